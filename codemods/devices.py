@@ -1,0 +1,109 @@
+"""Replace hard-coded accelerators by the device of the rank."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from ddpify.convert.edits import Edits
+from ddpify.convert.plan import Plan
+from ddpify.understanding import world
+from ddpify.understanding.facts import Site
+from ddpify.understanding.syntax import walk
+from ddpify.understanding.values import Const, Device, Value
+
+
+def edit(plan: Plan, edits: Edits) -> None:
+    """Change device objects where they are made, and moves to a literal where they are."""
+    made = _device_objects(plan, edits)
+    for node, (site, target) in plan.facts.device_moves.items():
+        if site.module.editable and isinstance(node, cst.Call):
+            _move(plan, edits, node, site, target, made)
+    _settings(plan, edits)
+
+
+def _device_objects(plan: Plan, edits: Edits) -> set[cst.CSTNode]:
+    """``torch.device('cuda:0' if ... else 'cpu')`` and the like."""
+    made: set[cst.CSTNode] = set()
+    for _, site in plan.facts.calls_to("torch.device"):
+        held = plan.facts.values.get(site.node)
+        if not site.module.editable or held is None or not _hard_coded(held):
+            continue
+        edits.put(site.node, f"{plan.options.alias}.device()")
+        edits.note(site.line, "the device of this rank")
+        made.add(site.node)
+    return made
+
+
+def _hard_coded(held: Value) -> bool:
+    """Whether a device is one certain accelerator, or one whether or not it is there."""
+    devices = [a for a in held.atoms if isinstance(a, Device)]
+    accelerators = [d for d in devices if d.accelerator]
+    if any(d.index is not None for d in accelerators):
+        return True
+    return bool(accelerators) and not any(d.conditional for d in accelerators)
+
+
+def _move(
+    plan: Plan,
+    edits: Edits,
+    node: cst.Call,
+    site: Site,
+    target: Value,
+    made: set[cst.CSTNode],
+) -> None:
+    device = f"{plan.options.alias}.device()"
+    method = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
+    if method == "cuda":
+        edits.change(node, lambda updated: _to_device(updated, device))
+        edits.note(site.line, "moved to the device of this rank")
+    elif method == "to" and _names_accelerator(target):
+        argument = _device_argument(node)
+        if argument is not None:
+            edits.put(argument, device)
+            edits.note(site.line, "moved to the device of this rank")
+
+
+def _names_accelerator(target: Value) -> bool:
+    """Whether a value is an accelerator given as a number or a name."""
+    consts = [a for a in target.atoms if isinstance(a, Const)]
+    return bool(consts) and world.number_or_name(target)
+
+
+def _device_argument(node: cst.Call) -> cst.BaseExpression | None:
+    for argument in node.args:
+        if argument.keyword is None or argument.keyword.value == "device":
+            return argument.value
+    return None
+
+
+def _to_device(updated: cst.CSTNode, device: str) -> cst.CSTNode:
+    """``x.cuda(...)`` as ``x.to(device, ...)``."""
+    assert isinstance(updated, cst.Call) and isinstance(updated.func, cst.Attribute)
+    kept = [a for a in updated.args if a.keyword is not None and a.keyword.value != "device"]
+    model = cst.parse_expression(f"f({device}{', _' if kept else ''})")
+    assert isinstance(model, cst.Call)
+    func = updated.func.with_changes(attr=cst.Name("to"))
+    return updated.with_changes(func=func, args=[model.args[0], *kept])
+
+
+def _settings(plan: Plan, edits: Edits) -> None:
+    """What picks a GPU for the whole process is the launcher's to say."""
+    for _, site in plan.facts.calls_to("torch.cuda.set_device"):
+        if site.module.editable:
+            edits.put(site.node, f"torch.cuda.set_device({plan.options.alias}.local_rank())")
+            edits.note(site.line, "the device of this rank")
+    for node in plan.module.parents:
+        if isinstance(node, cst.Assign) and _sets_visible(node):
+            edits.note(
+                plan.module.line(node),
+                "CUDA_VISIBLE_DEVICES is for the launcher to set: it hides GPUs from ranks here",
+                attention=True,
+            )
+
+
+def _sets_visible(node: cst.Assign) -> bool:
+    return any(
+        isinstance(n, cst.SimpleString) and n.evaluated_value == "CUDA_VISIBLE_DEVICES"
+        for target in node.targets
+        for n in walk(target.target)
+    )

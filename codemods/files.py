@@ -1,0 +1,228 @@
+"""Let rank 0 alone write: checkpoints, other files, folders, logs and progress bars."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from ddpify.convert.edits import Edits
+from ddpify.convert.plan import Plan
+from ddpify.understanding.facts import Effect, Site
+from ddpify.understanding.syntax import code_of, dotted, walk
+
+
+def edit(plan: Plan, edits: Edits) -> None:
+    """Change every place that writes."""
+    for effect in plan.facts.effects.values():
+        site = _editable_site(effect)
+        handler = _HANDLERS.get(effect.kind)
+        if site is None or handler is None:
+            continue
+        handler(plan, edits, effect, site)
+
+
+def _editable_site(effect: Effect) -> Site | None:
+    """The place itself, or the call in the script that leads to it."""
+    if effect.site.module.editable:
+        return effect.site
+    return next((c for c in reversed(effect.calls) if c.module.editable), None)
+
+
+def _save(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
+    if site is not effect.site:
+        _guard(plan, edits, effect, site)
+        return
+    assert isinstance(site.node, cst.Call)
+    edits.put(site.node.func, f"{plan.options.alias}.save")
+    edits.note(site.line, "saved by rank 0 alone, atomically")
+
+
+def _guard(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
+    """Put a statement that writes under a test for rank 0, or its file out of the way."""
+    statement = site.module.statement(site.node)
+    if statement in edits.blocks:
+        return
+    whole = _writes_only(statement, site.node)
+    if whole and not _reduces_inside(plan, statement):
+        edits.put_under(statement, f"if {plan.options.alias}.is_main():")
+        edits.note(site.line, f"{_short_name(effect)} on rank 0 alone")
+    elif effect.name.endswith("open") and site is effect.site:
+        _open_nothing(plan, edits, site)
+    elif not effect.site.module.editable:
+        _local_main_first(plan, edits, effect, site)
+    else:
+        edits.note(
+            site.line, f"{_short_name(effect)} is done by every rank: guard it", attention=True
+        )
+
+
+def _writes_only(statement: cst.CSTNode, node: cst.CSTNode) -> bool:
+    """Whether a statement is there for the writing: no other value comes of it."""
+    if isinstance(statement, cst.SimpleStatementLine):
+        return len(statement.body) == 1 and isinstance(statement.body[0], cst.Expr)
+    if isinstance(statement, cst.With):
+        return not any(
+            isinstance(n, (cst.Assign, cst.AugAssign, cst.Return, cst.For, cst.Yield))
+            for n in walk(statement.body)
+        )
+    return False
+
+
+def _reduces_inside(plan: Plan, statement: cst.CSTNode) -> bool:
+    """Whether a statement holds something that all ranks must take part in."""
+    return any(
+        n in plan.reductions or ("save", n) in plan.facts.effects for n in walk(statement)
+    )
+
+
+def _open_nothing(plan: Plan, edits: Edits, site: Site) -> None:
+    """Other ranks write into the null device: the handle outlives the statement."""
+    assert isinstance(site.node, cst.Call)
+    first = site.node.args[0].value
+    alias = plan.options.alias
+
+    def change(updated: cst.CSTNode) -> cst.CSTNode:
+        made = cst.parse_expression(f"_ if {alias}.is_main() else {_null_device(site)}")
+        assert isinstance(made, cst.IfExp) and isinstance(updated, cst.BaseExpression)
+        return made.with_changes(body=updated)
+
+    edits.change(first, change)
+    edits.note(site.line, f"{code_of(first)} written by rank 0 alone")
+
+
+def _null_device(site: Site) -> str:
+    for node in site.module.tree.body:
+        if isinstance(node, cst.SimpleStatementLine) and isinstance(node.body[0], cst.Import):
+            if any(dotted(a.name) == "os" and a.asname is None for a in node.body[0].names):
+                return "os.devnull"
+    return '"/dev/null"'
+
+
+def _short_name(effect: Effect) -> str:
+    return f"{effect.name.rsplit('.', 1)[-1]}()"
+
+
+def _folder(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
+    """A folder that is there already is no error: another rank may have been first."""
+    if site is not effect.site:
+        _local_main_first(plan, edits, effect, site)
+        return
+    assert isinstance(site.node, cst.Call)
+    if any(a.keyword is not None and a.keyword.value == "exist_ok" for a in site.node.args):
+        return
+    edits.change(site.node, _exist_ok)
+    if effect.name == "os.mkdir":
+        edits.put(site.node.func, "os.makedirs")
+    edits.note(site.line, "folder made by whichever rank comes first")
+
+
+def _exist_ok(updated: cst.CSTNode) -> cst.CSTNode:
+    assert isinstance(updated, cst.Call)
+    model = cst.parse_expression("f(_, exist_ok=True)" if updated.args else "f(exist_ok=True)")
+    assert isinstance(model, cst.Call)
+    old = list(updated.args)
+    if old:
+        old[-1] = old[-1].with_changes(comma=model.args[0].comma)
+    return updated.with_changes(args=[*old, model.args[-1]])
+
+
+def _download(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
+    outer = next((c for c in effect.calls if c.module.editable and not _inside_main(c)), site)
+    _local_main_first(plan, edits, effect, outer if effect.site.module.editable else site)
+
+
+def _inside_main(site: Site) -> bool:
+    """Whether a call is only the way into the script's own code."""
+    return True
+
+
+def _local_main_first(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
+    statement = site.module.statement(site.node)
+    if not isinstance(statement, cst.SimpleStatementLine):
+        edits.note(
+            site.line, f"{_short_name(effect)} is done by every rank at once", attention=True
+        )
+        return
+    if isinstance(statement.body[0], cst.Return):
+        edits.note(
+            site.line, f"{_short_name(effect)} is done by every rank at once", attention=True
+        )
+        return
+    edits.put_under(statement, f"with {plan.options.alias}.local_main_first():")
+    edits.note(site.line, f"{_short_name(effect)} once a node")
+
+
+def _bar(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
+    """Only rank 0 shows a bar; on stdout the other ranks are silent anyway."""
+    if site is not effect.site or not isinstance(site.node, cst.Call):
+        return
+    given = {a.keyword.value: a for a in site.node.args if a.keyword is not None}
+    if "file" in given and code_of(given["file"].value) == "sys.stdout":
+        return
+    hidden = f"not {plan.options.alias}.is_main()"
+    if "disable" in given:
+        old = given["disable"].value
+        edits.put(old, f"({code_of(old)}) or {hidden}")
+    else:
+        edits.change(site.node, lambda updated: _with_keyword(updated, f"disable={hidden}"))
+    edits.note(site.line, "progress bar on rank 0 alone")
+
+
+def _with_keyword(updated: cst.CSTNode, keyword: str) -> cst.CSTNode:
+    assert isinstance(updated, cst.Call)
+    model = cst.parse_expression(f"f(_, {keyword})")
+    assert isinstance(model, cst.Call)
+    old = list(updated.args)
+    if not old:
+        return updated.with_changes(args=[model.args[-1]])
+    trailing = old[-1].comma
+    if isinstance(trailing, cst.MaybeSentinel):
+        old[-1] = old[-1].with_changes(comma=model.args[0].comma)
+        return updated.with_changes(args=[*old, model.args[-1]])
+    return updated.with_changes(args=[*old, model.args[-1].with_changes(comma=trailing)])
+
+
+def _writer(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
+    """The other ranks log to an object that does nothing."""
+    if site is not effect.site:
+        edits.note(site.line, f"{_short_name(effect)} on every rank", attention=True)
+        return
+    alias = plan.options.alias
+
+    def change(updated: cst.CSTNode) -> cst.CSTNode:
+        made = cst.parse_expression(f"_ if {alias}.is_main() else {alias}.silent()")
+        assert isinstance(made, cst.IfExp) and isinstance(updated, cst.BaseExpression)
+        return made.with_changes(body=updated)
+
+    edits.change(site.node, change)
+    edits.note(site.line, f"{_short_name(effect)} on rank 0 alone")
+
+
+def _logfile(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
+    """Log files of the other ranks are the null device."""
+    if site is not effect.site or not isinstance(site.node, cst.Call):
+        edits.note(site.line, "a log file is opened by every rank", attention=True)
+        return
+    named = {a.keyword.value: a.value for a in site.node.args if a.keyword is not None}
+    target = named.get("filename") or (site.node.args[0].value if site.node.args else None)
+    if target is None:
+        return
+    alias = plan.options.alias
+
+    def change(updated: cst.CSTNode) -> cst.CSTNode:
+        made = cst.parse_expression(f"_ if {alias}.is_main() else {_null_device(site)}")
+        assert isinstance(made, cst.IfExp) and isinstance(updated, cst.BaseExpression)
+        return made.with_changes(body=updated)
+
+    edits.change(target, change)
+    edits.note(site.line, "log file of rank 0 alone")
+
+
+_HANDLERS = {
+    "save": _save,
+    "write": _guard,
+    "folder": _folder,
+    "download": _download,
+    "bar": _bar,
+    "writer": _writer,
+    "logfile": _logfile,
+}

@@ -1,0 +1,69 @@
+"""Give each rank its slice of every global batch; run unsplit loaders alike on all ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.convert.edits import Edits
+from ddpify.convert.plan import Plan, loader_instances
+from ddpify.convert.refusals import Refusal
+from ddpify.understanding.syntax import code_of
+from ddpify.understanding.values import Instance
+
+
+def edit(plan: Plan, edits: Edits) -> None:
+    """Wrap the calls that make loaders, or the names they are bound to."""
+    for loader in loader_instances(plan):
+        unsplit = plan.replicated.get(loader.site)
+        function = f"{plan.options.alias}.{'replicate' if unsplit else 'shard'}"
+        for line in _wrap(plan, edits, loader, function):
+            text = f"runs whole on every rank: {unsplit}" if unsplit else "split among the ranks"
+            edits.note(line, f"loader {text}")
+
+
+def _wrap(plan: Plan, edits: Edits, loader: Instance, function: str) -> Iterator[int]:
+    if loader.module.editable and isinstance(loader.site, cst.Call):
+        if loader.site not in edits.changes:
+            edits.wrap(loader.site, function)
+            yield plan.module.line(loader.site)
+        return
+    found = False
+    for statement, target in _bindings(plan, loader):
+        found = True
+        name = code_of(target)
+        edits.insert_after(statement, f"{name} = {function}({name})")
+        yield plan.module.line(statement)
+    if not found:
+        raise Refusal(
+            loader.module,
+            loader.site,
+            f"the loader is made in {loader.module.path.name}, and {plan.module.path.name} gives"
+            " it no name",
+            "bind the loader to a name in the script, or convert the whole project",
+        )
+
+
+def _bindings(plan: Plan, loader: Instance) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression]]:
+    """The statements of the script that bind a loader of another file to a name."""
+    for node in plan.module.parents:
+        if not isinstance(node, cst.Assign):
+            continue
+        for target in node.targets:
+            for name in _names(target.target):
+                held = plan.facts.values.get(name)
+                if held is not None and loader in held.atoms and _from_call(node):
+                    yield plan.module.statement(node), name
+
+
+def _from_call(node: cst.Assign) -> bool:
+    return isinstance(node.value, cst.Call)
+
+
+def _names(target: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    if isinstance(target, (cst.Tuple, cst.List)):
+        for element in target.elements:
+            yield from _names(element.value)
+    else:
+        yield target

@@ -1,0 +1,186 @@
+"""Wrap each model that is trained, after it is complete and before it is used."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from ddpify.convert.edits import Edits
+from ddpify.convert.plan import Plan
+from ddpify.convert.refusals import Refusal
+from ddpify.understanding.facts import Event
+from ddpify.understanding.project import ModuleFile
+from ddpify.understanding.syntax import code_of, is_main_guard
+from ddpify.understanding.values import Instance, Params, deep_atoms
+
+_SHAPING = ("make", "move", "change", "parallel")
+
+
+def edit(plan: Plan, edits: Edits) -> None:
+    """Wrap the trained models."""
+    for model in trained_models(plan):
+        _refuse_bypass(plan, model)
+        event = _last_shaping(plan, model)
+        _wrap_at(plan, edits, model, event)
+
+
+def trained_models(plan: Plan) -> list[Instance]:
+    """The models, as wholes, whose parameters an optimizer steps."""
+    owners: list[Instance] = []
+    for optimizer in plan.facts.optimizers:
+        for atom in deep_atoms(optimizer.arguments["params"]):
+            assert isinstance(atom, Params)
+            owner = _whole(plan, atom.owner)
+            if owner not in owners:
+                owners.append(owner)
+    return owners
+
+
+def _whole(plan: Plan, part: Instance) -> Instance:
+    """The model that a layer belongs to."""
+    current, seen = part, {part}
+    while True:
+        holders = [
+            m
+            for m in plan.facts.models
+            if m not in seen and any(current in deep_atoms(v) for v in m.attributes.values())
+        ]
+        if not holders:
+            return current
+        current = holders[0]
+        seen.add(current)
+
+
+def _refuse_bypass(plan: Plan, model: Instance) -> None:
+    for event in plan.facts.events.get(model, []):
+        if event.kind == "bypass" and event.gradient:
+            raise Refusal(
+                event.site.module,
+                event.site.node,
+                "the loss is computed past the model's own call, where gradients would not be"
+                " averaged among the ranks",
+                "call the model itself: model(x)",
+            )
+
+
+def _last_shaping(plan: Plan, model: Instance) -> Event:
+    """The last thing done to a model before it is first called."""
+    events = plan.facts.events.get(model, [])
+    first_call = next((i for i, e in enumerate(events) if e.kind == "call"), len(events))
+    shaping = [e for e in events[:first_call] if e.kind in _SHAPING and e.site.module.editable]
+    if not shaping:
+        raise Refusal(
+            model.module,
+            model.site,
+            "the model is made in another file, and nothing in the script shows when it is ready",
+            "move it to its device in the script: model.to(device)",
+        )
+    return shaping[-1]
+
+
+def _wrap_at(plan: Plan, edits: Edits, model: Instance, event: Event) -> None:
+    module = event.site.module
+    function = f"{plan.options.alias}.wrap"
+    extra = "" if plan.options.sync_batchnorm else ", sync_batchnorm=False"
+    if event.kind in ("make", "move", "parallel"):
+        outermost = _outermost(plan, module, model, event.site.node)
+        if event.kind == "parallel":
+            _drop_data_parallel(edits, event.site.node)
+        if _stands_alone(plan, module, outermost):
+            edits.wrap(outermost, function, extra)
+            edits.note(module.line(outermost), "model wrapped in DistributedDataParallel")
+            return
+    statement, name = _after(module, event.site.node)
+    edits.insert_after(statement, f"{name} = {function}({name}{extra})")
+    edits.note(module.line(statement), f"{name} wrapped in DistributedDataParallel")
+
+
+def _outermost(
+    plan: Plan, module: ModuleFile, model: Instance, node: cst.CSTNode
+) -> cst.BaseExpression:
+    """The whole chain ``Net(...).to(device)`` that still is the model."""
+    best = node
+    current = node
+    while True:
+        current = module.parents[current]
+        if isinstance(current, cst.Attribute):
+            continue
+        held = plan.facts.values.get(current)
+        if not isinstance(current, cst.Call) or held is None or model not in held.atoms:
+            break
+        best = current
+    assert isinstance(best, cst.BaseExpression)
+    return best
+
+
+def _stands_alone(plan: Plan, module: ModuleFile, node: cst.BaseExpression) -> bool:
+    """Whether an expression is all of an assignment's or a return's value, on every path."""
+    parent = module.parents[node]
+    if not isinstance(parent, (cst.Assign, cst.AnnAssign, cst.Return, cst.Arg, cst.NamedExpr)):
+        return False
+    return _conditional(module, module.statement(node)) is None
+
+
+def _conditional(module: ModuleFile, statement: cst.CSTNode) -> cst.CSTNode | None:
+    """The outermost branch or loop, inside its function, that a statement stands in."""
+    found = None
+    node = statement
+    while node in module.parents:
+        node = module.parents[node]
+        if isinstance(node, cst.FunctionDef):
+            break
+        if isinstance(node, (cst.For, cst.While, cst.Try)) or (
+            isinstance(node, cst.If) and not is_main_guard(node.test)
+        ):
+            found = node
+    return found
+
+
+def _after(module: ModuleFile, node: cst.CSTNode) -> tuple[cst.CSTNode, str]:
+    """The statement after which a model is ready, and the name that it has there."""
+    statement = module.statement(node)
+    name = _name_of_model(node, module)
+    if name is None:
+        raise Refusal(
+            module, node, "the model has no name here to wrap it by", "bind the model to a name"
+        )
+    return _conditional(module, statement) or statement, name
+
+
+def _name_of_model(node: cst.CSTNode, module: ModuleFile) -> str | None:
+    """``model`` of ``model.to(d)``, ``model.fc = ...``, ``model = ...``, ``for p in model....``."""
+    statement = node
+    while not isinstance(statement, (cst.Assign, cst.Expr, cst.For, cst.BaseStatement)):
+        statement = module.parents[statement]
+    if isinstance(node, cst.Attribute):  # model.fc = ..., or p.requires_grad = ...
+        loop = _loop_over_parameters(node, module)
+        return loop or code_of(node.value)
+    if isinstance(statement, cst.Assign):
+        target = statement.targets[0].target
+        return code_of(target) if isinstance(target, (cst.Name, cst.Attribute)) else None
+    receiver: cst.CSTNode = node
+    while isinstance(receiver, cst.Call) and isinstance(receiver.func, cst.Attribute):
+        receiver = receiver.func.value
+    return code_of(receiver) if isinstance(receiver, (cst.Name, cst.Attribute)) else None
+
+
+def _loop_over_parameters(node: cst.Attribute, module: ModuleFile) -> str | None:
+    if node.attr.value != "requires_grad":
+        return None
+    current: cst.CSTNode = node
+    while current in module.parents:
+        current = module.parents[current]
+        if isinstance(current, cst.For):
+            source: cst.BaseExpression = current.iter
+            while isinstance(source, cst.Call) and isinstance(source.func, cst.Attribute):
+                source = source.func.value
+            base = source
+            return code_of(base).split(".")[0] if isinstance(base, cst.Attribute) else code_of(base)
+    return None
+
+
+def _drop_data_parallel(edits: Edits, node: cst.CSTNode) -> None:
+    def change(updated: cst.CSTNode) -> cst.CSTNode:
+        assert isinstance(updated, cst.Call)
+        return updated.args[0].value
+
+    edits.changes[node].insert(0, change)

@@ -1,0 +1,82 @@
+"""Import the runtime helper and start the process group before anything else happens."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from ddpify.convert.edits import Edits
+from ddpify.convert.plan import Plan
+from ddpify.understanding.syntax import is_main_guard, walk
+
+_IMPORTS = (cst.Import, cst.ImportFrom)
+
+
+def edit(plan: Plan, edits: Edits) -> None:
+    """Add the import and the call; run it after the other codemods."""
+    body = plan.module.tree.body
+    alias = plan.options.alias
+    guard = next((s for s in body if isinstance(s, cst.If) and is_main_guard(s.test)), None)
+    first = _first_action(plan)
+    place = _after_imports(plan, first)
+    _insert_import(edits, body, place, plan.options.import_line)
+    start = f"{alias}.init()\n"
+    if guard is not None and first is guard:
+        inner = guard.body.body[0]
+        if isinstance(guard.body, cst.IndentedBlock):
+            edits.insert_before(inner, start)
+            return
+    if first is None:
+        return
+    edits.insert_before(first, start)
+
+
+def _first_action(plan: Plan) -> cst.CSTNode | None:
+    """The first top-level statement that does anything but import and define."""
+    for statement in plan.module.tree.body:
+        if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
+            continue
+        if isinstance(statement, cst.SimpleStatementLine):
+            if all(isinstance(part, _IMPORTS) for part in statement.body):
+                continue
+            if not any(isinstance(n, cst.Call) for n in walk(statement)):
+                continue
+        if isinstance(statement, cst.Try) and _only_imports(statement):
+            continue
+        return statement
+    return None
+
+
+def _only_imports(statement: cst.Try) -> bool:
+    return any(isinstance(n, _IMPORTS) for n in walk(statement.body)) and not any(
+        isinstance(n, cst.Call) for n in walk(statement.body)
+    )
+
+
+def _after_imports(plan: Plan, first: cst.CSTNode | None) -> int:
+    """The index after the last import that stands before the first action, else after the docstring."""
+    place = 0
+    for index, statement in enumerate(plan.module.tree.body):
+        if statement is first:
+            break
+        if isinstance(statement, cst.SimpleStatementLine) and isinstance(
+            statement.body[0], _IMPORTS
+        ):
+            place = index + 1
+        elif index == 0 and _is_docstring(statement):
+            place = 1
+    return place
+
+
+def _is_docstring(statement: cst.CSTNode) -> bool:
+    return (
+        isinstance(statement, cst.SimpleStatementLine)
+        and isinstance(statement.body[0], cst.Expr)
+        and isinstance(statement.body[0].value, (cst.SimpleString, cst.ConcatenatedString))
+    )
+
+
+def _insert_import(edits: Edits, body, place: int, line: str) -> None:  # type: ignore[no-untyped-def]
+    if place:
+        edits.insert_after(body[place - 1], line + "\n")
+    else:
+        edits.insert_before(body[0], line + "\n")

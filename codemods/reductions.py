@@ -1,0 +1,80 @@
+"""Make losses, metrics and counts global where the script first reads them."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from ddpify.convert.edits import Edits
+from ddpify.convert.plan import Plan, Reduction
+from ddpify.understanding.syntax import code_of
+
+_TEXT = {
+    "mean": "the mean over the global batch",
+    "sum": "the sum over all ranks",
+    "gather": "all ranks' rows, in order",
+    "count": "the size of the global batch",
+}
+
+
+def edit(plan: Plan, edits: Edits) -> None:
+    """Wrap each expression that is to be reduced."""
+    for reduction in plan.reductions.values():
+        line = plan.module.line(reduction.node)
+        edits.note(line, f"{_short(reduction.node)}: {_TEXT[reduction.how]}")
+        if reduction.how == "count":
+            _count(reduction.node, plan.options.alias, edits)
+        else:
+            extra = f", weight={reduction.weight}" if reduction.weight else ""
+            edits.wrap(reduction.node, f"{plan.options.alias}.{reduction.how}", extra)
+        if reduction.node in plan.assumed:
+            edits.note(
+                line,
+                f"{_short(reduction.node)} comes out of code that ddpify does not see:"
+                " it is taken for a mean over the samples",
+                attention=True,
+            )
+    _squeezes(plan, edits)
+
+
+def _short(node: cst.CSTNode) -> str:
+    text = " ".join(code_of(node).split())
+    return text if len(text) <= 50 else text[:47] + "..."
+
+
+def _count(node: cst.BaseExpression, alias: str, edits: Edits) -> None:
+    """``len(x)``, ``x.size(0)`` or ``x.shape[0]`` becomes the size of the global batch."""
+
+    def change(updated: cst.CSTNode) -> cst.CSTNode:
+        rows: cst.BaseExpression
+        if isinstance(updated, cst.Subscript):
+            rows = _owner(updated.value)
+        elif isinstance(updated, cst.Call) and isinstance(updated.func, cst.Attribute):
+            rows = updated.func.value
+        else:
+            assert isinstance(updated, cst.Call)
+            rows = updated.args[0].value
+        made = cst.parse_expression(f"{alias}.global_batch_size(_)")
+        assert isinstance(made, cst.Call)
+        return made.with_changes(args=[made.args[0].with_changes(value=rows)])
+
+    edits.change(node, change)
+
+
+def _owner(shape: cst.BaseExpression) -> cst.BaseExpression:
+    """The tensor of ``tensor.shape`` or ``tensor.size()``."""
+    if isinstance(shape, cst.Call):
+        shape = shape.func
+    assert isinstance(shape, cst.Attribute)
+    return shape.value
+
+
+def _squeezes(plan: Plan, edits: Edits) -> None:
+    """A bare squeeze() also drops the batch dimension when a rank has a single sample."""
+    for node, (site, shape) in plan.facts.squeezes.items():
+        if shape and site.module.editable:
+            edits.note(
+                site.line,
+                f"{_short(node)}: name the dimension to squeeze; a rank whose share of the batch"
+                " is one sample loses its batch dimension here",
+                attention=True,
+            )

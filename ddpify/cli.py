@@ -1,0 +1,145 @@
+"""The command line: typer commands that turn results into text and exit codes.
+
+Only the standard library and typer are imported here; each command imports what it needs, so that
+help and linting start without torch.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from ddpify import __version__
+from ddpify.errors import DdpifyError, ExitCode
+
+app = typer.Typer(
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    help="Take a PyTorch training script from one GPU to many, and show that it trains the same.",
+)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a command and return its exit code: 0 done, 1 not converted, 2 usage or bad input."""
+    own, script = _split_arguments(sys.argv[1:] if arguments is None else arguments)
+    try:
+        result = app(own, standalone_mode=False, obj=script)
+    except DdpifyError as error:
+        print(f"ddpify: {error}", file=sys.stderr)
+        return int(error.exit_code)
+    except typer.Exit as end:
+        return end.exit_code
+    except Exception as error:
+        return _usage_error(error)
+    return result if isinstance(result, int) else ExitCode.DONE
+
+
+def _split_arguments(arguments: list[str]) -> tuple[list[str], list[str]]:
+    """What follows ``--`` belongs to the script that is verified."""
+    if "--" not in arguments:
+        return arguments, []
+    at = arguments.index("--")
+    return arguments[:at], arguments[at + 1 :]
+
+
+def _usage_error(error: Exception) -> int:
+    """Typer's own errors (an unknown option, a missing argument) show themselves."""
+    show = getattr(error, "show", None)
+    if show is None:
+        raise error
+    show()
+    return ExitCode.USAGE
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(f"ddpify {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    """Take a PyTorch training script from one GPU to many, and show that it trains the same."""
+
+
+@app.command()
+def convert(
+    script: Annotated[Path, typer.Argument(help="The single-GPU training script.")],
+    output: Annotated[
+        Optional[Path],  # noqa: UP045 - typer resolves this at run time on 3.10
+        typer.Option("-o", "--output", help="Where to write the torchrun script."),
+    ] = None,
+    diff: Annotated[bool, typer.Option("--diff", help="Show the diff.")] = False,
+    vendor: Annotated[
+        bool,
+        typer.Option("--vendor", help="Write the runtime helper beside the output as one file."),
+    ] = False,
+    sampler: Annotated[
+        str,
+        typer.Option(
+            help="'exact': the script's own order, split; 'distributed': DistributedSampler."
+        ),
+    ] = "exact",
+    sync_batchnorm: Annotated[
+        bool, typer.Option(help="Synchronise BatchNorm statistics among the ranks.")
+    ] = True,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace an output file that is there already.")
+    ] = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Only errors.")] = False,
+) -> None:
+    """Rewrite a single-GPU training script into one for torchrun."""
+    from ddpify.convert import Options, convert_file
+    from ddpify.convert.output import check_output, report, write
+
+    if output is None and not diff:
+        raise DdpifyError(
+            "nowhere to write to", remedy="give -o FILE, or --diff to look first", exit_code=2
+        )
+    if sampler not in ("exact", "distributed"):
+        raise DdpifyError(
+            f"unknown sampler {sampler!r}", remedy="use exact or distributed", exit_code=2
+        )
+    if output is not None:
+        check_output(script, output, overwrite=overwrite)
+    options = Options(sampler=sampler, sync_batchnorm=sync_batchnorm, vendored=vendor)
+    conversion = convert_file(script, options)
+    if diff:
+        print(conversion.diff(str(output or script)), end="")
+    if output is not None:
+        write(conversion, output, vendor=vendor)
+    if not quiet:
+        print(report(conversion, output), file=sys.stderr)
+
+
+@app.command()
+def verify(
+    context: typer.Context,
+    original: Annotated[Path, typer.Argument(help="The single-GPU training script.")],
+    converted: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Argument(help="Its torchrun version; converted on the fly when left out."),
+    ] = None,
+    nproc: Annotated[str, typer.Option(help="Numbers of processes to try, as in 2,3.")] = "2",
+    steps: Annotated[int, typer.Option(help="Optimizer steps to compare.")] = 20,
+    timeout: Annotated[float, typer.Option(help="Seconds that one run may take.")] = 600.0,
+) -> None:
+    """Run the original and its torchrun version on the CPU, and compare them step by step.
+
+    Arguments after -- go to the script.
+    """
+    from ddpify.verify.command import run_verify
+
+    raise typer.Exit(
+        run_verify(
+            original, converted, nproc=nproc, steps=steps, timeout=timeout, arguments=context.obj
+        )
+    )

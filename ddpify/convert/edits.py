@@ -1,0 +1,156 @@
+"""Changes to a tree, named by the original nodes, and the one pass that makes them all."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+Change = Callable[[cst.CSTNode], cst.CSTNode]
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """One thing that a conversion did, or that the user must look at."""
+
+    line: int
+    text: str
+    attention: bool = False
+
+
+@dataclass(slots=True)
+class Edits:
+    """The changes of one file, collected before any is made."""
+
+    changes: dict[cst.CSTNode, list[Change]] = field(default_factory=lambda: defaultdict(list))
+    before: dict[cst.CSTNode, list[cst.BaseStatement]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    after: dict[cst.CSTNode, list[cst.BaseStatement]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    blocks: dict[cst.CSTNode, str] = field(default_factory=dict)
+    notes: list[Note] = field(default_factory=list)
+
+    def change(self, node: cst.CSTNode, change: Change) -> None:
+        """Replace a node by what ``change`` makes of it, after the changes inside it."""
+        self.changes[node].append(change)
+
+    def wrap(self, node: cst.CSTNode, function: str, extra: str = "") -> None:
+        """Replace an expression ``x`` by ``function(x)``."""
+
+        def change(inner: cst.CSTNode) -> cst.CSTNode:
+            return wrapped(inner, function, extra)
+
+        self.change(node, change)
+
+    def put(self, node: cst.CSTNode, code: str) -> None:
+        """Replace an expression by other code."""
+        self.change(node, lambda _: cst.parse_expression(code))
+
+    def insert_after(self, statement: cst.CSTNode, code: str) -> None:
+        """Add a statement after another."""
+        self.after[statement].append(cst.parse_statement(code))
+
+    def insert_before(self, statement: cst.CSTNode, code: str) -> None:
+        """Add a statement before another."""
+        self.before[statement].append(cst.parse_statement(code))
+
+    def put_under(self, statement: cst.CSTNode, header: str) -> None:
+        """Put a statement under ``with ...:`` or ``if ...:``; neighbours share one header."""
+        self.blocks.setdefault(statement, header)
+
+    def note(self, line: int, text: str, *, attention: bool = False) -> None:
+        """Say what was done, or what to look at."""
+        note = Note(line, text, attention)
+        if note not in self.notes:
+            self.notes.append(note)
+
+    def __bool__(self) -> bool:
+        return bool(self.changes or self.before or self.after or self.blocks)
+
+    def apply(self, tree: cst.Module) -> cst.Module:
+        """The changed tree."""
+        changed = tree.visit(_Rewriter(self))
+        assert isinstance(changed, cst.Module)
+        return changed
+
+
+def wrapped(inner: cst.CSTNode, function: str, extra: str = "") -> cst.CSTNode:
+    """``function(inner)``, keeping the parentheses that ``inner`` needs for its line breaks."""
+    call = cst.parse_expression(f"{function}(_{extra})")
+    assert isinstance(call, cst.Call) and isinstance(inner, cst.BaseExpression)
+    if isinstance(inner, (cst.GeneratorExp, cst.Tuple)) or not inner.lpar:
+        bare = inner
+    else:  # (a + b) needs no parentheses of its own inside a call's
+        bare = inner.with_changes(lpar=inner.lpar[1:], rpar=inner.rpar[1:])
+    first = call.args[0].with_changes(value=bare)
+    return call.with_changes(args=[first, *call.args[1:]])
+
+
+class _Rewriter(cst.CSTTransformer):
+    """Makes all changes in one pass, so that nested ones meet."""
+
+    def __init__(self, edits: Edits) -> None:
+        super().__init__()
+        self.edits = edits
+
+    def on_leave(self, original_node, updated_node):  # type: ignore[no-untyped-def]
+        updated = super().on_leave(original_node, updated_node)
+        for change in self.edits.changes.get(original_node, ()):
+            updated = change(updated)
+        if isinstance(original_node, (cst.IndentedBlock, cst.Module)):
+            updated = self._rebuild(original_node, updated)
+        return updated
+
+    def _rebuild(self, original, updated):  # type: ignore[no-untyped-def]
+        """A block with statements added, and runs of statements put under one header."""
+        body: list[cst.BaseStatement] = []
+        run: list[cst.BaseStatement] = []
+        header = ""
+        for old, new in zip(original.body, updated.body, strict=True):
+            under = self.edits.blocks.get(old, "")
+            if run and (under != header or self.edits.before.get(old)):
+                body.append(_under(header, run))
+                run = []
+            body.extend(_take_lead(self.edits.before.get(old, ()), new))
+            if self.edits.before.get(old):
+                new = _with_less_lead(new)
+            header = under
+            if under:
+                run.append(new)
+            else:
+                body.append(new)
+            if self.edits.after.get(old) and run:
+                body.append(_under(header, run))
+                run = []
+            body.extend(self.edits.after.get(old, ()))
+        if run:
+            body.append(_under(header, run))
+        return updated.with_changes(body=body)
+
+
+def _take_lead(added, statement):  # type: ignore[no-untyped-def]
+    """Statements added before another take over the blank lines and comments above it."""
+    added = list(added)
+    if added:
+        added[0] = added[0].with_changes(leading_lines=statement.leading_lines)
+    return added
+
+
+def _with_less_lead(statement):  # type: ignore[no-untyped-def]
+    """What stood apart from the lines above keeps one blank line."""
+    apart = any(line.comment is None for line in statement.leading_lines)
+    return statement.with_changes(leading_lines=[cst.EmptyLine(indent=False)] if apart else [])
+
+
+def _under(header: str, body: list[cst.BaseStatement]) -> cst.BaseStatement:
+    """The statements under a header, which takes over the lines above the first."""
+    outer = cst.parse_statement(f"{header}\n    pass\n")
+    assert isinstance(outer, (cst.With, cst.If))
+    first = body[0]
+    lead = getattr(first, "leading_lines", ())
+    inner = [first.with_changes(leading_lines=[]), *body[1:]]
+    return outer.with_changes(leading_lines=lead, body=cst.IndentedBlock(body=inner))

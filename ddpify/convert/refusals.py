@@ -1,0 +1,158 @@
+"""What ddpify does not convert, and what it says then."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from ddpify.errors import DdpifyError
+from ddpify.understanding.facts import Demand, Facts, Site
+from ddpify.understanding.interpreter import Choices
+from ddpify.understanding.project import ModuleFile, Project
+
+_FRAMEWORKS = {
+    "pytorch_lightning.": "PyTorch Lightning",
+    "lightning.pytorch.": "PyTorch Lightning",
+    "lightning.Trainer": "PyTorch Lightning",
+    "lightning.fabric.": "Lightning Fabric",
+    "lightning.Fabric": "Lightning Fabric",
+    "lightning_fabric.": "Lightning Fabric",
+    "accelerate.": "Accelerate",
+    "deepspeed.": "DeepSpeed",
+    "horovod.": "Horovod",
+    "ray.train.": "Ray Train",
+    "transformers.Trainer": "the Hugging Face Trainer",
+    "transformers.Seq2SeqTrainer": "the Hugging Face Trainer",
+    "trl.": "TRL",
+    "composer.": "Composer",
+    "fastai.": "fastai",
+    "ignite.": "Ignite",
+    "catalyst.": "Catalyst",
+    "mmengine.": "MMEngine",
+    "mmcv.": "MMCV",
+    "torch_xla.": "torch_xla",
+    "keras.": "Keras",
+}
+_DISTRIBUTED = (
+    "torch.distributed.init_process_group",
+    "torch.nn.parallel.DistributedDataParallel",
+    "torch.utils.data.distributed.DistributedSampler",
+    "torch.utils.data.DistributedSampler",
+    "torch.distributed.fsdp.",
+    "torch.distributed._composable",
+    "apex.parallel.",
+    "fairscale.",
+    "torch.multiprocessing.spawn",
+    "torch.distributed.rpc.",
+    "torch.distributed.launcher",
+)
+_RUNTIME = ("ddpify.runtime", "ddpify_runtime")
+_ENVIRONMENTS = ("gym.", "gymnasium.", "pettingzoo.", "procgen.")
+
+
+class Refusal(DdpifyError):
+    """The script is readable, but is not converted; exit code 1."""
+
+    def __init__(
+        self, module: ModuleFile, node: cst.CSTNode | None, message: str, remedy: str
+    ) -> None:
+        line = module.line(node) if node is not None else None
+        super().__init__(message, path=str(module.path), line=line, remedy=remedy, exit_code=1)
+
+
+def _at(site: Site, message: str, remedy: str) -> Refusal:
+    return Refusal(site.module, site.node, message, remedy)
+
+
+def refuse_before(facts: Facts, project: Project, choices: Choices) -> None:
+    """Refuse scripts that are of another kind altogether."""
+    _refuse_distributed(facts, project)
+    _refuse_frameworks(facts, project)
+    for _, site in facts.calls_to(*_ENVIRONMENTS):
+        raise _at(
+            site,
+            "it learns from an environment that it runs itself",
+            "each process must run its own environments; split them by hand",
+        )
+    if not facts.backwards:
+        raise Refusal(
+            project.entry,
+            None,
+            "it has no training loop: nothing here calls backward()",
+            "convert the script that trains",
+        )
+    if not facts.optimizers:
+        site, _ = next(iter(facts.backwards.values()))
+        raise _at(
+            site,
+            "no torch.optim optimizer was found that steps on these gradients",
+            "use an optimizer object, so that it is known which parameters are trained",
+        )
+    if not choices.trained:
+        site, _ = next(iter(facts.backwards.values()))
+        raise _at(
+            site,
+            "the loss does not come from the batches of a DataLoader, so there is nothing to split",
+            "feed the training loop from a torch.utils.data.DataLoader",
+        )
+
+
+def _refuse_distributed(facts: Facts, project: Project) -> None:
+    imports = {name for file in project.files if file.editable for name in imported(file)}
+    if any(name.startswith(_RUNTIME) for name in imports):
+        raise Refusal(
+            project.entry,
+            None,
+            "it is already converted: it imports ddpify's runtime helper",
+            "convert the original script",
+        )
+    for name, site in facts.calls_to(*_DISTRIBUTED):
+        raise _at(
+            site,
+            f"it is already distributed: it calls {name.rsplit('.', 1)[-1]}()",
+            "run `ddpify lint --fix` on it instead",
+        )
+
+
+def _refuse_frameworks(facts: Facts, project: Project) -> None:
+    for file in project.files:
+        for name, node in _imports(file):
+            for prefix, framework in _FRAMEWORKS.items():
+                if f"{name}.".startswith(prefix) or name.startswith(prefix):
+                    raise Refusal(
+                        file,
+                        node,
+                        f"{framework} already trains on many GPUs",
+                        f"use its own settings for the number of devices ({framework})",
+                    )
+
+
+def imported(file: ModuleFile) -> list[str]:
+    """Qualified names that a file imports anywhere."""
+    return [name for name, _ in _imports(file)]
+
+
+def _imports(file: ModuleFile) -> list[tuple[str, cst.CSTNode]]:
+    from ddpify.understanding.syntax import dotted
+
+    found: list[tuple[str, cst.CSTNode]] = []
+    for node in file.parents:
+        if isinstance(node, cst.Import):
+            found += [(dotted(alias.name) or "", node) for alias in node.names]
+        elif isinstance(node, cst.ImportFrom) and node.module is not None and not node.relative:
+            base = dotted(node.module) or ""
+            if isinstance(node.names, cst.ImportStar):
+                found.append((base, node))
+            else:
+                found += [(f"{base}.{dotted(alias.name)}", node) for alias in node.names]
+    return found
+
+
+def refuse_reading(entry: ModuleFile, demand: Demand) -> Refusal:
+    """A training step reads something that no reduction makes whole."""
+    return Refusal(
+        demand.site.module,
+        demand.site.node,
+        f"{demand.reader} reads a {demand.data.placement.value} of the batch,"
+        " which cannot be put together from the ranks' parts",
+        "compute it from per-sample values, a mean or a sum over the batch",
+    )

@@ -1,0 +1,56 @@
+"""Files that several ranks would otherwise write, or fetch, at the same time."""
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+
+from ddpify.runtime.process import barrier, is_main, local_rank, world_size
+
+
+@contextlib.contextmanager
+def local_main_first() -> Iterator[None]:
+    """Run the body on the first rank of each node, and then on the others.
+
+    What it downloads or prepares so is there once, complete, when the other ranks look for it.
+    A collective: every rank enters.
+    """
+    if local_rank() != 0:
+        barrier()
+    yield
+    if local_rank() == 0:
+        barrier()
+
+
+def save(obj: Any, f: Any, *args: Any, **kwargs: Any) -> None:
+    """torch.save by rank 0 alone; when it returns, on any rank, the file is there, complete.
+
+    A file named by its path appears in one step, so that a run that is interrupted leaves the
+    former file; a file object is written to as it is. A collective: every rank calls it.
+    """
+    if world_size() == 1:
+        torch.save(obj, f, *args, **kwargs)
+        return
+    if is_main():
+        if isinstance(f, str | os.PathLike):
+            _save_in_one_step(obj, os.path.realpath(f), args, kwargs)
+        else:
+            torch.save(obj, f, *args, **kwargs)
+    barrier()
+
+
+def _save_in_one_step(obj: Any, target: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    # In a folder of its own, the draft has the target's name, which torch writes into the archive.
+    folder = tempfile.mkdtemp(dir=os.path.dirname(target), prefix=".saving-")
+    try:
+        draft = os.path.join(folder, os.path.basename(target))
+        torch.save(obj, draft, *args, **kwargs)
+        with open(draft, "rb+") as written:
+            os.fsync(written.fileno())
+        os.replace(draft, target)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

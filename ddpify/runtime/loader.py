@@ -1,0 +1,291 @@
+"""Data loaders whose every batch is shared among the ranks, or the same on all of them.
+
+Every rank keeps the script's own sampler and draws the same global batches from it; a sharded
+loader then fetches this rank's contiguous part of each. No sampler is replaced, no sample
+repeated or left out.
+"""
+
+import copy
+import functools
+import random
+import sys
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar, cast
+
+import torch
+from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+from torch.utils.data.datapipes.datapipe import IterDataPipe, MapDataPipe
+
+from ddpify.runtime.process import world, world_size
+from ddpify.runtime.rng import (
+    broadcast_random_state,
+    enter_own_stream,
+    fork_own_stream,
+    leave_own_stream,
+)
+from ddpify.runtime.share import Loop, Share, bounds, loops, share_of
+
+AnyLoader = TypeVar("AnyLoader", bound=DataLoader[Any])
+
+
+class Parts:
+    """One pass over a sampler's global batches: yields this rank's indices, notes each share."""
+
+    def __init__(self, sampler: "PartSampler", batches: Iterator[Any]) -> None:
+        self.sampler = sampler
+        self.batches = batches
+        self.shares: deque[Share | None] = deque()
+
+    def __iter__(self) -> "Parts":
+        return self
+
+    def __next__(self) -> Any:
+        sampler = self.sampler
+        sampler.latest = self
+        batch = next(self.batches)
+        if not sampler.batched and not _is_batch(batch):
+            _warn_once(
+                "a loader with batch_size=None yields single samples: every rank takes them all"
+            )
+            self.shares.append(None)
+            return batch
+        if not hasattr(batch, "__getitem__"):
+            batch = list(batch)
+        place = world()
+        share = share_of(len(batch), place.rank, place.size)
+        self.shares.append(share)
+        if share is None:
+            return batch
+        if sampler.fetched_here:
+            # What follows, in this process, is the fetch of this rank's own samples.
+            enter_own_stream()
+        if share.ghost:
+            return batch[:1]
+        first, last = bounds(len(batch), place.rank, place.size)
+        return batch[first:last]
+
+
+class PartSampler:
+    """A sampler of global batches, seen from one rank. Its length is the script's own sampler's."""
+
+    def __init__(self, whole: Any, *, batched: bool, fetched_here: bool) -> None:
+        self.whole = whole
+        self.batched = batched
+        self.fetched_here = fetched_here
+        self.latest: Parts | None = None
+
+    def __iter__(self) -> Parts:
+        # The inner iterator at once, not at the first batch: a sampler may draw when it is made.
+        return Parts(self, iter(self.whole))
+
+    def __len__(self) -> int:
+        return len(self.whole)
+
+    def take(self, parts: Parts | None) -> Parts:
+        """The pass that a loader's iterator is on: at its first batch, the one that moved last."""
+        found = parts or self.latest
+        if found is None or not found.shares:
+            raise RuntimeError("the loader yielded a batch that did not come from its own sampler")
+        return found
+
+
+class PartCollate:
+    """A collate_fn that keeps this rank's part of a global batch, and says how it is shared."""
+
+    def __init__(self, collate: Callable[[Any], Any], rank: int, size: int) -> None:
+        self.collate = collate
+        self.rank = rank
+        self.size = size
+
+    def __call__(self, samples: list[Any]) -> tuple[tuple[int, int, int], Any]:
+        """A global batch's samples -> the fields of its Share, and this rank's part collated."""
+        share = share_of(len(samples), self.rank, self.size)
+        assert share is not None, "a fetcher collates no empty batch"
+        first, last = bounds(len(samples), self.rank, self.size)
+        own = samples[:1] if share.ghost else samples[first:last]
+        return (share.local, share.total, share.rows), self.collate(own)
+
+
+class WorkerSeed:
+    """A worker_init_fn that gives each rank's workers their own seeds, then runs the script's."""
+
+    def __init__(self, then: Callable[[int], None] | None, rank: int) -> None:
+        self.then = then
+        self.rank = rank
+
+    def __call__(self, worker_id: int) -> None:
+        """In the worker process, before it fetches."""
+        info = get_worker_info()
+        assert info is not None
+        # As if all ranks' workers were one loader's: base_seed + 0, 1, 2, ...
+        seed = info.seed + self.rank * info.num_workers
+        object.__setattr__(info, "seed", seed)
+        random.seed(seed)
+        torch.manual_seed(seed)
+        if "numpy" in sys.modules:
+            numpy = sys.modules["numpy"]
+            numpy.random.seed(numpy.random.SeedSequence(seed).generate_state(4))
+        if self.then is not None:
+            self.then(worker_id)
+
+
+class SharedIterator:
+    """An iterator of a sharded or replicated loader; its other attributes are the plain one's."""
+
+    def __init__(self, loader: "SharedLoader", inner: Iterator[Any]) -> None:
+        self._loader = loader
+        self._inner = inner
+        self._parts: Parts | None = None
+        self._loop = Loop()
+        self._asked_from: tuple[Any, int] = (None, -1)
+
+    def __iter__(self) -> "SharedIterator":
+        return self
+
+    def __next__(self) -> Any:
+        try:
+            data = next(self._inner)
+        except StopIteration:
+            loops().exhausted(self._loop)
+            raise
+        finally:
+            leave_own_stream()
+        loader = self._loader
+        if loader.ddpify_sampler is not None:
+            self._parts = loader.ddpify_sampler.take(self._parts)
+            self._loop.share = self._parts.shares.popleft()
+        elif loader.ddpify_in_batch:
+            share, data = data
+            self._loop.share = Share(*share)
+        loops().yielded(self._loop)
+        frame = sys._getframe(1)
+        self._asked_from = frame.f_code, frame.f_lasti
+        return data
+
+    def __len__(self) -> int:
+        return len(self._inner)  # type: ignore[arg-type]
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "_inner":
+            raise AttributeError(name)
+        return getattr(self._inner, name)
+
+    def __del__(self) -> None:
+        if sys.is_finalizing() or "_loop" not in self.__dict__:
+            return
+        # `next(iter(loader))` drops the iterator in the very instruction that asks it for a
+        # batch, and goes on to work with that; a loop left by `break` does so in another, when
+        # its batch has been used.
+        frame = sys._getframe(1)
+        loops().dropped(self._loop, keep=self._asked_from == (frame.f_code, frame.f_lasti))
+
+
+class SharedLoader(DataLoader[Any]):
+    """Mixed in before a loader's class by shard() and replicate()."""
+
+    ddpify_sampler: PartSampler | None
+    ddpify_in_batch: bool
+
+    def __iter__(self) -> Any:
+        """As the loader's own, from rank 0's random states. A collective."""
+        broadcast_random_state(_generators(self))
+        fork_own_stream(world().rank)
+        return SharedIterator(self, super().__iter__())
+
+    @property
+    def _index_sampler(self) -> Any:
+        return self.ddpify_sampler or super()._index_sampler
+
+
+def shard(loader: AnyLoader) -> AnyLoader:
+    """A loader that yields this rank's part of each batch of ``loader`` (the global batch).
+
+    Attributes and length are those of ``loader``; a plain ``python`` run gets ``loader``
+    itself. Parts differ by at most one sample; a rank that a short batch leaves without one
+    gets a copy of the batch's first, which counts for nothing. Each iter() is a collective.
+
+    An iterable data set is read whole on every rank, for each to keep its part. Batches that
+    the loader does not put together itself (``batch_size=None``) are split if its sampler
+    yields lists, else replicated.
+
+    Raises TypeError for what is not a torch DataLoader, or one over a DataPipe.
+    """
+    shared = _shared(loader)
+    if not isinstance(shared, SharedLoader) or shared is loader:
+        return loader
+    place = world()
+    if not isinstance(shared.dataset, IterableDataset):
+        batched = shared.batch_sampler is not None
+        shared.__dict__["ddpify_sampler"] = PartSampler(
+            shared.batch_sampler if batched else shared.sampler,
+            batched=batched,
+            fetched_here=shared.num_workers == 0,
+        )
+        if batched:
+            shared.worker_init_fn = WorkerSeed(shared.worker_init_fn, place.rank)
+    elif shared.batch_size is None:
+        _warn_once("an iterable data set with batch_size=None: every rank takes all of it")
+    else:
+        _warn_once(
+            f"an iterable data set is read whole by each of the {place.size} ranks, which keeps "
+            "its part of every batch: reading and decoding take as long as on one"
+        )
+        shared.collate_fn = PartCollate(shared.collate_fn, place.rank, place.size)
+        shared.__dict__["ddpify_in_batch"] = True
+    return shared
+
+
+def replicate(loader: AnyLoader) -> AnyLoader:
+    """A loader that yields every batch of ``loader`` whole, on every rank.
+
+    A plain ``python`` run gets ``loader`` itself. Each iter() is a collective.
+    """
+    return _shared(loader)
+
+
+def _shared(loader: AnyLoader) -> AnyLoader:
+    """A copy of ``loader`` that is a SharedLoader and does nothing with its batches yet."""
+    if world_size() == 1 or isinstance(loader, SharedLoader):
+        return loader
+    if not isinstance(loader, DataLoader):
+        raise TypeError(
+            f"a {type(loader).__name__} is no torch DataLoader: its batches cannot be shared"
+        )
+    if isinstance(loader.dataset, IterDataPipe | MapDataPipe):
+        raise TypeError(
+            "a DataPipe splits itself among the ranks: give its DataLoader a plain data set"
+        )
+    shared = copy.copy(loader)
+    shared.__class__ = _shared_class(cast(Any, type(loader)))
+    # Out of order, ranks would pair parts of different batches.
+    shared.__dict__.update(
+        ddpify_sampler=None, ddpify_in_batch=False, in_order=True, _iterator=None
+    )
+    return shared
+
+
+@functools.cache
+def _shared_class(plain: Any) -> Any:
+    names = {"__module__": plain.__module__, "__qualname__": plain.__qualname__}
+    return type(plain.__name__, (SharedLoader, plain), names)
+
+
+def _generators(loader: DataLoader[Any]) -> list[torch.Generator]:
+    """The generators that the loader and its samplers were given, each once."""
+    sampler, batches = loader.sampler, loader.batch_sampler
+    holders = (loader, sampler, batches, getattr(batches, "sampler", None))
+    found = [getattr(holder, "generator", None) for holder in holders]
+    return list({id(g): g for g in found if isinstance(g, torch.Generator)}.values())
+
+
+def _is_batch(index: Any) -> bool:
+    """Whether a sampler's item is a batch of indices: a list, or a 1-D tensor or array."""
+    return isinstance(index, list) or getattr(index, "ndim", 0) == 1
+
+
+@functools.cache
+def _warn_once(text: str) -> None:
+    if world().rank == 0:
+        warnings.warn(text, stacklevel=4)

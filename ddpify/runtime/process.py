@@ -1,0 +1,198 @@
+"""The process of one rank: its place among the others, how it starts, fails and ends."""
+
+import atexit
+import datetime
+import multiprocessing
+import os
+import sys
+import traceback
+from dataclasses import dataclass
+from types import TracebackType
+
+import torch
+import torch.distributed as dist
+
+from ddpify.runtime.rng import broadcast_random_state
+
+LAUNCH_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
+
+
+@dataclass(frozen=True)
+class World:
+    """Where this process stands: its rank, its rank within the node, how many ranks, its device."""
+
+    rank: int
+    local_rank: int
+    size: int
+    device: torch.device
+
+
+_world: World | None = None
+
+
+def init(*, timeout: datetime.timedelta | None = None) -> None:
+    """Join the process group of a torchrun launch; do nothing in a plain ``python`` run.
+
+    The device is this rank's accelerator (``LOCAL_RANK``), or the CPU. From here on, ranks
+    other than 0 print nothing to standard output, an uncaught exception ends its rank at once
+    with a traceback that names it, and rank 0's random states hold on every rank.
+
+    ``timeout`` bounds each collective (default: the environment's ``DDPIFY_TIMEOUT`` in
+    seconds, else torch's own default). A second call does nothing, nor does a call in a worker
+    process.
+
+    Raises RuntimeError where launch variables are missing, or ranks outnumber the node's
+    accelerators.
+    """
+    global _world
+    if _world is not None or multiprocessing.parent_process() is not None:
+        return
+    if not _launched():
+        _world = _alone()
+        return
+    _check_launch()
+    size, local_rank = int(os.environ["WORLD_SIZE"]), int(os.environ["LOCAL_RANK"])
+    if size == 1:
+        _world = _alone()
+        return
+    accelerator = _accelerator()
+    if accelerator == "mps":  # it has no collectives
+        accelerator = None
+    _check_accelerators(accelerator)
+    device = torch.device(accelerator, local_rank) if accelerator else torch.device("cpu")
+    _join_group(device, timeout)
+    _world = World(int(os.environ["RANK"]), local_rank, size, device)
+    sys.excepthook = _end_rank
+    if _world.rank != 0:
+        _silence_stdout()
+    broadcast_random_state([])
+    atexit.register(_leave_group)
+
+
+def world() -> World:
+    """This process's place; RuntimeError in a rank of several before init()."""
+    if _world is not None:
+        return _world
+    if multiprocessing.parent_process() is None and _launched() and os.environ["WORLD_SIZE"] != "1":
+        raise RuntimeError("call ddpify's init() before anything else of its runtime")
+    return _alone()
+
+
+def rank() -> int:
+    """This process's rank, 0 .. world_size() - 1."""
+    return world().rank
+
+
+def local_rank() -> int:
+    """This process's rank among those on its node."""
+    return world().local_rank
+
+
+def world_size() -> int:
+    """The number of ranks, 1 in a plain ``python`` run."""
+    return world().size
+
+
+def is_main() -> bool:
+    """Whether this is rank 0."""
+    return world().rank == 0
+
+
+def device() -> torch.device:
+    """This rank's device: the accelerator with index ``LOCAL_RANK``, or the CPU."""
+    return world().device
+
+
+def barrier() -> None:
+    """Wait until every rank is here."""
+    if world().size > 1:
+        # A reduction on the CPU holds the host itself; an accelerator's barrier may hold its
+        # stream only.
+        dist.all_reduce(torch.zeros(1))
+
+
+def _launched() -> bool:
+    return "RANK" in os.environ or "WORLD_SIZE" in os.environ
+
+
+def _check_launch() -> None:
+    missing = [name for name in LAUNCH_VARIABLES if not os.environ.get(name)]
+    if missing:
+        raise RuntimeError(
+            f"this looks like one rank of several, but {', '.join(missing)} is not set in the "
+            "environment; start the script with `torchrun --standalone --nproc-per-node=N SCRIPT`, "
+            "which sets them all, or unset RANK and WORLD_SIZE to run as a single process"
+        )
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
+        if not os.environ[name].isdecimal():
+            raise RuntimeError(f"{name}={os.environ[name]!r} in the environment is not a number")
+
+
+def _accelerator() -> str | None:
+    """The kind of accelerator that this machine has, as in ``torch.device(kind)``, or None."""
+    if not hasattr(torch, "accelerator"):  # before torch 2.6
+        return "cuda" if torch.cuda.is_available() else None
+    if not torch.accelerator.is_available():
+        return None
+    kind = torch.accelerator.current_accelerator()
+    return None if kind is None else kind.type
+
+
+def _check_accelerators(accelerator: str | None) -> None:
+    if accelerator is None:
+        return
+    count = torch.get_device_module(accelerator).device_count()
+    ranks_here = int(os.environ.get("LOCAL_WORLD_SIZE") or int(os.environ["LOCAL_RANK"]) + 1)
+    if ranks_here > count:
+        raise RuntimeError(
+            f"{ranks_here} ranks were started on this node, which has {count} {accelerator} "
+            "device(s); start at most one rank a device (torchrun's --nproc-per-node), or hide the "
+            "devices to train on the CPU (CUDA_VISIBLE_DEVICES=)"
+        )
+
+
+def _alone() -> World:
+    kind = _accelerator()
+    return World(0, 0, 1, torch.device(kind, 0) if kind else torch.device("cpu"))
+
+
+def _join_group(place: torch.device, timeout: datetime.timedelta | None) -> None:
+    if timeout is None and os.environ.get("DDPIFY_TIMEOUT"):
+        timeout = datetime.timedelta(seconds=float(os.environ["DDPIFY_TIMEOUT"]))
+    if place.type == "cpu":
+        dist.init_process_group("gloo", timeout=timeout)
+        return
+    # The device first, or what the backend sets up would be on device 0 for every rank.
+    torch.get_device_module(place).set_device(place.index)
+    backend = f"cpu:gloo,{place.type}:{_collectives(place.type)}"
+    dist.init_process_group(backend, timeout=timeout, device_id=place)
+
+
+def _collectives(kind: str) -> str:
+    """The backend for an accelerator's collectives."""
+    return "nccl" if kind == "cuda" else dist.get_default_backend_for_device(kind)
+
+
+def _leave_group() -> None:
+    if dist.is_initialized():
+        dist.destroy_process_group()
+
+
+def _silence_stdout() -> None:
+    # What is still buffered was printed on every rank: unflushed, it is printed by rank 0 alone.
+    sink = open(os.devnull, "w")  # noqa: SIM115 (it stays open)
+    os.dup2(sink.fileno(), 1)
+    sys.stdout = sink
+
+
+def _end_rank(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
+    """Print the traceback under this rank's name and end at once.
+
+    An orderly exit could wait for the other ranks, which wait for this one: only the end of the
+    process, which closes its connections, frees them.
+    """
+    lines = "".join(traceback.format_exception(kind, value, trace)).splitlines(keepends=True)
+    sys.stdout.flush()
+    sys.stderr.write("".join(f"[rank {world().rank}] {line}" for line in lines))
+    sys.stderr.flush()
+    os._exit(130 if issubclass(kind, KeyboardInterrupt) else 1)

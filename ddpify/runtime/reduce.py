@@ -1,0 +1,219 @@
+"""From this rank's samples to the global batch: means, sums, rows and counts.
+
+Gradients follow DistributedDataParallel, which averages them over the W ranks: what depends on
+a rank's own samples carries W times its share of the gradient, what is the same on all ranks
+carries all of it.
+"""
+
+import numbers
+import sys
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from ddpify.runtime.process import world, world_size
+from ddpify.runtime.share import Share, bounds, in_forward, latest_share
+
+
+class SumOverRanks(torch.autograd.Function):
+    """``sum_r before_r * x_r``; its gradient is ``after * g``, or for None ``before * sum_r g_r``.
+
+    The first backward needs every rank's g to be the same (the value was used alike on all
+    ranks) and no communication; the second holds however the value was used. A factor of 0
+    gives exact zeros whatever x or g is, NaN included.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, before: float, after: float | None) -> torch.Tensor:
+        """x: any shape, the same on all ranks; floating point."""
+        ctx.before, ctx.after = before, after
+        return sum_scaled(x, before)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> tuple[torch.Tensor, None, None]:
+        """The gradient of x (differentiable again)."""
+        grad, factor = grads[0], ctx.after
+        if factor is None:
+            grad, factor = over_ranks(grad, 1.0, None), ctx.before
+        return (grad * factor if factor else torch.zeros_like(grad)), None, None
+
+
+class GatherRows(torch.autograd.Function):
+    """Every rank's rows (dimension 1 of x) in order of rank; a ghost's row is left out."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, counts: list[int]) -> torch.Tensor:
+        """x: (blocks, rows, ...); ``counts``: each rank's rows. Returns (blocks, sum, ...)."""
+        place = world().rank
+        ctx.first, ctx.count = sum_of(counts[:place]), counts[place]
+        ctx.rows = x.shape[1]
+        return _all_rows(x, counts)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> tuple[torch.Tensor, None]:
+        """This rank's rows of the ranks' summed gradients."""
+        grad = over_ranks(grads[0], 1.0, None)
+        own = grad.narrow(1, ctx.first, ctx.count)
+        if not ctx.count:
+            own = grad.new_zeros(grad.shape[0], ctx.rows, *grad.shape[2:])
+        return own, None
+
+
+def sum_of(counts: list[int]) -> int:
+    """The sum of some integers (this module's own sum() is the ranks')."""
+    total = 0
+    for count in counts:
+        total += count
+    return total
+
+
+def over_ranks(x: torch.Tensor, before: float, after: float | None) -> torch.Tensor:
+    """SumOverRanks of x, typed."""
+    out: torch.Tensor = SumOverRanks.apply(x, before, after)  # type: ignore[no-untyped-call]
+    return out
+
+
+def sum_scaled(x: torch.Tensor, factor: float) -> torch.Tensor:
+    """``sum_r factor_r * x_r`` in x's dtype, added up in float32 where that is narrower."""
+    x = x.detach()
+    wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+    # Multiplying copies, and so does zeros_like: the caller's tensor is never reduced in place.
+    part = (wide * factor if factor else torch.zeros_like(wide)).contiguous()
+    dist.all_reduce(part)
+    return part.to(x.dtype)
+
+
+def mean(x: Any) -> Any:
+    """From a mean over this rank's samples to the mean over the global batch.
+
+    x: a floating-point tensor of any shape, the same on all ranks, or a number. Returns the
+    same kind; the same object where the batch at hand is not shared. A collective.
+    Differentiable: ``mean(loss).backward()`` on every rank leaves the gradient of one process
+    on the whole batch.
+    """
+    share = latest_share()
+    if share is None:
+        return x
+    factor = share.local / share.total
+    if isinstance(x, torch.Tensor):
+        return _reduced(x if x.is_floating_point() else x.to(torch.get_default_dtype()), factor)
+    return _as_number(x, _reduced(torch.tensor(float(x), dtype=torch.float64), factor).item())
+
+
+def sum(x: Any) -> Any:
+    """From a sum over this rank's samples to the sum over the global batch.
+
+    x: a tensor of any shape, the same on all ranks, or a number; integers stay integers.
+    Returns the same kind; the same object where the batch at hand is not shared. A collective,
+    and differentiable like mean().
+    """
+    share = latest_share()
+    if share is None:
+        return x
+    factor = 0 if share.ghost else 1
+    if isinstance(x, torch.Tensor):
+        if x.is_floating_point():
+            return _reduced(x, float(factor))
+        return sum_scaled(x.long() if x.dtype == torch.bool else x, factor)
+    whole = isinstance(x, numbers.Integral)
+    part = torch.tensor(
+        int(x) if whole else float(x), dtype=torch.int64 if whole else torch.float64
+    )
+    return _as_number(x, sum_scaled(part, factor).item())
+
+
+def gather(x: Any, *, blocks: int = 1) -> Any:
+    """The global batch's rows, in order, from each rank's rows.
+
+    x: a tensor or array with a row (or a fixed number of rows) per sample, a tuple, list or
+    dict of such tensors, or a list of Python objects with a fixed number per sample.
+    ``blocks``: how many stacked copies of the batch the rows are (2 for ``torch.cat([view1,
+    view2])``). Returns the same kind, whole, on every rank; the same object where the batch at
+    hand is not shared. A collective; tensors are differentiable.
+
+    Raises RuntimeError where the rows are not a multiple of this rank's samples.
+    """
+    share = latest_share()
+    return x if share is None else _gathered(x, share, blocks)
+
+
+def global_batch_size(x: Any) -> int:
+    """How many rows x has over all ranks, without communication.
+
+    x: a tensor, array or list with a fixed number of rows per sample, or a count of such rows.
+    Raises RuntimeError where the rows are not a multiple of this rank's samples.
+    """
+    share = latest_share()
+    rows = int(x) if isinstance(x, numbers.Integral) else len(x)
+    return rows if share is None else _per_sample(rows, share) * share.total
+
+
+def _reduced(x: torch.Tensor, factor: float) -> torch.Tensor:
+    # A scalar made outside of the model is a loss: all ranks use it alike, so backward needs no
+    # communication. Anything else may be a statistic that each rank goes on to use on its own rows.
+    statistic = x.dim() > 0 or in_forward()
+    return over_ranks(x, factor, None if statistic else factor * world_size())
+
+
+def _as_number(like: Any, value: Any) -> Any:
+    """``value`` as the type of ``like``; a mean of integers is a float, a sum of bools an int."""
+    if isinstance(like, bool) or (isinstance(value, float) and isinstance(like, numbers.Integral)):
+        return value
+    return type(like)(value)
+
+
+def _gathered(x: Any, share: Share, blocks: int) -> Any:
+    if isinstance(x, torch.Tensor):
+        return _gather_tensor(x, share, blocks)
+    if isinstance(x, dict):
+        return {key: _gathered(value, share, blocks) for key, value in x.items()}
+    if isinstance(x, tuple):
+        parts = [_gathered(value, share, blocks) for value in x]
+        return type(x)(*parts) if hasattr(x, "_fields") else tuple(parts)
+    if isinstance(x, list):
+        if x and all(isinstance(value, torch.Tensor) and value.dim() for value in x):
+            return [_gather_tensor(value, share, blocks) for value in x]
+        return _gather_objects(x, share)
+    if "numpy" in sys.modules and isinstance(x, sys.modules["numpy"].ndarray):
+        return _gather_tensor(torch.from_numpy(x), share, blocks).numpy()
+    raise TypeError(f"cannot gather a {type(x).__name__}: not tensors, arrays or a list")
+
+
+def _per_sample(rows: int, share: Share) -> int:
+    if rows % share.rows:
+        raise RuntimeError(
+            f"{rows} rows are not a multiple of the {share.rows} sample(s) that this rank has of "
+            f"the batch of {share.total}: they do not belong to the batch at hand, or samples have "
+            "different numbers of rows"
+        )
+    return rows // share.rows
+
+
+def _gather_tensor(x: torch.Tensor, share: Share, blocks: int) -> torch.Tensor:
+    if _per_sample(len(x), share) % blocks:
+        raise RuntimeError(f"{len(x)} rows are not {blocks} copies of {share.rows} sample(s)")
+    stacked = x.reshape(blocks, len(x) // blocks, *x.shape[1:])
+    each, size = stacked.shape[1] // share.rows, world_size()
+    ends = [bounds(share.total, place, size) for place in range(size)]
+    counts = [each * (last - first) for first, last in ends]
+    out: torch.Tensor = GatherRows.apply(stacked, counts)  # type: ignore[no-untyped-call]
+    return out.reshape(-1, *x.shape[1:])
+
+
+def _all_rows(x: torch.Tensor, counts: list[int]) -> torch.Tensor:
+    """x: (blocks, rows, ...), padded to one size, exchanged as bytes (any dtype), and joined."""
+    padded = x.new_zeros(x.shape[0], max(counts), *x.shape[2:])
+    padded[:, : x.shape[1]] = x.detach()
+    data = padded.view(-1).view(torch.uint8)
+    received = [torch.empty_like(data) for _ in counts]
+    dist.all_gather(received, data)
+    parts = [part.view(x.dtype).view(padded.shape) for part in received]
+    return torch.cat([part[:, :count] for part, count in zip(parts, counts, strict=True)], dim=1)
+
+
+def _gather_objects(x: list[Any], share: Share) -> list[Any]:
+    _per_sample(len(x), share)
+    received: list[list[Any]] = [[] for _ in range(world_size())]
+    dist.all_gather_object(received, [] if share.ghost else x)
+    return [item for part in received for item in part]

@@ -1,0 +1,105 @@
+"""Random streams: one that every rank shares, and one of each rank's own.
+
+The script's own code, samplers and shuffling draw from torch's, Python's and NumPy's global
+generators, which hold the same states on all ranks (the shared stream). Work on a rank's own
+samples, which may draw a different number of times on each rank, runs in the rank's own stream,
+seeded anew at every entry, so that it neither disturbs the shared stream nor repeats another
+rank's draws.
+"""
+
+import contextlib
+import hashlib
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+
+class OwnStream:
+    """This rank's own stream: where its seeds come from, and what it put aside to be in place."""
+
+    def __init__(self) -> None:
+        self.base = b""
+        self.entries = 0
+        self.shared: tuple[Any, Any, Any] | None = None
+
+    def next_seed(self) -> int:
+        """A 63-bit seed, different at every call and on every rank."""
+        self.entries += 1
+        digest = hashlib.blake2b(self.base + self.entries.to_bytes(8, "little"), digest_size=8)
+        return int.from_bytes(digest.digest(), "little") >> 1
+
+
+_own_stream = OwnStream()
+
+
+def broadcast_random_state(generators: Sequence[torch.Generator]) -> None:
+    """Give every rank rank 0's global random states and those of ``generators`` (a collective)."""
+    states = [None if dist.get_rank() else (_random_state(), [g.get_state() for g in generators])]
+    dist.broadcast_object_list(states, src=0, device=torch.device("cpu"))
+    if dist.get_rank():
+        assert states[0] is not None
+        _set_random_state(states[0][0])
+        for generator, state in zip(generators, states[0][1], strict=True):
+            generator.set_state(state)
+
+
+def fork_own_stream(rank: int) -> None:
+    """Derive this rank's stream from the shared one, without drawing from it.
+
+    A seeded script so gives seeded augmentation. ``entries`` goes on counting: where nothing
+    has been drawn from the shared stream since the last fork, the seeds still differ.
+    """
+    state = torch.get_rng_state().numpy().tobytes()
+    _own_stream.base = hashlib.blake2b(state + rank.to_bytes(4, "little")).digest()
+
+
+def own_seed() -> int:
+    """A seed of this rank's own."""
+    return _own_stream.next_seed()
+
+
+def enter_own_stream() -> None:
+    """Put this rank's own stream in place of the shared one, until leave_own_stream()."""
+    if _own_stream.shared is None:
+        _own_stream.shared = _random_state()
+        seed = _own_stream.next_seed()
+        torch.default_generator.manual_seed(seed)
+        random.seed(seed)
+        if "numpy" in sys.modules:
+            sys.modules["numpy"].random.seed((seed >> 31) & 0xFFFFFFFF)
+
+
+def leave_own_stream() -> None:
+    """Put the shared stream back as enter_own_stream() found it; nothing where it is in place."""
+    if _own_stream.shared is not None:
+        _set_random_state(_own_stream.shared)
+        _own_stream.shared = None
+
+
+@contextlib.contextmanager
+def own_torch_stream() -> Iterator[None]:
+    """Draw from this rank's own stream, in torch's CPU generator alone: what a forward uses."""
+    shared = torch.get_rng_state()
+    torch.default_generator.manual_seed(_own_stream.next_seed())
+    try:
+        yield
+    finally:
+        torch.set_rng_state(shared)
+
+
+def _random_state() -> tuple[Any, Any, Any]:
+    numpy = sys.modules.get("numpy")
+    numpy_state = numpy.random.get_state() if numpy else None
+    return torch.get_rng_state(), random.getstate(), numpy_state
+
+
+def _set_random_state(state: tuple[Any, Any, Any]) -> None:
+    torch_state, python_state, numpy_state = state
+    torch.set_rng_state(torch_state)
+    random.setstate(python_state)
+    if numpy_state is not None and "numpy" in sys.modules:
+        sys.modules["numpy"].random.set_state(numpy_state)

@@ -1,0 +1,116 @@
+"""How the batch at hand is shared among the ranks.
+
+Every iterator of a sharded or replicated loader is a Loop. The loop that yielded last says how
+its batch is shared; when an inner loop ends, the loop around it does again.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """This rank's part of a global batch of ``total`` samples: ``local`` of them, in ``rows`` rows.
+
+    A rank that a short batch leaves without a sample holds a ghost: one row that counts for none.
+    """
+
+    local: int
+    total: int
+    rows: int
+
+    @property
+    def ghost(self) -> bool:
+        """Whether this rank's only row is a copy that must count for nothing."""
+        return self.local == 0
+
+
+def bounds(total: int, rank: int, size: int) -> tuple[int, int]:
+    """First and past-the-last index of a rank's part: contiguous, uneven ones larger at first."""
+    base, extra = divmod(total, size)
+    first = rank * base + min(rank, extra)
+    return first, first + base + (rank < extra)
+
+
+def share_of(total: int, rank: int, size: int) -> Share | None:
+    """A rank's share of ``total`` samples; None (replicated) of an empty batch."""
+    if total == 0:
+        return None
+    first, last = bounds(total, rank, size)
+    return Share(last - first, total, max(last - first, 1))
+
+
+class Loop:
+    """One iteration over a loader; ``share`` is its latest batch's, None for a replicated one."""
+
+    __slots__ = ("kept", "share")
+
+    def __init__(self) -> None:
+        self.share: Share | None = None
+        self.kept = False  # dropped by the script, but its last batch is still at hand
+
+
+class Loops:
+    """The iterations under way, innermost last, and the share that the last one to end had."""
+
+    def __init__(self) -> None:
+        self.running: list[Loop] = []
+        self.ended: Share | None = None
+        self.forwards = 0
+
+    def yielded(self, loop: Loop) -> None:
+        """``loop`` has just yielded: its share holds now."""
+        running = self.running
+        if running and running[-1] is loop:
+            return
+        self.running = [other for other in running if other is not loop and not other.kept]
+        self.running.append(loop)
+
+    def exhausted(self, loop: Loop) -> None:
+        """``loop`` has no more batches: the loop around it holds again."""
+        if loop in self.running:
+            self.running.remove(loop)
+            self.ended = loop.share
+
+    def dropped(self, loop: Loop, *, keep: bool) -> None:
+        """``loop`` was left early. Its share still holds if no loop is around it or on keep."""
+        if loop not in self.running:
+            return
+        if keep or self.running == [loop]:
+            loop.kept = True
+        else:
+            self.running.remove(loop)
+
+
+_loops = Loops()
+
+
+def loops() -> Loops:
+    """The iterations of this process."""
+    return _loops
+
+
+def active_share() -> Share | None:
+    """The share of the batch being worked on; None outside of loops and for a replicated batch."""
+    return _loops.running[-1].share if _loops.running else None
+
+
+def latest_share() -> Share | None:
+    """Like active_share(), but after the outermost loop still the share of its last batch."""
+    return _loops.running[-1].share if _loops.running else _loops.ended
+
+
+@contextlib.contextmanager
+def inside_forward() -> Iterator[None]:
+    """Mark that a wrapped model's forward pass is under way."""
+    _loops.forwards += 1
+    try:
+        yield
+    finally:
+        _loops.forwards -= 1
+
+
+def in_forward() -> bool:
+    """Whether a wrapped model's forward pass is under way."""
+    return _loops.forwards > 0

@@ -1,0 +1,216 @@
+"""Calls of project functions, classes and models; library calls go to :mod:`library`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding import expressions, library
+from ddpify.understanding.facts import Site
+from ddpify.understanding.syntax import dotted
+from ddpify.understanding.values import (
+    UNKNOWN,
+    Bound,
+    Class,
+    Function,
+    Instance,
+    Lib,
+    Method,
+    Scope,
+    Tup,
+    Value,
+    join,
+    value,
+)
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+_DEEPEST = 40
+Keywords = dict[str, Value]
+
+
+def call(
+    run: Interpreter, node: cst.BaseExpression, callee: Value, args: list[Value], kwargs: Keywords
+) -> Value:
+    """The result of calling any value."""
+    if not callee:
+        return library.call_unknown(run, node, args, kwargs)
+    return join(*(_call_atom(run, node, atom, args, kwargs) for atom in callee.atoms))
+
+
+def _call_atom(run, node, atom, args, kwargs) -> Value:  # type: ignore[no-untyped-def]
+    if isinstance(atom, Function):
+        return call_function(run, atom, args, kwargs, None, run.site(node))
+    if isinstance(atom, Bound):
+        return call_function(run, atom.function, args, kwargs, atom.receiver, run.site(node))
+    if isinstance(atom, Class):
+        return _instantiate(run, node, atom, args, kwargs)
+    if isinstance(atom, Lib):
+        return library.call(run, node, atom.name, args, kwargs)
+    if isinstance(atom, Method):
+        return library.call_method(run, node, atom, args, kwargs)
+    if isinstance(atom, Instance):
+        return call_instance(run, node, atom, args, kwargs)
+    return library.call_unknown(run, node, args, kwargs)
+
+
+def _instantiate(
+    run: Interpreter, node: cst.BaseExpression, made: Class, args: list[Value], kwargs: Keywords
+) -> Value:
+    instance = run.instance(node, run.module, made)
+    initialiser = made.find("__init__")
+    library.instantiated(run, node, instance, args, kwargs)
+    if initialiser is not None:
+        for function in initialiser.of(Function):
+            call_function(run, function, args, kwargs, instance, run.site(node))  # type: ignore[arg-type]
+    else:
+        library.given_to_base(instance, args, kwargs)
+    return value(instance)
+
+
+def call_instance(
+    run: Interpreter, node: cst.BaseExpression, target: Instance, args: list[Value], kwargs: Keywords
+) -> Value:
+    """``instance(...)``: a model's forward, a project object's ``__call__``, a library object."""
+    if library.is_model(target):
+        run.facts.event(target, "call", run.site(node), gradient=not run.no_grad)
+    if isinstance(target.type, Class):
+        found = target.type.find("forward" if library.is_model(target) else "__call__")
+        functions = list(found.of(Function)) if found is not None else []
+        if functions:
+            forward = library.is_model(target)
+            results = [
+                call_function(run, f, args, kwargs, target, run.site(node), forward=forward)  # type: ignore[arg-type]
+                for f in functions
+            ]
+            result = join(*results)
+            return result if result else library.opaque(run, node, target, args, kwargs)
+    return library.call_instance(run, node, target, args, kwargs)
+
+
+def call_function(
+    run: Interpreter,
+    function: Function,
+    args: list[Value],
+    kwargs: Keywords,
+    receiver: Instance | None,
+    site: Site | None,
+    *,
+    forward: bool = False,
+) -> Value:
+    """Run a project function with these arguments; a call seen before gives its known result."""
+    run.called.add(function.node)
+    if site is not None:
+        run.facts.callers.setdefault(function.node, set()).add(site)
+    silent = _switches_grad_off(function)
+    key = (
+        function.node, site.node if site else None, receiver, tuple(args),
+        tuple(sorted(kwargs.items(), key=lambda pair: pair[0])), bool(run.no_grad or silent), forward,
+    )  # fmt: skip
+    if key in run.results or key in run.running or len(run.frames) > _DEEPEST:
+        return run.results.get(key, run.previous.get(key, UNKNOWN))
+    run.running.add(key)
+    try:
+        with run.without_grad(silent):
+            result = _run_body(run, function, args, kwargs, receiver, site, forward)
+    finally:
+        run.running.discard(key)
+    run.results[key] = run.previous[key] = result
+    return result
+
+
+def _run_body(  # type: ignore[no-untyped-def]
+    run: Interpreter, function: Function, args, kwargs, receiver, site, forward
+) -> Value:
+    from ddpify.understanding.interpreter import Frame
+
+    scope = Scope(parent=function.scope)
+    frame = Frame(function.module, scope, site, in_forward=forward or run.frames_forward())
+    if isinstance(function.node, cst.Lambda) or "staticmethod" in expressions._decorators(function):
+        receiver = None
+    bind_parameters(run, function, args, kwargs, receiver, scope)
+    run.frames.append(frame)
+    try:
+        if isinstance(function.node, cst.Lambda):
+            return run.eval(function.node.body)
+        run.block(function.node.body)
+    finally:
+        run.frames.pop()
+    return _returned(run, function, frame.returned)
+
+
+def _returned(run: Interpreter, function: Function, returned: list[Value]) -> Value:
+    """The joined results; what a generator yields goes into one object that iterates them."""
+    if _is_generator(function.node):
+        made = run.instance(function.node, function.module, "generator")
+        for one in returned:
+            for atom in one.of(Tup):
+                run.put(made, "*", join(*atom.items))  # type: ignore[union-attr]
+        return value(made)
+    return expressions.forget_births(join(*returned))
+
+
+def _is_generator(node: cst.CSTNode) -> bool:
+    stack = list(node.children)
+    while stack:
+        child = stack.pop()
+        if isinstance(child, cst.Yield):
+            return True
+        if not isinstance(child, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
+            stack.extend(child.children)
+    return False
+
+
+def _switches_grad_off(function: Function) -> bool:
+    if isinstance(function.node, cst.Lambda):
+        return False
+    for decorator in function.node.decorators:
+        target = decorator.decorator
+        name = dotted(target.func if isinstance(target, cst.Call) else target) or ""
+        if name.split(".")[-1] in ("no_grad", "inference_mode"):
+            return True
+    return False
+
+
+def bind_parameters(
+    run: Interpreter,
+    function: Function,
+    args: list[Value],
+    kwargs: Keywords,
+    receiver: Instance | None,
+    scope: Scope,
+) -> None:
+    """Bind arguments to a function's parameters; missing ones get their defaults."""
+    parameters = function.node.params
+    given = [value(receiver), *args] if receiver is not None else list(args)
+    names = [*parameters.posonly_params, *parameters.params]
+    for parameter in names:
+        name = parameter.name.value
+        if given:
+            scope.names[name] = given.pop(0)
+        else:
+            scope.names[name] = _keyword(run, function, parameter, kwargs)
+    for parameter in parameters.kwonly_params:
+        scope.names[parameter.name.value] = _keyword(run, function, parameter, kwargs)
+    if isinstance(parameters.star_arg, cst.Param):
+        scope.names[parameters.star_arg.name.value] = value(Tup(tuple(given)))
+    if parameters.star_kwarg is not None:
+        extra = run.instance(parameters.star_kwarg, function.module, "dict")
+        known = {p.name.value for p in (*names, *parameters.kwonly_params)}
+        for name, one in kwargs.items():
+            if name not in known:
+                run.put(extra, "*" if name == "**" else f"[{name!r}]", one)
+        scope.names[parameters.star_kwarg.name.value] = value(extra)
+
+
+def _keyword(
+    run: Interpreter, function: Function, parameter: cst.Param, kwargs: Keywords
+) -> Value:
+    name = parameter.name.value
+    if name in kwargs:
+        return kwargs[name]
+    if parameter.default is not None:
+        return expressions.evaluate(run, parameter.default)
+    return UNKNOWN

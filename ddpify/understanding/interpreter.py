@@ -1,0 +1,588 @@
+"""Runs a script on abstract values: every expression gets what it may stand for.
+
+Project functions are followed into at each call, with the values that the call passes; branches
+are joined; loops run once in a pass, and passes repeat until nothing new is learned. Names are
+never evidence: what a value is follows from where it was made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from ddpify.understanding import calls, expressions
+from ddpify.understanding.facts import Demand, Effect, Facts, Site
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.project import ModuleFile, Project
+from ddpify.understanding.syntax import is_main_guard, statements
+from ddpify.understanding.values import (
+    UNKNOWN,
+    Class,
+    Const,
+    Data,
+    Function,
+    Instance,
+    Lib,
+    Namespace,
+    Params,
+    Scope,
+    Value,
+    deep_atoms,
+    join,
+    value,
+)
+
+_PASSES = 5
+
+
+@dataclass(slots=True)
+class Choices:
+    """What a conversion has decided so far, for the next run to take into account."""
+
+    reduced: set[cst.CSTNode] = field(default_factory=set)
+    replicated: set[cst.CSTNode] = field(default_factory=set)  # loaders' places that are not split
+    trained: set[cst.CSTNode] = field(default_factory=set)  # loaders' places that feed a backward
+
+
+@dataclass(slots=True)
+class Loop:
+    """A loop in progress: names its body has set, and whether each round takes a batch."""
+
+    takes_batches: bool = False
+    assigned: set[str] = field(default_factory=set)
+    left: list[dict[str, Value]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Frame:
+    """One call in progress."""
+
+    module: ModuleFile
+    scope: Scope
+    call: Site | None = None
+    in_forward: bool = False
+    returned: list[Value] = field(default_factory=list)
+    loops: list[Loop] = field(default_factory=list)
+
+
+class Interpreter:
+    """One run over a project; :attr:`facts` holds what it learned."""
+
+    def __init__(self, project: Project, choices: Choices | None = None) -> None:
+        self.project = project
+        self.choices = choices or Choices()
+        self.facts = Facts()
+        self.heap: dict[tuple[cst.CSTNode, cst.CSTNode | None, str], Instance] = {}
+        self.scopes: dict[ModuleFile, Scope] = {}
+        self.loop_ends: dict[tuple[cst.CSTNode, int], dict[str, Value]] = {}
+        self.results: dict[object, Value] = {}
+        self.previous: dict[object, Value] = {}
+        self.running: set[object] = set()
+        self.frames: list[Frame] = []
+        self.no_grad = 0
+        self.changes = 0
+        self.functions: dict[cst.CSTNode, Function] = {}
+        self.called: set[cst.CSTNode] = set()
+
+    # ------------------------------------------------------------------ running
+    def run(self) -> Facts:
+        """Interpret the entry, and code that nothing calls, until no new facts come."""
+        seen = -1
+        for _ in range(_PASSES):
+            self._one_pass()
+            state = self.changes + sum(len(v.atoms) for v in self.facts.values.values())
+            if state == seen:
+                break
+            seen = state
+        return self.facts
+
+    def _one_pass(self) -> None:
+        self.results.clear()
+        self.scopes.clear()
+        values = self.facts.values
+        self.facts = Facts(values=values)
+        self.module_scope(self.project.entry)
+        for function in list(self.functions.values()):
+            if function.node not in self.called and function.module.editable:
+                self._call_unknown(function)
+
+    def _call_unknown(self, function: Function) -> None:
+        """A function that nobody calls here: its body still counts, with unknown arguments."""
+        receiver = None
+        self.frames.append(Frame(function.module, function.scope))
+        try:
+            if function.owner is not None:
+                receiver = self.instance(function.owner.node, function.module, function.owner)
+            calls.call_function(self, function, [], {}, receiver=receiver, site=None)
+        finally:
+            self.frames.pop()
+
+    def module_scope(self, module: ModuleFile) -> Scope:
+        """The names that a module defines, after running it."""
+        if module not in self.scopes:
+            scope = Scope(kind="module")
+            scope.names["__name__"] = value(Const(module.name))
+            self.scopes[module] = scope
+            self.frames.append(Frame(module, scope))
+            try:
+                self.block(module.tree)
+            finally:
+                self.frames.pop()
+        return self.scopes[module]
+
+    def frames_forward(self) -> bool:
+        """Whether a model's forward is in progress."""
+        return any(frame.in_forward for frame in self.frames)
+
+    # ------------------------------------------------------------------ state
+    @property
+    def frame(self) -> Frame:
+        """The call in progress."""
+        return self.frames[-1]
+
+    @property
+    def module(self) -> ModuleFile:
+        """The file whose code runs."""
+        return self.frame.module
+
+    def site(self, node: cst.CSTNode) -> Site:
+        """A node of the running file."""
+        return Site(node, self.module)
+
+    @property
+    def call_path(self) -> tuple[Site, ...]:
+        """The calls in progress, outermost first."""
+        return tuple(frame.call for frame in self.frames if frame.call is not None)
+
+    def instance(self, node: cst.CSTNode, module: ModuleFile, kind: Class | str) -> Instance:
+        """The object made at a place, one for each caller of the function it stands in."""
+        caller = self.frame.call.node if self.frame.call else None
+        name = kind if isinstance(kind, str) else kind.node.name.value
+        key = (node, caller, name)
+        if key not in self.heap:
+            self.heap[key] = Instance(node, module, kind)
+            self.changes += 1
+        return self.heap[key]
+
+    def put(self, target: Instance, name: str, new: Value) -> None:
+        """Let an attribute or element of an object be this too."""
+        old = target.attributes.get(name, UNKNOWN)
+        both = join(old, new)
+        if both != old or name not in target.attributes:
+            target.attributes[name] = both
+            self.changes += 1
+
+    def demand(self, node: cst.CSTNode, what: Value, reader: str) -> None:
+        """Note that something reads a value that ranks hold only in part."""
+        for data in what.data:
+            if data.placement is Placement.COUNT and self.frame.in_forward:
+                continue
+            key = (node, data.placement)
+            if key not in self.facts.demands:
+                self.facts.demands[key] = Demand(self.site(node), data, reader, self.call_path)
+
+    def effect(self, kind: str, node: cst.CSTNode, name: str) -> None:
+        """Note an action on the outside world."""
+        key = (kind, node)
+        if key not in self.facts.effects:
+            self.facts.effects[key] = Effect(kind, self.site(node), name, self.call_path)
+
+    @contextmanager
+    def without_grad(self, active: bool = True) -> Iterator[None]:
+        """Inside, no graph is recorded."""
+        self.no_grad += active
+        try:
+            yield
+        finally:
+            self.no_grad -= active
+
+    # ------------------------------------------------------------------ names
+    def lookup(self, name: str) -> Value:
+        """What a name stands for here."""
+        scope: Scope | None = self.frame.scope
+        first = scope
+        while scope is not None:
+            skipped = scope.kind == "class" and scope is not first
+            if name in scope.names and not skipped:
+                return scope.names[name]
+            scope = scope.parent
+        return value(Lib(f"builtins.{name}")) if name in expressions.BUILTINS else UNKNOWN
+
+    def bind(self, name: str, new: Value) -> None:
+        """Assign to a name here."""
+        scope = self.frame.scope
+        if name in scope.shared:
+            outer = scope.parent
+            while outer is not None and outer.parent is not None and name not in outer.names:
+                outer = outer.parent
+            if outer is not None:
+                outer.names[name] = join(outer.names.get(name, UNKNOWN), new)
+            return
+        scope.names[name] = new
+        for loop in self.frame.loops:
+            loop.assigned.add(name)
+
+    def outlives_batch(self, target: cst.BaseExpression) -> bool:
+        """Whether a target holds its value from one batch to the next."""
+        if not isinstance(target, cst.Name) or target.value in self.frame.scope.shared:
+            return True
+        loops = [loop for loop in self.frame.loops if loop.takes_batches]
+        return bool(loops) and target.value not in loops[-1].assigned
+
+    def takes_batch(self) -> None:
+        """Note that the innermost loop takes a batch in each round."""
+        if self.frame.loops:
+            self.frame.loops[-1].takes_batches = True
+
+    # ------------------------------------------------------------------ statements
+    def block(self, body: cst.BaseSuite | cst.Module) -> bool:
+        """Run a block; whether its end is reached."""
+        return all(self.statement(statement) for statement in statements(body))
+
+    def statement(self, node: cst.BaseStatement) -> bool:
+        """Run one statement; whether the next one is reached."""
+        if isinstance(node, cst.SimpleStatementLine):
+            return all(self._small(small) for small in node.body)
+        handler = getattr(self, f"_run_{type(node).__name__}", None)
+        return True if handler is None else bool(handler(node))
+
+    def _small(self, node: cst.BaseSmallStatement) -> bool:
+        handler = getattr(self, f"_do_{type(node).__name__}", None)
+        return True if handler is None else handler(node) is not False
+
+    def _do_Expr(self, node: cst.Expr) -> None:
+        self.eval(node.value)
+
+    def _do_Assign(self, node: cst.Assign) -> None:
+        result = self._born(self.eval(node.value), node.value)
+        for target in node.targets:
+            self.assign(target.target, result)
+
+    def _do_AnnAssign(self, node: cst.AnnAssign) -> None:
+        if node.value is not None:
+            self.assign(node.target, self._born(self.eval(node.value), node.value))
+
+    def _born(self, result: Value, node: cst.BaseExpression) -> Value:
+        """A partial value that gets a name can be reduced where it gets it."""
+        if isinstance(node, (cst.Name, cst.Tuple)) or not result.data:
+            return result
+        atoms = [expressions.born_at(a, node) for a in result.atoms]
+        return join(value(*atoms))
+
+    def _do_AugAssign(self, node: cst.AugAssign) -> None:
+        old, new = self.eval(node.target), self.eval(node.value)
+        operator = expressions.OPERATORS.get(type(node.operator), "?")
+        result = expressions.accumulate(self, node, operator, old, new)
+        self.assign(node.target, result)
+
+    def _do_Return(self, node: cst.Return) -> bool:
+        result = self.eval(node.value) if node.value is not None else value(Const(None))
+        self.frame.returned.append(result)
+        return False
+
+    def _do_Raise(self, node: cst.Raise) -> bool:
+        if node.exc is not None:
+            self.eval(node.exc)
+        return False
+
+    def _do_Break(self, node: cst.Break) -> bool:
+        return self._leave_loop()
+
+    def _do_Continue(self, node: cst.Continue) -> bool:
+        return self._leave_loop()
+
+    def _leave_loop(self) -> bool:
+        if self.frame.loops:
+            self.frame.loops[-1].left.append(dict(self.frame.scope.names))
+        return False
+
+    def _do_Assert(self, node: cst.Assert) -> None:
+        self.condition(node.test)
+
+    def _do_Global(self, node: cst.Global) -> None:
+        self.frame.scope.shared |= {item.name.value for item in node.names}
+
+    _do_Nonlocal = _do_Global
+
+    def _do_Del(self, node: cst.Del) -> None:
+        if isinstance(node.target, cst.Name):
+            self.frame.scope.names.pop(node.target.value, None)
+
+    def _do_Import(self, node: cst.Import) -> None:
+        for alias in node.names:
+            full = expressions.dotted_name(alias.name)
+            local = self.project.resolve(full, self.module)
+            if alias.asname is not None:
+                assert isinstance(alias.asname.name, cst.Name)
+                self.bind(alias.asname.name.value, self._imported(local, full))
+            elif "." not in full:
+                self.bind(full, self._imported(local, full))
+            else:
+                self._import_dotted(full, local)
+
+    def _import_dotted(self, full: str, local: ModuleFile | None) -> None:
+        top = full.split(".")[0]
+        package = self.project.resolve(top, self.module)
+        if local is None and package is None:
+            self.bind(top, value(Lib(top)))
+            return
+        if local is not None:
+            self.module_scope(local)
+        self.bind(top, value(expressions.package_value(self, top)))
+
+    def _imported(self, local: ModuleFile | None, full: str) -> Value:
+        if local is None:
+            return value(Lib(full))
+        return value(Namespace(local, self.module_scope(local)))
+
+    def _do_ImportFrom(self, node: cst.ImportFrom) -> None:
+        base = expressions.dotted_name(node.module) if node.module is not None else ""
+        level = len(node.relative)
+        local = self.project.resolve(base, self.module, level)
+        if isinstance(node.names, cst.ImportStar):
+            if local is not None:
+                self.frame.scope.names.update(self.module_scope(local).names)
+            return
+        for alias in node.names:
+            name = expressions.dotted_name(alias.name)
+            asname = alias.asname.name.value if alias.asname is not None else name  # type: ignore[union-attr]
+            self.bind(asname, self._member(local, base, name, level))
+
+    def _member(self, local: ModuleFile | None, base: str, name: str, level: int) -> Value:
+        if local is not None:
+            found = self.module_scope(local).names.get(name)
+            if found is not None:
+                return found
+        joined = f"{base}.{name}" if base else name
+        submodule = self.project.resolve(joined, self.module, level)
+        if submodule is not None:
+            return self._imported(submodule, joined)
+        return UNKNOWN if local is not None or level else value(Lib(f"{base}.{name}"))
+
+    # ------------------------------------------------------------------ compound statements
+    def _run_FunctionDef(self, node: cst.FunctionDef) -> bool:
+        scope = self.frame.scope
+        function = Function(node, self.module, scope)
+        function = self.functions.setdefault(node, function)
+        function.scope = scope
+        self.bind(node.name.value, value(function))
+        for decorator in node.decorators:
+            self.eval(decorator.decorator)
+        return True
+
+    def _run_ClassDef(self, node: cst.ClassDef) -> bool:
+        bases = [self.eval(arg.value) for arg in node.bases]
+        scope = Scope(kind="class", parent=self.frame.scope)
+        made = Class(node, self.module, scope, bases)
+        self.frames.append(Frame(self.module, scope, self.frame.call))
+        try:
+            self.block(node.body)
+        finally:
+            self.frames.pop()
+        for held in scope.names.values():
+            for function in held.of(Function):
+                assert isinstance(function, Function)
+                function.owner = made
+        self.bind(node.name.value, value(self._class_once(made)))
+        return True
+
+    def _class_once(self, made: Class) -> Class:
+        """The same class object in every pass, so that values compare equal."""
+        known = self._classes.setdefault(made.node, made)
+        if known is not made:
+            known.scope, known.bases = made.scope, made.bases
+            for held in made.scope.names.values():
+                for function in held.of(Function):
+                    function.owner = known  # type: ignore[union-attr]
+        return known
+
+    @property
+    def _classes(self) -> dict[cst.CSTNode, Class]:
+        return self.__dict__.setdefault("_known_classes", {})
+
+    def _run_If(self, node: cst.If) -> bool:
+        if is_main_guard(node.test):
+            if self.module is not self.project.entry:
+                return True
+            return self.block(node.body)
+        truth = self.condition(node.test)
+        bodies: list[cst.BaseSuite | None] = [node.body]
+        other = node.orelse
+        return self._branches(bodies[0], other, truth)
+
+    def _branches(
+        self, body: cst.BaseSuite | None, other: cst.If | cst.Else | None, truth: bool | None
+    ) -> bool:
+        """Run the branches that can be taken, each from the same start, and join what they do."""
+        start = dict(self.frame.scope.names)
+        ends: list[dict[str, Value]] = []
+        if truth is not False and body is not None and self.block(body):
+            ends.append(dict(self.frame.scope.names))
+        self.frame.scope.names.clear()
+        self.frame.scope.names.update(start)
+        if truth is not True:
+            if other is None:
+                reached = True
+            elif isinstance(other, cst.If):
+                reached = self._run_If(other)
+            else:
+                reached = self.block(other.body)
+            if reached:
+                ends.append(dict(self.frame.scope.names))
+        return self._join_ends(ends)
+
+    def _join_ends(self, ends: list[dict[str, Value]]) -> bool:
+        if not ends:
+            return False
+        names = self.frame.scope.names
+        names.clear()
+        for name in {n for end in ends for n in end}:
+            names[name] = join(*(end[name] for end in ends if name in end))
+        return True
+
+    def condition(self, test: cst.BaseExpression) -> bool | None:
+        """Evaluate a test; its truth where it is a literal."""
+        result = self.eval(test)
+        self.demand(test, result, "a condition")
+        constant = result.constant()
+        return bool(constant) if constant is not ... and not isinstance(test, cst.Name) else None
+
+    def _run_For(self, node: cst.For) -> bool:
+        iterable = self.eval(node.iter)
+
+        def bind() -> None:
+            element = expressions.iterate(self, node.iter, iterable)
+            if any(isinstance(a, Data) and a.form == "batch" for a in deep_atoms(element)):
+                self.takes_batch()
+            self.assign(node.target, element)
+
+        return self._loop(node, node.body, node.orelse, bind)
+
+    def _run_While(self, node: cst.While) -> bool:
+        def bind() -> None:
+            self.condition(node.test)
+
+        return self._loop(node, node.body, node.orelse, bind)
+
+    def _loop(self, node, body, orelse, bind) -> bool:  # type: ignore[no-untyped-def]
+        scope = self.frame.scope
+        key = (node, len(self.frames))
+        before = dict(scope.names)
+        for name, late in self.loop_ends.get(key, {}).items():
+            scope.names[name] = join(scope.names.get(name, UNKNOWN), late)
+        self.frame.loops.append(Loop())
+        bind()
+        if self.block(body):
+            self._leave_loop()
+        ends = self.frame.loops.pop().left
+        endless = isinstance(node, cst.While) and isinstance(node.test, cst.Name)
+        reached = self._join_ends([before, *ends])
+        self.loop_ends[key] = dict(scope.names)
+        if orelse is not None:
+            self.block(orelse.body)
+        return reached or endless
+
+    def _run_With(self, node: cst.With) -> bool:
+        silent = 0
+        for item in node.items:
+            result = self.eval(item.item)
+            silent += expressions.is_no_grad(result)
+            if item.asname is not None:
+                self.assign(item.asname.name, expressions.entered(result))
+        with self.without_grad(bool(silent)):
+            return self.block(node.body)
+
+    def _run_Try(self, node: cst.Try) -> bool:
+        start = dict(self.frame.scope.names)
+        ends = []
+        if self.block(node.body) and (node.orelse is None or self.block(node.orelse.body)):
+            ends.append(dict(self.frame.scope.names))
+        middle = dict(self.frame.scope.names)
+        for handler in node.handlers:
+            self._join_ends([start, middle])
+            if handler.name is not None and isinstance(handler.name.name, cst.Name):
+                self.bind(handler.name.name.value, UNKNOWN)
+            if self.block(handler.body):
+                ends.append(dict(self.frame.scope.names))
+        reached = self._join_ends(ends)
+        if node.finalbody is not None:
+            self.block(node.finalbody.body)
+        return reached
+
+    def _run_Match(self, node: cst.Match) -> bool:
+        self.eval(node.subject)
+        start = dict(self.frame.scope.names)
+        ends = [start]
+        for case in node.cases:
+            self._join_ends([start])
+            if self.block(case.body):
+                ends.append(dict(self.frame.scope.names))
+        return self._join_ends(ends)
+
+    # ------------------------------------------------------------------ assignment
+    def assign(self, target: cst.BaseExpression, new: Value) -> None:
+        """Assign a value to a target of any form."""
+        if isinstance(target, cst.Name):
+            self.facts.record(target, new)
+            self.bind(target.value, new)
+        elif isinstance(target, (cst.Tuple, cst.List)):
+            self._unpack(target, new)
+        elif isinstance(target, cst.StarredElement):
+            self.assign(target.value, new)
+        elif isinstance(target, cst.Attribute):
+            self._assign_attribute(target, new)
+        elif isinstance(target, cst.Subscript):
+            self._assign_item(target, new)
+
+    def _unpack(self, target: cst.Tuple | cst.List, new: Value) -> None:
+        count = len(target.elements)
+        for position, element in enumerate(target.elements):
+            self.assign(element.value, expressions.unpacked(self, new, position, count))
+
+    def _assign_attribute(self, target: cst.Attribute, new: Value) -> None:
+        owner = self.eval(target.value)
+        for atom in owner.atoms:
+            if isinstance(atom, Instance):
+                expressions.attribute_set(self, target, atom, new)
+                self.put(atom, target.attr.value, new)
+            elif isinstance(atom, Class):
+                atom.scope.names[target.attr.value] = new
+            elif isinstance(atom, Params) and target.attr.value == "requires_grad":
+                self.facts.event(atom.owner, "change", self.site(target))
+
+    def _assign_item(self, target: cst.Subscript, new: Value) -> None:
+        owner = self.eval(target.value)
+        key = expressions.subscript_key(self, target)
+        for atom in owner.of(Instance):
+            assert isinstance(atom, Instance)
+            self.put(atom, key, new)
+
+    # ------------------------------------------------------------------ expressions
+    def eval(self, node: cst.BaseExpression) -> Value:
+        """What an expression may stand for; noted among the facts."""
+        result = expressions.evaluate(self, node)
+        if node in self.choices.reduced:
+            result = expressions.reduced(result)
+        return self.facts.record(node, result)
+
+    def eval_all(self, nodes: Iterable[cst.BaseExpression]) -> list[Value]:
+        """The values of several expressions."""
+        return [self.eval(node) for node in nodes]
+
+    def call(
+        self,
+        node: cst.BaseExpression,
+        callee: Value,
+        args: list[Value],
+        kwargs: Mapping[str, Value],
+    ) -> Value:
+        """Call anything."""
+        return calls.call(self, node, callee, args, dict(kwargs))
+
+
+def interpret(project: Project, choices: Choices | None = None) -> Facts:
+    """The facts of a project under some choices."""
+    return Interpreter(project, choices).run()

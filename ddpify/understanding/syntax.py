@@ -1,0 +1,75 @@
+"""Small questions asked of LibCST trees, without its visitors, which cost more than the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+_EMPTY_MODULE = cst.Module(body=())
+
+
+def code_of(node: cst.CSTNode) -> str:
+    """The source text of one node."""
+    return _EMPTY_MODULE.code_for_node(node)
+
+
+def dotted(node: cst.BaseExpression) -> str | None:
+    """``a.b.c`` of a chain of names, None for anything else."""
+    if isinstance(node, cst.Name):
+        return node.value
+    if isinstance(node, cst.Attribute):
+        base = dotted(node.value)
+        return f"{base}.{node.attr.value}" if base else None
+    return None
+
+
+def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """The node and all nodes below it that carry meaning, in source order."""
+    yield node
+    for child in node.children:
+        if not isinstance(child, cst.BaseParenthesizableWhitespace):
+            yield from walk(child)
+
+
+def parents_of(module: cst.Module) -> dict[cst.CSTNode, cst.CSTNode]:
+    """Each node's parent."""
+    parents: dict[cst.CSTNode, cst.CSTNode] = {}
+    stack: list[cst.CSTNode] = [module]
+    while stack:
+        node = stack.pop()
+        for child in node.children:
+            parents[child] = node
+            stack.append(child)
+    return parents
+
+
+def statements(body: cst.BaseSuite | cst.Module) -> Iterator[cst.BaseStatement]:
+    """The statements of a block; a one-line block is one statement line."""
+    if isinstance(body, cst.SimpleStatementSuite):
+        yield cst.SimpleStatementLine(body=body.body)
+        return
+    for statement in body.body:
+        if isinstance(statement, cst.BaseStatement):
+            yield statement
+
+
+def small_statements(body: cst.BaseSuite | cst.Module) -> Iterator[cst.CSTNode]:
+    """The statements of a block, with the parts of each simple line one by one."""
+    for statement in body.body:
+        if isinstance(statement, cst.SimpleStatementLine):
+            yield from statement.body
+        else:
+            yield statement
+
+
+def is_main_guard(test: cst.BaseExpression) -> bool:
+    """Whether this is the condition ``__name__ == "__main__"``."""
+    if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
+        return False
+    sides = (test.left, test.comparisons[0].comparator)
+    named = any(isinstance(side, cst.Name) and side.value == "__name__" for side in sides)
+    literal = any(
+        isinstance(side, cst.SimpleString) and side.evaluated_value == "__main__" for side in sides
+    )
+    return named and literal and isinstance(test.comparisons[0].operator, cst.Equal)

@@ -1,0 +1,273 @@
+"""The abstract values that the interpreter computes: what a name may stand for.
+
+A :class:`Value` is a set of atoms, since a name can stand for different things on different
+paths. Objects with state (instances, lists, dictionaries) are one atom for each place in the code
+that makes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.placement import Placement
+
+if TYPE_CHECKING:
+    from ddpify.understanding.project import ModuleFile
+
+NO_NODES: frozenset[cst.CSTNode] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """A literal of the script."""
+
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class Lib:
+    """Something a library defines, by its qualified name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """A number, string or other plain value that is the same on every rank."""
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """A tensor, an array or a number, with its placement.
+
+    ``loaders`` are the loaders whose batches it comes from. ``births`` are the expressions at
+    which a reduction could be inserted instead of at the use. An ``opaque`` value comes out of
+    code that is not seen: it may be a loss as well as rows. ``shape`` marks the shape of a
+    tensor, ``batch`` a loader's batch of unknown structure.
+    """
+
+    placement: Placement
+    loaders: frozenset[Instance] = frozenset()
+    births: frozenset[cst.BaseExpression] = frozenset()
+    dim: int = 0
+    opaque: bool = False
+    form: str = "tensor"  # "tensor", "batch", "shape" or "number"
+    counted: tuple[str, ...] = ()  # how to compute the denominator of a WEIGHTED mean, as code
+
+    def placed(self, placement: Placement) -> Data:
+        """The same data under another placement, as a fresh tensor."""
+        return replace(self, placement=placement, births=frozenset(), form="tensor", opaque=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Tup:
+    """A tuple whose elements are known one by one."""
+
+    items: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Params:
+    """Parameters of a model."""
+
+    owner: Instance
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """A method bound to a value of a library type, or a function bound to an instance."""
+
+    receiver: Value
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A device; ``index`` is set where the script names one accelerator of several."""
+
+    accelerator: bool
+    index: int | None
+    conditional: bool = False
+
+
+@dataclass(eq=False, slots=True)
+class Function:
+    """A function or lambda of the project."""
+
+    node: cst.FunctionDef | cst.Lambda
+    module: ModuleFile
+    scope: Scope
+    owner: Class | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A function of the project bound to an instance."""
+
+    receiver: Instance
+    function: Function
+
+
+@dataclass(eq=False, slots=True)
+class Class:
+    """A class of the project."""
+
+    node: cst.ClassDef
+    module: ModuleFile
+    scope: Scope
+    bases: list[Value] = field(default_factory=list)
+
+    def find(self, name: str) -> Value | None:
+        """An attribute of the class or of its bases in the project."""
+        if name in self.scope.names:
+            return self.scope.names[name]
+        for base in self.project_bases():
+            found = base.find(name)
+            if found is not None:
+                return found
+        return None
+
+    def project_bases(self) -> Iterator[Class]:
+        """The bases that the project itself defines."""
+        for value in self.bases:
+            yield from (atom for atom in value.atoms if isinstance(atom, Class))
+
+    def library_bases(self) -> Iterator[str]:
+        """Qualified names of all library classes that it derives from."""
+        for value in self.bases:
+            for atom in value.atoms:
+                if isinstance(atom, Lib):
+                    yield atom.name
+                elif isinstance(atom, Class):
+                    yield from atom.library_bases()
+
+
+@dataclass(eq=False, slots=True)
+class Instance:
+    """An object made at one place: of a project class, a library class, or a container."""
+
+    site: cst.CSTNode
+    module: ModuleFile
+    type: Class | str
+    attributes: dict[str, Value] = field(default_factory=dict)
+    arguments: dict[str, Value] = field(default_factory=dict)
+    wrapped: bool = False
+    role: str | None = None
+
+    @property
+    def elements(self) -> Value:
+        """All that the container may hold."""
+        return join(*self.attributes.values())
+
+
+@dataclass(frozen=True, slots=True)
+class Super:
+    """``super()`` of an instance."""
+
+    receiver: Instance
+
+
+@dataclass(eq=False, slots=True)
+class Namespace:
+    """A module of the project, as a value."""
+
+    module: ModuleFile
+    scope: Scope
+
+
+Atom = (
+    Const | Lib | Number | Data | Tup | Params | Method | Device | Function | Bound | Class
+    | Instance | Namespace | Super
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """What an expression may stand for; empty: unknown."""
+
+    atoms: frozenset[Atom] = frozenset()
+
+    def of(self, *types: type) -> Iterator[Atom]:
+        """The atoms of these types."""
+        return (atom for atom in self.atoms if isinstance(atom, types))
+
+    @property
+    def data(self) -> list[Data]:
+        """Its tensors and numbers with a placement other than replicated."""
+        return [a for a in self.atoms if isinstance(a, Data) and a.placement.local]
+
+    def constant(self) -> object:
+        """The literal that it surely is, or ``...`` where that is not known."""
+        if len(self.atoms) == 1:
+            (atom,) = self.atoms
+            if isinstance(atom, Const):
+                return atom.value
+        return ...
+
+    def __bool__(self) -> bool:
+        return bool(self.atoms)
+
+
+@dataclass(eq=False, slots=True)
+class Scope:
+    """Names and what they stand for at the point that the interpreter has reached."""
+
+    names: dict[str, Value] = field(default_factory=dict)
+    parent: Scope | None = None
+    kind: str = "function"  # "module", "class" or "function"
+    shared: set[str] = field(default_factory=set)  # declared global or nonlocal
+
+
+UNKNOWN = Value()
+REPLICATED = Value(frozenset({Number()}))
+
+
+def value(*atoms: Atom) -> Value:
+    """The value that is one of these atoms."""
+    return Value(frozenset(atoms))
+
+
+def join(*values: Value) -> Value:
+    """What may be any of these values."""
+    atoms: set[Atom] = set()
+    for one in values:
+        atoms |= one.atoms
+    if sum(isinstance(atom, Data) for atom in atoms) > 1:
+        atoms = _merge_data(atoms)
+    return Value(frozenset(atoms))
+
+
+def _merge_data(atoms: Iterable[Atom]) -> set[Atom]:
+    """Data of one placement become one atom, so that sets stay small."""
+    merged: dict[tuple[object, ...], Data] = {}
+    others: set[Atom] = set()
+    for atom in atoms:
+        if not isinstance(atom, Data):
+            others.add(atom)
+            continue
+        key = (atom.placement, atom.dim, atom.opaque, atom.form, atom.counted)
+        twin = merged.get(key)
+        if twin is not None:
+            atom = replace(
+                atom, loaders=atom.loaders | twin.loaders, births=atom.births | twin.births
+            )
+        merged[key] = atom
+    return others | set(merged.values())
+
+
+def deep_atoms(one: Value, seen: set[int] | None = None) -> Iterator[Atom]:
+    """All atoms of a value and of what its containers hold."""
+    seen = set() if seen is None else seen
+    for atom in one.atoms:
+        yield atom
+        if isinstance(atom, Tup):
+            for item in atom.items:
+                yield from deep_atoms(item, seen)
+        elif isinstance(atom, Instance) and isinstance(atom.type, str) and id(atom) not in seen:
+            seen.add(id(atom))
+            if atom.type in ("list", "dict", "set", "argparse.Namespace"):
+                yield from deep_atoms(atom.elements, seen)

@@ -1,0 +1,22 @@
+"""Show that a converted script on several processes trains like the original on one.
+
+Importing this package does not import torch: the scripts run in processes of their own.
+"""
+
+from ddpify.verify.api import RECORDED_STEPS, TIMEOUT, verify
+from ddpify.verify.render import render
+from ddpify.verify.verdict import Cause, Check, Comparison, Difference, Kind, Verdict, What
+
+__all__ = [
+    "RECORDED_STEPS",
+    "TIMEOUT",
+    "Cause",
+    "Check",
+    "Comparison",
+    "Difference",
+    "Kind",
+    "Verdict",
+    "What",
+    "render",
+    "verify",
+]

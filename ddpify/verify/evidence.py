@@ -1,0 +1,171 @@
+"""What is known about the step at which two runs part: the material for naming a cause."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from ddpify.verify.records import Mark, Step
+
+SMALL = 1e-6
+"""A tensor is measured against its norm, or against this share of the largest norm beside it."""
+ROW_TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class Departure:
+    """One tensor beyond its limit.
+
+    Attributes:
+        at: Its index in the optimizer.
+        size: Its relative difference.
+        limit: The largest that would have passed.
+        rank: The rank that shows the largest.
+    """
+
+    at: int
+    size: float
+    limit: float
+    rank: int
+
+
+@dataclass(frozen=True)
+class RowComparison:
+    """The rows that entered the model on all ranks, against those of the one process.
+
+    Attributes:
+        missing: Rows of the original that no rank had.
+        extra: Rows of the ranks beyond the original's.
+        total: Rows of the original.
+        everywhere: Whether each rank had all of the original's rows.
+    """
+
+    missing: int
+    extra: int
+    total: int
+    everywhere: bool
+
+    @property
+    def same(self) -> bool:
+        """Whether the ranks together had the original's rows."""
+        return not self.missing and not self.extra
+
+
+@dataclass
+class Evidence:
+    """What one step shows.
+
+    Attributes:
+        world_size: Number of ranks.
+        names: The parameters' names.
+        batch_norm: Whether the converted model normalises each rank's batch by itself.
+        rows: The rows that entered the model; None where they cannot be compared.
+        loss: How the ranks' losses give the original's ("equal", "mean", "sum"), "other", or None.
+        gradients_apart: Tensors whose gradients differ between ranks.
+        gradients_off: Tensors whose gradients differ from the original's on some rank.
+        ratios: Norm of rank 0's gradient by the original's, where neither is zero.
+        parameters_apart: Tensors that differ between ranks after the step.
+        parameters_off: Tensors that differ from the original's after the step.
+        rates: Learning rates by rank, the original's first.
+    """
+
+    world_size: int
+    names: list[str]
+    batch_norm: bool
+    rows: RowComparison | None
+    loss: str | None
+    gradients_apart: list[Departure] = field(default_factory=list)
+    gradients_off: list[Departure] = field(default_factory=list)
+    ratios: list[float] = field(default_factory=list)
+    parameters_apart: list[Departure] = field(default_factory=list)
+    parameters_off: list[Departure] = field(default_factory=list)
+    rates: list[list[float]] = field(default_factory=list)
+
+    def name(self, at: int) -> str:
+        """The name of parameter ``at``."""
+        return self.names[at] if at < len(self.names) else f"#{at}"
+
+
+def sizes(reference: Sequence[Mark], other: Sequence[Mark]) -> Iterator[float]:
+    """Relative difference of each tensor of ``other`` from ``reference``; infinite where one is NaN."""
+    least = SMALL * max((norm for norm, _ in reference if norm == norm), default=0.0)
+    for (norm, along), (norm_, along_) in zip(reference, other, strict=True):
+        difference = max(abs(norm - norm_), abs(along - along_))
+        if difference != difference:
+            yield 0.0 if norm != norm and norm_ != norm_ else float("inf")
+        else:
+            yield difference / max(norm, least) if difference else 0.0
+
+
+def compare_rows(own: Step, ranks: Sequence[Step]) -> RowComparison | None:
+    """Compare the rows that entered the model, whatever their order and their rank.
+
+    A rank without a sample of its own repeats one, so up to one extra row a rank is none too many if
+    the original has it. None where rows differ in size (the batch is not the first dimension).
+    """
+    if not own.rows or any(step.rows and step.row_size != own.row_size for step in ranks):
+        return None
+    together = [row for step in ranks for row in step.rows]
+    missing, extra = _unmatched(own.rows, together)
+    repeats = [row for row in extra if _has(own.rows, row)]
+    if len(extra) == len(repeats) < len(ranks):
+        extra = []
+    everywhere = all(not any(_unmatched(own.rows, step.rows)) for step in ranks)
+    return RowComparison(len(missing), len(extra), len(own.rows), everywhere and len(ranks) > 1)
+
+
+def _unmatched(first: Sequence[float], second: Sequence[float]) -> tuple[list[float], list[float]]:
+    a, b = sorted(first), sorted(second)
+    i = j = 0
+    only_a: list[float] = []
+    only_b: list[float] = []
+    while i < len(a) and j < len(b):
+        if _close(a[i], b[j], ROW_TOLERANCE):
+            i, j = i + 1, j + 1
+        elif a[i] < b[j]:
+            only_a.append(a[i])
+            i += 1
+        else:
+            only_b.append(b[j])
+            j += 1
+    return only_a + a[i:], only_b + b[j:]
+
+
+def _has(rows: Sequence[float], row: float) -> bool:
+    return any(_close(row, other, ROW_TOLERANCE) for other in rows)
+
+
+def _close(a: float, b: float, tolerance: float) -> bool:
+    return abs(a - b) <= tolerance * max(1.0, abs(a), abs(b))
+
+
+def loss_relation(own: Step, ranks: Sequence[Step], tolerance: float) -> str | None:
+    """How the values that backward was called on, on the ranks, give the original's.
+
+    "equal" (each rank has the original's), "mean" (plain or weighted by rows), "sum", or "other"; None
+    without a loss or with another number of backward calls.
+    """
+    shapes = {tuple(map(len, step.losses)) for step in (own, *ranks)}
+    if len(shapes) != 1 or not own.losses:
+        return None
+    wanted = [value for call in own.losses for value in call]
+    values = [[value for call in step.losses for value in call] for step in ranks]
+    weights = [len(step.rows) for step in ranks]
+    columns = list(zip(*values, strict=True))
+
+    def matches(candidates: list[float]) -> bool:
+        pairs = zip(wanted, candidates, strict=True)
+        return all(_close(a, b, tolerance) for a, b in pairs)
+
+    if all(matches(list(mine)) for mine in values):
+        return "equal"
+    if matches([sum(column) / len(ranks) for column in columns]):
+        return "mean"
+    total = sum(weights)
+    if total and matches([_weighted(column, weights) / total for column in columns]):
+        return "mean"
+    return "sum" if matches([sum(column) for column in columns]) else "other"
+
+
+def _weighted(values: Sequence[float], weights: Sequence[int]) -> float:
+    return sum(value * weight for value, weight in zip(values, weights, strict=True))

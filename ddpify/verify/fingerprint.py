@@ -1,0 +1,86 @@
+"""Two numbers for a tensor: small enough to keep for every step, sensitive enough to compare by."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import torch
+
+CHUNK = 1 << 20
+MAX_KEYS = 20_000
+
+
+@functools.lru_cache(maxsize=1)
+def _directions() -> torch.Tensor:
+    """Fixed pseudo-random values of about unit variance, shape (CHUNK,), float64."""
+    at = torch.arange(CHUNK, dtype=torch.float64)
+    return torch.sin(at * at * 0.7310585786 + at * 1.6180339887) * math.sqrt(2.0)
+
+
+def local(tensor: torch.Tensor) -> torch.Tensor:
+    """The plain tensor behind ``tensor``: of a DTensor its local part, so that nothing is communicated."""
+    plain = tensor.detach()
+    to_local = getattr(plain, "to_local", None)
+    return to_local() if callable(to_local) else plain
+
+
+def fingerprint(tensor: torch.Tensor) -> tuple[float, float]:
+    """Norm of ``tensor`` and its projection on a fixed direction with entries of unit variance.
+
+    For two tensors, the difference of the projections has the size of the norm of their difference
+    (root mean square over directions). Works through chunks, so the extra memory is constant.
+    """
+    with torch.no_grad():
+        flat = local(tensor).reshape(-1)
+        squares, projection = 0.0, 0.0
+        for number, at in enumerate(range(0, flat.numel(), CHUNK)):
+            part = flat[at : at + CHUNK].to(dtype=torch.float64, device="cpu")
+            squares += float(part @ part)
+            projection += math.cos(number) * float(part @ _directions()[: part.numel()])
+    return math.sqrt(squares), projection
+
+
+def rows(tensor: torch.Tensor) -> list[float]:
+    """One number per row (index of dim 0) of ``tensor``: its projection on a fixed direction."""
+    if not tensor.numel():
+        return [0.0] * tensor.shape[0]
+    with torch.no_grad():
+        flat = local(tensor).reshape(tensor.shape[0], -1)[:, :CHUNK].to(torch.float64)
+        values: list[float] = (flat @ _directions()[: flat.shape[1]]).tolist()
+    return values
+
+
+def tree(value: Any) -> dict[str, Any]:
+    """Keys and fingerprints of a checkpoint: path of keys -> [shape, norm, projection] or a scalar."""
+    leaves: dict[str, Any] = {}
+    for key, leaf in _leaves(value, ""):
+        if len(leaves) >= MAX_KEYS:
+            break
+        leaves[key] = leaf
+    return leaves
+
+
+def _leaves(value: Any, key: str) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, torch.nn.Module):
+        value = value.state_dict()
+    if isinstance(value, torch.Tensor):
+        yield key, _tensor_leaf(value)
+    elif isinstance(value, Mapping):
+        for name in value:
+            yield from _leaves(value[name], f"{key}/{name}" if key else str(name))
+    elif isinstance(value, (list, tuple)):
+        for position, item in enumerate(value):
+            yield from _leaves(item, f"{key}/{position}" if key else str(position))
+    elif isinstance(value, (bool, int, float, str)) or value is None:
+        yield key, value
+    else:
+        yield key, f"<{type(value).__name__}>"
+
+
+def _tensor_leaf(value: torch.Tensor) -> Any:
+    if value.is_complex() or value.is_sparse or value.is_quantized:
+        return [list(value.shape), 0.0, 0.0]
+    return [list(value.shape), *fingerprint(value)]

@@ -1,0 +1,123 @@
+"""Keep a run inside its copy of the user's folder, and learn which paths it writes.
+
+An audit hook sees a write before it happens. A large file that the copy only links to is made a real copy
+first; a write into the user's own folders is refused. Writes by compiled code other than torch.save are
+not seen here: they are found afterwards by what changed on disk.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ddpify.verify.fingerprint import tree
+from ddpify.verify.job import Job
+from ddpify.verify.patching import replace
+
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_ONE_PATH = frozenset({"os.remove", "os.rmdir", "os.mkdir", "os.truncate", "shutil.rmtree"})
+_TWO_PATHS = frozenset({"os.rename", "os.link", "os.symlink"})
+
+
+class Guard:
+    """The rules of one run.
+
+    Args:
+        job: Its sandbox and the folders it protects.
+        emit: Takes each event: a kind and its values.
+    """
+
+    def __init__(self, job: Job, emit: Callable[..., None]) -> None:
+        self.sandbox = Path(job.sandbox).resolve()
+        self.protected = [Path(folder).resolve() for folder in job.protected]
+        self.emit = emit
+        self._busy = False
+
+    def install(self) -> None:
+        """Watch this process; an audit hook stays until the process ends."""
+        sys.addaudithook(self._audit)
+        save = torch.save
+
+        def watched_save(obj: Any, f: Any, *args: Any, **kwargs: Any) -> Any:
+            path = f if isinstance(f, (str, os.PathLike)) else getattr(f, "name", None)
+            if isinstance(f, (str, os.PathLike)):
+                self.before_write(f, truncates=True)
+            result = save(obj, f, *args, **kwargs)
+            if isinstance(path, (str, os.PathLike)):
+                self.emit("save", path=self._shown(path), tree=tree(obj))
+            return result
+
+        replace(torch, "save", watched_save)
+
+    def before_write(self, path: Any, *, truncates: bool) -> None:
+        """Allow, prepare or refuse a write to ``path``."""
+        target = Path(os.fsdecode(path)).absolute()
+        real = target.resolve()
+        if self.sandbox in real.parents or self._free(real):
+            self.emit("write", path=self._shown(target))
+            return
+        inside = self.sandbox in target.parent.resolve().parents or (
+            target.parent.resolve() == self.sandbox
+        )
+        if not (inside and target.is_symlink()):
+            raise PermissionError(f"ddpify verify: the script writes outside its folder: {target}")
+        target.unlink()
+        if not truncates and real.is_file():
+            shutil.copyfile(real, target)
+        self.emit("write", path=self._shown(target))
+
+    def _free(self, real: Path) -> bool:
+        """Whether ``real`` is a place that belongs to nobody: devices, temporary and cache folders."""
+        if any(folder == real or folder in real.parents for folder in self.protected):
+            return False
+        free = [Path("/dev"), Path("/proc"), Path(tempfile.gettempdir()).resolve()]
+        if any(folder in real.parents for folder in free):
+            return True
+        home = Path.home()
+        return home in real.parents and real.relative_to(home).parts[0].startswith(".")
+
+    def _shown(self, path: Any) -> str:
+        full = Path(os.fsdecode(path)).absolute()
+        full = full.parent.resolve() / full.name
+        inside = self.sandbox in full.parents
+        return str(full.relative_to(self.sandbox)) if inside else str(full)
+
+    def _audit(self, event: str, args: tuple[Any, ...]) -> None:
+        if event != "open" and event not in _ONE_PATH and event not in _TWO_PATHS:
+            return
+        if self._busy or not args or isinstance(args[0], int):
+            return
+        self._busy = True
+        try:
+            self._judge(event, args)
+        finally:
+            self._busy = False
+
+    def _judge(self, event: str, args: tuple[Any, ...]) -> None:
+        if event == "open":
+            flags = args[2] if isinstance(args[2], int) else 0
+            if flags & _WRITING and args[0] is not None:
+                self.before_write(args[0], truncates=bool(flags & os.O_TRUNC))
+        elif event in _ONE_PATH:
+            if event != "os.mkdir" or not Path(os.fsdecode(args[0])).is_dir():
+                self._must_be_ours(args[0])
+        else:
+            self._must_be_ours(args[1])
+            if event == "os.rename":
+                self._must_be_ours(args[0])
+                self.emit("rename", old=self._shown(args[0]), new=self._shown(args[1]))
+
+    def _must_be_ours(self, path: Any) -> None:
+        """Refuse a change of a folder's entries outside the sandbox."""
+        target = Path(os.fsdecode(path)).absolute()
+        real = target.parent.resolve() / target.name
+        if self.sandbox in real.parents or self._free(real):
+            return
+        raise PermissionError(f"ddpify verify: the script writes outside its folder: {target}")

@@ -1,0 +1,56 @@
+"""One run of one script, as the launcher asks the worker for it."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Job:
+    """What to run and how.
+
+    Attributes:
+        script: Absolute path of the script (in its copy).
+        shown_as: ``sys.argv[0]``: the script's path as a person would type it in ``cwd``.
+        args: The script's arguments.
+        cwd: Absolute working folder.
+        sandbox: Folder that holds the copy; the script may write below it.
+        protected: Folders of the user: nothing below them is ever written.
+        out: Folder for the records.
+        world_size: Number of ranks; 1 starts the script as plain ``python`` does.
+        cuda: Redirect CUDA to the CPU.
+        noise: Relative size of the noise put on what meets a parameter; 0 for none.
+        steps: Optimizer steps that are recorded.
+        stop: End the script after ``steps`` steps.
+        timeout: Seconds after which every rank is ended.
+        stall: Seconds without any rank using the processor, one of them in a collective, that count
+            as a hang.
+    """
+
+    script: str
+    shown_as: str
+    args: tuple[str, ...]
+    cwd: str
+    sandbox: str
+    protected: tuple[str, ...]
+    out: str
+    world_size: int = 1
+    cuda: bool = False
+    noise: float = 0.0
+    steps: int = 200
+    stop: bool = False
+    timeout: float = 600.0
+    stall: float = 20.0
+    env: dict[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        """A dictionary for ``from_json`` on the other side of a pipe."""
+        return asdict(self)
+
+    @staticmethod
+    def from_json(values: dict[str, Any]) -> Job:
+        """The job that ``to_json`` was called on."""
+        return Job(
+            **{**values, "args": tuple(values["args"]), "protected": tuple(values["protected"])}
+        )

@@ -1,0 +1,30 @@
+"""Replacing attributes of libraries inside a process that exists for one run of one script."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+faked: Counter[str] = Counter()
+"""How often each call was answered by something else than the real thing, by its public name."""
+
+
+def replace(owner: Any, name: str, value: Any) -> Any:
+    """Set ``owner.name`` to ``value`` and return what was there (None where nothing was)."""
+    before = getattr(owner, name, None)
+    setattr(owner, name, value)
+    return before
+
+
+def answer(owner: Any, name: str, value: Any, public: str) -> None:
+    """Make ``owner.name(...)`` count a faked call under ``public`` and return ``value``.
+
+    ``value`` is called with the arguments where it is callable.
+    """
+
+    def stand_in(*args: Any, **kwargs: Any) -> Any:
+        faked[public] += 1
+        return value(*args, **kwargs) if callable(value) else value
+
+    stand_in.__name__ = name
+    setattr(owner, name, stand_in)

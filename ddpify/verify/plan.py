@@ -1,0 +1,184 @@
+"""Copies of the user's folder to run in, so that nothing of the user's changes.
+
+Small files are copied, large ones linked (a run that writes to a link gets a real copy first, see
+``guard``). Folders that the script reaches through ``..`` are brought along at the same relative place.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+COPIED_FILE = 1 << 20
+COPIED_TOTAL = 200 << 20
+MAX_ENTRIES = 2000
+LEVELS_ABOVE = 3
+_SKIPPED = frozenset(
+    [".git", ".hg", ".svn", ".venv", "venv", "env", "node_modules", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".tox", ".ipynb_checkpoints", "site-packages"]
+)
+_TEXT = frozenset({".py", ".yaml", ".yml", ".json", ".toml", ".cfg", ".ini", ".sh", ".txt"})
+_ABOVE = re.compile(r"((?:\.\./)+)([\w.\-]*)")
+_ABOVE_BARE = re.compile(r"""['"]\.\.['"/]|\.parent\.parent|dirname\([^)]*dirname|parents\[1\]""")
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What is copied.
+
+    Attributes:
+        root: The user's folder; also the working folder of every run.
+        script: The original script, relative to ``root``.
+        converted: The converted script's place relative to ``root``.
+        converted_from: Where the converted script is read from.
+        above: Existing paths outside ``root`` that the script seems to use, relative to ``root``.
+    """
+
+    root: Path
+    script: Path
+    converted: Path
+    converted_from: Path
+    above: tuple[Path, ...]
+
+    @property
+    def protected(self) -> tuple[str, ...]:
+        """Folders that no run may write to."""
+        own = {self.root, self.converted_from.parent}
+        return tuple(str(folder) for folder in sorted(own))
+
+
+def lay_out(
+    original: Path, converted: Path, script_args: Sequence[str], cwd: Path | None = None
+) -> Layout:
+    """Decide what to copy for running ``original`` and ``converted`` (both existing files).
+
+    The working folder stays the current one if the script lies below it and it is of moderate size;
+    else it is the script's own folder.
+    """
+    original, converted = original.resolve(), converted.resolve()
+    here = (cwd or Path.cwd()).resolve()
+    fits = here in original.parents and here not in (Path.home(), Path(here.anchor))
+    root = here if fits and _is_moderate(here) else original.parent
+    script = original.relative_to(root)
+    if root in converted.parents:
+        place = converted.relative_to(root)
+    else:
+        place = script.parent / converted.name
+    return Layout(root, script, place, converted, tuple(_above(root, script, script_args)))
+
+
+def _is_moderate(folder: Path) -> bool:
+    return sum(1 for _ in zip(_files(folder), range(MAX_ENTRIES + 1), strict=False)) <= MAX_ENTRIES
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    for base, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not _is_skipped(Path(base, name))]
+        yield from (Path(base, name) for name in names)
+
+
+def _is_skipped(folder: Path) -> bool:
+    return folder.name in _SKIPPED or (folder / "pyvenv.cfg").exists()
+
+
+def _above(root: Path, script: Path, args: Sequence[str]) -> Iterator[Path]:
+    """Paths like ``../data`` named in the sources, in small text files or in the arguments."""
+    texts = [*args, *_texts(root)]
+    bases = {root, root / script.parent}
+    found: set[Path] = set()
+    for text in texts:
+        if _ABOVE_BARE.search(text):
+            found.update(_parents_entries(root))
+        for dots, name in _ABOVE.findall(text):
+            found.update(Path(os.path.normpath(base / dots / name)) for base in bases if name)
+    for path in sorted(found):
+        if path.exists() and root != path and root not in path.parents and path not in root.parents:
+            yield Path(os.path.relpath(path, root))
+
+
+def _texts(root: Path) -> Iterator[str]:
+    for count, path in enumerate(_files(root)):
+        if count > MAX_ENTRIES:
+            return
+        if path.suffix in _TEXT and path.is_file() and path.stat().st_size < 200_000:
+            yield path.read_text(encoding="utf-8", errors="replace")
+
+
+def _parents_entries(root: Path) -> list[Path]:
+    entries = [path for path in sorted(root.parent.iterdir()) if not _is_skipped(path)]
+    return entries if len(entries) <= 200 else [path for path in entries if path.suffix == ".py"]
+
+
+@dataclass(frozen=True)
+class Copy:
+    """One copy: ``sandbox`` holds ``root`` (the copy of the layout's root) some levels down."""
+
+    sandbox: Path
+    root: Path
+
+    def files(self) -> dict[str, tuple[int, int]]:
+        """Size and time of change of each file below the sandbox, by its path relative to it."""
+        return {
+            str(path.relative_to(self.sandbox)): (stat.st_size, stat.st_mtime_ns)
+            for path in _files(self.sandbox)
+            if (stat := path.lstat())
+        }
+
+
+def copy(layout: Layout, sandbox: Path) -> Copy:
+    """Make a copy below ``sandbox``, a folder that does not exist yet."""
+    sandbox = sandbox.parent.resolve() / sandbox.name
+    names = [parent.name or "up" for parent in list(layout.root.parents)[:LEVELS_ABOVE]]
+    root = sandbox.joinpath(*reversed(names), layout.root.name)
+    budget = [COPIED_TOTAL]
+    _mirror(layout.root, root, budget)
+    for above in layout.above:
+        target = Path(os.path.normpath(root / above))
+        if sandbox in target.parents and not target.exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            _mirror(Path(os.path.normpath(layout.root / above)), target, budget)
+    place = root / layout.converted
+    if layout.root / layout.converted != layout.converted_from:
+        _bring(layout.converted_from, place)
+    return Copy(sandbox, root)
+
+
+def _bring(converted: Path, place: Path) -> None:
+    """The converted script, and the modules beside it that the original's folder lacks."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    for module in converted.parent.glob("*.py"):
+        if not (place.parent / module.name).exists():
+            shutil.copyfile(module, place.parent / module.name)
+    shutil.copyfile(converted, place)
+
+
+def _mirror(source: Path, target: Path, budget: list[int]) -> None:
+    if not source.is_dir():
+        _mirror_file(source, target, budget)
+        return
+    with os.scandir(source) as scan:
+        entries = [Path(entry.path) for entry in scan]
+    if len(entries) > MAX_ENTRIES:
+        target.symlink_to(source)
+        return
+    target.mkdir(parents=True, exist_ok=True)
+    for entry in entries:
+        if entry.is_symlink():
+            (target / entry.name).symlink_to(entry.resolve())
+        elif not (entry.is_dir() and _is_skipped(entry)):
+            _mirror(entry, target / entry.name, budget)
+
+
+def _mirror_file(source: Path, target: Path, budget: list[int]) -> None:
+    if not source.is_file():
+        return
+    size = source.stat().st_size
+    if size > COPIED_FILE or size > budget[0]:
+        target.symlink_to(source.resolve())
+        return
+    budget[0] -= size
+    shutil.copy2(source, target)
+    target.chmod(target.stat().st_mode | 0o600)

@@ -1,0 +1,115 @@
+"""Comparison of printed output: the same lines, once, with the same numbers."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+NUMBER = re.compile(r"[-+]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?")
+_CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x08")
+_TIMES = re.compile(
+    r"(\d(\.\d+)?\s*(s|sec|secs|seconds|ms|us|min|mins|minutes|h)\b)|it/s|s/it|/s\b|/sec|elapsed|\beta\b"
+    r"|\btime\b|\btook\b|duration|\d{1,2}:\d{2}:\d{2}",
+    re.IGNORECASE,
+)
+TOLERANCE = 1e-6
+MAX_LINES = 20_000
+
+
+@dataclass
+class TextFindings:
+    """What a comparison of lines found.
+
+    Attributes:
+        lines: Lines of the original.
+        wrong: Pairs (original, converted) of lines whose numbers differ.
+        missing: Lines of the original that the converted run lacks.
+        extra: Lines of the converted run without a counterpart.
+        repeated: Lines that other ranks print too, with the number of times in all.
+    """
+
+    lines: int = 0
+    wrong: list[tuple[str, str]] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    extra: list[str] = field(default_factory=list)
+    repeated: list[tuple[str, int]] = field(default_factory=list)
+
+    @property
+    def same(self) -> bool:
+        """Whether all of the original is there once; extra lines are allowed."""
+        return not (self.wrong or self.missing or self.repeated)
+
+
+def split_lines(text: str) -> list[str]:
+    """The lines of ``text`` that show something, as a terminal would show them."""
+    plain = _CONTROL.sub("", text).replace("\r", "\n")
+    return [line.strip() for line in plain.splitlines() if line.strip()][:MAX_LINES]
+
+
+def compare(original: str, ranks: Sequence[str], noisy: str | None = None) -> TextFindings:
+    """Compare the original's output with the ranks'.
+
+    Rank 0 must print every line of the original; other ranks must not print it again. Numbers may differ
+    in the last printed digit, relatively by 1e-6, and by ten times what they differ in ``noisy`` (the
+    original run a second time with rounding-sized noise). Lines about time are compared without numbers.
+    """
+    own, main = split_lines(original), split_lines(ranks[0])
+    found = TextFindings(lines=len(own))
+    again = split_lines(noisy) if noisy is not None else own
+    if [_masked(line) for line in again] != [_masked(line) for line in own]:
+        again = own
+    matched = _matches(own, main)
+    for at, line in enumerate(own):
+        if at not in matched:
+            found.missing.append(line)
+        elif not _same_numbers(line, main[matched[at]], again[at]):
+            found.wrong.append((line, main[matched[at]]))
+    used = set(matched.values())
+    found.extra = [line for at, line in enumerate(main) if at not in used]
+    found.repeated = _repeated(own, [*found.extra, *_others(ranks)])
+    return found
+
+
+def _others(ranks: Sequence[str]) -> list[str]:
+    return [line for text in ranks[1:] for line in split_lines(text)]
+
+
+def _repeated(own: Sequence[str], others: Sequence[str]) -> list[tuple[str, int]]:
+    counts = Counter(map(_masked, own))
+    again = Counter(_masked(line) for line in others)
+    first = {_masked(line): line for line in reversed(own)}
+    return [(first[mask], again[mask] + counts[mask]) for mask in counts if again[mask]]
+
+
+def _masked(line: str) -> str:
+    """``line`` with its numbers hidden and its spaces, which follow a number's width, made one."""
+    return re.sub(r"\s+", " ", NUMBER.sub("#", line))
+
+
+def _matches(own: Sequence[str], other: Sequence[str]) -> dict[int, int]:
+    """Index in ``other`` of each line of ``own`` that it has, numbers aside."""
+    a, b = [_masked(line) for line in own], [_masked(line) for line in other]
+    if a == b:
+        return {at: at for at in range(len(a))}
+    matcher = difflib.SequenceMatcher(None, a, b, autojunk=len(a) > 2000)
+    blocks = matcher.get_matching_blocks()
+    return {i + k: j + k for i, j, size in blocks for k in range(size)}
+
+
+def _same_numbers(line: str, other: str, again: str) -> bool:
+    if line == other or _TIMES.search(line):
+        return True
+    numbers = zip(NUMBER.findall(line), NUMBER.findall(other), NUMBER.findall(again), strict=True)
+    return all(_close(*triple) for triple in numbers)
+
+
+def _close(text: str, other: str, again: str) -> bool:
+    a, b, noise = float(text), float(other), abs(float(text) - float(again))
+    digits = len(text.partition(".")[2])
+    last = 0.0 if "." not in text else 1.01 * 10.0**-digits
+    if "e" in text.lower():
+        last = 1e-4 * abs(a)
+    return abs(a - b) <= last + TOLERANCE * max(abs(a), abs(b)) * ("." in text) + 10 * noise

@@ -1,0 +1,122 @@
+"""Reading what the ranks recorded, one event at a time, so that memory does not grow with the steps."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+Mark = tuple[float, float]
+"""A tensor's fingerprint: its norm and its projection on a fixed direction."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One optimizer step on one rank.
+
+    Attributes:
+        optimizer: Index of the optimizer, in order of first use.
+        lr: Learning rate of each parameter group.
+        params: Fingerprint of each parameter after the step.
+        grads: Of each gradient handed to clipping, or to the optimizer; None where there was none.
+        losses: Value of each tensor that backward was called on since the step before.
+        rows: One number per row that entered the model since the step before.
+        row_size: Elements in a row.
+    """
+
+    optimizer: int
+    lr: list[float]
+    params: list[Mark]
+    grads: list[Mark | None]
+    losses: list[list[float]]
+    rows: list[float]
+    row_size: int
+
+
+@dataclass(frozen=True)
+class OptimizerStart:
+    """An optimizer at its first step: names and fingerprints of its parameters before it."""
+
+    optimizer: int
+    type: str
+    names: list[str]
+    params: list[Mark]
+    batch_norm: bool
+
+
+@dataclass
+class Totals:
+    """What a rank recorded besides its steps.
+
+    Attributes:
+        steps: Optimizer steps, those beyond the recorded ones included.
+        work: Elements that met a parameter while gradients were recorded.
+        faked: Calls answered by something else than the real thing.
+        saves: Content of each checkpoint by path, the last one counting.
+        written: Paths opened for writing, final names.
+        complete: Whether the recording reached the script's end.
+    """
+
+    steps: int = 0
+    work: int = 0
+    faked: dict[str, int] = field(default_factory=dict)
+    saves: dict[str, dict[str, Any]] = field(default_factory=dict)
+    written: set[str] = field(default_factory=set)
+    complete: bool = False
+
+
+def events(path: Path) -> Iterator[dict[str, Any]]:
+    """The events in ``path``; a line cut off by the rank's end is left out."""
+    if not path.exists():
+        return
+    with path.open(encoding="utf-8") as lines:
+        for line in lines:
+            if line.endswith("\n"):
+                yield json.loads(line)
+
+
+def steps(path: Path) -> Iterator[Step]:
+    """The steps recorded in ``path``."""
+    for event in events(path):
+        if event.pop("event") == "step":
+            yield Step(**event)
+
+
+def optimizers(path: Path) -> dict[int, OptimizerStart]:
+    """The optimizers that made a step, by index."""
+    found: dict[int, OptimizerStart] = {}
+    for event in events(path):
+        if event.pop("event") == "optimizer":
+            start = OptimizerStart(**event)
+            found[start.optimizer] = start
+    return found
+
+
+def totals(path: Path) -> Totals:
+    """Everything in ``path`` but the steps."""
+    result = Totals()
+    for event in events(path):
+        kind = event["event"]
+        if kind == "step":
+            result.steps += 1
+        elif kind == "write":
+            result.written.add(event["path"])
+        elif kind == "save":
+            result.written.add(event["path"])
+            result.saves[event["path"]] = event["tree"]
+        elif kind == "rename":
+            _rename(result, event["old"], event["new"])
+        elif kind == "end":
+            result.steps, result.work = event["steps"], event["work"]
+            result.faked, result.complete = event["faked"], True
+    return result
+
+
+def _rename(result: Totals, old: str, new: str) -> None:
+    if old in result.saves:
+        result.saves[new] = result.saves.pop(old)
+    if old in result.written:
+        result.written.discard(old)
+        result.written.add(new)

@@ -1,0 +1,172 @@
+"""The process that imports torch once and forks the ranks of every run.
+
+It reads one job a line from its standard input and answers one line on its standard output. It ends, with
+all its ranks, when its input closes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from ddpify.verify.job import Job
+
+GRACE = 8.0
+"""Seconds that the other ranks get to end by themselves after one has failed."""
+
+
+def main(preload: list[str]) -> None:
+    """Serve jobs until the input closes. ``preload``: modules imported once for all runs."""
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    sys.dont_write_bytecode = True
+    version = _import_torch(preload)
+    print(json.dumps({"torch": version}), file=answers, flush=True)
+    while line := sys.stdin.readline():
+        answer = run(Job.from_json(json.loads(line)))
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+def _import_torch(preload: list[str]) -> str:
+    import torch
+    import torch.distributed
+
+    # DistributedDataParallel imports it when it is constructed, which takes seconds.
+    importlib.import_module("torch._dynamo")
+    for name in ("numpy", *preload):
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
+    importlib.import_module("ddpify.verify.rank")
+    return str(torch.__version__)
+
+
+def run(job: Job) -> dict[str, Any]:
+    """Fork the ranks of ``job`` and wait; statuses by rank, and how the run ended."""
+    Path(job.out).mkdir(parents=True, exist_ok=True)
+    port = _free_port()
+    start = time.monotonic()
+    ranks = {_fork(job, rank, port): rank for rank in range(job.world_size)}
+    return {**_Watch(job, ranks).wait(), "seconds": time.monotonic() - start}
+
+
+def _fork(job: Job, rank: int, port: int) -> int:
+    pid = os.fork()
+    if pid == 0:
+        from ddpify.verify.rank import become
+
+        try:
+            become(job, rank, port)
+        finally:
+            os._exit(1)
+    return pid
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class _Watch:
+    """Waits for the ranks of one run, and ends them when they fail, hang or are late."""
+
+    def __init__(self, job: Job, ranks: dict[int, int]) -> None:
+        self.job, self.ranks = job, ranks
+        self.alive = set(ranks)
+        self.status: dict[int, int] = {}
+        self.ended = "done"
+        self.first_failed: int | None = None
+        self._busy_at = time.monotonic()
+        self._ticks = -1
+
+    def wait(self) -> dict[str, Any]:
+        deadline = time.monotonic() + self.job.timeout
+        while self.alive:
+            self._reap()
+            now = time.monotonic()
+            if self.first_failed is not None:
+                deadline = min(deadline, now + GRACE)
+                self.ended = "failed"
+            if now > deadline or self._stalled(now):
+                self._end_all("failed" if self.first_failed is not None else None)
+            if select.select([0], [], [], 0.02)[0] and not _input_open():
+                self._kill()
+                sys.exit(1)
+        return {"status": self.status, "ended": self.ended, "first_failed": self.first_failed}
+
+    def _reap(self) -> None:
+        for pid in list(self.alive):
+            done, status = os.waitpid(pid, os.WNOHANG)
+            if not done:
+                continue
+            code = os.waitstatus_to_exitcode(status)
+            self.alive.discard(pid)
+            self.status[self.ranks[pid]] = code
+            if code and self.first_failed is None:
+                self.first_failed = self.ranks[pid]
+
+    def _stalled(self, now: float) -> bool:
+        """Whether several ranks have used no processor time for a while, one of them in a collective."""
+        if self.job.world_size == 1 or now - self._busy_at < self.job.stall / 4:
+            if self._ticks < 0:
+                self._ticks = self._used()
+            return False
+        used = self._used()
+        if used > self._ticks + 2 or used < 0:
+            self._ticks, self._busy_at = used, now
+            return False
+        if now - self._busy_at < self.job.stall:
+            return False
+        self._dump_stacks()
+        self._busy_at = now
+        return any("torch/distributed" in stack for stack in self._stacks())
+
+    def _used(self) -> int:
+        """Processor time of the ranks in clock ticks; -1 where the system does not tell."""
+        total = 0
+        for pid in self.alive:
+            try:
+                fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            except OSError:
+                return -1
+            total += int(fields[11]) + int(fields[12])
+        return total
+
+    def _dump_stacks(self) -> None:
+        for pid in self.alive:
+            with contextlib.suppress(ProcessLookupError):
+                os.truncate(f"{self.job.out}/rank{self.ranks[pid]}.stack", 0)
+                os.kill(pid, signal.SIGUSR1)
+        time.sleep(0.3)
+
+    def _stacks(self) -> list[str]:
+        out = Path(self.job.out)
+        return [(out / f"rank{self.ranks[pid]}.stack").read_text() for pid in self.alive]
+
+    def _end_all(self, ended: str | None) -> None:
+        self._dump_stacks()
+        self.ended = ended or "hung"
+        self._kill()
+
+    def _kill(self) -> None:
+        for pid in list(self.alive):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        for pid in list(self.alive):
+            os.waitpid(pid, 0)
+            self.status.setdefault(self.ranks[pid], -int(signal.SIGKILL))
+        self.alive.clear()
+
+
+def _input_open() -> bool:
+    """Whether the launcher still listens: its end of the pipe is readable only when it is closed."""
+    return bool(sys.stdin.buffer.peek(1))  # type: ignore[union-attr]

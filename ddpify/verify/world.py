@@ -1,0 +1,108 @@
+"""The function mode under which a script runs: double precision, CUDA on the CPU, work counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+from ddpify.verify.patching import faked
+
+NARROW = frozenset({torch.float32, torch.float16, torch.bfloat16})
+_TYPE_NAMES = {
+    f"torch.{device}{kind}Tensor": "torch.DoubleTensor"
+    for device in ("", "cuda.")
+    for kind in ("Float", "Half", "BFloat16")
+}
+_WIDENED: dict[Any, Any] = {
+    torch.Tensor.float: torch.Tensor.double,
+    torch.Tensor.half: torch.Tensor.double,
+    torch.Tensor.bfloat16: torch.Tensor.double,
+}
+_NORMAL = torch.Tensor.normal_  # the real one, whatever is patched later
+_IS_CUDA = torch.Tensor.is_cuda.__get__  # type: ignore[attr-defined]
+
+
+class World(TorchFunctionMode):
+    """Translate every torch call.
+
+    * Narrow floating types become float64: two right runs then agree to about 1e-10, and rounding
+      explains no difference. Tensors that come in narrow (from files) are widened where they are used.
+    * With ``cuda``, CUDA devices become the CPU.
+    * ``work`` counts the elements that meet a parameter while gradients are recorded: a measure of how
+      much of the training this rank does that depends on no layer's type.
+    * ``noise`` multiplies those elements by 1 + noise * N(0, 1), to learn what rounding alone changes.
+    """
+
+    def __init__(self, *, cuda: bool, noise: float) -> None:
+        super().__init__()
+        self.cuda = cuda
+        self.noise = noise
+        self.work = 0
+        self._generator = torch.Generator().manual_seed(7)
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Iterable[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        args = tuple(self._translate(value) for value in args)
+        named = {name: self._translate(value) for name, value in (kwargs or {}).items()}
+        func = _WIDENED.get(func, func)
+        if self.cuda and func in (torch.Tensor.cuda, _IS_CUDA, torch.Tensor.pin_memory):
+            return self._as_cuda(func, args)
+        if torch.is_grad_enabled() and any(map(_holds_parameter, args)):
+            args = self._meet(args)
+        return _widen(func(*args, **named), args)
+
+    def _translate(self, value: Any) -> Any:
+        if isinstance(value, torch.dtype):
+            return torch.float64 if value in NARROW else value
+        if isinstance(value, str):
+            if self.cuda and value.split(":")[0] == "cuda":
+                return self._moved("cpu")
+            return _TYPE_NAMES.get(value, value)
+        if self.cuda and isinstance(value, torch.device) and value.type == "cuda":
+            return self._moved(torch.device("cpu"))
+        return value
+
+    @staticmethod
+    def _moved(device: Any) -> Any:
+        faked["device 'cuda'"] += 1
+        return device
+
+    @staticmethod
+    def _as_cuda(func: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        faked["Tensor." + ("is_cuda" if func is _IS_CUDA else func.__name__)] += 1
+        return True if func is _IS_CUDA else args[0]
+
+    def _meet(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Count the first tensor that is no parameter, and put the noise on it."""
+        for at, value in enumerate(args):
+            if isinstance(value, torch.Tensor) and not isinstance(value, torch.nn.Parameter):
+                self.work += value.numel()
+                if self.noise and value.is_floating_point():
+                    return (*args[:at], self._shaken(value), *args[at + 1 :])
+                break
+        return args
+
+    def _shaken(self, value: torch.Tensor) -> torch.Tensor:
+        draw = _NORMAL(torch.empty_like(value, requires_grad=False), generator=self._generator)
+        return value * (1 + self.noise * draw)
+
+
+def _holds_parameter(value: Any) -> bool:
+    if isinstance(value, (list, tuple)):
+        return any(isinstance(item, torch.nn.Parameter) for item in value)
+    return isinstance(value, torch.nn.Parameter)
+
+
+def _widen(result: Any, args: tuple[Any, ...]) -> Any:
+    """``result`` in double precision where it is a new narrow tensor outside the graph."""
+    if not isinstance(result, torch.Tensor) or result.dtype not in NARROW or result.requires_grad:
+        return result
+    return result if any(result is value for value in args) else result.double()

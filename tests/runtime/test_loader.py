@@ -1,0 +1,365 @@
+"""Sharded loaders go through the batches of the plain loader, index for index."""
+
+import random
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    Dataset,
+    IterableDataset,
+    RandomSampler,
+    Sampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+    get_worker_info,
+    random_split,
+)
+
+from ddpify import runtime as dd
+from tests.runtime.ranks import run
+
+N = 23  # not a multiple of any batch size or number of ranks below
+EPOCHS = 3
+
+
+class Indices(Dataset[Any]):
+    """Sample i is the number i; a list of indices is a batch. Remembers what it was asked for."""
+
+    def __init__(self, n: int = N) -> None:
+        self.n = n
+        self.asked: list[Any] = []
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, i: Any) -> Any:
+        self.asked.append(i)
+        return torch.tensor(i)
+
+
+class LazyTorch(Sampler[int]):
+    """Draws one index at a time from torch's global stream."""
+
+    def __iter__(self) -> Iterator[int]:
+        for _ in range(N):
+            yield int(torch.randint(N, ()))
+
+    def __len__(self) -> int:
+        return N
+
+
+class EagerMixed(Sampler[int]):
+    """Draws all when it is made, from Python's and NumPy's global streams."""
+
+    def __iter__(self) -> Iterator[int]:
+        order = list(range(N))
+        random.shuffle(order)
+        return iter([order[i] for i in np.random.permutation(N)])
+
+    def __len__(self) -> int:
+        return N
+
+
+class OddBatches:
+    """Batches of 1 to 6 indices, by turns a list, a tuple, a tensor, an array and an iterator."""
+
+    def __iter__(self) -> Iterator[Any]:
+        order = torch.randperm(N).tolist()
+        kinds: list[Callable[[Any], Any]] = [list, tuple, torch.tensor, np.array, iter]
+        turn = 0
+        while order:
+            batch, order = order[: 1 + turn % 6], order[1 + turn % 6 :]
+            yield kinds[turn % 5](batch)
+            turn += 1
+
+    def __len__(self) -> int:
+        return 8
+
+
+class Stream(IterableDataset[Any]):
+    """Numbers in an order drawn from Python's global stream, a worker's own every num_workers-th."""
+
+    def __init__(self, n: int = N) -> None:
+        self.n = n
+
+    def __iter__(self) -> Iterator[Any]:
+        info = get_worker_info()
+        order = list(range(self.n))
+        random.shuffle(order)
+        start, step = (info.id, info.num_workers) if info else (0, 1)
+        # In each worker another order: every start-th of its own shuffle.
+        return iter([torch.tensor(i) for i in order[start::step]])
+
+
+def _seeded(seed: int) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def _replacement() -> DataLoader[Any]:
+    data = Indices()
+    return DataLoader(data, 4, sampler=RandomSampler(data, replacement=True, num_samples=50))
+
+
+def _weighted() -> DataLoader[Any]:
+    weights = torch.arange(1.0, N + 1).tolist()
+    return DataLoader(Indices(), 4, sampler=WeightedRandomSampler(weights, 30))
+
+
+def _split() -> DataLoader[Any]:
+    first, _ = random_split(Indices(), [16, 7])
+    return DataLoader(first, 5, shuffle=True)
+
+
+def _own_generator() -> DataLoader[Any]:
+    sampler = SubsetRandomSampler(range(0, N, 2), generator=_seeded(5))
+    return DataLoader(Indices(), 5, sampler=sampler, generator=_seeded(6))
+
+
+def _lists() -> DataLoader[Any]:
+    data = Indices()
+    return DataLoader(data, None, sampler=BatchSampler(RandomSampler(data), 7, False))
+
+
+LOADERS: dict[str, Callable[[], DataLoader[Any]]] = {
+    "in order": lambda: DataLoader(Indices(), 4),
+    "shuffle": lambda: DataLoader(Indices(), 4, shuffle=True),
+    "shuffle, whole batches only": lambda: DataLoader(Indices(), 4, shuffle=True, drop_last=True),
+    "shuffle, a batch of one at the end": lambda: DataLoader(Indices(22), 7, shuffle=True),
+    "batches of one": lambda: DataLoader(Indices(5), 1, shuffle=True),
+    "with replacement": _replacement,
+    "weighted": _weighted,
+    "subset": lambda: DataLoader(Indices(), 5, sampler=SubsetRandomSampler(range(0, N, 2))),
+    "random_split": _split,
+    "own generators": _own_generator,
+    "shuffle, own generator": lambda: DataLoader(Indices(), 6, True, generator=_seeded(4)),
+    "own sampler, lazy": lambda: DataLoader(Indices(), 4, sampler=LazyTorch()),
+    "own sampler, eager": lambda: DataLoader(Indices(), 4, sampler=EagerMixed()),
+    "own batches": lambda: DataLoader(Indices(), batch_sampler=OddBatches()),
+    "lists of indices": _lists,
+    "single indices": lambda: DataLoader(Indices(), None, sampler=RandomSampler(range(N))),
+    "workers": lambda: DataLoader(Indices(), 4, shuffle=True, num_workers=2),
+    "workers, own sampler, eager": lambda: DataLoader(
+        Indices(), 4, sampler=EagerMixed(), num_workers=2
+    ),
+    "workers, persistent": lambda: DataLoader(
+        Indices(), 4, shuffle=True, num_workers=2, persistent_workers=True, prefetch_factor=3
+    ),
+    "stream": lambda: DataLoader(Stream(), 4),
+    "stream, whole batches only": lambda: DataLoader(Stream(), 4, drop_last=True),
+    "stream, single samples": lambda: DataLoader(Stream(), None),
+    "stream, workers": lambda: DataLoader(Stream(), 4, num_workers=2),
+    "stream, workers, persistent": lambda: DataLoader(
+        Stream(), 4, num_workers=2, persistent_workers=True
+    ),
+}
+
+
+def _passes(make: Callable[[], DataLoader[Any]]) -> list[list[list[int]]]:
+    """The global batches of each epoch, put together from all ranks."""
+    torch.manual_seed(3)
+    random.seed(3)
+    np.random.seed(3)
+    loader = dd.shard(make())
+    return [[_whole(batch) for batch in loader] for _ in range(EPOCHS)]
+
+
+def _whole(batch: torch.Tensor) -> list[int]:
+    return [int(batch)] if batch.dim() == 0 else dd.gather(batch).tolist()
+
+
+@pytest.fixture(scope="module")
+def passes() -> dict[int, list[dict[str, Any]]]:
+    """By number of ranks, and rank: the passes over every loader."""
+    return {
+        size: run(lambda: {name: _passes(make) for name, make in LOADERS.items()}, size)
+        for size in (1, 2, 3)
+    }
+
+
+@pytest.mark.parametrize("name", LOADERS)
+@pytest.mark.parametrize("size", [2, 3])
+def test_the_batches_are_those_of_one_process(
+    passes: dict[int, list[dict[str, Any]]], name: str, size: int
+) -> None:
+    expected = passes[1][0][name]
+    assert len({str(epoch) for epoch in expected}) == (1 if name in ("in order",) else EPOCHS)
+    for found in passes[size]:
+        assert found[name] == expected
+
+
+def _asked() -> list[Any]:
+    data = Indices(22)
+    for _ in dd.shard(DataLoader(data, 6, shuffle=True)):
+        pass
+    return data.asked
+
+
+def test_every_rank_fetches_its_part_alone() -> None:
+    whole = run(_asked, 1)[0]
+    for size in (2, 3):
+        parts = run(_asked, size)
+        # 22 samples in batches of 6: the last has 4.
+        for first, last in ((0, 6), (6, 12), (12, 18), (18, 22)):
+            cut = [_cut(last - first, rank, size) for rank in range(size)]
+            taken = [parts[rank][: cut[rank]] for rank in range(size)]
+            for rank in range(size):
+                del parts[rank][: cut[rank]]
+            assert sum(taken, []) == whole[first:last]
+        assert parts == [[]] * size
+
+
+def _cut(total: int, rank: int, size: int) -> int:
+    return total // size + (rank < total % size)
+
+
+def _attributes() -> None:
+    class Special(DataLoader[Any]):
+        """A subclass with something of its own."""
+
+        def epochs(self) -> int:
+            return EPOCHS
+
+    plain = Special(Indices(), 4, shuffle=True)
+    shared = dd.shard(plain)
+    assert isinstance(shared, Special)
+    assert type(shared).__name__ == "Special"
+    assert shared.epochs() == EPOCHS
+    assert (shared.batch_size, len(shared)) == (4, 6)
+    assert shared.dataset is plain.dataset
+    assert shared.sampler is plain.sampler
+    assert shared.batch_sampler is plain.batch_sampler
+    assert dd.shard(shared) is shared
+    iterator = iter(shared)
+    assert len(iterator) == 6
+    assert iter(iterator) is iterator
+
+
+def test_the_loader_keeps_its_class_and_attributes() -> None:
+    run(_attributes, 2)
+
+
+def test_alone_the_loader_itself_comes_back() -> None:
+    loader = DataLoader(Indices(), 4)
+    assert dd.shard(loader) is loader
+    assert dd.replicate(loader) is loader
+
+
+def _refused() -> list[str]:
+    from torch.utils.data.datapipes.iter import IterableWrapper
+
+    texts = []
+    for what in ([1, 2, 3], DataLoader(IterableWrapper([1, 2]), 1)):
+        with pytest.raises(TypeError) as caught:
+            dd.shard(what)  # type: ignore[type-var]
+        texts.append(str(caught.value))
+    return texts
+
+
+def test_what_cannot_be_shared_is_refused() -> None:
+    listed, piped = run(_refused, 2)[0]
+    assert "list is no torch DataLoader" in listed
+    assert "DataPipe" in piped
+
+
+class Past(DataLoader[Any]):
+    """Puts its batches together past its sampler."""
+
+    def __iter__(self) -> Any:
+        return iter([torch.zeros(4)])
+
+
+def _past() -> None:
+    with pytest.raises(RuntimeError, match="did not come from its own sampler"):
+        next(iter(dd.shard(Past(Indices(), 4))))
+
+
+def test_a_batch_past_the_sampler_is_an_error_not_a_repeat() -> None:
+    run(_past, 2)
+
+
+def _replicated() -> Any:
+    sharded = dd.shard(DataLoader(Indices(), 4, shuffle=True))
+    whole = dd.replicate(DataLoader(Indices(), 4, shuffle=True, num_workers=1))
+    found = []
+    for batch in sharded:
+        inner = [x.tolist() for x in whole]
+        # Inside the replicated loop there is nothing to reduce.
+        for x in whole:
+            assert dd.gather(x) is x
+            assert dd.sum(3) == 3
+            break
+        found.append((inner, dd.gather(batch).tolist()))
+    return found
+
+
+def test_a_replicated_loader_gives_every_rank_everything() -> None:
+    expected = run(_replicated, 1)[0]
+    for size in (2, 3):
+        assert run(_replicated, size) == [expected] * size
+
+
+def _sizes() -> list[int]:
+    """The global sizes that hold at several points of nested loops, all of which differ."""
+    sizes = []
+    outer = dd.shard(DataLoader(Indices(14), 7))
+    inner = dd.shard(DataLoader(Indices(10), 5))
+    other = dd.shard(DataLoader(Indices(9), 9))
+
+    def at_hand(x: Any) -> None:
+        sizes.append(dd.global_batch_size(x))
+
+    for x in outer:
+        at_hand(x)
+        for y in inner:
+            at_hand(y)
+        at_hand(x)  # after an inner loop that ended
+        for _, y in enumerate(inner):
+            at_hand(y)
+            break
+        at_hand(x)  # after one that was left
+        z = next(iter(other))
+        at_hand(z)  # the batch of an iterator that is gone
+    at_hand(z)  # and after the outermost loop
+    for x, y in zip(outer, inner, strict=True):
+        at_hand(y)
+    kept = iter(other)
+    at_hand(next(kept))
+    for x in outer:
+        at_hand(x)
+    generated = (x for x in inner)
+    at_hand(next(generated))
+    return sizes
+
+
+def test_the_innermost_loop_says_how_large_the_batch_is() -> None:
+    turn = [7, 5, 5, 7, 5, 7, 9]
+    expected = [*turn, *turn, 9, 5, 5, 9, 7, 7, 5]
+    assert run(_sizes, 1) == [expected]
+    for size in (2, 3):
+        assert run(_sizes, size) == [expected] * size
+
+
+def _warnings() -> list[str]:
+    import warnings
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for _ in range(2):
+            list(dd.shard(DataLoader(Stream(), 4)))
+            list(dd.shard(DataLoader(Indices(), None)))
+            list(dd.shard(DataLoader(Stream(), None)))
+    return [str(w.message) for w in caught if "rank" in str(w.message)]
+
+
+def test_what_costs_is_said_once_by_rank_0() -> None:
+    first, second = run(_warnings, 2)
+    assert second == []
+    assert len(first) == 3
+    assert "read whole by each of the 2 ranks" in first[0]
+    assert "single samples" in first[1]
+    assert "takes all of it" in first[2]

@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ddpify.verify import Verdict, verify
+
+SCRIPTS = Path(__file__).parent / "scripts"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A user's folder with the scripts, as the current one."""
+    place = tmp_path / "work" / "project"
+    shutil.copytree(SCRIPTS, place)
+    monkeypatch.chdir(place)
+    return place
+
+
+@pytest.fixture
+def mutant(folder: Path) -> Callable[..., Verdict]:
+    """Verify port.py with some text replaced, at 2 processes, against single.py."""
+
+    def run(*edits: tuple[str, str], **options: Any) -> Verdict:
+        source = (folder / "port.py").read_text()
+        for old, new in edits:
+            assert old in source
+            source = source.replace(old, new)
+        (folder / "mutant.py").write_text(source)
+        return verify(folder / "single.py", folder / "mutant.py", timeout=60, **options)
+
+    return run
