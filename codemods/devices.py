@@ -8,7 +8,7 @@ from ddpify.convert.edits import Edits
 from ddpify.convert.plan import Plan
 from ddpify.understanding import world
 from ddpify.understanding.facts import Site
-from ddpify.understanding.syntax import walk
+from ddpify.understanding.syntax import is_main_guard, walk
 from ddpify.understanding.values import Const, Device, Value
 
 
@@ -26,7 +26,7 @@ def _device_objects(plan: Plan, edits: Edits) -> set[cst.CSTNode]:
     made: set[cst.CSTNode] = set()
     for _, site in plan.facts.calls_to("torch.device"):
         held = plan.facts.values.get(site.node)
-        if not site.module.editable or held is None or not _hard_coded(held):
+        if not site.module.editable or held is None or not _hard_coded(held, site):
             continue
         edits.put(site.node, f"{plan.options.alias}.device()")
         edits.note(site.line, "the device of this rank")
@@ -34,13 +34,26 @@ def _device_objects(plan: Plan, edits: Edits) -> set[cst.CSTNode]:
     return made
 
 
-def _hard_coded(held: Value) -> bool:
-    """Whether a device is one certain accelerator, or one whether or not it is there."""
-    devices = [a for a in held.atoms if isinstance(a, Device)]
-    accelerators = [d for d in devices if d.accelerator]
+def _hard_coded(held: Value, site: Site) -> bool:
+    """Whether a device is one certain accelerator, or one whether or not it is there.
+
+    A bare "cuda" that the script asks for only under some condition is left alone: it is the
+    rank's own device once the process group is up.
+    """
+    accelerators = [a for a in held.atoms if isinstance(a, Device) and a.accelerator]
     if any(d.index is not None for d in accelerators):
         return True
-    return bool(accelerators) and not any(d.conditional for d in accelerators)
+    unconditional = accelerators and not any(d.conditional for d in accelerators)
+    return bool(unconditional) and not _under_condition(site)
+
+
+def _under_condition(site: Site) -> bool:
+    node = site.node
+    while node in site.module.parents and not isinstance(node, cst.FunctionDef):
+        node = site.module.parents[node]
+        if isinstance(node, cst.IfExp) or (isinstance(node, cst.If) and not is_main_guard(node.test)):
+            return True
+    return False
 
 
 def _move(
@@ -64,9 +77,10 @@ def _move(
 
 
 def _names_accelerator(target: Value) -> bool:
-    """Whether a value is an accelerator given as a number or a name."""
-    consts = [a for a in target.atoms if isinstance(a, Const)]
-    return bool(consts) and world.number_or_name(target)
+    """Whether a value is an accelerator given as a number or a name, without a way out."""
+    texts = {a.value for a in target.atoms if isinstance(a, Const)}
+    bare = not any(isinstance(t, int) or ":" in str(t) for t in texts)
+    return world.number_or_name(target) and not (bare and "cpu" in texts)
 
 
 def _device_argument(node: cst.Call) -> cst.BaseExpression | None:

@@ -7,12 +7,14 @@ import libcst as cst
 from ddpify.convert.edits import Edits
 from ddpify.convert.plan import Plan
 from ddpify.understanding.facts import Effect, Site
-from ddpify.understanding.syntax import code_of, dotted, walk
+from ddpify.understanding.library import is_model
+from ddpify.understanding.syntax import code_of, walk
+from ddpify.understanding.values import Bound, Class, Function, Instance
 
 
 def edit(plan: Plan, edits: Edits) -> None:
     """Change every place that writes."""
-    for effect in plan.facts.effects.values():
+    for effect in sorted(plan.facts.effects.values(), key=lambda e: e.kind != "save"):
         site = _editable_site(effect)
         handler = _HANDLERS.get(effect.kind)
         if site is None or handler is None:
@@ -32,14 +34,51 @@ def _save(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
         _guard(plan, edits, effect, site)
         return
     assert isinstance(site.node, cst.Call)
-    edits.put(site.node.func, f"{plan.options.alias}.save")
+    block = _opened_for_it_alone(site)
+    if block is not None:
+        _save_to_path(plan, edits, block, site.node)
+    else:
+        edits.put(site.node.func, f"{plan.options.alias}.save")
     edits.note(site.line, "saved by rank 0 alone, atomically")
+
+
+def _opened_for_it_alone(site: Site) -> cst.With | None:
+    """The ``with open(path, "wb") as f:`` around a save into ``f`` and nothing else."""
+    parents = site.module.parents
+    line = site.module.statement(site.node)
+    block = parents.get(parents.get(line, line))
+    if not isinstance(block, cst.With) or len(block.items) != 1 or len(block.body.body) != 1:
+        return None
+    item, call = block.items[0], site.node
+    opened = item.item
+    if not isinstance(opened, cst.Call) or code_of(opened.func) != "open" or item.asname is None:
+        return None
+    assert isinstance(call, cst.Call)
+    into = call.args[1].value if len(call.args) > 1 else None
+    same = into is not None and code_of(into) == code_of(item.asname.name)
+    return block if same and isinstance(parents[call], cst.Expr) else None
+
+
+def _save_to_path(plan: Plan, edits: Edits, block: cst.With, call: cst.Call) -> None:
+    """Save to the path itself: the file must be whole before other ranks go on."""
+    opened = block.items[0].item
+    assert isinstance(opened, cst.Call)
+    what, path = code_of(call.args[0].value), code_of(opened.args[0].value)
+    code = f"{plan.options.alias}.save({what}, {path})\n"
+
+    def change(updated: cst.CSTNode) -> cst.CSTNode:
+        assert isinstance(updated, cst.With)
+        line = cst.parse_statement(code)
+        return line.with_changes(leading_lines=updated.leading_lines)
+
+    edits.change(block, change)
+    edits.replaced.add(block)
 
 
 def _guard(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
     """Put a statement that writes under a test for rank 0, or its file out of the way."""
     statement = site.module.statement(site.node)
-    if statement in edits.blocks:
+    if statement in edits.blocks or statement in edits.replaced:
         return
     whole = _writes_only(statement, site.node)
     if whole and not _reduces_inside(plan, statement):
@@ -61,7 +100,7 @@ def _writes_only(statement: cst.CSTNode, node: cst.CSTNode) -> bool:
         return len(statement.body) == 1 and isinstance(statement.body[0], cst.Expr)
     if isinstance(statement, cst.With):
         return not any(
-            isinstance(n, (cst.Assign, cst.AugAssign, cst.Return, cst.For, cst.Yield))
+            isinstance(n, (cst.Assign, cst.AugAssign, cst.Return, cst.Yield))
             for n in walk(statement.body)
         )
     return False
@@ -70,7 +109,20 @@ def _writes_only(statement: cst.CSTNode, node: cst.CSTNode) -> bool:
 def _reduces_inside(plan: Plan, statement: cst.CSTNode) -> bool:
     """Whether a statement holds something that all ranks must take part in."""
     return any(
-        n in plan.reductions or ("save", n) in plan.facts.effects for n in walk(statement)
+        n in plan.reductions or ("save", n) in plan.facts.effects or _runs_own_code(plan, n)
+        for n in walk(statement)
+    )
+
+
+def _runs_own_code(plan: Plan, node: cst.CSTNode) -> bool:
+    """Whether a call leads into the project's code or a model, which may hold anything."""
+    if not isinstance(node, cst.Call):
+        return False
+    called = plan.facts.values.get(node.func)
+    atoms = called.atoms if called is not None else ()
+    return any(
+        isinstance(a, (Function, Bound, Class)) or (isinstance(a, Instance) and is_model(a))
+        for a in atoms
     )
 
 
@@ -81,20 +133,13 @@ def _open_nothing(plan: Plan, edits: Edits, site: Site) -> None:
     alias = plan.options.alias
 
     def change(updated: cst.CSTNode) -> cst.CSTNode:
-        made = cst.parse_expression(f"_ if {alias}.is_main() else {_null_device(site)}")
+        made = cst.parse_expression(f"_ if {alias}.is_main() else os.devnull")
         assert isinstance(made, cst.IfExp) and isinstance(updated, cst.BaseExpression)
         return made.with_changes(body=updated)
 
     edits.change(first, change)
+    edits.imports.add("os")
     edits.note(site.line, f"{code_of(first)} written by rank 0 alone")
-
-
-def _null_device(site: Site) -> str:
-    for node in site.module.tree.body:
-        if isinstance(node, cst.SimpleStatementLine) and isinstance(node.body[0], cst.Import):
-            if any(dotted(a.name) == "os" and a.asname is None for a in node.body[0].names):
-                return "os.devnull"
-    return '"/dev/null"'
 
 
 def _short_name(effect: Effect) -> str:
@@ -126,13 +171,15 @@ def _exist_ok(updated: cst.CSTNode) -> cst.CSTNode:
 
 
 def _download(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
-    outer = next((c for c in effect.calls if c.module.editable and not _inside_main(c)), site)
-    _local_main_first(plan, edits, effect, outer if effect.site.module.editable else site)
+    """One rank of each node downloads; a data set's own constructor does it where it is made."""
+    made = next((c for c in effect.calls if c.module.editable and _makes_data(plan, c)), None)
+    _local_main_first(plan, edits, effect, made or site)
 
 
-def _inside_main(site: Site) -> bool:
-    """Whether a call is only the way into the script's own code."""
-    return True
+def _makes_data(plan: Plan, site: Site) -> bool:
+    """Whether a call makes an object of a project class."""
+    held = plan.facts.values.get(site.node.func) if isinstance(site.node, cst.Call) else None
+    return held is not None and any(isinstance(a, Class) for a in held.atoms)
 
 
 def _local_main_first(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
@@ -209,11 +256,12 @@ def _logfile(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
     alias = plan.options.alias
 
     def change(updated: cst.CSTNode) -> cst.CSTNode:
-        made = cst.parse_expression(f"_ if {alias}.is_main() else {_null_device(site)}")
+        made = cst.parse_expression(f"_ if {alias}.is_main() else os.devnull")
         assert isinstance(made, cst.IfExp) and isinstance(updated, cst.BaseExpression)
         return made.with_changes(body=updated)
 
     edits.change(target, change)
+    edits.imports.add("os")
     edits.note(site.line, "log file of rank 0 alone")
 
 

@@ -25,15 +25,13 @@ def edit(plan: Plan, edits: Edits) -> None:
 
 def _wrap(plan: Plan, edits: Edits, loader: Instance, function: str) -> Iterator[int]:
     if loader.module.editable and isinstance(loader.site, cst.Call):
-        if loader.site not in edits.changes:
-            edits.wrap(loader.site, function)
-            yield plan.module.line(loader.site)
+        _wrap_call(plan, edits, loader.site, function)
+        yield plan.module.line(loader.site)
         return
     found = False
     for statement, target in _bindings(plan, loader):
         found = True
-        name = code_of(target)
-        edits.insert_after(statement, f"{name} = {function}({name})")
+        _rebind(edits, statement, code_of(target), function)
         yield plan.module.line(statement)
     if not found:
         raise Refusal(
@@ -45,20 +43,34 @@ def _wrap(plan: Plan, edits: Edits, loader: Instance, function: str) -> Iterator
         )
 
 
+def _wrap_call(plan: Plan, edits: Edits, call: cst.Call, function: str) -> None:
+    """Wrap a call of one line in place; after one of several lines, rebind its name."""
+    parent = plan.module.parents[call]
+    if isinstance(parent, cst.Assign) and "\n" in code_of(call) and len(parent.targets) == 1:
+        target = parent.targets[0].target
+        if isinstance(target, (cst.Name, cst.Attribute)):
+            _rebind(edits, plan.module.statement(call), code_of(target), function)
+            return
+    if call not in edits.changes:
+        edits.wrap(call, function)
+
+
+def _rebind(edits: Edits, statement: cst.CSTNode, name: str, function: str) -> None:
+    code = f"{name} = {function}({name})\n"
+    if all(code_of(added) != code for added in edits.after.get(statement, ())):
+        edits.insert_after(statement, code)
+
+
 def _bindings(plan: Plan, loader: Instance) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression]]:
     """The statements of the script that bind a loader of another file to a name."""
     for node in plan.module.parents:
-        if not isinstance(node, cst.Assign):
+        if not isinstance(node, cst.Assign) or not isinstance(node.value, cst.Call):
             continue
         for target in node.targets:
             for name in _names(target.target):
                 held = plan.facts.values.get(name)
-                if held is not None and loader in held.atoms and _from_call(node):
+                if held is not None and loader in held.atoms:
                     yield plan.module.statement(node), name
-
-
-def _from_call(node: cst.Assign) -> bool:
-    return isinstance(node.value, cst.Call)
 
 
 def _names(target: cst.BaseExpression) -> Iterator[cst.BaseExpression]:

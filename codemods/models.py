@@ -85,7 +85,8 @@ def _wrap_at(plan: Plan, edits: Edits, model: Instance, event: Event) -> None:
         outermost = _outermost(plan, module, model, event.site.node)
         if event.kind == "parallel":
             _drop_data_parallel(edits, event.site.node)
-        if _stands_alone(plan, module, outermost):
+        several_lines = "\n" in code_of(outermost) and _names_it(module, outermost)
+        if _stands_alone(plan, module, outermost) and not several_lines:
             edits.wrap(outermost, function, extra)
             edits.note(module.line(outermost), "model wrapped in DistributedDataParallel")
             return
@@ -110,6 +111,14 @@ def _outermost(
         best = current
     assert isinstance(best, cst.BaseExpression)
     return best
+
+
+def _names_it(module: ModuleFile, node: cst.BaseExpression) -> bool:
+    """Whether the expression is assigned to one name, by which it can be rebound."""
+    parent = module.parents[node]
+    return isinstance(parent, cst.Assign) and isinstance(
+        parent.targets[0].target, (cst.Name, cst.Attribute)
+    )
 
 
 def _stands_alone(plan: Plan, module: ModuleFile, node: cst.BaseExpression) -> bool:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import libcst as cst
 
 from ddpify.convert.edits import Edits
 from ddpify.convert.plan import Plan
-from ddpify.understanding.syntax import is_main_guard, walk
+from ddpify.understanding.syntax import dotted, is_main_guard, walk
 
 _IMPORTS = (cst.Import, cst.ImportFrom)
 
@@ -18,7 +20,8 @@ def edit(plan: Plan, edits: Edits) -> None:
     guard = next((s for s in body if isinstance(s, cst.If) and is_main_guard(s.test)), None)
     first = _first_action(plan)
     place = _after_imports(plan, first)
-    _insert_import(edits, body, place, plan.options.import_line)
+    lines = [f"import {name}" for name in sorted(edits.imports) if not _imports(body, name)]
+    _insert_imports(edits, body, place, [*lines, plan.options.import_line])
     start = f"{alias}.init()\n"
     if guard is not None and first is guard:
         inner = guard.body.body[0]
@@ -75,8 +78,22 @@ def _is_docstring(statement: cst.CSTNode) -> bool:
     )
 
 
-def _insert_import(edits: Edits, body, place: int, line: str) -> None:  # type: ignore[no-untyped-def]
-    if place:
-        edits.insert_after(body[place - 1], line + "\n")
-    else:
-        edits.insert_before(body[0], line + "\n")
+def _imports(body: Sequence[cst.CSTNode], name: str) -> bool:
+    """Whether a plain ``import name`` stands at top level."""
+    return any(
+        isinstance(part, cst.Import)
+        and any(dotted(a.name) == name and a.asname is None for a in part.names)
+        for statement in body
+        if isinstance(statement, cst.SimpleStatementLine)
+        for part in statement.body
+    )
+
+
+def _insert_imports(
+    edits: Edits, body: Sequence[cst.CSTNode], place: int, lines: list[str]
+) -> None:
+    for line in lines:
+        if place:
+            edits.insert_after(body[place - 1], line + "\n")
+        else:
+            edits.insert_before(body[0], line + "\n")

@@ -21,7 +21,9 @@ def edit(plan: Plan, edits: Edits) -> None:
     for reduction in plan.reductions.values():
         line = plan.module.line(reduction.node)
         edits.note(line, f"{_short(reduction.node)}: {_TEXT[reduction.how]}")
-        if reduction.how == "count":
+        if _is_target(plan, reduction):
+            _rebind(plan, reduction, edits)
+        elif reduction.how == "count":
             _count(reduction.node, plan.options.alias, edits)
         else:
             extra = f", weight={reduction.weight}" if reduction.weight else ""
@@ -34,6 +36,21 @@ def edit(plan: Plan, edits: Edits) -> None:
                 attention=True,
             )
     _squeezes(plan, edits)
+
+
+def _is_target(plan: Plan, reduction: Reduction) -> bool:
+    """Whether the expression is a name that a tuple is unpacked into."""
+    element = plan.module.parents[reduction.node]
+    if not isinstance(element, cst.Element) or not isinstance(reduction.node, cst.Name):
+        return False
+    return isinstance(plan.module.parents[plan.module.parents[element]], cst.AssignTarget)
+
+
+def _rebind(plan: Plan, reduction: Reduction, edits: Edits) -> None:
+    name = code_of(reduction.node)
+    statement = plan.module.statement(reduction.node)
+    function = f"{plan.options.alias}.{reduction.how}"
+    edits.insert_after(statement, f"{name} = {function}({name})\n")
 
 
 def _short(node: cst.CSTNode) -> str:

@@ -19,11 +19,11 @@ from ddpify.understanding.project import Project
 from ddpify.understanding.syntax import walk
 
 CODEMODS: tuple[Callable[[Plan, Edits], None], ...] = (
+    devices.edit,
     loaders.edit,
     models.edit,
     reductions.edit,
     files.edit,
-    devices.edit,
     process_group.edit,
 )
 

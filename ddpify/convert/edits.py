@@ -32,6 +32,8 @@ class Edits:
         default_factory=lambda: defaultdict(list)
     )
     blocks: dict[cst.CSTNode, str] = field(default_factory=dict)
+    replaced: set[cst.CSTNode] = field(default_factory=set)  # statements that are gone
+    imports: set[str] = field(default_factory=set)
     notes: list[Note] = field(default_factory=list)
 
     def change(self, node: cst.CSTNode, change: Change) -> None:

@@ -63,6 +63,9 @@ def make_plan(project: Project, options: Options) -> Plan:
 
 def _decide(plan: Plan) -> bool:
     """One more decision for each open demand; whether any was made."""
+    for node in [n for n in plan.reductions if n not in plan.facts.needed]:
+        del plan.reductions[node]  # another reduction, decided in the same round, did it
+        plan.choices.reduced.discard(node)
     before = (len(plan.reductions), len(plan.replicated))
     owners = _module_index(plan.project)
     for demand in plan.facts.demands.values():
@@ -124,7 +127,8 @@ def _how(data: Data, reader: str) -> str | None:
 
 
 def _reduce(plan: Plan, node: cst.BaseExpression, how: str, demand: Demand) -> None:
-    if how == "gather" and not _in_training(plan, demand):
+    collected = demand.reader.startswith("a collection")
+    if how == "gather" and not collected and not _in_training(plan, demand):
         _replicate(plan, demand)
         return
     if how == "count":

@@ -5,6 +5,7 @@ A model becomes distributed by a change of its class, in place: attributes, meth
 through DistributedDataParallel.
 """
 
+import contextlib
 import functools
 import inspect
 from collections.abc import Iterable
@@ -26,60 +27,77 @@ ENGINE = "_ddpify_engine"
 _forked_devices: set[torch.device] = set()
 
 
-class GradientEngine(DistributedDataParallel):
-    """DistributedDataParallel, and an average of the gradients after any backward that it misses.
-
-    It reduces gradients in the one backward that follows a forward. After another one (a second
-    backward, layers called past the model's forward) it would leave each rank with its own
-    gradients, in silence.
-    """
-
-    def __init__(self, model: nn.Module, **options: Any) -> None:
-        """``options`` are DistributedDataParallel's."""
-        super().__init__(model, **options)
-        self.options = options
-        self.trained = [p for p in model.parameters() if p.requires_grad]
-        self.frozen = [p for p in model.parameters() if not p.requires_grad]
-        self.expects_backward = False
-        self.in_backward = False
-        self.hooks = [
-            p.register_post_accumulate_grad_hook(self._note_backward)  # type: ignore[no-untyped-call]
-            for p in _one_per_layer(model)
-        ]
-
-    def run(self, *inputs: Any, **kwargs: Any) -> Any:
-        """The model's forward on this rank's rows."""
-        self.in_backward = False
-        with inside_forward():
-            if self.device_type != "cpu" or active_share() is None:
-                out = self(*inputs, **kwargs)
-            else:
-                with own_torch_stream():
-                    out = self(*inputs, **kwargs)
-        self.expects_backward = torch.is_grad_enabled()
-        return out
-
-    def retire(self) -> None:
-        """Leave the parameters to another engine."""
-        for hook in self.hooks:
-            hook.remove()
+class ForwardReducer(DistributedDataParallel):
+    """DistributedDataParallel around the forward of a DistributedModule's own class."""
 
     def _run_ddp_forward(self, *inputs: Any, **kwargs: Any) -> Any:
         # Not through the model's __call__, which is under way: its hooks would run twice.
         with self._inside_ddp_forward():
             return self.module.ddpify_forward(*inputs, **kwargs)
 
-    def _note_backward(self, _: torch.Tensor) -> None:
+
+class GradientEngine:
+    """Keeps a model's gradients the same on all ranks: their average after every backward.
+
+    DistributedDataParallel does so during the one backward that follows a forward, if every
+    parameter gets a gradient in it. What it misses (a second backward, layers called past the
+    model's forward, unused parameters), where it would fail or leave each rank with its own
+    gradients, is averaged afterwards.
+    """
+
+    def __init__(self, model: nn.Module, **options: Any) -> None:
+        """``options`` are DistributedDataParallel's."""
+        self.model = model
+        self.options = options
+        self.trained = [p for p in model.parameters() if p.requires_grad]
+        self.frozen = [p for p in model.parameters() if not p.requires_grad]
+        self.reducer: ForwardReducer | None = ForwardReducer(model, **options)
+        self.reducer_waits = False
+        self.in_backward = False
+        self.arrived = 0
+        self.hooks = [
+            p.register_post_accumulate_grad_hook(self._arrive)  # type: ignore[no-untyped-call]
+            for p in self.trained
+        ]
+
+    def run(self, *inputs: Any, **kwargs: Any) -> Any:
+        """The model's forward on this rank's rows."""
+        self.in_backward = False  # a backward that failed did not end
+        own = active_share() is not None and self.trained[0].device.type == "cpu"
+        with inside_forward(), own_torch_stream() if own else contextlib.nullcontext():
+            if self.reducer is None:
+                return self.model.ddpify_forward(*inputs, **kwargs)  # type: ignore[operator]
+            out = self.reducer(*inputs, **kwargs)
+        self.reducer_waits = torch.is_grad_enabled()
+        return out
+
+    def retire(self) -> None:
+        """Leave the parameters to another engine."""
+        self._drop_reducer()
+        for hook in self.hooks:
+            hook.remove()
+
+    def _arrive(self, _: torch.Tensor) -> None:
         if not self.in_backward:
-            self.in_backward = True
+            self.in_backward, self.arrived = True, 0
             torch.autograd.Variable._execution_engine.queue_callback(self._end_backward)
+        self.arrived += 1
 
     def _end_backward(self) -> None:
-        self.in_backward = False
-        if not self.expects_backward:
+        waited, self.reducer_waits, self.in_backward = self.reducer_waits, False, False
+        partial = self.arrived < len(self.trained) and not self.options["find_unused_parameters"]
+        if waited and partial:
+            # It has copied back nothing and would refuse the next forward.
+            self._drop_reducer()
+        if partial or not waited:
             # What was in .grad before is the same on all ranks, and so is its own average.
-            average(p.grad for p in self.trained if p.grad is not None)
-        self.expects_backward = False
+            average_gradients(self.trained)
+
+    def _drop_reducer(self) -> None:
+        if self.reducer is not None:
+            # Its hooks on the parameters go when nothing refers to the reducer within.
+            del self.reducer.reducer, self.reducer.logger
+            self.reducer = None
 
 
 class DistributedModule(nn.Module):
@@ -135,22 +153,32 @@ def unwrap(model: nn.Module) -> nn.Module:
 
 
 @torch.no_grad()
-def average(grads: Iterable[torch.Tensor]) -> None:
-    """Replace each gradient by its mean over the ranks; one all-reduce a dtype (sparse: each)."""
+def average_gradients(parameters: list[nn.Parameter]) -> None:
+    """Replace each gradient by its mean over the ranks, one that a rank lacks counting as zero."""
+    device = parameters[0].device
+    present = torch.tensor([p.grad is not None for p in parameters], dtype=torch.uint8)
+    anywhere = present.to(device)
+    dist.all_reduce(anywhere, dist.ReduceOp.MAX)
     flat: dict[tuple[torch.dtype, torch.device], list[torch.Tensor]] = {}
-    for grad in grads:
-        if grad.is_sparse:
-            dist.all_reduce(grad)
-            grad.div_(world_size())
-        else:
-            flat.setdefault((grad.dtype, grad.device), []).append(grad)
-    for group in flat.values():
-        joined = torch.cat([grad.reshape(-1) for grad in group])
-        dist.all_reduce(joined)
-        joined.div_(world_size())
-        parts = torch.split(joined, [grad.numel() for grad in group])
-        for grad, part in zip(group, parts, strict=True):
-            grad.copy_(part.view_as(grad))
+    for parameter, needed in zip(parameters, anywhere.tolist(), strict=True):
+        if not needed:
+            continue
+        if parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
+        if parameter.grad.is_sparse:
+            parameter.grad = parameter.grad.to_dense()
+        flat.setdefault((parameter.dtype, parameter.device), []).append(parameter.grad)
+    for grads in flat.values():
+        _average_together(grads)
+
+
+def _average_together(tensors: list[torch.Tensor]) -> None:
+    joined = torch.cat([tensor.reshape(-1) for tensor in tensors])
+    dist.all_reduce(joined)
+    joined.div_(world_size())
+    parts = torch.split(joined, [tensor.numel() for tensor in tensors])
+    for tensor, part in zip(tensors, parts, strict=True):
+        tensor.copy_(part.view_as(tensor))
 
 
 @functools.cache
@@ -176,15 +204,6 @@ def _engine_of(model: nn.Module) -> GradientEngine:
         engine.retire()
         engine = model.__dict__[ENGINE] = GradientEngine(model, **engine.options)
     return engine
-
-
-def _one_per_layer(model: nn.Module) -> list[nn.Parameter]:
-    """The first trained parameter that each layer holds itself: one of them sees every backward."""
-    firsts = []
-    for layer in model.modules():
-        trained = [p for p in layer.parameters(recurse=False) if p.requires_grad]
-        firsts += trained[:1]
-    return firsts
 
 
 def _buffers_option() -> str:

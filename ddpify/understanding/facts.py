@@ -64,8 +64,8 @@ class Facts:
 
     values: dict[cst.CSTNode, Value] = field(default_factory=dict)
     loaders: list[Instance] = field(default_factory=list)
+    needed: set[cst.CSTNode] = field(default_factory=set)  # reductions of something partial
     iterated: set[Instance] = field(default_factory=set)
-    appended: dict[Instance, list[Site]] = field(default_factory=dict)
     optimizers: list[Instance] = field(default_factory=list)
     models: list[Instance] = field(default_factory=list)
     events: dict[Instance, list[Event]] = field(default_factory=dict)

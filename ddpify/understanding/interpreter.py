@@ -51,6 +51,7 @@ class Choices:
 class Loop:
     """A loop in progress: names its body has set, and whether each round takes a batch."""
 
+    node: cst.CSTNode
     takes_batches: bool = False
     assigned: set[str] = field(default_factory=set)
     left: list[dict[str, Value]] = field(default_factory=list)
@@ -76,6 +77,7 @@ class Interpreter:
         self.choices = choices or Choices()
         self.facts = Facts()
         self.heap: dict[tuple[cst.CSTNode, cst.CSTNode | None, str], Instance] = {}
+        self.born_in: dict[Instance, frozenset[cst.CSTNode]] = {}
         self.scopes: dict[ModuleFile, Scope] = {}
         self.loop_ends: dict[tuple[cst.CSTNode, int], dict[str, Value]] = {}
         self.results: dict[object, Value] = {}
@@ -164,6 +166,7 @@ class Interpreter:
         key = (node, caller, name)
         if key not in self.heap:
             self.heap[key] = Instance(node, module, kind)
+            self.born_in[self.heap[key]] = self._batch_loops()
             self.changes += 1
         return self.heap[key]
 
@@ -232,6 +235,20 @@ class Interpreter:
         loops = [loop for loop in self.frame.loops if loop.takes_batches]
         return bool(loops) and target.value not in loops[-1].assigned
 
+    def _batch_loops(self) -> frozenset[cst.CSTNode]:
+        return frozenset(
+            loop.node for frame in self.frames for loop in frame.loops if loop.takes_batches
+        )
+
+    def keeps_from_batch(self, container: Instance, node: cst.BaseExpression, new: Value) -> Value:
+        """What a container of longer life than the batch takes must be whole, or is demanded."""
+        if self._batch_loops() <= self.born_in.get(container, frozenset()):
+            return new
+        local = [a for a in deep_atoms(new) if isinstance(a, Data) and a.placement.local]
+        for data in local:
+            self.demand(node, value(data), "a collection that outlives the batch")
+        return expressions.reduced(new) if local else new
+
     def takes_batch(self) -> None:
         """Note that the innermost loop takes a batch in each round."""
         if self.frame.loops:
@@ -259,15 +276,20 @@ class Interpreter:
     def _do_Assign(self, node: cst.Assign) -> None:
         result = self._born(self.eval(node.value), node.value)
         for target in node.targets:
-            self.assign(target.target, result)
+            if isinstance(target.target, cst.Tuple) and not isinstance(node.value, cst.Tuple):
+                self._unpack(target.target, result, named=True)
+            else:
+                self.assign(target.target, result)
 
     def _do_AnnAssign(self, node: cst.AnnAssign) -> None:
         if node.value is not None:
             self.assign(node.target, self._born(self.eval(node.value), node.value))
 
-    def _born(self, result: Value, node: cst.BaseExpression) -> Value:
+    def _born(
+        self, result: Value, node: cst.BaseExpression, *, always: bool = False
+    ) -> Value:
         """A partial value that gets a name can be reduced where it gets it."""
-        if isinstance(node, (cst.Name, cst.Tuple)) or not result.data:
+        if not result.data or (isinstance(node, (cst.Name, cst.Tuple)) and not always):
             return result
         atoms = [expressions.born_at(a, node) for a in result.atoms]
         return join(value(*atoms))
@@ -473,7 +495,7 @@ class Interpreter:
         before = dict(scope.names)
         for name, late in self.loop_ends.get(key, {}).items():
             scope.names[name] = join(scope.names.get(name, UNKNOWN), late)
-        self.frame.loops.append(Loop())
+        self.frame.loops.append(Loop(node))
         bind()
         if self.block(body):
             self._leave_loop()
@@ -537,10 +559,18 @@ class Interpreter:
         elif isinstance(target, cst.Subscript):
             self._assign_item(target, new)
 
-    def _unpack(self, target: cst.Tuple | cst.List, new: Value) -> None:
+    def _unpack(
+        self, target: cst.Tuple | cst.List, new: Value, *, named: bool = False
+    ) -> None:
+        """Assign the parts of a value; a partial one that gets its name here can be reduced here."""
         count = len(target.elements)
         for position, element in enumerate(target.elements):
-            self.assign(element.value, expressions.unpacked(self, new, position, count))
+            part = expressions.unpacked(self, new, position, count)
+            if named and isinstance(element.value, cst.Name):
+                part = self._born(part, element.value, always=True)
+                if element.value in self.choices.reduced:
+                    part = self.reduce(element.value, part)
+            self.assign(element.value, part)
 
     def _assign_attribute(self, target: cst.Attribute, new: Value) -> None:
         owner = self.eval(target.value)
@@ -565,8 +595,14 @@ class Interpreter:
         """What an expression may stand for; noted among the facts."""
         result = expressions.evaluate(self, node)
         if node in self.choices.reduced:
-            result = expressions.reduced(result)
+            result = self.reduce(node, result)
         return self.facts.record(node, result)
+
+    def reduce(self, node: cst.BaseExpression, result: Value) -> Value:
+        """The value of an expression that is to be reduced, and a note that it needed it."""
+        if result.data:
+            self.facts.needed.add(node)
+        return expressions.reduced(result)
 
     def eval_all(self, nodes: Iterable[cst.BaseExpression]) -> list[Value]:
         """The values of several expressions."""

@@ -440,6 +440,8 @@ def _data_method(  # type: ignore[no-untyped-def]
     receiver = _receiver(node)
     if name == "backward":
         return _backward(run, node, receiver, value(atom))
+    if name == "detach" and not atom.placement.local:
+        return REPLICATED
     if name in ("item", "tolist", "__float__", "__format__"):
         run.demand(receiver, value(atom), f"{name}()")
         return REPLICATED
@@ -588,10 +590,13 @@ def _container_method(  # type: ignore[no-untyped-def]
     run: Interpreter, node: cst.BaseExpression, atom: Instance, name: str, args, kwargs
 ) -> Value:
     if name in ("append", "add", "appendleft") and args:
-        run.put(atom, "*", args[0])
-        run.facts.appended.setdefault(atom, []).append(run.site(node))
+        shown = _operands(node, args, {})[0][0]
+        run.put(atom, "*", run.keeps_from_batch(atom, shown, args[0]))
     elif name in ("extend", "update", "insert", "setdefault"):
-        for one in [*args, *kwargs.values()]:
+        for expression, one in _operands(node, args, kwargs):
+            one = run.keeps_from_batch(atom, expression, one)
+            if one.data or any(isinstance(a, Data) for a in one.atoms):
+                run.put(atom, "*", one)
             for source in one.of(Instance):
                 for key, held in list(source.attributes.items()):  # type: ignore[union-attr]
                     run.put(atom, key if name == "update" else "*", held)

@@ -14,6 +14,7 @@ from ddpify.understanding.values import (
     UNKNOWN,
     Const,
     Data,
+    Instance,
     Method,
     Number,
     Tup,
@@ -140,6 +141,9 @@ def _index(run: Interpreter, node: cst.Subscript, atom: Data) -> Data:
         if kind == "ellipsis":
             return replace(atom, births=frozenset())
         if kind == "new":
+            if dim <= atom.dim:
+                atom = replace(atom, dim=atom.dim + 1)
+            dim += 1
             continue
         if dim == atom.dim:
             return _index_rows(node, atom, part_, kind, index)
@@ -191,18 +195,21 @@ def binary(
     if not sides[0] and not sides[1]:
         return _plain(left[1], right[1])
     results: list[Value] = []
-    for one in sides[0] or [None]:
-        for other in sides[1] or [None]:
+    for one in sides[0] or [_reduced_part(left[1])]:
+        for other in sides[1] or [_reduced_part(right[1])]:
             results.append(_pair(run, operator, (left[0], one), (right[0], other)))
     return join(*results)
 
 
+def _reduced_part(whole: Value) -> Data | None:
+    """What has been reduced over the ranks, if the value is such."""
+    return next((a for a in whole.atoms if isinstance(a, Data)), None)
+
+
 def _plain(left: Value, right: Value) -> Value:
     """Arithmetic of replicated values; containers add up to one that holds both."""
-    from ddpify.understanding.values import Instance
-
-    kept = [a for a in (*left.atoms, *right.atoms) if isinstance(a, (Instance, Tup))]
-    return value(*kept) if kept else REPLICATED if left and right else join(REPLICATED)
+    kept = [a for a in (*left.atoms, *right.atoms) if isinstance(a, (Instance, Tup, Data))]
+    return join(value(*kept)) if kept else REPLICATED
 
 
 def _pair(
@@ -214,8 +221,11 @@ def _pair(
     a = left[1].placement if left[1] else Placement.REPLICATE
     b = right[1].placement if right[1] else Placement.REPLICATE
     placement = _matmul(left[1], right[1]) if operator == "@" else combine(operator, a, b)
-    base = left[1] or right[1]
-    assert base is not None
+    if _half_reduced(left[1], right[1]):
+        placement = None
+    base = next(d for d in (left[1], right[1]) if d is not None and d.placement.local)
+    if placement is Placement.SHARD and _crossed(left[1], right[1]):
+        placement = Placement.COUPLED
     loaders = (left[1].loaders if left[1] else frozenset()) | (
         right[1].loaders if right[1] else frozenset()
     )
@@ -228,6 +238,13 @@ def _pair(
     return value(base.placed(Placement.SHARD)) if Placement.SHARD in (a, b) else REPLICATED
 
 
+def _crossed(left: Data | None, right: Data | None) -> bool:
+    """Whether rows meet other rows: two shards with their batch along different dimensions."""
+    if left is None or right is None or left.placement is not right.placement:
+        return False
+    return left.dim != right.dim and not (left.opaque or right.opaque)
+
+
 def _result(base: Data, placement: Placement, left: Data | None, right: Data | None) -> Data:
     if placement in (Placement.COUNT, Placement.PER_COUNT):
         births = (left.births if left else frozenset()) | (right.births if right else frozenset())
@@ -238,9 +255,19 @@ def _result(base: Data, placement: Placement, left: Data | None, right: Data | N
     return replace(base.placed(placement), opaque=opaque, form=form, dim=max(dims, default=0))
 
 
+def _half_reduced(left: Data | None, right: Data | None) -> bool:
+    """Whether a partial loss meets a reduced one: its gradient would be scaled a second time."""
+    if left is None or right is None:
+        return False
+    placements = {left.placement, right.placement}
+    return Placement.REPLICATE in placements and any(
+        p in (Placement.MEAN, Placement.SUM, Placement.WEIGHTED) for p in placements
+    )
+
+
 def _matmul(left: Data | None, right: Data | None) -> Placement | None:
     """Rows times weights are rows; rows against rows couple the batch."""
-    if left is None or right is None:
+    if left is None or right is None or not (left.placement.local and right.placement.local):
         return Placement.SHARD
     rows = left.dim == 0 and right.dim == 0
     return Placement.SHARD if rows else Placement.COUPLED
@@ -257,8 +284,11 @@ def compare(run: Interpreter, nodes: Sequence[cst.BaseExpression], values: list[
                 shards.append(data)
     if not shards:
         return REPLICATED
+    if len(shards) == 2 and _crossed(*shards):
+        return value(shards[0].placed(Placement.COUPLED))
     rows = [d for d in shards if d.placement is Placement.ROWS]
-    return value(*[d.placed(d.placement) for d in (rows or shards)[:1]])
+    first = (rows or shards)[0]
+    return value(replace(first, births=first.births if rows else frozenset()))
 
 
 # ---------------------------------------------------------------------- functions
@@ -277,7 +307,8 @@ def function(
         return compare(run, [n for n, _ in operands], [v for _, v in operands])
     data = [(n, d) for n, v in operands for d in v.data]
     if not data:
-        return REPLICATED
+        reduced = [a for _, v in operands for a in v.atoms if isinstance(a, Data)]
+        return value(reduced[0]) if reduced and name != "detach" else REPLICATED
     results = [_one(run, node, name, n, d, rest, kwargs) for n, d in data]
     local = [r for r in results if r.data or any(isinstance(a, Tup) for a in r.atoms)]
     return join(*local) if local else REPLICATED
@@ -298,6 +329,10 @@ def _one(
         return value(data)
     if name in TRANSPOSING:
         return value(replace(data, dim=_moved(name, data.dim, rest), births=frozenset()))
+    if name == "unsqueeze" and rest:
+        place = rest[0].constant()
+        shifted = isinstance(place, int) and 0 <= place <= data.dim
+        return value(replace(data, dim=data.dim + shifted, births=frozenset()))
     if name in RESHAPING:
         return _reshaped(run, data, rest)
     if name in OVER_A_DIMENSION:

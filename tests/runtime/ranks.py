@@ -94,7 +94,7 @@ def _fork(job: Callable[[], Any], base: Path, variables: dict[str, str]) -> int:
         os._exit(0)
     except BaseException:
         # As the interpreter ends a script. A hook that ends the process does not come back.
-        sys.excepthook(*sys.exc_info())  # type: ignore[arg-type]
+        sys.excepthook(*sys.exc_info())
         traceback.print_exc()
         sys.stderr.flush()
         os._exit(99)
@@ -104,7 +104,7 @@ def _become_rank(base: Path, variables: dict[str, str]) -> None:
     for number, suffix in ((1, ".out"), (2, ".err")):
         target = os.open(base.with_suffix(suffix), os.O_WRONLY | os.O_CREAT)
         os.dup2(target, number)
-    sys.stdout, sys.stderr = open(1, "w", closefd=False), open(2, "w", closefd=False)
+    sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", closefd=False)
     sys.excepthook = sys.__excepthook__
     for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"):
         os.environ.pop(name, None)
@@ -152,7 +152,9 @@ def assert_close(found: Any, expected: Any, *, rtol: float = 1e-11, at: str = "r
         for i, (one, other) in enumerate(zip(found, expected, strict=True)):
             assert_close(one, other, rtol=rtol, at=f"{at}[{i}]")
     elif isinstance(expected, torch.Tensor):
-        torch.testing.assert_close(found, expected, rtol=rtol, atol=rtol, msg=lambda m: f"{at}: {m}")
+        torch.testing.assert_close(
+            found, expected, rtol=rtol, atol=rtol, msg=lambda m: f"{at}: {m}"
+        )
     elif isinstance(expected, float):
         assert abs(found - expected) <= rtol * max(1.0, abs(expected)), f"{at}: {found}, {expected}"
     else:

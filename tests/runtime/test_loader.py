@@ -82,7 +82,7 @@ class OddBatches:
 
 
 class Stream(IterableDataset[Any]):
-    """Numbers in an order drawn from Python's global stream, a worker's own every num_workers-th."""
+    """Numbers in an order drawn from Python's global stream; a worker takes a part of its own."""
 
     def __init__(self, n: int = N) -> None:
         self.n = n
@@ -209,7 +209,7 @@ def test_every_rank_fetches_its_part_alone() -> None:
             taken = [parts[rank][: cut[rank]] for rank in range(size)]
             for rank in range(size):
                 del parts[rank][: cut[rank]]
-            assert sum(taken, []) == whole[first:last]
+            assert [i for part in taken for i in part] == whole[first:last]
         assert parts == [[]] * size
 
 
@@ -325,7 +325,7 @@ def _sizes() -> list[int]:
         z = next(iter(other))
         at_hand(z)  # the batch of an iterator that is gone
     at_hand(z)  # and after the outermost loop
-    for x, y in zip(outer, inner, strict=True):
+    for _, y in zip(outer, inner, strict=True):
         at_hand(y)
     kept = iter(other)
     at_hand(next(kept))

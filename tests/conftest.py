@@ -1,0 +1,52 @@
+"""What several test files share: the command line in-process, and the runner of training scripts."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from tests.training_runs import TrainingRuns, training_runs
+
+FIXTURES = Path(__file__).parent.parent / "fixtures"
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A finished command."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
+Ddpify = Callable[..., Finished]
+
+
+@pytest.fixture
+def ddpify(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Ddpify:
+    """``ddpify(*args)`` runs the command line in this process."""
+
+    def run(*args: str | Path) -> Finished:
+        from ddpify.cli import main
+
+        monkeypatch.setattr(sys, "argv", ["ddpify", *map(str, args)])
+        capfd.readouterr()
+        code = 0
+        try:
+            main()
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        return Finished(code, *capfd.readouterr())
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TrainingRuns]:
+    """Runs training scripts in forked ranks."""
+    with training_runs(tmp_path_factory.mktemp("runs")) as server:
+        yield server

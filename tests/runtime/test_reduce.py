@@ -1,0 +1,272 @@
+"""mean(), sum(), gather() and global_batch_size(): values, types and gradients, ghosts included."""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+from torch.utils.data import DataLoader
+
+from ddpify import runtime as dd
+from tests.runtime.ranks import launch, run
+
+
+class Pair(NamedTuple):
+    """Two tensors."""
+
+    a: torch.Tensor
+    b: torch.Tensor
+
+
+def _batch(n: int) -> Any:
+    """This rank's rows of one batch of the numbers 0 .. n - 1."""
+    (x,) = dd.shard(DataLoader(range(n), n))  # type: ignore[arg-type]
+    return x.double()
+
+
+def _values() -> list[Any]:
+    found: list[Any] = []
+    for n in (1, 2, 5, 6):
+        x = _batch(n)
+        found += [
+            dd.mean(x.mean()).item(),
+            dd.mean(x.mean().item()),
+            dd.mean(x.mean(0, keepdim=True)).tolist(),
+            dd.sum(x.sum()).item(),
+            dd.sum(x.sum().item()),
+            dd.sum(int(x.sum())),
+            dd.sum(x.long().sum()).item(),
+            dd.sum((x > 1).sum()).item(),
+            dd.sum((x > 1).any()).item(),
+            dd.sum(bool(n)),
+            dd.sum(np.int64(x.sum())),
+            dd.sum(np.float64(x.sum())),
+            dd.global_batch_size(x),
+            dd.global_batch_size(list(x)),
+            dd.global_batch_size(len(x)),
+            dd.global_batch_size(3 * len(x)),
+        ]
+    return found
+
+
+def test_values_are_those_of_the_whole_batch() -> None:
+    expected = []
+    for n in (1, 2, 5, 6):
+        total, mean, more = n * (n - 1) // 2, (n - 1) / 2, max(0, n - 2)
+        expected += [mean, mean, [mean], total, total, total, total, more]
+        expected += ["any", "ranks", total, total, n, n, n, 3 * n]
+    for size in (2, 3):
+        for found in run(_values, size):
+            for at, (one, other) in enumerate(zip(found, expected, strict=True)):
+                if other == "any":  # the ranks that have a number above 1
+                    assert (one > 0) == (expected[at - 1] > 0)
+                elif other == "ranks":  # those that have a number at all
+                    assert one == min(size, expected[at + 3])
+                else:
+                    assert one == pytest.approx(other, rel=1e-15)
+
+
+def _types() -> list[str]:
+    _batch(6)
+    results = [
+        dd.mean(1.5),
+        dd.mean(3),
+        dd.mean(np.float32(1.5)),
+        dd.sum(1.5),
+        dd.sum(3),
+        dd.sum(True),
+        dd.sum(np.int32(3)),
+        dd.sum(np.float32(1.5)),
+    ]
+    tensors = [
+        dd.mean(torch.ones(2, 1, dtype=torch.float16)),
+        dd.mean(torch.ones(2, dtype=torch.bfloat16)),
+        dd.mean(torch.ones((), dtype=torch.float32)),
+        dd.sum(torch.ones(2, dtype=torch.int32)),
+        dd.sum(torch.tensor([True, False])),
+    ]
+    names = [f"{type(r).__name__} {r}" for r in results]
+    return names + [f"{t.dtype} {list(t.shape)} {t.flatten()[0].item()}" for t in tensors]
+
+
+def test_types_are_kept() -> None:
+    assert (
+        run(_types, 2)
+        == [
+            [
+                "float 1.5",
+                "float 3.0",
+                "float32 1.5",
+                "float 3.0",
+                "int 6",
+                "int 2",
+                "int32 6",
+                "float32 3.0",
+                "torch.float16 [2, 1] 1.0",
+                "torch.bfloat16 [2] 1.0",
+                "torch.float32 [] 1.0",
+                "torch.int32 [2] 2",
+                "torch.int64 [2] 2",
+            ]
+        ]
+        * 2
+    )
+
+
+def _untouched() -> None:
+    x = _batch(6)
+    y, before = x.sum(), x.sum().item()
+    dd.sum(y)
+    dd.mean(y)
+    assert y.item() == before
+
+
+def test_what_is_reduced_is_not_changed_itself() -> None:
+    run(_untouched, 2)
+
+
+def _identities() -> None:
+    x = torch.ones(3)
+    assert dd.mean(x) is x
+    assert dd.sum(x) is x
+    assert dd.gather([x]) != []
+    assert dd.gather(x) is x
+    assert dd.global_batch_size(x) == 3
+    assert dd.mean(2) == 2
+
+
+def test_outside_of_loops_nothing_is_reduced() -> None:
+    run(_identities, 2)
+    run(_identities, 1)
+
+
+def _gradients() -> list[list[float]]:
+    """What a parameter's gradient is after the averaging over ranks, for several losses."""
+    found = []
+    for n in (1, 5):
+        x = _batch(n)
+        losses: list[Callable[[torch.Tensor], torch.Tensor]] = [
+            lambda w, x=x: dd.mean((w * x).exp().mean()),
+            lambda w, x=x: dd.sum((w * x).exp().sum()),
+            lambda w, x=x: dd.sum((w * x).exp().sum()) + dd.mean((w * x).mean()) + w.pow(3).sum(),
+            lambda w, x=x: dd.gather(w * x).exp().sum(),
+            lambda w, x=x: dd.mean((w * x - dd.mean((w * x).mean().view(1))).pow(2).mean()),
+        ]
+        for loss in losses:
+            w = torch.full((1,), 0.3, requires_grad=True)
+            loss(w).backward()  # type: ignore[no-untyped-call]
+            found.append(_averaged(w.grad))
+    return found
+
+
+def _averaged(grad: Any) -> list[float]:
+    grad = torch.zeros(1) if grad is None else grad
+    if dist.is_initialized():
+        dist.all_reduce(grad)
+        grad /= dist.get_world_size()
+    values: list[float] = grad.tolist()
+    return values
+
+
+def test_averaged_gradients_are_those_of_one_process() -> None:
+    expected = run(_gradients, 1)[0]
+    assert len({str(e) for e in expected}) > 5
+    for size in (2, 3):
+        for found in run(_gradients, size):
+            assert np.allclose(found, expected, rtol=1e-14, atol=1e-14)
+
+
+def _poisoned_ghost() -> list[float]:
+    x = _batch(1)
+    w = torch.ones(1, requires_grad=True)
+    poison = torch.tensor(math.nan if dd.rank() else 1.0)
+    mean, total = dd.mean((w * x + 2).mean() * poison), dd.sum((w * x + 2).sum() * poison)
+    (mean + total).backward()
+    assert w.grad is not None
+    own = [] if dd.rank() == 0 else (w * poison).detach().isnan().tolist()
+    assert own == [True] * len(own)
+    (slope,) = torch.autograd.grad(dd.sum(poison * w.sum()), w)
+    return [mean.item(), total.item(), dd.sum(math.nan if dd.rank() else 1.0), slope.item()]
+
+
+def test_a_ghost_counts_for_nothing_even_if_it_is_nan() -> None:
+    for size in (2, 3):
+        found = run(_poisoned_ghost, size)
+        for rank, (mean, total, number, slope) in enumerate(found):
+            assert (mean, total, number) == (2.0, 2.0, 1.0)
+            # poison * 0 is the script's own NaN; the gradient that sum() gave it is 0.
+            assert slope == size if rank == 0 else math.isnan(slope)
+
+
+def _gathered() -> Any:
+    x = _batch(5)
+    rows = [int(v) for v in x]
+    names = [f"sample {i}" for i in rows]
+    nested = {"t": (x, [x + 1, x.bool()]), "p": Pair(x, x.half()), "n": np.asarray(x), "o": names}
+    found = dd.gather(nested)
+    assert type(found["p"]) is Pair
+    assert isinstance(found["n"], np.ndarray)
+    pairs = torch.stack([x, x + 10], 1)
+    return (
+        [found["t"][0].tolist(), found["t"][1][0].tolist(), found["t"][1][1].tolist()],
+        [found["p"].b.dtype == torch.float16, found["p"].b.tolist()],
+        found["n"].tolist(),
+        found["o"],
+        dd.gather([{"i": i} for i in rows]),
+        dd.gather(pairs).tolist(),
+        dd.gather(pairs.reshape(-1)).tolist(),
+        dd.gather(torch.cat([x, x + 10]), blocks=2).tolist(),
+        dd.gather(x.to(torch.complex64)).real.tolist(),
+    )
+
+
+def test_rows_come_back_in_order() -> None:
+    expected = run(_gathered, 1)[0]
+    assert expected[7] == [0, 1, 2, 3, 4, 10, 11, 12, 13, 14]
+    for size in (2, 3, 6):  # 6: a ghost
+        assert run(_gathered, size) == [expected] * size
+
+
+@pytest.mark.parametrize(
+    ("job", "text"),
+    [
+        (lambda: dd.gather(torch.ones(len(_batch(6)) + 1)), "not a multiple of the 3 sample"),
+        (lambda: dd.global_batch_size(len(_batch(6)) + 1), "not a multiple of the 3 sample"),
+        (lambda: dd.gather(_batch(6), blocks=2), "not 2 copies of 3 sample"),
+        (lambda: dd.gather({_batch(6).sum()}), "cannot gather a set"),
+    ],
+)
+def test_what_has_no_row_per_sample_is_an_error(job: Callable[[], Any], text: str) -> None:
+    for outcome in launch(job, 2):
+        assert outcome.code == 1
+        assert text in outcome.stderr
+
+
+def _collectives() -> dict[str, int]:
+    """How many collectives each call makes, forward and backward."""
+    from torch.profiler import profile
+
+    x = _batch(6)
+    w = torch.ones(1, requires_grad=True)
+    counts = {}
+    jobs: dict[str, Callable[[], Any]] = {
+        "mean": lambda: dd.mean((w * x).mean()).backward(),
+        "sum": lambda: dd.sum((w * x).sum()).backward(),
+        "number": lambda: dd.sum(3),
+        "size": lambda: dd.global_batch_size(x),
+        "gather": lambda: dd.gather(x),
+    }
+    for name, job in jobs.items():
+        with profile() as recorded:
+            job()
+        events = [e.name for e in recorded.events()]
+        counts[name] = len([e for e in events if e.startswith("gloo:")])
+    return counts
+
+
+def test_a_loss_takes_one_collective() -> None:
+    expected = {"mean": 1, "sum": 1, "number": 1, "size": 0, "gather": 1}
+    assert run(_collectives, 2) == [expected] * 2

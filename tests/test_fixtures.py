@@ -1,0 +1,74 @@
+"""Every bundled script, converted, trains at 1, 2 and 3 ranks as its original does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import FIXTURES, Ddpify
+from tests.training_runs import Training, TrainingRuns, assert_same_training
+
+NAMES = sorted(path.parent.name for path in FIXTURES.glob("*/train.py"))
+NEEDS_CUDA = {"hardcoded_cuda"}
+
+Originals = Callable[[str], Training]
+
+
+@pytest.fixture(scope="session")
+def originals(runs: TrainingRuns) -> Originals:
+    """A fixture's original run, made once."""
+
+    @cache
+    def original(name: str) -> Training:
+        return runs.run(FIXTURES / name / "train.py", cuda_on_cpu=name in NEEDS_CUDA)
+
+    return original
+
+
+@pytest.fixture
+def converted(ddpify: Ddpify, tmp_path: Path) -> Callable[[str], Path]:
+    """Converts a fixture's script."""
+
+    def convert(name: str) -> Path:
+        out = tmp_path / "train_ddp.py"
+        done = ddpify("convert", FIXTURES / name / "train.py", "-o", out)
+        assert done.code == 0, done.stderr
+        return out
+
+    return convert
+
+
+def test_there_are_fixtures() -> None:
+    assert len(NAMES) >= 10
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 3])
+@pytest.mark.parametrize("name", NAMES)
+def test_converted_trains_the_same(
+    name: str,
+    world_size: int,
+    runs: TrainingRuns,
+    originals: Originals,
+    converted: Callable[[str], Path],
+) -> None:
+    script = converted(name)
+    assert_same_training(originals(name), runs.run(script, world_size, beside=FIXTURES / name))
+
+
+@pytest.mark.parametrize("name", ["functions", "hardcoded_cuda"])
+def test_converted_runs_without_torchrun(
+    name: str, runs: TrainingRuns, originals: Originals, converted: Callable[[str], Path]
+) -> None:
+    assert_same_training(originals(name), runs.run(converted(name)))
+
+
+@pytest.mark.torchrun
+@pytest.mark.parametrize("name", ["batchnorm_cnn", "multi_file"])
+def test_converted_under_torchrun(
+    name: str, runs: TrainingRuns, originals: Originals, converted: Callable[[str], Path]
+) -> None:
+    script = converted(name)
+    assert_same_training(originals(name), runs.torchrun(script, 2, beside=FIXTURES / name))
