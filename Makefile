@@ -14,9 +14,7 @@ help: ## Show the targets.
 
 demo: $(READY) ## Convert a bundled script, run it on 1 and on 2 processes, and compare.
 	@mkdir -p $(dir $(DEMO_OUT))
-	@rm -f $(DEMO_OUT)
-	$(BIN)/ddpify convert $(DEMO) --diff
-	$(BIN)/ddpify convert $(DEMO) -o $(DEMO_OUT)
+	$(BIN)/ddpify convert $(DEMO) -o $(DEMO_OUT) --overwrite --diff
 	$(BIN)/ddpify verify $(DEMO) $(DEMO_OUT) --nproc 2
 
 test: $(READY) ## Run the tests.

@@ -129,17 +129,43 @@ def verify(
         typer.Argument(help="Its torchrun version; converted on the fly when left out."),
     ] = None,
     nproc: Annotated[str, typer.Option(help="Numbers of processes to try, as in 2,3.")] = "2",
-    steps: Annotated[int, typer.Option(help="Optimizer steps to compare.")] = 20,
+    steps: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(help="Compare only so many optimizer steps, and stop the runs after them."),
+    ] = None,
     timeout: Annotated[float, typer.Option(help="Seconds that one run may take.")] = 600.0,
 ) -> None:
     """Run the original and its torchrun version on the CPU, and compare them step by step.
 
     Arguments after -- go to the script.
     """
-    from ddpify.verify.command import run_verify
+    from ddpify.convert import convert_file
+    from ddpify.source import write_atomically
+    from ddpify.verify import render
+    from ddpify.verify import verify as run_verify
 
-    raise typer.Exit(
-        run_verify(
-            original, converted, nproc=nproc, steps=steps, timeout=timeout, arguments=context.obj
-        )
+    verdict = run_verify(
+        original,
+        converted,
+        nproc=_counts(nproc),
+        steps=steps,
+        script_args=context.obj or (),
+        timeout=timeout,
+        convert=lambda script, output: write_atomically(output, convert_file(script).data),
+        echo=lambda line: print(line, file=sys.stderr),
     )
+    print(render(verdict))
+    raise typer.Exit(verdict.exit_code)
+
+
+def _counts(text: str) -> list[int]:
+    """``2,3`` as numbers of processes."""
+    try:
+        counts = [int(part) for part in text.split(",")]
+    except ValueError:
+        counts = []
+    if not counts or min(counts) < 1:
+        raise DdpifyError(
+            f"not numbers of processes: {text!r}", remedy="use --nproc 2 or --nproc 2,3", exit_code=2
+        )
+    return counts

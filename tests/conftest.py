@@ -1,8 +1,7 @@
-"""What several test files share: the command line in-process, and the runner of training scripts."""
+"""What test files share: the command line in this process, and the runner of scripts."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,19 +26,14 @@ Ddpify = Callable[..., Finished]
 
 
 @pytest.fixture
-def ddpify(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Ddpify:
+def ddpify(capfd: pytest.CaptureFixture[str]) -> Ddpify:
     """``ddpify(*args)`` runs the command line in this process."""
 
     def run(*args: str | Path) -> Finished:
         from ddpify.cli import main
 
-        monkeypatch.setattr(sys, "argv", ["ddpify", *map(str, args)])
         capfd.readouterr()
-        code = 0
-        try:
-            main()
-        except SystemExit as end:
-            code = end.code if isinstance(end.code, int) else int(end.code is not None)
+        code = main([*map(str, args)])
         return Finished(code, *capfd.readouterr())
 
     return run

@@ -10,8 +10,9 @@ from torch.overrides import TorchFunctionMode
 
 
 def redirect_cuda_to_cpu() -> None:
-    """Redirect for the rest of the process: every CUDA device is the CPU, and CUDA is "available"."""
-    _CudaToCpu().__enter__()
+    """For the rest of the process, every CUDA device is the CPU, and CUDA is "available"."""
+    mode: Any = _CudaToCpu()
+    mode.__enter__()
     cuda: Any = torch.cuda
     cuda.is_available = lambda: True
     cuda.device_count = lambda: 1

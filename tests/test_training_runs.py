@@ -42,16 +42,16 @@ with open("log.txt", "w") as log:
 Run = Callable[..., Training]
 
 
-@pytest.fixture
-def run(runs: TrainingRuns, tmp_path: Path) -> Run:
+@pytest.fixture(scope="module")
+def run(runs: TrainingRuns, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Runs SCRIPT, with replacements (old, new), each of which must apply."""
+    path = tmp_path_factory.mktemp("script") / "script.py"
 
     def replaced(*replacements: tuple[str, str], world_size: int | None = None) -> Training:
         text = SCRIPT
         for old, new in replacements:
             assert old in text
             text = text.replace(old, new)
-        path = tmp_path / "script.py"
         path.write_text(text)
         return runs.run(path, world_size, deadline=60)
 
@@ -155,18 +155,17 @@ def test_hanging_ranks_are_killed(runs: TrainingRuns, tmp_path: Path) -> None:
     path = tmp_path / "script.py"
     path.write_text("import os, time\nif os.environ['RANK'] == '1': time.sleep(600)\n")
     start = time.monotonic()
-    statuses = [rank.status for rank in runs.run(path, 2, deadline=3).ranks]
+    statuses = [rank.status for rank in runs.run(path, 2, deadline=10).ranks]
     assert statuses == [0, None]
-    assert time.monotonic() - start < 30
+    assert time.monotonic() - start < 60
 
 
 def test_server_forgets_the_last_run(runs: TrainingRuns, tmp_path: Path) -> None:
     path = tmp_path / "script.py"
     path.write_text(
-        "import torch\ntorch.set_default_dtype(torch.float16)\nprint(torch.zeros(1).sum())"
+        "import torch\nprint(torch.get_default_dtype())\ntorch.set_default_dtype(torch.float16)\n"
     )
-    first, second = runs.run(path), runs.run(path)
-    assert first.ranks[0].stdout == second.ranks[0].stdout
+    assert [runs.run(path).ranks[0].stdout for _ in range(2)] == ["torch.float64\n"] * 2
 
 
 @pytest.mark.parametrize(

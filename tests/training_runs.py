@@ -21,7 +21,7 @@ WORKER = Path(__file__).with_name("training_worker.py")
 ROOT = WORKER.parent.parent
 
 TOLERANCE = 1e-9
-"""Relative and absolute: in float64, right conversions agree to 1e-11 and wrong ones differ by 1e-5."""
+"""Relative and absolute. In float64 right conversions agree to 1e-11; wrong ones differ by 1e-5."""
 
 _NUMBER = re.compile(r"(?<![\w.])[-+]?\d+(?:\.\d*)?(?:[eE][-+]?\d+)?")
 

@@ -10,6 +10,7 @@ As a target of torchrun, ``python training_worker.py job JOB`` is one rank of a 
 from __future__ import annotations
 
 import atexit
+import gc
 import json
 import os
 import runpy
@@ -43,6 +44,8 @@ def main() -> None:
 
 def serve() -> None:
     """Read jobs from stdin, answer each with its ranks' exit statuses on the first stdout."""
+    # Without this, each rank's collector would touch, and so copy, every object of torch.
+    gc.freeze()
     answers = os.fdopen(os.dup(1), "w")
     for line in iter(sys.stdin.readline, ""):
         job = json.loads(line)
@@ -98,7 +101,7 @@ def run_job(job: dict[str, Any], rank: int) -> None:
     torch.set_default_dtype(torch.float64)
     remove_chance()
     if job["cuda_on_cpu"]:
-        from cuda_on_cpu import redirect_cuda_to_cpu
+        from tests.cuda_on_cpu import redirect_cuda_to_cpu
 
         redirect_cuda_to_cpu()
     os.chdir(job["folder"])
@@ -173,7 +176,7 @@ def remove_chance() -> None:
     functional: Any = torch.nn.functional
     for name in _DROPOUTS:
         setattr(functional, name, lambda input, *args, **kwargs: input)
-    torch.randn_like = torch.ones_like
+    torch.randn_like = torch.ones_like  # type: ignore[assignment]
 
 
 def redirect(number: int, path: str, flags: int) -> None:

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from ddpify.runtime.classes import reduced_as, subclass_of
 from ddpify.runtime.reduce import over_ranks
 from ddpify.runtime.share import Share, active_share
 
@@ -39,9 +40,7 @@ class SyncedBatchNorm(_BatchNorm):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """As the layer's own class, which the reader's process has."""
-        reduced: Any = super().__reduce_ex__(protocol)
-        args = tuple(self.plain if a is type(self) else a for a in reduced[1])
-        return reduced[0], args, *reduced[2:]
+        return reduced_as(self.plain, type(self), super().__reduce_ex__(protocol))
 
 
 def synchronise_batch_norm(model: nn.Module) -> bool:
@@ -64,8 +63,7 @@ def synchronise_batch_norm(model: nn.Module) -> bool:
 
 @functools.cache
 def _synced_class(plain: Any) -> Any:
-    names = {"plain": plain, "__module__": plain.__module__, "__qualname__": plain.__qualname__}
-    return type(plain.__name__, (SyncedBatchNorm, plain), names)
+    return subclass_of(plain, SyncedBatchNorm, plain=plain)
 
 
 def _has_ghosts(share: Share) -> bool:

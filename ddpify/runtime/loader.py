@@ -18,6 +18,7 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from torch.utils.data.datapipes.datapipe import IterDataPipe, MapDataPipe
 
+from ddpify.runtime.classes import subclass_of
 from ddpify.runtime.process import world, world_size
 from ddpify.runtime.rng import (
     broadcast_random_state,
@@ -268,8 +269,7 @@ def _shared(loader: AnyLoader) -> AnyLoader:
 
 @functools.cache
 def _shared_class(plain: Any) -> Any:
-    names = {"__module__": plain.__module__, "__qualname__": plain.__qualname__}
-    return type(plain.__name__, (SharedLoader, plain), names)
+    return subclass_of(plain, SharedLoader)
 
 
 def _generators(loader: DataLoader[Any]) -> list[torch.Generator]:

@@ -18,6 +18,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parallel import DistributedDataParallel
 
 from ddpify.runtime.batchnorm import SyncedBatchNorm, synchronise_batch_norm
+from ddpify.runtime.classes import reduced_as, subclass_of
 from ddpify.runtime.process import rank, world_size
 from ddpify.runtime.rng import fork_own_stream, own_seed, own_torch_stream
 from ddpify.runtime.share import active_share, inside_forward
@@ -111,10 +112,12 @@ class DistributedModule(nn.Module):
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Without the engine, as the model's own class: what pickles and copies hold."""
-        make, args, *rest = cast("tuple[Any, ...]", super().__reduce_ex__(protocol))
+        make, args, *rest = reduced_as(
+            self.ddpify_class, type(self), super().__reduce_ex__(protocol)
+        )
         if rest and isinstance(rest[0], dict):
             rest[0] = {key: value for key, value in rest[0].items() if key != ENGINE}
-        return make, tuple(self.ddpify_class if a is type(self) else a for a in args), *rest
+        return make, args, *rest
 
 
 def wrap(
@@ -187,14 +190,7 @@ def _distributed_class(plain: Any) -> Any:
     def forward(self: nn.Module, *inputs: Any, **kwargs: Any) -> Any:
         return _engine_of(self).run(*inputs, **kwargs)
 
-    names = {
-        "ddpify_class": plain,
-        "forward": forward,
-        "__module__": plain.__module__,
-        "__qualname__": plain.__qualname__,
-        "__doc__": plain.__doc__,
-    }
-    return type(plain.__name__, (DistributedModule, plain), names)
+    return subclass_of(plain, DistributedModule, ddpify_class=plain, forward=forward)
 
 
 def _engine_of(model: nn.Module) -> GradientEngine:

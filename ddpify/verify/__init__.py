@@ -3,7 +3,7 @@
 Importing this package does not import torch: the scripts run in processes of their own.
 """
 
-from ddpify.verify.api import RECORDED_STEPS, TIMEOUT, verify
+from ddpify.verify.api import RECORDED_STEPS, TIMEOUT, verify, warm_worker
 from ddpify.verify.render import render
 from ddpify.verify.verdict import Cause, Check, Comparison, Difference, Kind, Verdict, What
 
@@ -19,4 +19,5 @@ __all__ = [
     "What",
     "render",
     "verify",
+    "warm_worker",
 ]

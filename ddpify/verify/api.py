@@ -1,10 +1,12 @@
-"""``verify``: run the original once, the converted script at each number of processes, and compare."""
+"""``verify``: run the original once, the converted script at each number of processes, and
+compare."""
 
 from __future__ import annotations
 
+import contextlib
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +16,7 @@ from ddpify.verify import failures, judging, outputs, plan, records, steps
 from ddpify.verify.job import Job
 from ddpify.verify.launcher import Run, Worker
 from ddpify.verify.records import Totals
+from ddpify.verify.render import processes
 from ddpify.verify.verdict import Comparison, Kind, Verdict, worst
 
 NOISE = 1e-15
@@ -53,11 +56,12 @@ def verify(
     stall: float = 20.0,
     convert: Callable[[Path, Path], None] | None = None,
     echo: Callable[[str], None] = lambda line: None,
+    worker: Worker | None = None,
 ) -> Verdict:
     """Say whether ``converted`` on several processes trains like ``original`` on one.
 
-    Everything runs in copies, on the CPU, in double precision. The first 200 optimizer steps are compared
-    one by one; the scripts run to their end.
+    Everything runs in copies, on the CPU, in double precision. The first 200 optimizer steps are
+    compared one by one; the scripts run to their end.
 
     Args:
         original: The script for one process.
@@ -69,6 +73,7 @@ def verify(
         stall: Seconds without progress, a rank in a collective, that count as a hang.
         convert: Called with the original's path and the path to write the converted script to.
         echo: Takes a line about progress.
+        worker: A process that has imported torch already, for several calls; see ``warm_worker``.
 
     Raises:
         DdpifyError: A script cannot be read, torch is missing, or what ``convert`` raises.
@@ -80,13 +85,21 @@ def verify(
         target = converted or _convert(original, base, convert)
         layout = plan.lay_out(original, target, script_args)
         sources = original.read_text(errors="replace") + target.read_text(errors="replace")
-        with Worker(sources, base / "worker.log", base) as worker:
+        with contextlib.nullcontext(worker) if worker else warm_worker(sources) as ready:
             limits = _Limits(steps, timeout, stall)
-            session = _Session(layout, base, worker, tuple(script_args), limits, echo)
+            session = _Session(layout, base, ready, tuple(script_args), limits, echo)
             verdict = session.verdict(nproc)
         verdict.original, verdict.converted = str(original), str(converted or target.name)
-        verdict.torch, verdict.seconds = worker.torch, time.monotonic() - start
+        verdict.torch, verdict.seconds = ready.torch, time.monotonic() - start
     return verdict
+
+
+@contextlib.contextmanager
+def warm_worker(sources: str = "") -> Iterator[Worker]:
+    """A process that has imported torch, and what ``sources`` (text of scripts) name besides."""
+    folder = tempfile.TemporaryDirectory(prefix="ddpify-worker-")
+    with folder as home, Worker(sources, Path(home)) as worker:
+        yield worker
 
 
 def _check_input(
@@ -166,7 +179,7 @@ class _Session:
 
     def compare(self, nproc: int) -> Comparison:
         """Run the converted script on ``nproc`` processes and compare it with the original."""
-        self.echo(f"running the converted script on {nproc} processes")
+        self.echo(f"running the converted script on {processes(nproc)}")
         other = self.run(self.layout.converted, nproc)
         if failures.wants_cuda(other.run) and failures.hang(other.run) is None:
             self.echo("running it again, with CUDA redirected to the CPU")

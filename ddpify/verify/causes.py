@@ -23,9 +23,10 @@ def data(evidence: Evidence) -> Cause | None:
         )
     if rows.missing and rows.extra:
         return Cause(
-            "the global batch has other samples than the original's: a sampler with an order of its own, "
-            "without set_epoch, or seeded differently on each rank",
-            "check the sampler's seed, rank and set_epoch; an order of its own is no error by itself",
+            "the global batch has other samples than the original's: a sampler with an order of its "
+            "own, without set_epoch, or seeded differently on each rank",
+            "check the sampler's seed, rank and set_epoch; an order of its own "
+            "is no error by itself",
             ("DDP102", "DDP104", "DDP604"),
         )
     if rows.missing:
@@ -56,8 +57,8 @@ def gradient(evidence: Evidence) -> Cause | None:
             ("DDP312",),
         )
     return Cause(
-        "the ranks' gradients are averaged with weights that do not fit the loss (uneven batches, a loss "
-        "over valid tokens, or one that couples the samples of a batch)",
+        "the ranks' gradients are averaged with weights that do not fit the loss (uneven batches, "
+        "a loss over valid tokens, or one that couples the samples of a batch)",
         "weight each rank's loss by its share of the global batch",
         ("DDP408", "DDP412", "DDP413"),
     )
@@ -67,8 +68,8 @@ def _apart(evidence: Evidence) -> Cause:
     names = [evidence.name(item.at) for item in evidence.gradients_apart]
     if len(names) == len(evidence.names):
         return Cause(
-            "no gradient is averaged over the ranks: the model is not wrapped, or its forward was called "
-            "past the wrapper",
+            "no gradient is averaged over the ranks: the model is not wrapped, or its forward was "
+            "called past the wrapper",
             "wrap the model in DistributedDataParallel and call the wrapper itself",
             ("DDP303", "DDP304", "DDP302"),
         )
@@ -90,15 +91,15 @@ def _scaled(evidence: Evidence) -> Cause | None:
         return None
     if abs(ratio * evidence.world_size - 1) < _RATIO_SPREAD:
         return Cause(
-            f"every gradient is 1/{evidence.world_size} of the original's: the loss is a sum over the "
-            "batch, or is divided by the world size, and DDP averages it again",
+            f"every gradient is 1/{evidence.world_size} of the original's: the loss is a sum "
+            "over the batch, or is divided by the world size, and DDP averages it again",
             "multiply a summed loss by the world size; do not divide a mean by it",
             ("DDP408", "DDP409", "DDP410"),
         )
     if abs(ratio / evidence.world_size - 1) < _RATIO_SPREAD:
         return Cause(
-            f"every gradient is {evidence.world_size} times the original's: the sum over the ranks is "
-            "used where their mean is due",
+            f"every gradient is {evidence.world_size} times the original's: the sum over the ranks "
+            "is used where their mean is due",
             "divide by the world size once",
             ("DDP409", "DDP408"),
         )
@@ -112,17 +113,17 @@ def _scaled(evidence: Evidence) -> Cause | None:
 
 def learning_rate(evidence: Evidence) -> Cause:
     """Why learning rates differ."""
-    own, *ranks = evidence.rates
+    ranks = evidence.rates[1:]
     if any(rates != ranks[0] for rates in ranks):
         return Cause(
-            "the learning rate depends on the rank: the scheduler steps on some ranks only, or on a "
-            "metric that each rank computes for itself",
+            "the learning rate depends on the rank: the scheduler steps on some ranks only, or on "
+            "a metric that each rank computes for itself",
             "step the scheduler on every rank, with a metric reduced over all ranks",
             ("DDP406",),
         )
     return Cause(
-        "the learning rate is another than the original's on every rank: scaled with the world size, or "
-        "the scheduler steps another number of times",
+        "the learning rate is another than the original's on every rank: scaled with the world size, "
+        "or the scheduler steps another number of times",
         "keep the original's learning rate while the global batch stays the same",
         ("DDP406",),
     )
@@ -144,13 +145,20 @@ def parameter(evidence: Evidence) -> Cause:
 
 
 START = Cause(
-    "the model starts from other weights: the random numbers drawn before it are not the original's",
+    "the model starts from other weights: the random numbers drawn before it are not the "
+    "original's",
     "seed every rank alike before the model is built",
     ("DDP308",),
 )
+BETWEEN = Cause(
+    "between two steps, something other than the optimizer changes parameters, not on all "
+    "ranks alike",
+    "do it on every rank with the same numbers, or before wrapping",
+    ("DDP407", "DDP308"),
+)
 HANG = Cause(
-    "the ranks do not take part in the same collectives: one left a loop early, or a collective or a "
-    "forward of the wrapped model is under a condition that depends on the rank",
+    "the ranks do not take part in the same collectives: one left a loop early, or a collective "
+    "or a forward of the wrapped model is under a condition that depends on the rank",
     "let all ranks take the decision together: reduce the value or flag it depends on",
     ("DDP401", "DDP402", "DDP403"),
 )

@@ -1,9 +1,9 @@
 """Take out the chance that depends on how a batch is split.
 
-Dropout becomes the identity. A sample's augmentation is drawn from a seed of its index, whoever fetches
-it. A random tensor drawn inside the training loop (noise, masks) has equal rows, drawn from its place in
-the loop, so that a rank's rows are the rows that one process would have drawn. Samplers, shuffles and
-initialisation draw as always.
+Dropout becomes the identity. A sample's augmentation is drawn from a seed of its index, whoever
+fetches it. A random tensor drawn inside the training loop (noise, masks) has equal rows, drawn from
+its place in the loop, so that a rank's rows are the rows that one process would have drawn.
+Samplers, shuffles and initialisation draw as always.
 """
 
 from __future__ import annotations
@@ -23,7 +23,15 @@ from torch.utils.data._utils import fetch as fetchers
 
 from ddpify.verify.patching import faked, replace
 
-_DROPOUTS = ["dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout", "feature_dropout"]
+_DROPOUTS = [
+    "dropout",
+    "dropout1d",
+    "dropout2d",
+    "dropout3d",
+    "alpha_dropout",
+    "feature_alpha_dropout",
+    "feature_dropout",
+]
 _REAL_DRAWS = (
     "torch.utils.data",
     "torch.nn.init",
@@ -180,7 +188,15 @@ def _equal_rows(like: torch.Tensor, fill: Callable[[torch.Tensor, torch.Generato
 
 
 def _torch_draws() -> None:
-    methods = ["normal_", "uniform_", "exponential_", "bernoulli_", "cauchy_", "log_normal_", "geometric_"]
+    methods = [
+        "normal_",
+        "uniform_",
+        "exponential_",
+        "bernoulli_",
+        "cauchy_",
+        "log_normal_",
+        "geometric_",
+    ]
     for name in methods:
         _replace_method(name)
     for name, method in {"randn": "normal_", "rand": "uniform_"}.items():
@@ -241,7 +257,8 @@ def _equal_integers(made: torch.Tensor, real: Any, args: Any, kwargs: Any) -> No
 
 
 def _replace_sampled(name: str) -> None:
-    """``torch.name(distribution, ...)``: all rows from one stream of draws, each with its parameters."""
+    """``torch.name(distribution, ...)``: all rows from one stream of draws, each with its
+    parameters."""
     real = getattr(torch, name)
 
     @functools.wraps(real)

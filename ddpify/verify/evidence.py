@@ -87,21 +87,23 @@ class Evidence:
 
 
 def sizes(reference: Sequence[Mark], other: Sequence[Mark]) -> Iterator[float]:
-    """Relative difference of each tensor of ``other`` from ``reference``; infinite where one is NaN."""
+    """Relative difference of each tensor of ``other`` from ``reference``; infinite where one is
+    NaN."""
     least = SMALL * max((norm for norm, _ in reference if norm == norm), default=0.0)
     for (norm, along), (norm_, along_) in zip(reference, other, strict=True):
         difference = max(abs(norm - norm_), abs(along - along_))
         if difference != difference:
             yield 0.0 if norm != norm and norm_ != norm_ else float("inf")
         else:
-            yield difference / max(norm, least) if difference else 0.0
+            scale = max(norm, least) or max(norm_, abs(along_))
+            yield difference / scale if difference else 0.0
 
 
 def compare_rows(own: Step, ranks: Sequence[Step]) -> RowComparison | None:
     """Compare the rows that entered the model, whatever their order and their rank.
 
-    A rank without a sample of its own repeats one, so up to one extra row a rank is none too many if
-    the original has it. None where rows differ in size (the batch is not the first dimension).
+    A rank without a sample of its own repeats one, so up to one extra row a rank is none too many
+    if the original has it. None where rows differ in size (the batch is not the first dimension).
     """
     if not own.rows or any(step.rows and step.row_size != own.row_size for step in ranks):
         return None
@@ -142,8 +144,8 @@ def _close(a: float, b: float, tolerance: float) -> bool:
 def loss_relation(own: Step, ranks: Sequence[Step], tolerance: float) -> str | None:
     """How the values that backward was called on, on the ranks, give the original's.
 
-    "equal" (each rank has the original's), "mean" (plain or weighted by rows), "sum", or "other"; None
-    without a loss or with another number of backward calls.
+    "equal" (each rank has the original's), "mean" (plain or weighted by rows), "sum", or "other";
+    None without a loss or with another number of backward calls.
     """
     shapes = {tuple(map(len, step.losses)) for step in (own, *ranks)}
     if len(shapes) != 1 or not own.losses:

@@ -1,4 +1,5 @@
-"""What to say about a run that did not end well: the line where a rank failed, or where it waits."""
+"""What to say about a run that did not end well: the line where a rank failed, or where it
+waits."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from ddpify.verify.verdict import Difference, What
 TAIL = 12
 _FRAME = re.compile(r'File "([^"]+)", line (\d+),? in (\S+)')
 _PEER_GONE = re.compile(
-    r"Connection (closed|reset) by peer|Connection refused|Broken pipe|Timed out waiting|gloo.*timeout",
+    r"Connection (closed|reset) by peer|Connection refused|Broken pipe|Timed out waiting"
+    r"|gloo.*timeout",
     re.IGNORECASE,
 )
 _CUDA = re.compile(r"cuda|nccl|nvidia|\bgpus?\b|accelerator", re.IGNORECASE)

@@ -21,7 +21,8 @@ def _directions() -> torch.Tensor:
 
 
 def local(tensor: torch.Tensor) -> torch.Tensor:
-    """The plain tensor behind ``tensor``: of a DTensor its local part, so that nothing is communicated."""
+    """The plain tensor behind ``tensor``: of a DTensor its local part, so that nothing is
+    communicated."""
     plain = tensor.detach()
     to_local = getattr(plain, "to_local", None)
     return to_local() if callable(to_local) else plain
@@ -54,7 +55,8 @@ def rows(tensor: torch.Tensor) -> list[float]:
 
 
 def tree(value: Any) -> dict[str, Any]:
-    """Keys and fingerprints of a checkpoint: path of keys -> [shape, norm, projection] or a scalar."""
+    """Keys and fingerprints of a checkpoint: path of keys -> [shape, norm, projection] or a
+    scalar."""
     leaves: dict[str, Any] = {}
     for key, leaf in _leaves(value, ""):
         if len(leaves) >= MAX_KEYS:

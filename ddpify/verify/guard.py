@@ -1,8 +1,8 @@
 """Keep a run inside its copy of the user's folder, and learn which paths it writes.
 
-An audit hook sees a write before it happens. A large file that the copy only links to is made a real copy
-first; a write into the user's own folders is refused. Writes by compiled code other than torch.save are
-not seen here: they are found afterwards by what changed on disk.
+An audit hook sees a write before it happens. A large file that the copy only links to is made a
+real copy first; a write into the user's own folders is refused. Writes by compiled code other than
+torch.save are not seen here: they are found afterwards by what changed on disk.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ class Guard:
         self.emit("write", path=self._shown(target))
 
     def _free(self, real: Path) -> bool:
-        """Whether ``real`` is a place that belongs to nobody: devices, temporary and cache folders."""
+        """Whether ``real`` is a place that belongs to nobody: devices, temporary and cache
+        folders."""
         if any(folder == real or folder in real.parents for folder in self.protected):
             return False
         free = [Path("/dev"), Path("/proc"), Path(tempfile.gettempdir()).resolve()]

@@ -90,6 +90,8 @@ def _rows_check(found: StepFindings, kinds: set[What]) -> Check:
     what = "rows entering the model"
     if What.DATA in kinds:
         return Check(what, False, f"from step {found.rows_differ} on")
+    if found.rows_everywhere:
+        return Check(what, False, f"each rank has all of them, from step {found.rows_differ} on")
     if not found.rows_compared or found.rows_differ is not None:
         return Check(what, None, "not comparable")
     return Check(what, True)

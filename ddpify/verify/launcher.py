@@ -27,7 +27,20 @@ _BOOT = (
 )
 _PRELOADED = ("torchvision", "torchvision.transforms", "torchvision.datasets", "tqdm", "PIL.Image")
 _TORCHRUN = frozenset(
-    ["RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "GROUP_RANK", "ROLE_RANK", "ROLE_WORLD_SIZE", "GROUP_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "TORCHELASTIC_RUN_ID", "TORCH_DISTRIBUTED_DEBUG"]
+    [
+        "RANK",
+        "LOCAL_RANK",
+        "WORLD_SIZE",
+        "LOCAL_WORLD_SIZE",
+        "GROUP_RANK",
+        "ROLE_RANK",
+        "ROLE_WORLD_SIZE",
+        "GROUP_WORLD_SIZE",
+        "MASTER_ADDR",
+        "MASTER_PORT",
+        "TORCHELASTIC_RUN_ID",
+        "TORCH_DISTRIBUTED_DEBUG",
+    ]
 )
 _START = 300.0
 _SLACK = 60.0
@@ -57,7 +70,8 @@ class Run:
         return self.ended == "done" and not any(self.status.values())
 
     def text(self, rank: int, kind: str) -> str:
-        """What ``rank`` wrote; ``kind``: "out", "err" or "stack". Paths of the copy are shortened."""
+        """What ``rank`` wrote; ``kind``: "out", "err" or "stack". Paths of the copy are
+        shortened."""
         path = Path(self.job.out, f"rank{rank}.{kind}")
         if not path.exists():
             return ""
@@ -70,12 +84,11 @@ class Worker:
 
     Args:
         sources: Text of the scripts: heavy modules that they import are imported once.
-        log: File for the worker's own complaints.
-        home: A folder that libraries may write their settings to.
+        home: A folder for the worker's own complaints and for settings that libraries write.
     """
 
-    def __init__(self, sources: str, log: Path, home: Path) -> None:
-        self._log = log
+    def __init__(self, sources: str, home: Path) -> None:
+        self._log = home / "worker.log"
         self._home = home
         self._preload = [
             name for name in _PRELOADED if re.search(rf"\b{name.split('.')[0]}\b", sources)

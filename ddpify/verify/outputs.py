@@ -63,7 +63,8 @@ def _short(name: str) -> str:
 
 
 def _pair(own: set[str], other: set[str]) -> tuple[list[tuple[str, str]], list[str], list[str]]:
-    """Pairs of names; those that carry a time or a process number pair by what is left without digits."""
+    """Pairs of names; those that carry a time or a process number pair by what is left without
+    digits."""
     pairs = [(name, name) for name in sorted(own & other)]
     spare: dict[str, list[str]] = {}
     for name in sorted(other - own, reverse=True):

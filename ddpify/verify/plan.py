@@ -1,7 +1,8 @@
 """Copies of the user's folder to run in, so that nothing of the user's changes.
 
 Small files are copied, large ones linked (a run that writes to a link gets a real copy first, see
-``guard``). Folders that the script reaches through ``..`` are brought along at the same relative place.
+``guard``). Folders that the script reaches through ``..`` are brought along at the same relative
+place.
 """
 
 from __future__ import annotations
@@ -18,7 +19,22 @@ COPIED_TOTAL = 200 << 20
 MAX_ENTRIES = 2000
 LEVELS_ABOVE = 3
 _SKIPPED = frozenset(
-    [".git", ".hg", ".svn", ".venv", "venv", "env", "node_modules", "__pycache__", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".tox", ".ipynb_checkpoints", "site-packages"]
+    [
+        ".git",
+        ".hg",
+        ".svn",
+        ".venv",
+        "venv",
+        "env",
+        "node_modules",
+        "__pycache__",
+        ".mypy_cache",
+        ".ruff_cache",
+        ".pytest_cache",
+        ".tox",
+        ".ipynb_checkpoints",
+        "site-packages",
+    ]
 )
 _TEXT = frozenset({".py", ".yaml", ".yml", ".json", ".toml", ".cfg", ".ini", ".sh", ".txt"})
 _ABOVE = re.compile(r"((?:\.\./)+)([\w.\-]*)")

@@ -31,7 +31,8 @@ def _widen_sources() -> None:
 
 
 def widened(value: Any) -> Any:
-    """``value`` with the narrow tensors in its dictionaries, lists and tuples in double precision."""
+    """``value`` with the narrow tensors in its dictionaries, lists and tuples in double
+    precision."""
     if isinstance(value, torch.Tensor) and not isinstance(value, torch.nn.Parameter):
         return value.double() if value.dtype in NARROW else value
     if isinstance(value, dict):

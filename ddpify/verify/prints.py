@@ -52,9 +52,10 @@ def split_lines(text: str) -> list[str]:
 def compare(original: str, ranks: Sequence[str], noisy: str | None = None) -> TextFindings:
     """Compare the original's output with the ranks'.
 
-    Rank 0 must print every line of the original; other ranks must not print it again. Numbers may differ
-    in the last printed digit, relatively by 1e-6, and by ten times what they differ in ``noisy`` (the
-    original run a second time with rounding-sized noise). Lines about time are compared without numbers.
+    Rank 0 must print every line of the original; other ranks must not print it again. Numbers may
+    differ in the last printed digit, relatively by 1e-6, and by ten times what they differ in
+    ``noisy`` (the original run a second time with rounding-sized noise). Lines about time are
+    compared without numbers.
     """
     own, main = split_lines(original), split_lines(ranks[0])
     found = TextFindings(lines=len(own))

@@ -15,7 +15,7 @@ import warnings
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ddpify.verify import chance, precision, redirect
+from ddpify.verify import chance, groups, precision, redirect
 from ddpify.verify.guard import Guard
 from ddpify.verify.job import Job
 from ddpify.verify.recorder import Recorder
@@ -90,6 +90,7 @@ def _prepare(job: Job, rank: int) -> Recorder:
     warnings.filterwarnings("ignore", message=".*use of fork.*", category=DeprecationWarning)
     precision.install()
     chance.install()
+    groups.install()
     if job.cuda:
         redirect.install(max(job.world_size, 1))
     world = World(cuda=job.cuda, noise=job.noise)
@@ -102,7 +103,8 @@ def _prepare(job: Job, rank: int) -> Recorder:
 
 
 def _seed(rank: int) -> None:
-    """The same start for every run that is compared. Other ranks start elsewhere, as separate processes
+    """The same start for every run that is compared. Other ranks start elsewhere, as separate
+    processes
     do: what a script leaves to luck then shows."""
     import torch
 
@@ -129,8 +131,8 @@ def _execute(job: Job, recorder: Recorder) -> int:
         status = 1
         recorder.finish()
         # The frames of the script alone: this one is not the script's.
-        inner = error.__traceback__.tb_next if error.__traceback__ else None
-        sys.excepthook(type(error), error, inner)
+        error.__traceback__ = error.__traceback__.tb_next if error.__traceback__ else None
+        sys.excepthook(type(error), error, error.__traceback__)
     else:
         _join_threads()
     recorder.finish()

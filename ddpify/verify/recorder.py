@@ -1,4 +1,5 @@
-"""Record locally, on each rank, what training did. No collective is added, so recording cannot hang."""
+"""Record locally, on each rank, what training did. No collective is added, so recording cannot
+hang."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ MAX_LOSSES = 256
 
 
 class StopAfterSteps(SystemExit):
-    """Raised in the step that reaches the asked number of steps; ends the script like ``sys.exit()``."""
+    """Raised in the step that reaches the asked number of steps; ends the script like
+    ``sys.exit()``."""
 
 
 class Recorder:
@@ -51,6 +53,8 @@ class Recorder:
         self._depth = 0
         self._started: list[Optimizer] = []
         self._grads: list[tuple[float, float] | None] = []
+        self._before: list[tuple[float, float]] | None = None
+        self._after: dict[int, list[tuple[float, float]]] = {}
 
     def emit(self, kind: str, **values: Any) -> None:
         """Append one event and hand it to the operating system."""
@@ -116,13 +120,15 @@ class Recorder:
         self._depth -= 1
 
     def _before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        # torch calls the hooks of a step inside another's (a wrapper's) too: only the outer one counts.
+        # A step may call another one (a wrapper's does): only the outer one counts.
         self._started.append(optimizer)
         if len(self._started) > 1 or not self._open:
             return
         if id(optimizer) not in self._optimizers:
             self._introduce(optimizer)
         self._grads = [self._gradient(parameter) for parameter in _parameters(optimizer)]
+        before = [fingerprint(parameter) for parameter in _parameters(optimizer)]
+        self._before = None if before == self._after.get(id(optimizer)) else before
 
     def _gradient(self, parameter: torch.Tensor) -> tuple[float, float] | None:
         if id(parameter) in self._clipped:
@@ -141,11 +147,13 @@ class Recorder:
 
     def _write_step(self, optimizer: Optimizer) -> None:
         groups = optimizer.param_groups
+        params = self._after[id(optimizer)] = [fingerprint(p) for p in _parameters(optimizer)]
         self.emit(
             "step",
             optimizer=self._optimizers[id(optimizer)],
             lr=[float(group["lr"]) for group in groups if "lr" in group],
-            params=[fingerprint(parameter) for parameter in _parameters(optimizer)],
+            before=self._before,
+            params=params,
             grads=self._grads,
             losses=self._losses,
             rows=self._rows[:MAX_ROWS],
@@ -186,7 +194,8 @@ def _number(tensor: Any) -> float:
 
 
 def _names() -> tuple[dict[int, str], bool]:
-    """Names of the parameters of all models alive, and whether one normalises each rank's batch alone."""
+    """Names of the parameters of all models alive, and whether one normalises each rank's batch
+    alone."""
     modules = [item for item in gc.get_objects() if issubclass(type(item), torch.nn.Module)]
     inner = {id(child) for module in modules for child in module.children()}
     roots = [module for module in modules if id(module) not in inner]

@@ -1,4 +1,5 @@
-"""Reading what the ranks recorded, one event at a time, so that memory does not grow with the steps."""
+"""Reading what the ranks recorded, one event at a time, so that memory does not grow with the
+steps."""
 
 from __future__ import annotations
 
@@ -19,7 +20,9 @@ class Step:
     Attributes:
         optimizer: Index of the optimizer, in order of first use.
         lr: Learning rate of each parameter group.
-        params: Fingerprint of each parameter after the step.
+        before: Fingerprint of each parameter before the step; None where nothing changed since the
+            optimizer's last step.
+        params: The same after the step.
         grads: Of each gradient handed to clipping, or to the optimizer; None where there was none.
         losses: Value of each tensor that backward was called on since the step before.
         rows: One number per row that entered the model since the step before.
@@ -28,6 +31,7 @@ class Step:
 
     optimizer: int
     lr: list[float]
+    before: list[Mark] | None
     params: list[Mark]
     grads: list[Mark | None]
     losses: list[list[float]]

@@ -12,8 +12,31 @@ from ddpify.verify.patching import answer, faked, replace
 
 _NAME = "CPU in place of a GPU"
 _MEMORY = 16 << 30
-_NOTHING = ["synchronize", "empty_cache", "init", "_lazy_init", "manual_seed", "manual_seed_all", "seed", "seed_all", "reset_peak_memory_stats", "reset_max_memory_allocated", "set_per_process_memory_fraction", "ipc_collect", "set_rng_state", "set_rng_state_all"]
-_ZERO = ["memory_allocated", "max_memory_allocated", "memory_reserved", "max_memory_reserved", "memory_cached", "max_memory_cached", "utilization"]
+_NOTHING = [
+    "synchronize",
+    "empty_cache",
+    "init",
+    "_lazy_init",
+    "manual_seed",
+    "manual_seed_all",
+    "seed",
+    "seed_all",
+    "reset_peak_memory_stats",
+    "reset_max_memory_allocated",
+    "set_per_process_memory_fraction",
+    "ipc_collect",
+    "set_rng_state",
+    "set_rng_state_all",
+]
+_ZERO = [
+    "memory_allocated",
+    "max_memory_allocated",
+    "memory_reserved",
+    "max_memory_reserved",
+    "memory_cached",
+    "max_memory_cached",
+    "utilization",
+]
 
 
 def install(devices: int) -> None:

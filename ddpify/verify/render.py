@@ -11,7 +11,8 @@ _RESULT = {True: "same", False: "DIFFERS", None: "-"}
 
 
 def render(verdict: Verdict) -> str:
-    """``verdict`` as it is shown in a terminal: what ran, a table for each number of processes, the answer."""
+    """``verdict`` as it is shown in a terminal: what ran, a table for each number of processes, the
+    answer."""
     parts = [_head(verdict)]
     for comparison in verdict.comparisons:
         parts.append(_comparison(comparison))
@@ -28,7 +29,7 @@ def render(verdict: Verdict) -> str:
 
 def _head(verdict: Verdict) -> str:
     counts = ", ".join(str(comparison.nproc) for comparison in verdict.comparisons)
-    against = f" against {verdict.converted} ({counts} processes)" if counts else ""
+    against = f" against {verdict.converted} ({processes(counts)})" if counts else ""
     how = f"on the CPU in float64, torch {verdict.torch}, {verdict.seconds:.1f} s"
     return f"{verdict.original} (1 process){against}\n{how}"
 
@@ -37,11 +38,16 @@ def _scope(verdict: Verdict) -> str:
     if verdict.kind is not Kind.EQUIVALENT:
         return ""
     counts = [str(comparison.nproc) for comparison in verdict.comparisons]
-    return f" ({verdict.steps} optimizer steps, {' and '.join(counts)} processes)"
+    return f" ({verdict.steps} optimizer steps, {processes(' and '.join(counts))})"
+
+
+def processes(count: int | str) -> str:
+    """``count`` with its noun."""
+    return f"{count} process" if count in (1, "1") else f"{count} processes"
 
 
 def _comparison(comparison: Comparison) -> str:
-    lines = [f"{comparison.nproc} processes: {comparison.kind.value}"]
+    lines = [f"{processes(comparison.nproc)}: {comparison.kind.value}"]
     lines += [_check(check) for check in comparison.checks]
     if comparison.failure:
         lines += ["", textwrap.indent(comparison.failure, "  ")]

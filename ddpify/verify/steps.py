@@ -32,6 +32,7 @@ class StepFindings:
         differences: Those of the first step that differs, in causal order.
         rows_compared: Whether the rows that entered the model could be compared.
         rows_differ: First step at which they differ.
+        rows_everywhere: Whether at that step each rank had all of the original's rows.
     """
 
     compared: int = 0
@@ -42,6 +43,7 @@ class StepFindings:
     differences: list[Difference] = field(default_factory=list)
     rows_compared: bool = False
     rows_differ: int | None = None
+    rows_everywhere: bool = False
 
     def note(self, what: What, reference: list[Mark], others: list[list[Mark]]) -> None:
         """Remember the largest difference of its kind."""
@@ -71,8 +73,9 @@ class _Comparer:
         self.noisy = noisy
         self.starts = [records.optimizers(path) for path in self.paths]
         self.floor: dict[tuple[What, int, int], float] = {}
-        first = self.starts[0].items()
-        self.last: dict[int, list[Mark]] = {number: start.params for number, start in first}
+        self.last = [
+            {number: start.params for number, start in starts.items()} for starts in self.starts
+        ]
         self.found = StepFindings()
 
     def run(self) -> StepFindings:
@@ -129,10 +132,11 @@ class _Comparer:
             if (step.optimizer, len(step.params)) != (own.optimizer, len(own.params)):
                 text = f"step {number} is another optimizer's, or of other parameters"
                 return [Difference(What.STEPS, text, number, rank=rank, cause=causes.STEPS)]
-        last = self.last.get(own.optimizer, own.params)
-        self.found.moved |= any(size > 0 for size in sizes(last, own.params))
+        before = self._befores([own, *ranks])
+        self.found.moved |= any(size > 0 for size in sizes(before[0], own.params))
         self.found.gradient |= any(mark and mark[0] for mark in own.grads)
-        self.last[own.optimizer] = own.params
+        if between := self._between(number, own, before):
+            return [between]
         evidence = self._gather(number, own, ranks)
         hard = [
             *_gradient(number, evidence),
@@ -140,6 +144,28 @@ class _Comparer:
             *_parameter(number, evidence),
         ]
         return [*_before(number, own, ranks, evidence), *hard] if hard else []
+
+    def _befores(self, steps: list[Step]) -> list[list[Mark]]:
+        """The parameters before a step, of the original and of the ranks."""
+        before = []
+        for last, step in zip(self.last, steps, strict=True):
+            before.append(step.before or last.get(step.optimizer, step.params))
+            last[step.optimizer] = step.params
+        return before
+
+    def _between(self, number: int, own: Step, before: list[list[Mark]]) -> Difference | None:
+        """A parameter that has left the original's, or the other ranks', since the last step."""
+        apart = self._beyond(What.PARAMETER, own, before[1:], 1)
+        off = apart or self._beyond(What.PARAMETER, own, before, 0)
+        if not off:
+            return None
+        most = max(off, key=lambda item: item.size)
+        start = self.starts[0].get(own.optimizer)
+        name = start.names[most.at] if start else f"#{most.at}"
+        how = "differs between the ranks" if apart else "is not the original's"
+        text = f"{name} {how} before the step, and did not after the one before"
+        size = (most.size, most.limit, most.rank)
+        return Difference(What.BETWEEN, text, number, name, *size, causes.BETWEEN)
 
     def _gather(self, number: int, own: Step, ranks: list[Step]) -> Evidence:
         starts = [starts.get(own.optimizer) for starts in self.starts]
@@ -177,6 +203,7 @@ class _Comparer:
             self.found.rows_compared = True
             if not evidence.rows.same and self.found.rows_differ is None:
                 self.found.rows_differ = number
+                self.found.rows_everywhere = evidence.rows.everywhere
 
     def _beyond(
         self, what: What, own: Step, marks: list[list[Mark]], first_rank: int

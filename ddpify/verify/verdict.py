@@ -29,6 +29,7 @@ class What(str, Enum):
     HANG = "hang"
     START = "initial parameters"
     STEPS = "optimizer steps"
+    BETWEEN = "parameter between steps"
     DATA = "data"
     LOSS = "loss"
     GRADIENT = "gradient"
@@ -81,7 +82,8 @@ class Difference:
 
 @dataclass(frozen=True)
 class Check:
-    """One row of the table: what was compared, whether it passed (None: not comparable), a remark."""
+    """One row of the table: what was compared, whether it passed (None: not comparable), a
+    remark."""
 
     what: str
     passed: bool | None

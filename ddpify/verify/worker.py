@@ -1,7 +1,7 @@
 """The process that imports torch once and forks the ranks of every run.
 
-It reads one job a line from its standard input and answers one line on its standard output. It ends, with
-all its ranks, when its input closes.
+It reads one job a line from its standard input and answers one line on its standard output. It
+ends, with all its ranks, when its input closes.
 """
 
 from __future__ import annotations
@@ -115,7 +115,8 @@ class _Watch:
                 self.first_failed = self.ranks[pid]
 
     def _stalled(self, now: float) -> bool:
-        """Whether several ranks have used no processor time for a while, one of them in a collective."""
+        """Whether several ranks have used no processor time for a while, one of them in a
+        collective."""
         if self.job.world_size == 1 or now - self._busy_at < self.job.stall / 4:
             if self._ticks < 0:
                 self._ticks = self._used()
@@ -168,5 +169,6 @@ class _Watch:
 
 
 def _input_open() -> bool:
-    """Whether the launcher still listens: its end of the pipe is readable only when it is closed."""
+    """Whether the launcher still listens: its end of the pipe is readable only when it is
+    closed."""
     return bool(sys.stdin.buffer.peek(1))  # type: ignore[union-attr]

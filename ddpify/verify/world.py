@@ -29,11 +29,14 @@ class World(TorchFunctionMode):
     """Translate every torch call.
 
     * Narrow floating types become float64: two right runs then agree to about 1e-10, and rounding
-      explains no difference. Tensors that come in narrow (from files) are widened where they are used.
+      explains no difference. Tensors that come in narrow (from files) are widened where they are
+      used.
     * With ``cuda``, CUDA devices become the CPU.
-    * ``work`` counts the elements that meet a parameter while gradients are recorded: a measure of how
+    * ``work`` counts the elements that meet a parameter while gradients are recorded: a measure of
+      how
       much of the training this rank does that depends on no layer's type.
-    * ``noise`` multiplies those elements by 1 + noise * N(0, 1), to learn what rounding alone changes.
+    * ``noise`` multiplies those elements by 1 + noise * N(0, 1), to learn what rounding alone
+      changes.
     """
 
     def __init__(self, *, cuda: bool, noise: float) -> None:

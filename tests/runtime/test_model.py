@@ -50,9 +50,9 @@ def _batches(n: int = 20, batch: int = 5) -> Any:
 
 def _steps(backward: Any, *, unused: bool = False) -> Any:
     """Three steps with the gradients that ``backward`` leaves."""
-    model = Net()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    model = dd.wrap(model, find_unused_parameters=unused)
+    net = Net()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    model = dd.wrap(net, find_unused_parameters=unused)
     for x in _batches():
         optimizer.zero_grad()
         backward(model, x)
@@ -132,6 +132,8 @@ def _all_backwards() -> Any:
     found = {}
     for name, backward in BACKWARDS.items():
         for unused in (False, True):
+            if unused and backward is _every_part_by_turns:
+                continue  # the search for unused parameters does not see those used past forward
             torch.manual_seed(5)
             found[name, unused] = _steps(backward, unused=unused)
     return found

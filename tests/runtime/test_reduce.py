@@ -53,7 +53,7 @@ def _values() -> list[Any]:
 
 
 def test_values_are_those_of_the_whole_batch() -> None:
-    expected = []
+    expected: list[Any] = []
     for n in (1, 2, 5, 6):
         total, mean, more = n * (n - 1) // 2, (n - 1) / 2, max(0, n - 2)
         expected += [mean, mean, [mean], total, total, total, total, more]
@@ -143,21 +143,24 @@ def test_outside_of_loops_nothing_is_reduced() -> None:
     run(_identities, 1)
 
 
+def _losses(x: torch.Tensor) -> list[Callable[[torch.Tensor], Any]]:
+    return [
+        lambda w: dd.mean((w * x).exp().mean()),
+        lambda w: dd.sum((w * x).exp().sum()),
+        lambda w: dd.sum((w * x).exp().sum()) + dd.mean((w * x).mean()) + w.pow(3).sum(),
+        lambda w: dd.gather(w * x).exp().sum(),
+        lambda w: dd.mean((w * x - dd.mean((w * x).mean().view(1))).pow(2).mean()),
+    ]
+
+
 def _gradients() -> list[list[float]]:
     """What a parameter's gradient is after the averaging over ranks, for several losses."""
     found = []
     for n in (1, 5):
         x = _batch(n)
-        losses: list[Callable[[torch.Tensor], torch.Tensor]] = [
-            lambda w, x=x: dd.mean((w * x).exp().mean()),
-            lambda w, x=x: dd.sum((w * x).exp().sum()),
-            lambda w, x=x: dd.sum((w * x).exp().sum()) + dd.mean((w * x).mean()) + w.pow(3).sum(),
-            lambda w, x=x: dd.gather(w * x).exp().sum(),
-            lambda w, x=x: dd.mean((w * x - dd.mean((w * x).mean().view(1))).pow(2).mean()),
-        ]
-        for loss in losses:
+        for loss in _losses(x):
             w = torch.full((1,), 0.3, requires_grad=True)
-            loss(w).backward()  # type: ignore[no-untyped-call]
+            loss(w).backward()
             found.append(_averaged(w.grad))
     return found
 

@@ -66,11 +66,11 @@ def _train(
     return losses, _state(model)
 
 
-def _mean(model: nn.Module, x: torch.Tensor, y: torch.Tensor)) -> Any:
+def _mean(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> Any:
     return dd.mean(F.cross_entropy(model(x), y))
 
 
-def _sum(model: nn.Module, x: torch.Tensor, y: torch.Tensor)) -> Any:
+def _sum(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> Any:
     return dd.sum(F.cross_entropy(model(x), y, reduction="sum"))
 
 
@@ -78,21 +78,21 @@ def _penalty(model: nn.Module) -> torch.Tensor:
     return 0.01 * torch.stack([p.pow(2).sum() for p in model.parameters()]).sum()
 
 
-def _weighted(model: nn.Module, x: torch.Tensor, y: torch.Tensor)) -> Any:
+def _weighted(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> Any:
     """The mean that class weights make is a quotient of two sums."""
     weight = torch.tensor([0.2, 1.0, 3.0])
     total = F.cross_entropy(model(x), y, weight=weight, reduction="sum")
     return dd.sum(total) / dd.sum(weight[y].sum())
 
 
-def _contrastive(model: nn.Module, x: torch.Tensor, _: torch.Tensor)) -> Any:
+def _contrastive(model: nn.Module, x: torch.Tensor, _: torch.Tensor) -> Any:
     """Every sample against every other of the global batch, computed alike on all ranks."""
     z = dd.gather(F.normalize(model(x), dim=1))
     w = dd.gather(F.normalize(model(x + 0.1), dim=1))
     return F.cross_entropy(z @ w.T / 0.1, torch.arange(len(z)))
 
 
-def _rows_against_all(model: nn.Module, x: torch.Tensor, _: torch.Tensor)) -> Any:
+def _rows_against_all(model: nn.Module, x: torch.Tensor, _: torch.Tensor) -> Any:
     """This rank's rows against all rows: each rank uses the gathered rows in another way."""
     z = F.normalize(model(x), dim=1)
     targets = dd.gather(1 + torch.arange(len(x)) + 1000 * dd.rank())
@@ -101,13 +101,13 @@ def _rows_against_all(model: nn.Module, x: torch.Tensor, _: torch.Tensor)) -> An
     return dd.mean(F.cross_entropy(z @ dd.gather(z).T / 0.1, first + torch.arange(len(x))))
 
 
-def _two_views(model: nn.Module, x: torch.Tensor, _: torch.Tensor)) -> Any:
+def _two_views(model: nn.Module, x: torch.Tensor, _: torch.Tensor) -> Any:
     z = dd.gather(F.normalize(model(torch.cat([x, x + 0.1])), dim=1), blocks=2)
     z1, z2 = z.chunk(2)
     return F.cross_entropy(z1 @ z2.T / 0.1, torch.arange(len(z1)))
 
 
-def _centred(model: nn.Module, x: torch.Tensor, y: torch.Tensor)) -> Any:
+def _centred(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> Any:
     """A statistic of the batch, used on this rank's rows."""
     out = model(x)
     out = out - dd.mean(out.mean(0))
@@ -121,7 +121,7 @@ class Statistic(nn.Module):
         super().__init__()
         self.net = _plain_net()
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: torch.Tensor) -> Any:
         out = self.net(x)
         return out / (1 + dd.mean(out.pow(2).mean()))
 
@@ -172,7 +172,7 @@ def test_every_loss_trains_the_same(one_process: dict[str, Any], name: str) -> N
     assert not any(torch.equal(state[key], start[key]) for key in state)
 
 
-def _per_rank_mean(model: nn.Module, x: torch.Tensor, y: torch.Tensor)) -> Any:
+def _per_rank_mean(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> Any:
     return F.cross_entropy(model(x), y)
 
 

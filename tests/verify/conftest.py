@@ -1,15 +1,22 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ddpify.verify import Verdict, verify
+from ddpify.verify import Verdict, verify, warm_worker
+from ddpify.verify.launcher import Worker
 
 SCRIPTS = Path(__file__).parent / "scripts"
+
+
+@pytest.fixture(scope="session")
+def worker() -> Iterator[Worker]:
+    with warm_worker() as ready:
+        yield ready
 
 
 @pytest.fixture
@@ -22,7 +29,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def mutant(folder: Path) -> Callable[..., Verdict]:
+def mutant(folder: Path, worker: Worker) -> Callable[..., Verdict]:
     """Verify port.py with some text replaced, at 2 processes, against single.py."""
 
     def run(*edits: tuple[str, str], **options: Any) -> Verdict:
@@ -31,6 +38,7 @@ def mutant(folder: Path) -> Callable[..., Verdict]:
             assert old in source
             source = source.replace(old, new)
         (folder / "mutant.py").write_text(source)
-        return verify(folder / "single.py", folder / "mutant.py", timeout=60, **options)
+        options = {"timeout": 60, "worker": worker, **options}
+        return verify(Path("single.py"), Path("mutant.py"), **options)
 
     return run

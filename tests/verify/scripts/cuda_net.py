@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """The network of the CUDA scripts."""
 
 import torch

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """The CUDA script on several GPUs; BatchNorm uses each rank's own statistics."""
 
 import os

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Train with CUDA hardcoded, a convolution, BatchNorm and automatic mixed precision."""
 
 import torch

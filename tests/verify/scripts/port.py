@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """The same training on several processes, written by hand with DistributedDataParallel."""
 
 import torch

@@ -1,3 +1,4 @@
+# mypy: ignore-errors
 """Train a small classifier on one process."""
 
 import torch

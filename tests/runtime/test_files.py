@@ -1,0 +1,95 @@
+"""save() and local_main_first()."""
+
+import io
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from ddpify import runtime as dd
+from tests.runtime.ranks import launch, run
+
+
+def test_a_file_is_written_once_and_whole(tmp_path: Path) -> None:
+    def job() -> Any:
+        target = tmp_path / f"{dd.world_size()}" / "model.pt"
+        if dd.is_main():
+            target.parent.mkdir()
+        dd.barrier()
+        for value in (1, 2):  # the second replaces the first
+            dd.save({"a": torch.full((3,), value)}, target)
+        dd.save(
+            torch.ones(2), str(target.with_name("text.pt")), _use_new_zipfile_serialization=False
+        )
+        # There on every rank when save() returns, and nothing else.
+        listed = sorted(os.listdir(target.parent))
+        return listed, torch.load(target)["a"].tolist(), target.read_bytes()
+
+    expected = run(job, 1)[0]
+    assert expected[:2] == (["model.pt", "text.pt"], [2, 2, 2])
+    assert run(job, 3) == [expected] * 3
+
+
+def test_a_relative_path_and_a_link(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link.pt").symlink_to(tmp_path / "real" / "target.pt")
+
+    def job() -> None:
+        os.chdir(tmp_path)
+        dd.save(1, "plain.pt")
+        dd.save(2, Path("link.pt"))
+
+    run(job, 2)
+    assert torch.load(tmp_path / "plain.pt") == 1
+    assert (tmp_path / "link.pt").is_symlink()
+    assert torch.load(tmp_path / "real" / "target.pt") == 2
+
+
+def test_a_file_object_is_written_by_rank_0_alone() -> None:
+    def job() -> bytes:
+        buffer = io.BytesIO()
+        dd.save(torch.ones(2), buffer)
+        return buffer.getvalue()
+
+    alone = run(job, 1)[0]
+    assert run(job, 2) == [alone, b""]
+
+
+class Unsavable:
+    """Fails when it is pickled."""
+
+    def __reduce__(self) -> Any:
+        raise ValueError("cannot be saved")
+
+
+def test_a_failed_save_keeps_the_former_file_and_ends_every_rank(tmp_path: Path) -> None:
+    target = tmp_path / "model.pt"
+
+    def job() -> None:
+        dd.save("former", target)
+        dd.save(Unsavable(), target)
+
+    outcomes = launch(job, 2)
+    assert [o.code for o in outcomes] == [1, 1]
+    assert "cannot be saved" in outcomes[0].stderr
+    assert os.listdir(tmp_path) == ["model.pt"]
+    assert torch.load(target) == "former"
+
+
+def test_the_local_main_rank_goes_first(tmp_path: Path) -> None:
+    def job() -> tuple[float, float, float]:
+        with dd.local_main_first():
+            start = time.monotonic()
+            existed = (tmp_path / "data").exists()
+            if not existed:
+                time.sleep(0.3)
+                (tmp_path / "data").touch()
+            return start, time.monotonic(), existed
+
+    first, *others = run(job, 3)
+    assert not first[2]
+    for start, _, existed in others:
+        assert existed
+        assert start >= first[1]

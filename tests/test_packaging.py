@@ -1,0 +1,144 @@
+"""What is installed, what it needs, and what starting the command costs."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import ddpify
+from ddpify.errors import DdpifyError
+
+tomllib = pytest.importorskip("tomllib", reason="tomllib is part of Python 3.11 and later")
+
+ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+
+def python(*args: str, cwd: Path = ROOT) -> str:
+    command = [sys.executable, *args]
+    done = subprocess.run(command, cwd=cwd, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_every_package_is_listed() -> None:
+    setuptools = PROJECT["tool"]["setuptools"]
+    folders = [path.parent for path in (ROOT / "ddpify").rglob("__init__.py")]
+    packages = {".".join(folder.relative_to(ROOT).parts) for folder in folders}
+    assert set(setuptools["packages"]) == packages | {"ddpify.codemods"}
+    assert setuptools["package-dir"] == {"ddpify.codemods": "codemods"}
+
+
+def test_torch_is_an_extra() -> None:
+    project = PROJECT["project"]
+    names = {re.split(r"[<>=\[ ]", spec)[0] for spec in project["dependencies"]}
+    assert names == {"libcst", "typer", "black"}
+    assert project["optional-dependencies"]["torch"] == ["torch>=2.4"]
+
+
+def test_constraints_name_what_the_extras_install() -> None:
+    lines = (ROOT / "constraints-dev.txt").read_text().splitlines()
+    pinned = {line.partition("==")[0] for line in lines if not line.startswith("#")}
+    extras = PROJECT["project"]["optional-dependencies"]
+    specs = [*PROJECT["project"]["dependencies"], *extras["torch"], *extras["dev"]]
+    assert pinned == {re.split(r"[<>=]", spec)[0] for spec in specs} - {"setuptools"}
+
+
+def test_version_is_in_the_changelog() -> None:
+    assert f"## [{ddpify.__version__}]" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_checkout_finds_the_codemods() -> None:
+    where = python("-c", "import ddpify.codemods as c; print(c.__file__)").strip()
+    assert Path(where) == ROOT / "codemods" / "__init__.py"
+
+
+def test_libcst_lists_the_codemods() -> None:
+    listed = python("-m", "libcst.tool", "list")
+    names = {path.stem for path in (ROOT / "codemods").glob("*.py")} - {"__init__"}
+    assert {name for name in names if f"{name}." in listed} == names
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["--version"], ["convert", "--help"], ["convert", "missing.py", "--diff"]],
+)
+def test_command_starts_without_torch(arguments: list[str]) -> None:
+    code = (
+        "import sys; from ddpify.cli import main; main(sys.argv[1:]);"
+        "sys.exit('torch was imported' if 'torch' in sys.modules else 0)"
+    )
+    python("-c", code, *arguments)
+
+
+def test_converting_does_not_import_torch() -> None:
+    code = (
+        "import sys; from ddpify.cli import main; code = main(sys.argv[1:]);"
+        "sys.exit('torch was imported' if 'torch' in sys.modules else code)"
+    )
+    python("-c", code, "convert", "fixtures/functions/train.py", "--diff")
+
+
+def test_module_and_command_have_one_version() -> None:
+    assert python("-m", "ddpify", "--version").split() == ["ddpify", ddpify.__version__]
+
+
+def test_error_shows_place_and_remedy() -> None:
+    error = DdpifyError("no training loop", path="train.py", line=3, column=5, remedy="add one")
+    assert str(error) == "train.py:3:5: no training loop\n  remedy: add one"
+    assert str(DdpifyError("no training loop", path="train.py", line=3)).startswith("train.py:3: ")
+    assert str(DdpifyError("no script", column=4)) == "no script"
+    assert (error.exit_code, DdpifyError("", exit_code=2).exit_code) == (1, 2)
+
+
+def test_no_package_index_is_named() -> None:
+    names = ["pyproject.toml", "Makefile", "constraints-dev.txt", ".ci/run"]
+    text = "".join((ROOT / name).read_text() for name in names)
+    assert not re.search(r"--(extra-)?index-url|--find-links|https?://", text)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("setuptools", minversion="77")
+    folder = tmp_path_factory.mktemp("wheel")
+    source = folder / "source"
+    source.mkdir()
+    for name in ("pyproject.toml", "README.md", "LICENSE", "ddpify", "codemods"):
+        if (ROOT / name).exists():
+            (source / name).symlink_to(ROOT / name)
+    build = ["-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "-w", "."]
+    python(*build, str(source), cwd=folder)
+    (built,) = folder.glob("ddpify-*.whl")
+    return built
+
+
+def test_wheel_has_one_top_level_package(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+    tops = {name.split("/")[0] for name in names}
+    assert tops == {"ddpify", f"ddpify-{ddpify.__version__}.dist-info"}
+    assert {"ddpify/codemods/__init__.py", "ddpify/py.typed"} <= set(names)
+
+
+@pytest.mark.parametrize("from_checkout", [False, True])
+def test_wheel_works_outside_and_inside_the_checkout(
+    wheel: Path, tmp_path: Path, from_checkout: bool
+) -> None:
+    site = tmp_path / "site"
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    code = (
+        f"import sys; sys.path.insert({1 if from_checkout else 0}, {str(site)!r});"
+        "import ddpify.codemods, ddpify.cli; print(ddpify.codemods.__file__)"
+    )
+    where = Path(python("-c", code, cwd=ROOT if from_checkout else tmp_path).strip())
+    assert where.is_relative_to(ROOT if from_checkout else site)
+
+
+def test_console_script_is_declared() -> None:
+    assert PROJECT["project"]["scripts"] == {"ddpify": "ddpify.cli:main"}
