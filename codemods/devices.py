@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ddpify.convert.edits import Edits
-from ddpify.convert.plan import Plan
+from ddpify.planning.edits import Edits
+from ddpify.planning.plan import Plan
 from ddpify.understanding import world
 from ddpify.understanding.facts import Site
 from ddpify.understanding.syntax import is_main_guard, walk

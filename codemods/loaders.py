@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.convert.edits import Edits
-from ddpify.convert.plan import Plan, loader_instances
-from ddpify.convert.refusals import Refusal
+from ddpify.planning.edits import Edits
+from ddpify.planning.plan import Plan, loader_instances
+from ddpify.planning.refusals import Refusal
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import Instance
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ddpify.convert.edits import Edits
-from ddpify.convert.plan import Plan
-from ddpify.convert.refusals import Refusal
+from ddpify.planning.edits import Edits
+from ddpify.planning.plan import Plan
+from ddpify.planning.refusals import Refusal
 from ddpify.understanding.facts import Event
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.syntax import code_of, is_main_guard
@@ -17,7 +17,15 @@ _SHAPING = ("make", "move", "change", "parallel")
 
 def edit(plan: Plan, edits: Edits) -> None:
     """Wrap the trained models."""
-    for model in trained_models(plan):
+    models = trained_models(plan)
+    if not models:
+        raise Refusal(
+            plan.module,
+            plan.facts.optimizers[0].site if plan.facts.optimizers else None,
+            "the optimizer's parameters do not come from a model that is seen here",
+            "pass it model.parameters()",
+        )
+    for model in models:
         _refuse_bypass(plan, model)
         event = _last_shaping(plan, model)
         _wrap_at(plan, edits, model, event)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from ddpify.convert.edits import Edits
-from ddpify.convert.plan import Plan
+from ddpify.planning.edits import Edits
+from ddpify.planning.plan import Plan
 from ddpify.understanding.syntax import dotted, is_main_guard, walk
 
 _IMPORTS = (cst.Import, cst.ImportFrom)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ddpify.convert.edits import Edits
-from ddpify.convert.plan import Plan, Reduction
+from ddpify.planning.edits import Edits
+from ddpify.planning.plan import Plan, Reduction
 from ddpify.understanding.syntax import code_of
 
 _TEXT = {

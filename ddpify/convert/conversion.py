@@ -10,9 +10,9 @@ from difflib import unified_diff
 import libcst as cst
 
 from ddpify.codemods import devices, files, loaders, models, process_group, reductions
-from ddpify.convert.edits import Edits, Note
-from ddpify.convert.options import Options
-from ddpify.convert.plan import Plan, make_plan
+from ddpify.planning.edits import Edits, Note
+from ddpify.planning.options import Options
+from ddpify.planning.plan import Plan, make_plan
 from ddpify.errors import DdpifyError
 from ddpify.source import Source, read_source
 from ddpify.understanding.project import Project

@@ -15,7 +15,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from ddpify.runtime.classes import reduced_as, subclass_of
 from ddpify.runtime.reduce import over_ranks
-from ddpify.runtime.share import Share, active_share
+from ddpify.runtime.share import Share, current_share
 
 
 class SyncedBatchNorm(_BatchNorm):
@@ -26,7 +26,7 @@ class SyncedBatchNorm(_BatchNorm):
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """input: (N, C, ...) of this rank's samples; normalised as part of the global batch."""
-        share = active_share()
+        share = current_share()
         batch_statistics = self.training or self.running_mean is None
         if share is None or not batch_statistics:
             return super().forward(input)

@@ -21,7 +21,7 @@ from ddpify.runtime.batchnorm import SyncedBatchNorm, synchronise_batch_norm
 from ddpify.runtime.classes import reduced_as, subclass_of
 from ddpify.runtime.process import rank, world_size
 from ddpify.runtime.rng import fork_own_stream, own_seed, own_torch_stream
-from ddpify.runtime.share import active_share, inside_forward
+from ddpify.runtime.share import current_share, inside_forward
 
 ENGINE = "_ddpify_engine"
 
@@ -64,7 +64,7 @@ class GradientEngine:
     def run(self, *inputs: Any, **kwargs: Any) -> Any:
         """The model's forward on this rank's rows."""
         self.in_backward = False  # a backward that failed did not end
-        own = active_share() is not None and self.trained[0].device.type == "cpu"
+        own = current_share() is not None and self.trained[0].device.type == "cpu"
         with inside_forward(), own_torch_stream() if own else contextlib.nullcontext():
             if self.reducer is None:
                 return self.model.ddpify_forward(*inputs, **kwargs)  # type: ignore[operator]

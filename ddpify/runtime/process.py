@@ -45,7 +45,7 @@ def init(*, timeout: datetime.timedelta | None = None) -> None:
     accelerators.
     """
     global _world
-    if _world is not None or multiprocessing.parent_process() is not None:
+    if _world is not None or _in_child():
         return
     if not _launched():
         _world = _alone()
@@ -73,7 +73,7 @@ def world() -> World:
     """This process's place; RuntimeError in a rank of several before init()."""
     if _world is not None:
         return _world
-    if multiprocessing.parent_process() is None and _launched() and os.environ["WORLD_SIZE"] != "1":
+    if _launched() and os.environ.get("WORLD_SIZE") != "1" and not _in_child():
         raise RuntimeError("call ddpify's init() before anything else of its runtime")
     return _alone()
 
@@ -109,6 +109,14 @@ def barrier() -> None:
         # A reduction on the CPU holds the host itself; an accelerator's barrier may hold its
         # stream only.
         dist.all_reduce(torch.zeros(1))
+
+
+def _in_child() -> bool:
+    """Whether this is a worker process, which inherits the environment of a rank and is none."""
+    # A spawned one imports the main module before it knows its parent: multiprocessing itself then
+    # goes by this attribute.
+    importing_main = getattr(multiprocessing.current_process(), "_inheriting", False)
+    return multiprocessing.parent_process() is not None or importing_main
 
 
 def _launched() -> bool:

@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 
 from ddpify.runtime.process import world, world_size
-from ddpify.runtime.share import Share, bounds, in_forward, latest_share
+from ddpify.runtime.share import Share, bounds, current_share, in_forward
 
 
 class SumOverRanks(torch.autograd.Function):
@@ -92,7 +92,7 @@ def mean(x: Any) -> Any:
     Differentiable: ``mean(loss).backward()`` on every rank leaves the gradient of one process
     on the whole batch.
     """
-    share = latest_share()
+    share = current_share()
     if share is None:
         return x
     factor = share.local / share.total
@@ -108,7 +108,7 @@ def sum(x: Any) -> Any:
     Returns the same kind; the same object where the batch at hand is not shared. A collective,
     and differentiable like mean().
     """
-    share = latest_share()
+    share = current_share()
     if share is None:
         return x
     factor = 0 if share.ghost else 1
@@ -134,7 +134,7 @@ def gather(x: Any, *, blocks: int = 1) -> Any:
 
     Raises RuntimeError where the rows are not a multiple of this rank's samples.
     """
-    share = latest_share()
+    share = current_share()
     return x if share is None else _gathered(x, share, blocks)
 
 
@@ -144,7 +144,7 @@ def global_batch_size(x: Any) -> int:
     x: a tensor, array or list with a fixed number of rows per sample, or a count of such rows.
     Raises RuntimeError where the rows are not a multiple of this rank's samples.
     """
-    share = latest_share()
+    share = current_share()
     rows = int(x) if isinstance(x, numbers.Integral) else len(x)
     return rows if share is None else _per_sample(rows, share) * share.total
 

@@ -74,13 +74,11 @@ class Loops:
             self.ended = loop.share
 
     def dropped(self, loop: Loop, *, keep: bool) -> None:
-        """``loop`` was left early. Its share still holds if no loop is around it or on keep."""
-        if loop not in self.running:
-            return
-        if keep or self.running == [loop]:
+        """``loop`` was left early; on ``keep`` its batch stays the one at hand until the next."""
+        if keep:
             loop.kept = True
         else:
-            self.running.remove(loop)
+            self.exhausted(loop)
 
 
 _loops = Loops()
@@ -91,13 +89,11 @@ def loops() -> Loops:
     return _loops
 
 
-def active_share() -> Share | None:
-    """The share of the batch being worked on; None outside of loops and for a replicated batch."""
-    return _loops.running[-1].share if _loops.running else None
+def current_share() -> Share | None:
+    """The share of the batch at hand; None for a replicated one, and before any loop.
 
-
-def latest_share() -> Share | None:
-    """Like active_share(), but after the outermost loop still the share of its last batch."""
+    After the outermost loop that is still its last batch: scripts go on to use it.
+    """
     return _loops.running[-1].share if _loops.running else _loops.ended
 
 

@@ -351,7 +351,9 @@ def _comprehension(run: Interpreter, node: cst.BaseSimpleComp | cst.DictComp) ->
 
 
 def _lambda(run: Interpreter, node: cst.Lambda) -> Value:
-    return value(run.functions.setdefault(node, Function(node, run.module, run.frame.scope)))
+    made = run.functions.setdefault(node, Function(node, run.module, run.frame.scope))
+    made.scope = run.frame.scope
+    return value(made)
 
 
 def _named(run: Interpreter, node: cst.NamedExpr) -> Value:
@@ -451,7 +453,7 @@ def _part(run: Interpreter, atom: Atom, position: int, count: int) -> Value:
 # ---------------------------------------------------------------------- births
 def born_at(atom: Atom, node: cst.BaseExpression) -> Atom:
     """A partial value remembers the expression at which it got a name."""
-    if isinstance(atom, Data) and atom.placement in _NAMED:
+    if isinstance(atom, Data) and (atom.placement in _NAMED or atom.opaque):
         return replace(atom, births=frozenset({node}))
     return atom
 
@@ -460,7 +462,7 @@ def forget_births(result: Value) -> Value:
     """What a function returns is reduced where the caller takes it."""
     atoms = [
         replace(a, births=frozenset())
-        if isinstance(a, Data) and a.placement in _NAMED
+        if isinstance(a, Data) and (a.placement in _NAMED or a.opaque)
         else a
         for a in result.atoms
     ]

@@ -104,6 +104,7 @@ class Interpreter:
     def _one_pass(self) -> None:
         self.results.clear()
         self.scopes.clear()
+        self.called.clear()
         values = self.facts.values
         self.facts = Facts(values=values)
         self.module_scope(self.project.entry)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import expressions, losses, tensors, world
+from ddpify.understanding import distributed, expressions, losses, tensors, world
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
     REPLICATED,
@@ -50,6 +50,7 @@ LOADER_ARGUMENTS = (
 BARS = ("tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "tqdm.trange", "tqdm.auto.trange")
 TENSOR_LIBRARIES = ("torch.", "numpy.", "einops.", "math.", "torchvision.ops.", "torch_scatter.")
 _ALIASES = {
+    **distributed.ALIASES,
     "torch.utils.data.dataloader.DataLoader": "torch.utils.data.DataLoader",
     "torch.utils.data.dataloader": "torch.utils.data",
     "torch.nn.parallel.data_parallel.DataParallel": "torch.nn.DataParallel",
@@ -162,9 +163,12 @@ def instance_attribute(run: Interpreter, atom: Instance, name: str) -> Value | N
             return atom.arguments.get(name) or REPLICATED
         return None
     if atom.type == "argparse.Namespace":
-        return REPLICATED
+        return atom.attributes.get(name, REPLICATED)
     if atom.type in BARS and name in ("n", "total", "desc", "format_dict"):
         return REPLICATED
+    held = distributed.held_model(atom)
+    if held is not None and name == "module":
+        return held
     if is_model(atom) and name == "module":
         return value(atom)  # what a DataParallel wrapper holds
     if is_model(atom) and isinstance(atom.type, str) and name not in _KNOWN_MODEL_METHODS:
@@ -367,7 +371,22 @@ def call_unknown(
     run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
     """Something that is not understood: partial values are read, rows may come out as anything."""
+    method = _method_name(node)
+    if method == "cuda" or (method == "to" and any(world.number_or_name(a) for a in args)):
+        world.moved(run, node, args, kwargs)
+    given = [*args, *kwargs.values()]
+    if not method and any(isinstance(a, Params) for g in given for a in deep_atoms(g)):
+        made = run.instance(node, run.module, "an optimizer")
+        _new_optimizer(run, node, made, given)  # what takes parameters and is kept, steps them
+        return value(made)
     return opaque(run, node, None, args, kwargs)
+
+
+def _method_name(node: cst.BaseExpression) -> str:
+    """``m`` of ``x.m(...)``, empty for another call."""
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        return node.func.attr.value
+    return ""
 
 
 def opaque(
@@ -442,6 +461,8 @@ def _data_method(  # type: ignore[no-untyped-def]
         return _backward(run, node, receiver, value(atom))
     if name == "detach" and not atom.placement.local:
         return REPLICATED
+    if name == "tolist" and atom.placement is Placement.SHARD and not atom.opaque:
+        return value(atom)
     if name in ("item", "tolist", "__float__", "__format__"):
         run.demand(receiver, value(atom), f"{name}()")
         return REPLICATED
@@ -523,16 +544,35 @@ def _object_method(  # type: ignore[no-untyped-def]
         for one in args:
             run.call(node, one, [], {})
         return REPLICATED
+    if atom.type in _PARSERS and name == "add_argument":
+        _add_argument(run, atom, args, kwargs)
     if atom.type in _PARSERS and name in ("parse_args", "parse_known_args"):
         return _arguments(run, node, atom, name)
     if atom.type in _SCALERS and name == "scale":
         return args[0] if args else UNKNOWN
+    if atom.role is None and name in _RETURNS_MODEL and isinstance(atom.type, str):
+        world.moved(run, node, args, kwargs)
+        run.facts.event(atom, "move", run.site(node))  # of use if it turns out to be a model
+        return value(atom)
     world.acts_method(run, node, atom, name, args, kwargs)
     return _sink_method(run, node, args, kwargs, name)
 
 
 _PARSERS = ("argparse.ArgumentParser", "configargparse.ArgumentParser")
 _SCALERS = ("torch.cuda.amp.GradScaler", "torch.amp.GradScaler")
+
+
+def _add_argument(
+    run: Interpreter, atom: Instance, args: list[Value], kwargs: Keywords
+) -> None:
+    """An option may be what its default says."""
+    names = [a.constant() for a in args]
+    given = kwargs["dest"].constant() if "dest" in kwargs else None
+    long = [n for n in names if isinstance(n, str) and n.startswith("--")]
+    name = given or next(iter(long or names), None)
+    if isinstance(name, str) and "default" in kwargs:
+        made = run.instance(atom.site, atom.module, "argparse.Namespace")
+        run.put(made, name.lstrip("-").replace("-", "_"), join(REPLICATED, kwargs["default"]))
 
 
 def _arguments(run: Interpreter, node: cst.BaseExpression, atom: Instance, name: str) -> Value:
@@ -805,5 +845,6 @@ _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "torch.compile": _partial,
     "torch.jit.script": _partial,
     "torch.nn.SyncBatchNorm.convert_sync_batchnorm": _partial,
+    **distributed.FUNCTIONS,
     **{name: _no_grad_object(name) for name in NO_GRAD},
 }

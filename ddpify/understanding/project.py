@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import cached_property
 from pathlib import Path
 
@@ -37,6 +38,10 @@ class ModuleFile:
         wrapper = MetadataWrapper(self.tree, unsafe_skip_copy=True)
         return dict(wrapper.resolve(PositionProvider))
 
+    def span(self, node: cst.CSTNode) -> CodeRange | None:
+        """Where a node starts and ends, in lines from 1 and columns from 0."""
+        return self._positions.get(node)
+
     def line(self, node: cst.CSTNode) -> int:
         """The line, from 1, at which a node starts."""
         position = self._positions.get(node)
@@ -57,12 +62,29 @@ class ModuleFile:
         return None
 
 
+def _python_path() -> list[Path]:
+    """The folders of the environment's ``PYTHONPATH``."""
+    given = os.environ.get("PYTHONPATH", "")
+    return [Path(part).resolve() for part in given.split(os.pathsep) if part]
+
+
+def _around(folder: Path) -> list[Path]:
+    """The folders from the script's up to the root of its repository, if it is in one."""
+    above = []
+    for parent in folder.parents:
+        above.append(parent)
+        if any((parent / mark).exists() for mark in (".git", "pyproject.toml", "setup.py")):
+            return above
+    return []
+
+
 class Project:
     """Finds and reads local modules, each once, as Python would from the entry's folder."""
 
     def __init__(self, entry: Source, *, roots: tuple[Path, ...] = ()) -> None:
         self.entry = ModuleFile(entry, "__main__", editable=True)
-        self.roots = (Path(entry.path).resolve().parent, *roots)
+        folder = Path(entry.path).resolve().parent
+        self.roots = (folder, *roots, *_python_path(), *_around(folder))
         self._files: dict[Path, ModuleFile | None] = {self.entry.path.resolve(): self.entry}
 
     @property

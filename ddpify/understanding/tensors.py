@@ -355,7 +355,7 @@ def _on_partial(
     if name in LINEAR:
         return value(replace(data, births=frozenset()))
     run.demand(operand, value(data), f"{name}(), which does not commute with a sum")
-    return REPLICATED
+    return value(data.placed(Placement.REPLICATE))
 
 
 def _dimension(rest: Sequence[Value], kwargs: Mapping[str, Value]) -> object:

@@ -23,8 +23,8 @@ def data(evidence: Evidence) -> Cause | None:
         )
     if rows.missing and rows.extra:
         return Cause(
-            "the global batch has other samples than the original's: a sampler with an order of its "
-            "own, without set_epoch, or seeded differently on each rank",
+            "the global batch has other samples than the original's: a sampler with an order of "
+            "its own, without set_epoch, or seeded differently on each rank",
             "check the sampler's seed, rank and set_epoch; an order of its own "
             "is no error by itself",
             ("DDP102", "DDP104", "DDP604"),
@@ -122,8 +122,8 @@ def learning_rate(evidence: Evidence) -> Cause:
             ("DDP406",),
         )
     return Cause(
-        "the learning rate is another than the original's on every rank: scaled with the world size, "
-        "or the scheduler steps another number of times",
+        "the learning rate is another than the original's on every rank: scaled with the world "
+        "size, or the scheduler steps another number of times",
         "keep the original's learning rate while the global batch stays the same",
         ("DDP406",),
     )
@@ -151,8 +151,8 @@ START = Cause(
     ("DDP308",),
 )
 BETWEEN = Cause(
-    "between two steps, something other than the optimizer changes parameters, not on all "
-    "ranks alike",
+    "between two steps, something other than the optimizer changes parameters, not on "
+    "all ranks alike",
     "do it on every rank with the same numbers, or before wrapping",
     ("DDP407", "DDP308"),
 )

@@ -85,5 +85,5 @@ def _place(run: Run, rank: int, kind: str = "stack") -> Place | None:
         frames.reverse()
     for at, (path, line, _function) in enumerate(frames):
         if not path.startswith(("/", "<")):
-            return Place(path, int(line), frames[at - 1][2] if at else "")
+            return Place(path, int(line), frames[0][2] if at else "")
     return None

@@ -60,18 +60,20 @@ class Guard:
         """Allow, prepare or refuse a write to ``path``."""
         target = Path(os.fsdecode(path)).absolute()
         real = target.resolve()
-        if self.sandbox in real.parents or self._free(real):
-            self.emit("write", path=self._shown(target))
-            return
-        inside = self.sandbox in target.parent.resolve().parents or (
-            target.parent.resolve() == self.sandbox
-        )
-        if not (inside and target.is_symlink()):
-            raise PermissionError(f"ddpify verify: the script writes outside its folder: {target}")
-        target.unlink()
-        if not truncates and real.is_file():
-            shutil.copyfile(real, target)
+        if self.sandbox not in real.parents:
+            self._leave(target, real, truncates)
         self.emit("write", path=self._shown(target))
+
+    def _leave(self, target: Path, real: Path, truncates: bool) -> None:
+        """Turn a link out of the copy into a file of its own; refuse other writes outside."""
+        folder = target.parent.resolve()
+        inside = folder == self.sandbox or self.sandbox in folder.parents
+        if inside and target.is_symlink():
+            target.unlink()
+            if not truncates and real.is_file():
+                shutil.copyfile(real, target)
+        elif not self._free(real):
+            raise PermissionError(f"ddpify verify: the script writes outside its folder: {target}")
 
     def _free(self, real: Path) -> bool:
         """Whether ``real`` is a place that belongs to nobody: devices, temporary and cache

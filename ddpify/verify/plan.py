@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import tempfile
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +19,8 @@ from pathlib import Path
 COPIED_FILE = 1 << 20
 COPIED_TOTAL = 200 << 20
 MAX_ENTRIES = 2000
+MIRRORED_ENTRIES = 20_000
+MAX_BESIDE = 20
 LEVELS_ABOVE = 3
 _SKIPPED = frozenset(
     [
@@ -62,8 +66,8 @@ class Layout:
     @property
     def protected(self) -> tuple[str, ...]:
         """Folders that no run may write to."""
-        own = {self.root, self.converted_from.parent}
-        return tuple(str(folder) for folder in sorted(own))
+        above = {Path(os.path.normpath(self.root / path)) for path in self.above}
+        return tuple(map(str, sorted({self.root, self.converted_from.parent, *above})))
 
 
 def lay_out(
@@ -124,8 +128,16 @@ def _texts(root: Path) -> Iterator[str]:
 
 
 def _parents_entries(root: Path) -> list[Path]:
-    entries = [path for path in sorted(root.parent.iterdir()) if not _is_skipped(path)]
-    return entries if len(entries) <= 200 else [path for path in entries if path.suffix == ".py"]
+    """What lies beside ``root``, if that is one project: modules, folders of moderate size."""
+    parent = root.parent
+    if parent in (Path.home(), Path(tempfile.gettempdir()).resolve(), Path(root.anchor)):
+        return []
+    entries = [path for path in sorted(parent.iterdir()) if path != root]
+    folders = [path for path in entries if path.is_dir() and not _is_skipped(path)]
+    if len(folders) > MAX_BESIDE:
+        folders = []
+    modules = [path for path in entries if path.suffix == ".py" and path.is_file()]
+    return modules + [path for path in folders if _is_moderate(path)]
 
 
 @dataclass(frozen=True)
@@ -149,13 +161,13 @@ def copy(layout: Layout, sandbox: Path) -> Copy:
     sandbox = sandbox.parent.resolve() / sandbox.name
     names = [parent.name or "up" for parent in list(layout.root.parents)[:LEVELS_ABOVE]]
     root = sandbox.joinpath(*reversed(names), layout.root.name)
-    budget = [COPIED_TOTAL]
-    _mirror(layout.root, root, budget)
+    mirror = _Mirror(sandbox.parent)
+    mirror.bring(layout.root, root)
     for above in layout.above:
         target = Path(os.path.normpath(root / above))
         if sandbox in target.parents and not target.exists():
             target.parent.mkdir(parents=True, exist_ok=True)
-            _mirror(Path(os.path.normpath(layout.root / above)), target, budget)
+            mirror.bring(Path(os.path.normpath(layout.root / above)), target)
     place = root / layout.converted
     if layout.root / layout.converted != layout.converted_from:
         _bring(layout.converted_from, place)
@@ -171,30 +183,48 @@ def _bring(converted: Path, place: Path) -> None:
     shutil.copyfile(converted, place)
 
 
-def _mirror(source: Path, target: Path, budget: list[int]) -> None:
-    if not source.is_dir():
-        _mirror_file(source, target, budget)
-        return
-    with os.scandir(source) as scan:
-        entries = [Path(entry.path) for entry in scan]
-    if len(entries) > MAX_ENTRIES:
-        target.symlink_to(source)
-        return
-    target.mkdir(parents=True, exist_ok=True)
-    for entry in entries:
-        if entry.is_symlink():
-            (target / entry.name).symlink_to(entry.resolve())
-        elif not (entry.is_dir() and _is_skipped(entry)):
-            _mirror(entry, target / entry.name, budget)
+class _Mirror:
+    """Copies folders, the shallow entries first, within a budget; what is beyond it is linked.
 
+    Args:
+        avoid: A folder that is never copied: the one that the copies are made in.
+    """
 
-def _mirror_file(source: Path, target: Path, budget: list[int]) -> None:
-    if not source.is_file():
-        return
-    size = source.stat().st_size
-    if size > COPIED_FILE or size > budget[0]:
-        target.symlink_to(source.resolve())
-        return
-    budget[0] -= size
-    shutil.copy2(source, target)
-    target.chmod(target.stat().st_mode | 0o600)
+    def __init__(self, avoid: Path) -> None:
+        self.avoid = avoid
+        self.bytes = COPIED_TOTAL
+        self.entries = MIRRORED_ENTRIES
+
+    def bring(self, source: Path, target: Path) -> None:
+        """Make ``target`` look like ``source``."""
+        waiting = deque([(source, target)])
+        while waiting:
+            here, there = waiting.popleft()
+            if here.is_dir() and not here.is_symlink():
+                waiting.extend(self._folder(here, there))
+            else:
+                self._file(here, there)
+
+    def _folder(self, source: Path, target: Path) -> list[tuple[Path, Path]]:
+        if source == self.avoid:
+            return []
+        entries = sorted(source.iterdir())
+        self.entries -= len(entries)
+        if (len(entries) > MAX_ENTRIES or self.entries < 0) and source not in self.avoid.parents:
+            target.symlink_to(source)
+            return []
+        target.mkdir(parents=True, exist_ok=True)
+        kept = (entry for entry in entries if not (entry.is_dir() and _is_skipped(entry)))
+        return [(entry, target / entry.name) for entry in kept]
+
+    def _file(self, source: Path, target: Path) -> None:
+        real = source.resolve()
+        if not real.exists() or not (real.is_file() or real.is_dir()):
+            return
+        size = real.stat().st_size
+        if source.is_symlink() or size > min(COPIED_FILE, self.bytes):
+            target.symlink_to(real)
+            return
+        self.bytes -= size
+        shutil.copy2(source, target)
+        target.chmod(target.stat().st_mode | 0o600)

@@ -4,6 +4,7 @@ import os
 import pickle
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import time
@@ -18,6 +19,9 @@ import torch._dynamo  # DistributedDataParallel imports it: once here, not in ev
 import torch.distributed as dist
 
 from ddpify import runtime as dd
+
+RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
+REPOSITORY = Path(dd.__file__).parents[2]
 
 # A fork may only inherit torch's thread pool if that has never been used.
 torch.set_num_threads(1)
@@ -60,6 +64,34 @@ def run(job: Callable[[], Any], size: int, *, seconds: float = 60) -> list[Any]:
     return [outcome.value for outcome in outcomes]
 
 
+def command(
+    arguments: list[str], *, folder: Path | None = None, env: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run Python with ``arguments`` in another process; AssertionError if it hangs."""
+    inherited = {k: v for k, v in os.environ.items() if k not in RANK_VARIABLES}
+    process = subprocess.Popen(
+        [sys.executable, *arguments],
+        cwd=folder,
+        env={**inherited, "PYTHONPATH": str(REPOSITORY), **(env or {})},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        out, err = process.communicate(timeout=100)
+    except subprocess.TimeoutExpired:
+        # The session: torchrun's ranks would outlive it.
+        os.killpg(process.pid, signal.SIGKILL)
+        raise AssertionError("hung:\n" + "".join(process.communicate())) from None
+    return subprocess.CompletedProcess(arguments, process.returncode, out, err)
+
+
+def torchrun(ranks: int) -> list[str]:
+    """The arguments to start ``ranks`` ranks of a script."""
+    return ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={ranks}"]
+
+
 def _variables(rank: int, size: int, port: int) -> dict[str, str]:
     if size == 1:
         return {}
@@ -89,6 +121,7 @@ def _fork(job: Callable[[], Any], base: Path, variables: dict[str, str]) -> int:
         _become_rank(base, variables)
         base.with_suffix(".value").write_bytes(pickle.dumps(_call(job)))
         sys.stdout.flush()
+        sys.stderr.flush()
         if dist.is_initialized():
             dist.destroy_process_group()
         os._exit(0)
@@ -106,7 +139,7 @@ def _become_rank(base: Path, variables: dict[str, str]) -> None:
         os.dup2(target, number)
     sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", closefd=False)
     sys.excepthook = sys.__excepthook__
-    for name in ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"):
+    for name in RANK_VARIABLES:
         os.environ.pop(name, None)
     os.environ.update(variables)
 

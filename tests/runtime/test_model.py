@@ -2,10 +2,7 @@
 
 import copy
 import io
-import os
 import pickle
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +13,7 @@ from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader
 
 from ddpify import runtime as dd
-from tests.runtime.ranks import assert_same, run
+from tests.runtime.ranks import assert_same, command, run, torchrun
 
 
 class Net(nn.Module):
@@ -141,9 +138,9 @@ def _all_backwards() -> Any:
 
 def test_every_kind_of_backward_gives_the_gradients_of_one_process() -> None:
     expected = assert_same(_all_backwards)
+    # Five of them are different computations of the gradient of the first layer.
     distinct = {str(state["first.0.weight"]) for state in expected.values()}
-    # With and without find_unused_parameters: the same; checkpointing is a plain backward.
-    assert len(distinct) >= len(BACKWARDS) - 3
+    assert len(distinct) >= 4
 
 
 def _unequal() -> Any:
@@ -259,18 +256,8 @@ print("ddpify" in sys.modules)
 def test_a_whole_model_is_read_without_ddpify(tmp_path: Path) -> None:
     (tmp_path / "write.py").write_text(WHOLE)
     (tmp_path / "read.py").write_text(READ)
-    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    here = {**os.environ, "PYTHONPATH": str(Path(dd.__file__).parents[2])}
-    subprocess.run([sys.executable, *torchrun, "write.py"], cwd=tmp_path, env=here, check=True)
-    bare = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    command = (
-        [sys.executable, "-P", "read.py"]
-        if sys.version_info >= (3, 11)
-        else [sys.executable, "read.py"]
-    )
-    read = subprocess.run(
-        command, cwd=tmp_path, env=bare, check=True, capture_output=True, text=True
-    )
+    assert command([*torchrun(2), "write.py"], folder=tmp_path).returncode == 0
+    read = command(["read.py"], folder=tmp_path, env={"PYTHONPATH": ""})
     kind = "<class 'torch.nn.modules.container.Sequential'>"
     norm = "<class 'torch.nn.modules.batchnorm.BatchNorm1d'>"
     assert read.stdout == f"torch.Size([2, 3]) {kind} {norm}\n" * 2 + "False\n"

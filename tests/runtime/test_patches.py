@@ -34,14 +34,18 @@ def _patched() -> Any:
 
     def fetched(self: Any, index: Any) -> Any:
         calls.append(index)
-        return real_fetch(self, index)
+        return real_fetch(self, index)  # type: ignore[no-untyped-call]
 
-    DataLoader.__init__, DataLoader.__iter__ = init, iterate  # type: ignore[method-assign, assignment]
-    _BaseDataLoaderIter.__next__ = advance  # type: ignore[method-assign]
-    fetch._MapDatasetFetcher.fetch = fetched
-    loader = dd.shard(
-        DataLoader(torch.arange(5), 3, num_workers=2, persistent_workers=True)  # type: ignore[arg-type]
-    )
+    patches: list[tuple[Any, str, Any]] = [
+        (DataLoader, "__init__", init),
+        (DataLoader, "__iter__", iterate),
+        (_BaseDataLoaderIter, "__next__", advance),
+        (fetch._MapDatasetFetcher, "fetch", fetched),
+    ]
+    for owner, name, function in patches:
+        setattr(owner, name, function)
+    data: Any = torch.arange(5)
+    loader = dd.shard(DataLoader(data, 3, num_workers=2, persistent_workers=True))
     for _ in range(2):
         for _ in loader:
             pass

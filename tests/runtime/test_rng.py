@@ -1,4 +1,4 @@
-"""Random streams: one for all ranks in the script's own code, one a rank where samples are worked on."""
+"""Random streams: the script's own code shares one, work on samples has one on each rank."""
 
 import random
 from collections.abc import Callable
@@ -102,12 +102,14 @@ def test_epochs_differ_where_the_loader_has_its_own_generator() -> None:
 def _dropout() -> Any:
     _seed()
     model = dd.wrap(nn.Sequential(nn.Linear(1, 64), nn.Dropout()))
-    masks, script = [], []
-    loader = dd.shard(DataLoader(torch.ones(10, 1), 5, shuffle=True))  # type: ignore[arg-type]
+    masks: list[Any] = []
+    script = []
+    rows: Any = torch.ones(10, 1)
+    loader = dd.shard(DataLoader(rows, 5, shuffle=True))
     for x in loader:
         masks.append((model(x) == 0).tolist())
         script.append(_draw())
-    for x in dd.replicate(DataLoader(torch.ones(4, 1), 4)):  # type: ignore[arg-type]
+    for x in dd.replicate(DataLoader(rows, 4)):
         masks.append((model(x) == 0).tolist())
     return masks, script
 
@@ -126,7 +128,8 @@ def _unseeded() -> Any:
     np.random.seed()
     generator = torch.Generator()
     generator.seed()
-    loader = dd.shard(DataLoader(range(50), 10, shuffle=True, generator=generator))  # type: ignore[arg-type]
+    numbers: Any = range(50)
+    loader = dd.shard(DataLoader(numbers, 10, shuffle=True, generator=generator))
     batches = [dd.gather(x).tolist() for x in loader]
     return batches, _draw()
 

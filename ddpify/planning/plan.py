@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from ddpify.convert.options import Options
-from ddpify.convert.refusals import Refusal, refuse_before, refuse_reading
+from ddpify.planning.options import Options
+from ddpify.planning.refusals import Refusal, refuse_before, refuse_reading
 from ddpify.understanding.facts import Demand, Facts
 from ddpify.understanding.interpreter import Choices, interpret
 from ddpify.understanding.placement import Placement

@@ -1,0 +1,35 @@
+"""Lets each codemod run by itself under ``python -m libcst.tool codemod``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+import libcst as cst
+from libcst.codemod import CodemodCommand, SkipFile
+
+from ddpify.planning.edits import Edits
+from ddpify.planning.options import Options
+from ddpify.planning.plan import Plan, make_plan
+from ddpify.errors import DdpifyError
+from ddpify.source import source_from_bytes
+from ddpify.understanding.project import Project
+
+
+class Command(CodemodCommand):
+    """A codemod as a LibCST command: it skips files that ddpify does not convert."""
+
+    EDITS: ClassVar[tuple[Callable[[Plan, Edits], None], ...]] = ()
+
+    def transform_module_impl(self, tree: cst.Module) -> cst.Module:
+        """The changed tree, from ddpify's own reading of the file."""
+        name = self.context.filename or "<module>"
+        try:
+            project = Project(source_from_bytes(tree.bytes, name))
+            plan = make_plan(project, Options())
+            edits = Edits()
+            for edit in self.EDITS:
+                edit(plan, edits)
+        except DdpifyError as error:
+            raise SkipFile(str(error)) from error
+        return edits.apply(project.entry.tree)

@@ -1,0 +1,57 @@
+"""The codemods as LibCST commands, for ``python -m libcst.tool codemod``."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from ddpify.codemods import devices, files, loaders, models, process_group, reductions
+from ddpify.codemods._command import Command
+
+
+class ConvertToTorchrun(Command):
+    """Everything that ``ddpify convert`` does to a script, in place."""
+
+    DESCRIPTION: ClassVar[str] = "Rewrite a single-GPU PyTorch training script for torchrun."
+    EDITS = (
+        devices.edit,
+        loaders.edit,
+        models.edit,
+        reductions.edit,
+        files.edit,
+        process_group.edit,
+    )
+
+
+class UseRankDevice(Command):
+    """Hard-coded accelerators become the device of the rank."""
+
+    DESCRIPTION: ClassVar[str] = "Replace hard-coded accelerators by the device of the rank."
+    EDITS = (devices.edit, process_group.edit)
+
+
+class ShardLoaders(Command):
+    """Loaders give each rank its slice of the global batch."""
+
+    DESCRIPTION: ClassVar[str] = "Split each global batch of the training loaders among the ranks."
+    EDITS = (loaders.edit, process_group.edit)
+
+
+class WrapModels(Command):
+    """Trained models are wrapped in DistributedDataParallel."""
+
+    DESCRIPTION: ClassVar[str] = "Wrap each trained model in DistributedDataParallel."
+    EDITS = (models.edit, process_group.edit)
+
+
+class ReduceValues(Command):
+    """Losses, metrics and counts become global where they are first read."""
+
+    DESCRIPTION: ClassVar[str] = "Reduce losses, metrics and counts over the ranks."
+    EDITS = (reductions.edit, process_group.edit)
+
+
+class WriteOnRankZero(Command):
+    """Checkpoints, files, folders, logs and bars are rank 0's alone."""
+
+    DESCRIPTION: ClassVar[str] = "Let rank 0 alone write files and show progress."
+    EDITS = (files.edit, process_group.edit)

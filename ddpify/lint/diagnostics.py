@@ -1,0 +1,85 @@
+"""What a rule reports: a place, one sentence, and the edits that would mend it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+
+class Applicability(IntEnum):
+    """How far a fix can be trusted.
+
+    DISPLAY: shown, never applied. UNSAFE: likely right, but it may change what the script does
+    (applied with ``--unsafe-fixes``). SAFE: keeps what the script means (applied with ``--fix``).
+    """
+
+    DISPLAY = 0
+    UNSAFE = 1
+    SAFE = 2
+
+
+class Severity(IntEnum):
+    """What happens to the training, the worst last."""
+
+    STYLE = 0
+    SLOW = 1
+    CRASH = 2
+    HANG = 3
+    SILENT = 4
+
+    @property
+    def word(self) -> str:
+        """As in ``silent-wrong``."""
+        return {"SILENT": "silent-wrong"}.get(self.name, self.name.lower())
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Edit:
+    """Replace the characters from ``start`` up to ``end`` of the file's text."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Fix:
+    """Edits that belong together, and what they do in words."""
+
+    title: str
+    edits: tuple[Edit, ...]
+    applicability: Applicability = Applicability.SAFE
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Span:
+    """A stretch of a file: lines from 1, columns from 1; ``end_column`` is one past the last."""
+
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Diagnostic:
+    """One finding.
+
+    ``single`` marks what is no error yet: the script runs in one process, and this is what
+    `ddpify convert` takes care of. ``cell`` is the 1-based cell of a notebook.
+    """
+
+    path: str
+    span: Span
+    code: str
+    name: str
+    message: str = field(compare=False)
+    severity: Severity = field(compare=False, default=Severity.SILENT)
+    single: bool = field(compare=False, default=False)
+    fix: Fix | None = field(compare=False, default=None)
+    cell: int | None = field(compare=False, default=None)
+
+    @property
+    def fixable(self) -> bool:
+        """Whether any option applies its fix."""
+        return self.fix is not None and self.fix.applicability > Applicability.DISPLAY

@@ -1,0 +1,73 @@
+"""Rules as the engine sees them: a function, and what its module says about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from ddpify.lint.codes import BY_NAME, CODES
+from ddpify.lint.diagnostics import Fix, Severity
+
+if TYPE_CHECKING:
+    import libcst as cst
+
+    from ddpify.lint.script import Script
+
+SINGLE, DISTRIBUTED, OTHER = "single", "distributed", "other"
+ENGINE_CODES = frozenset({"DDP000", "DDP001"})  # found by the engine itself, without a rule file
+TEXT_CODES = frozenset({"DDP905"})  # also found in files that are not Python
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a rule yields: the node that it is about, one sentence, and perhaps a fix."""
+
+    node: cst.CSTNode
+    message: str
+    fix: Fix | None = None
+
+
+Check = Callable[["Script"], Iterator[Finding]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One rule. ``applies`` are the kinds of script that it looks at."""
+
+    code: str
+    name: str
+    group: str
+    severity: Severity
+    applies: frozenset[str]
+    check: Check
+    documentation: str
+
+
+def rule(name: str, *, group: str, severity: Severity, applies: str) -> Callable[[Check], Rule]:
+    """Make a rule of a function; its page is the docstring of its module.
+
+    ``applies`` lists kinds: "single" (one process), "distributed", "other" (neither seen).
+    """
+
+    def decorate(check: Check) -> Rule:
+        page = import_module(check.__module__).__doc__ or ""
+        kinds = frozenset(applies.split())
+        return Rule(BY_NAME[name], name, group, severity, kinds, check, page)
+
+    return decorate
+
+
+def load(code: str) -> Rule:
+    """The rule with this code."""
+    module = import_module(f"ddpify.lint.rules.{CODES[code].replace('-', '_')}")
+    found = next(held for held in vars(module).values() if isinstance(held, Rule))
+    assert found.code == code
+    return found
+
+
+def load_all(codes: set[str] | None = None) -> list[Rule]:
+    """All rules, or those with these codes, in the order of codes."""
+    chosen = set(CODES) if codes is None else codes
+    return [load(code) for code in sorted(chosen - ENGINE_CODES)]

@@ -1,0 +1,126 @@
+"""What already distributed scripts call: wrappers of models, collectives, process groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.values import (
+    REPLICATED,
+    UNKNOWN,
+    Bound,
+    Class,
+    Function,
+    Instance,
+    Tup,
+    Value,
+    value,
+)
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+Keywords = dict[str, Value]
+
+DDP = "torch.nn.parallel.DistributedDataParallel"
+FSDP = "torch.distributed.fsdp.FullyShardedDataParallel"
+FULLY_SHARD = "torch.distributed.fsdp.fully_shard"
+WRAPPERS = (DDP, FSDP)
+SAMPLER = "torch.utils.data.distributed.DistributedSampler"
+ALIASES = {
+    "torch.nn.parallel.distributed.DistributedDataParallel": DDP,
+    "torch.distributed.fsdp.fully_sharded_data_parallel.FullyShardedDataParallel": FSDP,
+    "torch.distributed._composable.fsdp.fully_shard": FULLY_SHARD,
+    "torch.distributed._composable.fsdp.fully_shard.fully_shard": FULLY_SHARD,
+    "torch.utils.data.DistributedSampler": SAMPLER,
+    "torch.distributed.distributed_c10d.get_rank": "torch.distributed.get_rank",
+}
+# Collectives that combine values, so that what they give is the same on all ranks that take part.
+REDUCING = frozenset(
+    f"torch.distributed.{name}"
+    for name in (
+        "all_reduce all_gather all_gather_object all_gather_into_tensor all_gather_single gather"
+        " gather_object reduce reduce_scatter reduce_scatter_tensor broadcast"
+        " broadcast_object_list all_reduce_coalesced all_gather_coalesced scatter"
+        " scatter_object_list all_to_all all_to_all_single _all_gather_base"
+        " nn.all_reduce nn.all_gather nn.functional.all_reduce nn.functional.all_gather"
+        " _functional_collectives.all_reduce"
+    ).split()
+)
+COLLECTIVES = REDUCING | frozenset(
+    f"torch.distributed.{name}"
+    for name in "barrier monitored_barrier new_group init_process_group".split()
+)
+METRICS = ("torchmetrics.", "torcheval.", "pytorch_lightning.metrics.")
+_SPAWNS = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes")
+
+
+def held_model(wrapper: Instance) -> Value | None:
+    """The model inside a DDP or FSDP object; None for anything else."""
+    if wrapper.type not in WRAPPERS:
+        return None
+    return wrapper.arguments.get("module", UNKNOWN)
+
+
+def is_wrapper(atom: object) -> bool:
+    """Whether an object is a DDP or FSDP wrapper."""
+    return isinstance(atom, Instance) and atom.type in WRAPPERS
+
+
+def is_distributed_sampler(atom: object) -> bool:
+    """Whether an object is, or derives from, a DistributedSampler of any library."""
+    if not isinstance(atom, Instance):
+        return False
+    names = list(atom.type.library_bases()) if isinstance(atom.type, Class) else [atom.type]
+    return any("Distributed" in n and n.endswith("Sampler") for n in names)
+
+
+def _wrap(name: str) -> Callable[..., Value]:
+    def make(
+        run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+    ) -> Value:
+        made = run.instance(node, run.module, name)
+        made.role = "model"
+        made.arguments.update(kwargs)
+        held = args[0] if args else kwargs.get("module", UNKNOWN)
+        made.arguments["module"] = held
+        if made not in run.facts.models:
+            run.facts.models.append(made)
+        for atom in held.of(Instance):
+            run.facts.event(atom, "wrap", run.site(node))  # type: ignore[arg-type]
+        run.facts.event(made, "make", run.site(node))
+        return value(made)
+
+    return make
+
+
+def _fully_shard(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    """Shards in place: the model stays the object that it was."""
+    held = args[0] if args else kwargs.get("module", UNKNOWN)
+    for atom in held.of(Instance):
+        run.facts.event(atom, "shard", run.site(node))  # type: ignore[arg-type]
+    return held
+
+
+def _spawn(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    """``mp.spawn(fn, args=...)`` calls ``fn(rank, *args)`` in each process."""
+    function = args[0] if args else kwargs.get("fn", UNKNOWN)
+    given = args[1] if len(args) > 1 else kwargs.get("args", UNKNOWN)
+    extra = [item for tup in given.of(Tup) for item in tup.items]  # type: ignore[union-attr]
+    if any(isinstance(a, (Function, Bound)) for a in function.atoms):
+        run.call(node, function, [REPLICATED, *extra], {})
+    return REPLICATED
+
+
+FUNCTIONS: dict[str, Callable[..., Value]] = {
+    DDP: _wrap(DDP),
+    FSDP: _wrap(FSDP),
+    FULLY_SHARD: _fully_shard,
+    **dict.fromkeys(_SPAWNS, _spawn),
+}

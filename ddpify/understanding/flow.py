@@ -1,0 +1,476 @@
+"""Which names, attributes and results carry which labels, whatever the order of statements.
+
+Labels (see :mod:`origins`) flow along assignments, arguments and returns of the project's own
+functions. A name that passes through a collective anywhere counts as clean: this errs on the side
+of silence.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from ddpify.understanding import origins
+from ddpify.understanding.distributed import METRICS, REDUCING
+from ddpify.understanding.facts import Facts
+from ddpify.understanding.origins import CLEAN, DATA, LENGTH, LOCAL, TOTAL
+from ddpify.understanding.project import ModuleFile
+from ddpify.understanding.structure import Structure, children
+from ddpify.understanding.values import (
+    Bound,
+    Class,
+    Function,
+    Instance,
+    Lib,
+    Namespace,
+    Value,
+    value,
+)
+
+Slot = tuple[object, ...]
+FunctionNode = cst.FunctionDef | cst.Lambda
+_KEEPERS = frozenset("append extend add update insert put appendleft".split())
+
+
+@dataclass(frozen=True, slots=True)
+class Dependency:
+    """Something that an expression's value is made from: a slot, or a label of its own."""
+
+    slot: Slot | None = None
+    label: str = ""
+    pure: bool = True
+    node: cst.CSTNode | None = None
+
+
+@dataclass(slots=True)
+class Move:
+    """A value that goes from an expression into slots; ``adds`` for ``+=`` and the like."""
+
+    targets: list[Slot]
+    source: list[Dependency]
+    node: cst.CSTNode
+    adds: bool = False
+
+
+@dataclass(slots=True)
+class Scopes:
+    """Which function owns each name."""
+
+    local: dict[cst.CSTNode, set[str]] = field(default_factory=lambda: defaultdict(set))
+    shared: dict[cst.CSTNode, set[str]] = field(default_factory=lambda: defaultdict(set))
+
+
+class Flow:
+    """The labels of a project's expressions."""
+
+    def __init__(self, facts: Facts, structures: dict[ModuleFile, Structure]) -> None:
+        self.facts = facts
+        self.structures = structures
+        self.labels: dict[Slot, set[str]] = defaultdict(set)
+        self.moves: list[Move] = []
+        self.cleaned: set[Slot] = set()
+        self._known: dict[cst.CSTNode, list[Dependency]] = {}
+        self._scopes = Scopes()
+        for module, structure in structures.items():
+            self._name_scopes(structure)
+            _Collector(self, module, structure).collect()
+        self.solve()
+
+    # ------------------------------------------------------------------ questions
+    def of(self, node: cst.BaseExpression, module: ModuleFile) -> set[str]:
+        """The labels of an expression."""
+        found: set[str] = set()
+        for one in self.dependencies(node, module):
+            if one.slot is None:
+                found.add(one.label)
+            else:
+                labels = self.labels.get(one.slot, set())
+                found |= labels if one.pure else labels & DATA
+        if CLEAN in found or any(d.slot in self.cleaned for d in self.dependencies(node, module)):
+            found -= {LOCAL, TOTAL}
+        return found
+
+    def slots(self, node: cst.BaseExpression, module: ModuleFile) -> set[Slot]:
+        """The slots that an expression reads."""
+        return {d.slot for d in self.dependencies(node, module) if d.slot is not None}
+
+    def derived(self, start: Iterable[Slot]) -> set[Slot]:
+        """All slots whose values are made from these."""
+        found = set(start)
+        users: dict[Slot, list[Move]] = defaultdict(list)
+        for move in self.moves:
+            for one in move.source:
+                if one.slot is not None:
+                    users[one.slot].append(move)
+        todo = list(found)
+        while todo:
+            for move in users.get(todo.pop(), ()):
+                fresh = [target for target in move.targets if target not in found]
+                found.update(fresh)
+                todo += fresh
+        return found
+
+    # ------------------------------------------------------------------ solving
+    def solve(self, extra: dict[cst.CSTNode, set[str]] | None = None) -> None:
+        """Propagate labels; ``extra`` labels what goes through the moves of these nodes."""
+        extra = extra or {}
+        self._spread_cleanliness()
+        changed = True
+        while changed:
+            changed = False
+            for move in self.moves:
+                labels = self._incoming(move) | extra.get(move.node, set())
+                for slot in move.targets:
+                    new = labels - {LOCAL, TOTAL} if slot in self.cleaned else labels
+                    if not new <= self.labels[slot]:
+                        self.labels[slot] |= new
+                        changed = True
+
+    def _incoming(self, move: Move) -> set[str]:
+        found: set[str] = set()
+        for one in move.source:
+            if one.slot is None:
+                found.add(one.label)
+            elif one.slot in self.labels:
+                labels = self.labels[one.slot]
+                found |= labels if one.pure else labels & DATA
+        if move.adds and LOCAL in found:
+            found.add(TOTAL)
+        return found - {CLEAN}
+
+    def _spread_cleanliness(self) -> None:
+        changed = True
+        while changed:
+            changed = False
+            for move in self.moves:
+                if any(d.label == CLEAN or d.slot in self.cleaned for d in move.source):
+                    fresh = set(move.targets) - self.cleaned
+                    self.cleaned |= fresh
+                    changed = changed or bool(fresh)
+
+    # ------------------------------------------------------------------ names
+    def _name_scopes(self, structure: Structure) -> None:
+        for function in structure.all(cst.FunctionDef, cst.Lambda):
+            self._scopes.local[function] |= {p.name.value for p in parameters(function)}
+        for statement in structure.all(cst.Global, cst.Nonlocal):
+            owner = structure.function(statement)
+            if owner is not None:
+                self._scopes.shared[owner] |= {item.name.value for item in statement.names}
+        for node, target in bindings(structure):
+            owner = structure.function(node)
+            if owner is not None:
+                self._scopes.local[owner] |= set(target_names(target))
+
+    def name_slot(self, node: cst.Name, module: ModuleFile) -> Slot:
+        """The slot of a name: of the function that binds it, or of the module."""
+        structure = self.structures[module]
+        for above in structure.up(node):
+            if isinstance(above, (cst.FunctionDef, cst.Lambda)):
+                if node.value in self._scopes.shared.get(above, ()):
+                    break
+                if node.value in self._scopes.local.get(above, ()):
+                    return ("name", above, node.value)
+        return ("name", structure.tree, node.value)
+
+    def target_slots(self, target: cst.BaseExpression, module: ModuleFile) -> list[Slot]:
+        """The slots that an assignment to this target sets."""
+        if isinstance(target, cst.Name):
+            return [self.name_slot(target, module)]
+        if isinstance(target, cst.Attribute):
+            return self._attribute_slots(target, module)
+        if isinstance(target, cst.Subscript):
+            return self.target_slots(target.value, module)
+        if isinstance(target, (cst.Tuple, cst.List)):
+            return [s for e in target.elements for s in self.target_slots(e.value, module)]
+        return []
+
+    def _attribute_slots(self, node: cst.Attribute, module: ModuleFile) -> list[Slot]:
+        owner = self.facts.values.get(node.value)
+        slots: list[Slot] = []
+        for atom in owner.atoms if owner is not None else ():
+            if isinstance(atom, Instance):
+                slots.append(("attribute", atom.site, node.attr.value))
+            elif isinstance(atom, Namespace) and atom.module in self.structures:
+                slots.append(("name", self.structures[atom.module].tree, node.attr.value))
+            elif isinstance(atom, Class):
+                slots.append(("attribute", atom.node, node.attr.value))
+        return slots or [("text", module.path, origins.name_of(node))]
+
+    # ------------------------------------------------------------------ expressions
+    def dependencies(self, node: cst.BaseExpression, module: ModuleFile) -> list[Dependency]:
+        """What an expression's value is made from."""
+        known = self._known.get(node)
+        if known is None:
+            known = self._known[node] = list(self._depend(node, module, True))
+        return known
+
+    def _depend(self, node: cst.CSTNode, module: ModuleFile, pure: bool) -> Iterator[Dependency]:
+        if isinstance(node, cst.Name):
+            yield from self._name(node, module, pure)
+        elif isinstance(node, cst.Attribute):
+            yield from self._attribute(node, module, pure)
+        elif isinstance(node, cst.Call):
+            yield from self._call(node, module, pure)
+        elif isinstance(node, cst.Comparison) and origins.asks_whether_distributed(node):
+            return
+        elif isinstance(node, (cst.Lambda, cst.FunctionDef)):
+            return
+        elif isinstance(node, cst.Subscript):
+            yield from self._subscript(node, module, pure)
+        else:
+            for child in children(node):
+                yield from self._depend(child, module, pure)
+
+    def _name(self, node: cst.Name, module: ModuleFile, pure: bool) -> Iterator[Dependency]:
+        held = self.facts.values.get(node)
+        if held is not None and held.atoms and all(isinstance(a, Lib) for a in held.atoms):
+            return
+        yield Dependency(self.name_slot(node, module), pure=pure, node=node)
+
+    def _attribute(self, node: cst.Attribute, module: ModuleFile, pure: bool) -> Iterator[Dependency]:
+        held = self.facts.values.get(node)
+        if held is not None and held.atoms and all(isinstance(a, Lib) for a in held.atoms):
+            return
+        for slot in self._attribute_slots(node, module):
+            yield Dependency(slot, pure=pure, node=node)
+        if node.attr.value not in origins.SHAPE_LIKE:
+            yield from self._depend(node.value, module, False)
+
+    def _subscript(self, node: cst.Subscript, module: ModuleFile, pure: bool) -> Iterator[Dependency]:
+        if "os.environ" in origins.library_names(self.facts.values.get(node.value)):
+            for element in node.slice:
+                if isinstance(element.slice, cst.Index):
+                    key = self.facts.values.get(element.slice.value, value())
+                    for label in origins.environment_labels(key):
+                        yield Dependency(label=label)
+            return
+        for child in children(node):
+            yield from self._depend(child, module, pure)
+
+    def _call(self, node: cst.Call, module: ModuleFile, pure: bool) -> Iterator[Dependency]:
+        functions = list(self.called(node))
+        for function in functions:
+            yield Dependency(("result", function.node), pure=pure, node=node)
+        if functions or self._makes_project_object(node):
+            return
+        names = list(origins.library_names(self.facts.values.get(node.func)))
+        arguments = [self.facts.values.get(a.value, value()) for a in node.args]
+        for name in names:
+            for label in origins.call_labels(name, arguments):
+                yield Dependency(label=label, node=node)
+        yield from self._length(node, names)
+        if self._is_metric(node):
+            yield Dependency(label=CLEAN, node=node)
+        if any(origins.is_silent(name) for name in names):
+            return
+        yield from self._through(node, names, module, pure)
+
+    def _through(
+        self, node: cst.Call, names: list[str], module: ModuleFile, pure: bool
+    ) -> Iterator[Dependency]:
+        """What passes from arguments and receiver to the result of a library call."""
+        method = isinstance(node.func, cst.Attribute) and not names
+        if method:
+            assert isinstance(node.func, cst.Attribute)
+            if node.func.attr.value in origins.SHAPE_LIKE:
+                return
+            pure = pure and node.func.attr.value in origins.PURE_METHODS
+            yield from self._depend(node.func.value, module, pure)
+        else:
+            pure = pure and bool(names) and all(origins.is_pure(name) for name in names)
+        for argument in node.args:
+            yield from self._depend(argument.value, module, pure)
+
+    def _length(self, node: cst.Call, names: list[str]) -> Iterator[Dependency]:
+        if names == ["builtins.len"] and node.args:
+            yield Dependency(label=LENGTH, node=node.args[0].value)
+
+    def _is_metric(self, node: cst.Call) -> bool:
+        """Whether a method of a torchmetrics object, which reduces itself, is called."""
+        if not isinstance(node.func, cst.Attribute):
+            return False
+        held = self.facts.values.get(node.func.value)
+        return any(
+            isinstance(a, Instance) and isinstance(a.type, str) and a.type.startswith(METRICS)
+            for a in (held.atoms if held is not None else ())
+        )
+
+    def _makes_project_object(self, node: cst.Call) -> bool:
+        held = self.facts.values.get(node.func)
+        return held is not None and any(isinstance(a, Class) for a in held.atoms)
+
+    # ------------------------------------------------------------------ calls
+    def called(self, node: cst.Call) -> Iterator[Function]:
+        """The project's functions that a call runs and whose result it gives."""
+        held = self.facts.values.get(node.func)
+        for atom in held.atoms if held is not None else ():
+            if isinstance(atom, Function):
+                yield atom
+            elif isinstance(atom, Bound):
+                yield atom.function
+            elif isinstance(atom, Instance) and isinstance(atom.type, Class):
+                for name in ("forward", "__call__"):
+                    found: Value | None = atom.type.find(name)
+                    yield from found.of(Function) if found is not None else ()  # type: ignore[misc]
+
+    def initialisers(self, node: cst.Call) -> Iterator[Function]:
+        """The ``__init__`` functions that a call runs."""
+        held = self.facts.values.get(node.func)
+        for atom in held.atoms if held is not None else ():
+            if isinstance(atom, Class):
+                found = atom.find("__init__")
+                yield from found.of(Function) if found is not None else ()  # type: ignore[misc]
+
+
+class _Collector:
+    """Collects the moves of one file."""
+
+    def __init__(self, flow: Flow, module: ModuleFile, structure: Structure) -> None:
+        self.flow, self.module, self.structure = flow, module, structure
+
+    def collect(self) -> None:
+        """Note every assignment, argument and result."""
+        for node in self.structure.order:
+            handler = getattr(self, f"_on_{type(node).__name__}", None)
+            if handler is not None:
+                handler(node)
+
+    def move(
+        self,
+        targets: Iterable[Slot],
+        source: cst.BaseExpression,
+        node: cst.CSTNode,
+        adds: bool = False,
+    ) -> None:
+        """One value that goes somewhere."""
+        made = self.flow.dependencies(source, self.module)
+        self.flow.moves.append(Move(list(targets), made, node, adds))
+
+    def _assign(self, target: cst.BaseExpression, source: cst.BaseExpression, node: cst.CSTNode) -> None:
+        pairs = (cst.Tuple, cst.List)
+        if isinstance(target, pairs) and isinstance(source, pairs):
+            if len(target.elements) == len(source.elements):
+                for one, other in zip(target.elements, source.elements, strict=True):
+                    self._assign(one.value, other.value, node)
+                return
+        self.move(self.flow.target_slots(target, self.module), source, node)
+
+    def _on_Assign(self, node: cst.Assign) -> None:
+        for target in node.targets:
+            self._assign(target.target, node.value, node)
+
+    def _on_AnnAssign(self, node: cst.AnnAssign) -> None:
+        if node.value is not None:
+            self._assign(node.target, node.value, node)
+
+    def _on_NamedExpr(self, node: cst.NamedExpr) -> None:
+        self._assign(node.target, node.value, node)
+
+    def _on_AugAssign(self, node: cst.AugAssign) -> None:
+        self.move(self.flow.target_slots(node.target, self.module), node.value, node, adds=True)
+
+    def _on_For(self, node: cst.For) -> None:
+        self.move(self.flow.target_slots(node.target, self.module), node.iter, node)
+
+    def _on_CompFor(self, node: cst.CompFor) -> None:
+        self.move(self.flow.target_slots(node.target, self.module), node.iter, node)
+
+    def _on_WithItem(self, node: cst.WithItem) -> None:
+        if node.asname is not None:
+            self._assign(node.asname.name, node.item, node)
+
+    def _on_Return(self, node: cst.Return) -> None:
+        function = self.structure.function(node)
+        if node.value is not None and function is not None:
+            self.move([("result", function)], node.value, node)
+
+    def _on_Yield(self, node: cst.Yield) -> None:
+        function = self.structure.function(node)
+        held = node.value.item if isinstance(node.value, cst.From) else node.value
+        if held is not None and function is not None:
+            self.move([("result", function)], held, node)
+
+    def _on_Lambda(self, node: cst.Lambda) -> None:
+        self.move([("result", node)], node.body, node)
+
+    def _on_Call(self, node: cst.Call) -> None:
+        for function in self.flow.called(node):
+            held = self.flow.facts.values.get(node.func, value())
+            bound = any(isinstance(a, (Bound, Instance)) for a in held.atoms)
+            self._pass(node, function, skip=1 if bound else 0)
+        for function in self.flow.initialisers(node):
+            self._pass(node, function, skip=1)
+        self._library(node)
+        self._keep(node)
+
+    def _pass(self, node: cst.Call, function: Function, skip: int) -> None:
+        names = parameters(function.node)
+        position = skip
+        for argument in node.args:
+            if argument.star:
+                position = len(names)
+            elif argument.keyword is not None:
+                self._argument(function, argument.keyword.value, argument.value, node)
+            elif position < len(names):
+                self._argument(function, names[position].name.value, argument.value, node)
+                position += 1
+
+    def _argument(
+        self, function: Function, name: str, source: cst.BaseExpression, node: cst.CSTNode
+    ) -> None:
+        self.move([("name", function.node, name)], source, node)
+
+    def _library(self, node: cst.Call) -> None:
+        """What passes through a collective is the same on all ranks; spawned functions get a rank."""
+        names = set(origins.library_names(self.flow.facts.values.get(node.func)))
+        if names & REDUCING:
+            for argument in node.args:
+                self.flow.cleaned |= self.flow.slots(argument.value, self.module)
+        if any(name.startswith("torch.multiprocessing.s") for name in names) and node.args:
+            held = self.flow.facts.values.get(node.args[0].value, value())
+            for function in held.of(Function):
+                first = parameters(function.node)[:1]  # type: ignore[union-attr]
+                source = [Dependency(label=origins.RANK), Dependency(label=origins.SPAWNED)]
+                for one in first:
+                    slot: Slot = ("name", function.node, one.name.value)  # type: ignore[union-attr]
+                    self.flow.moves.append(Move([slot], source, node))
+
+    def _keep(self, node: cst.Call) -> None:
+        """``list.append(x)``: the list holds ``x``."""
+        if isinstance(node.func, cst.Attribute) and node.func.attr.value in _KEEPERS:
+            if any(True for _ in self.flow.called(node)):
+                return
+            for argument in node.args:
+                targets = self.flow.target_slots(node.func.value, self.module)
+                self.move(targets, argument.value, node, adds=True)
+
+
+def parameters(function: FunctionNode) -> list[cst.Param]:
+    """The named parameters of a function, in order."""
+    given = function.params
+    return [*given.posonly_params, *given.params, *given.kwonly_params]
+
+
+def bindings(structure: Structure) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression]]:
+    """Every place that binds names, with its target."""
+    for node in structure.all(cst.AssignTarget):
+        yield node, node.target
+    for one in structure.all(cst.AnnAssign, cst.AugAssign, cst.For, cst.CompFor, cst.NamedExpr):
+        yield one, one.target  # type: ignore[attr-defined]
+    for item in structure.all(cst.AsName):
+        if isinstance(item.name, (cst.Name, cst.Tuple, cst.List)):
+            yield item, item.name
+
+
+def target_names(target: cst.BaseExpression) -> Iterator[str]:
+    """The names that a target binds."""
+    if isinstance(target, cst.Name):
+        yield target.value
+    elif isinstance(target, (cst.Tuple, cst.List)):
+        for element in target.elements:
+            yield from target_names(element.value)
+    elif isinstance(target, cst.StarredElement):
+        yield from target_names(target.value)

@@ -1,0 +1,133 @@
+"""Where values come from that differ between ranks: labels on the expressions that make them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.understanding.distributed import ALIASES, METRICS, REDUCING
+from ddpify.understanding.syntax import dotted
+from ddpify.understanding.values import Const, Lib, Value
+
+RANK, LOCAL_RANK, SPAWNED, WORLD = "rank", "local rank", "spawned rank", "world size"
+CLOCK, LENGTH, DEVICES, LOADED = "clock", "length of the data", "device count", "loaded"
+LOCAL, TOTAL, CLEAN, RANDOM = "local", "local total", "clean", "random"
+# Labels that survive any computation; the others pass only through plain ones.
+DATA = frozenset({LOCAL, TOTAL, LOADED})
+ANY_RANK = frozenset({RANK, LOCAL_RANK, SPAWNED})
+
+_CALLS = {
+    "torch.distributed.get_rank": RANK,
+    "torch.distributed.get_node_local_rank": LOCAL_RANK,
+    "torch.distributed.get_world_size": WORLD,
+    "torch.distributed.get_process_group_ranks": RANK,
+    "torch.cuda.device_count": DEVICES,
+    "torch.accelerator.device_count": DEVICES,
+    "ddpify.runtime.rank": RANK,
+    "ddpify.runtime.is_main": RANK,
+    "ddpify.runtime.local_rank": LOCAL_RANK,
+    "ddpify.runtime.world_size": WORLD,
+    "horovod.torch.rank": RANK,
+    "horovod.torch.local_rank": LOCAL_RANK,
+    "horovod.torch.size": WORLD,
+    "torch.load": LOADED,
+    **dict.fromkeys(
+        "time.time time.perf_counter time.strftime time.ctime time.monotonic time.localtime"
+        " datetime.datetime.now datetime.datetime.utcnow datetime.datetime.today"
+        " datetime.date.today datetime.now uuid.uuid4 uuid.uuid1 os.getpid tempfile.mkdtemp"
+        " tempfile.mktemp secrets.token_hex".split(),
+        CLOCK,
+    ),
+    **dict.fromkeys(
+        "random.random random.randint random.choice random.uniform random.sample"
+        " numpy.random.rand numpy.random.randint numpy.random.choice numpy.random.permutation"
+        " numpy.random.random numpy.random.uniform torch.rand torch.randn torch.randint"
+        " torch.randperm".split(),
+        RANDOM,
+    ),
+}
+_ENVIRONMENT = {
+    "RANK": RANK, "SLURM_PROCID": RANK, "OMPI_COMM_WORLD_RANK": RANK, "PMI_RANK": RANK,
+    "GLOBAL_RANK": RANK, "LOCAL_RANK": LOCAL_RANK, "SLURM_LOCALID": LOCAL_RANK,
+    "OMPI_COMM_WORLD_LOCAL_RANK": LOCAL_RANK, "MPI_LOCALRANKID": LOCAL_RANK,
+    "WORLD_SIZE": WORLD, "SLURM_NTASKS": WORLD, "OMPI_COMM_WORLD_SIZE": WORLD,
+}  # fmt: skip
+_READERS = ("os.environ.get", "os.getenv", "os.environ.setdefault", "os.environ.pop")
+PURE_METHODS = frozenset(
+    "format join split rsplit strip lstrip rstrip replace lower upper zfill rjust ljust"
+    " strftime isoformat hex joinpath with_suffix with_name as_posix".split()
+)
+PURE_BUILTINS = frozenset(
+    "int str bool float min max abs range list tuple round format sum any all sorted divmod"
+    " repr dict set hash reversed map zip enumerate".split()
+)
+_PURE = ("os.path.", "math.", "pathlib.", "datetime.", "time.strftime", "torch.device")
+_OPAQUE_BUILTINS = frozenset("isinstance hasattr callable type id issubclass len".split())
+# Attributes and questions that say nothing about a tensor's values.
+SHAPE_LIKE = frozenset("shape device dtype ndim requires_grad is_cuda layout size dim".split())
+
+
+def library_names(held: Value | None) -> Iterator[str]:
+    """The qualified names of library things that a value may be."""
+    for atom in held.atoms if held is not None else ():
+        if isinstance(atom, Lib):
+            yield ALIASES.get(atom.name, atom.name)
+
+
+def call_labels(name: str, arguments: list[Value]) -> Iterator[str]:
+    """What the result of a library call is labelled with."""
+    if name in _CALLS:
+        yield _CALLS[name]
+    elif name in _READERS and arguments:
+        yield from environment_labels(arguments[0])
+    if name in REDUCING or name.startswith(METRICS):
+        yield CLEAN
+
+
+def environment_labels(key: Value) -> Iterator[str]:
+    """What a variable of the environment says."""
+    for atom in key.atoms:
+        if isinstance(atom, Const) and isinstance(atom.value, str) and atom.value in _ENVIRONMENT:
+            yield _ENVIRONMENT[atom.value]
+
+
+def is_pure(name: str) -> bool:
+    """Whether a library function gives back, in another form, just what it gets."""
+    short = name.rsplit(".", 1)[-1]
+    if name.startswith("builtins."):
+        return short in PURE_BUILTINS
+    if name in ("torch.tensor", "torch.as_tensor", "numpy.array"):
+        return True
+    return name.startswith(_PURE)
+
+
+def is_silent(name: str) -> bool:
+    """Whether a call's result does not tell its arguments."""
+    return name.startswith("builtins.") and name.rsplit(".", 1)[-1] in _OPAQUE_BUILTINS
+
+
+def asks_whether_distributed(node: cst.Comparison) -> bool:
+    """``rank != -1``, ``local_rank >= 0``, ``x is None``: the same answer on every rank."""
+    if len(node.comparisons) != 1:
+        return False
+    target = node.comparisons[0]
+    if isinstance(target.operator, (cst.Is, cst.IsNot)):
+        return True
+    bounds = {_number(node.left), _number(target.comparator)}
+    if -1 in bounds:
+        return True
+    side = _number(target.comparator)
+    return side == 0 and isinstance(target.operator, (cst.GreaterThanEqual, cst.LessThan))
+
+
+def _number(node: cst.BaseExpression) -> int | None:
+    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
+        inner = _number(node.expression)
+        return None if inner is None else -inner
+    return node.evaluated_value if isinstance(node, cst.Integer) else None
+
+
+def name_of(node: cst.BaseExpression) -> str:
+    """Dotted text of a name, for owners of which nothing is known."""
+    return dotted(node) or ""

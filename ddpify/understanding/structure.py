@@ -1,0 +1,187 @@
+"""Where things stand in a file: order, enclosing blocks, loops, and the conditions around them.
+
+One traversal over the fields that carry meaning (no white space, commas or parentheses) answers
+all of it; LibCST's own ``children`` and metadata providers cost several times more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from typing import TypeVar
+
+import libcst as cst
+
+Node = TypeVar("Node", bound=cst.CSTNode)
+
+_SILENT = ("whitespace", "comma", "semicolon", "lpar", "rpar", "lbracket", "rbracket", "lbrace")
+_SILENT += ("rbrace", "leading_lines", "lines_after", "header", "footer", "trailing", "colon")
+_FIELDS: dict[type, tuple[str, ...]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A condition that holds (or, with ``positive`` false, does not hold) where a node stands.
+
+    ``left_early`` marks the condition of an earlier ``if ...: return`` of the same block.
+    """
+
+    test: cst.BaseExpression
+    positive: bool
+    statement: cst.CSTNode
+    left_early: bool = False
+
+
+class Structure:
+    """The nodes of one tree, in source order, with their parents."""
+
+    def __init__(self, tree: cst.Module) -> None:
+        self.tree = tree
+        self.parents: dict[cst.CSTNode, cst.CSTNode] = {}
+        self.order: dict[cst.CSTNode, int] = {}
+        self._by_type: dict[type, list[cst.CSTNode]] = {}
+        self._index()
+
+    def _index(self) -> None:
+        stack: list[cst.CSTNode] = [self.tree]
+        while stack:
+            node = stack.pop()
+            self.order[node] = len(self.order)
+            self._by_type.setdefault(type(node), []).append(node)
+            below = list(children(node))
+            for child in below:
+                self.parents[child] = node
+            stack.extend(reversed(below))
+
+    def all(self, *types: type[Node]) -> list[Node]:
+        """All nodes of these types, in source order."""
+        found = [node for kind in types for node in self._by_type.get(kind, ())]
+        return sorted(found, key=self.order.__getitem__)  # type: ignore[arg-type]
+
+    def up(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        """What encloses a node, from the inside out."""
+        while node in self.parents:
+            node = self.parents[node]
+            yield node
+
+    def function(self, node: cst.CSTNode) -> cst.FunctionDef | None:
+        """The innermost function around a node."""
+        return next((n for n in self.up(node) if isinstance(n, cst.FunctionDef)), None)
+
+    def class_of(self, node: cst.CSTNode) -> cst.ClassDef | None:
+        """The innermost class around a node."""
+        return next((n for n in self.up(node) if isinstance(n, cst.ClassDef)), None)
+
+    def statement(self, node: cst.CSTNode) -> cst.CSTNode:
+        """The statement that a node stands in."""
+        if isinstance(node, cst.BaseStatement):
+            return node
+        return next((n for n in self.up(node) if isinstance(n, cst.BaseStatement)), node)
+
+    def loops(self, node: cst.CSTNode) -> list[cst.For | cst.While]:
+        """The loops around a node inside its function, innermost first."""
+        found: list[cst.For | cst.While] = []
+        below = node
+        for above in self.up(node):
+            if isinstance(above, (cst.FunctionDef, cst.Lambda)):
+                break
+            if isinstance(above, (cst.For, cst.While)) and below is above.body:
+                found.append(above)
+            below = above
+        return found
+
+    def inside(self, node: cst.CSTNode, kind: type[Node]) -> Iterator[Node]:
+        """All nodes of a type at or below a node, in source order, nested functions included."""
+        for one in walk(node):
+            if isinstance(one, kind):
+                yield one
+
+    def guards(self, node: cst.CSTNode) -> list[Guard]:
+        """The conditions under which a node is reached inside its function, innermost first."""
+        found: list[Guard] = []
+        below = node
+        for above in self.up(node):
+            found += _own_guard(above, below)
+            found += _early_exits(above, below)
+            if isinstance(above, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
+                break
+            below = above
+        return found
+
+
+def children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """The children that carry meaning, in source order."""
+    for name in _names(type(node)):
+        held = getattr(node, name)
+        if isinstance(held, cst.CSTNode):
+            yield held
+        elif isinstance(held, (tuple, list)):
+            for one in held:
+                if isinstance(one, cst.CSTNode):
+                    yield one
+
+
+def _names(kind: type) -> tuple[str, ...]:
+    known = _FIELDS.get(kind)
+    if known is None:
+        names = [f.name for f in fields(kind) if not f.name.startswith(_SILENT)]
+        if issubclass(kind, (cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp)):
+            names.sort(key=lambda name: name != "for_in")  # its names are bound before use
+        known = _FIELDS[kind] = tuple(names)
+    return known
+
+
+def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """A node and all below it that carry meaning, in source order."""
+    stack = [node]
+    while stack:
+        one = stack.pop()
+        yield one
+        stack.extend(reversed(list(children(one))))
+
+
+def walk_here(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """Like :func:`walk`, without the bodies of functions and classes defined below the node."""
+    stack = [node]
+    while stack:
+        one = stack.pop()
+        yield one
+        if one is not node and isinstance(one, (cst.FunctionDef, cst.ClassDef, cst.Lambda)):
+            continue
+        stack.extend(reversed(list(children(one))))
+
+
+def _own_guard(above: cst.CSTNode, below: cst.CSTNode) -> Iterator[Guard]:
+    if isinstance(above, cst.If):
+        if below is above.body:
+            yield Guard(above.test, True, above)
+        elif below is above.orelse:
+            yield Guard(above.test, False, above)
+    elif isinstance(above, cst.IfExp):
+        if below is above.body:
+            yield Guard(above.test, True, above)
+        elif below is above.orelse:
+            yield Guard(above.test, False, above)
+    elif isinstance(above, cst.While) and below is above.body:
+        yield Guard(above.test, True, above)
+    elif isinstance(above, cst.BooleanOperation) and below is above.right:
+        yield Guard(above.left, isinstance(above.operator, cst.And), above)
+
+
+def _early_exits(above: cst.CSTNode, below: cst.CSTNode) -> Iterator[Guard]:
+    """``if condition: return`` before the statement, in the same block."""
+    if not isinstance(above, (cst.IndentedBlock, cst.Module)):
+        return
+    for statement in above.body:
+        if statement is below:
+            break
+        if isinstance(statement, cst.If) and statement.orelse is None and leaves(statement.body):
+            yield Guard(statement.test, False, statement, left_early=True)
+
+
+def leaves(body: cst.BaseSuite) -> bool:
+    """Whether a block surely ends with return, continue, break or raise."""
+    last: cst.CSTNode | None = body.body[-1] if body.body else None
+    if isinstance(last, cst.SimpleStatementLine):
+        last = last.body[-1]
+    return isinstance(last, (cst.Return, cst.Continue, cst.Break, cst.Raise))

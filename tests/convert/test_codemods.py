@@ -1,0 +1,206 @@
+"""Loaders, models, files, devices and the process group: before and after, one small script each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.convert.examples import HEAD, STEP, added, changed_lines, convert_text
+
+
+def test_the_whole_small_script(tmp_path: Path) -> None:
+    removed, new = changed_lines(convert_text(tmp_path, HEAD + STEP))
+    assert new == [
+        "from ddpify import runtime as dd",
+        "",
+        "dd.init()",
+        "feed = dd.shard(DataLoader(TensorDataset(features, labels), batch_size=6, shuffle=True))",
+        "brain = dd.wrap(nn.Linear(4, 3))",
+        "penalty = dd.mean(F.cross_entropy(brain(a), b))",
+    ]
+    assert len(removed) == 3
+
+
+def test_a_main_guard_gets_the_start(tmp_path: Path) -> None:
+    body = "".join(f"    {line}\n" for line in (HEAD.split("\n\n", 1)[1] + STEP).splitlines())
+    text = f"{HEAD.split(chr(10) * 2, 1)[0]}\n\ndef main():\n{body}\n\nif __name__ == '__main__':\n    main()\n"
+    after = convert_text(tmp_path, text).data.decode()
+    assert after.endswith("if __name__ == '__main__':\n    dd.init()\n    main()\n")
+
+
+def test_a_name_in_use_is_not_taken(tmp_path: Path) -> None:
+    lines = added(tmp_path, HEAD.replace("features", "dd") + STEP)
+    assert "from ddpify import runtime as ddp" in lines
+
+
+def test_vendored_scripts_import_the_file_beside_them(tmp_path: Path) -> None:
+    assert "import ddpify_runtime as dd" in added(tmp_path, HEAD + STEP, vendored=True)
+
+
+MODELS = {
+    "moved": ("brain = nn.Linear(4, 3).to('cpu')", "brain = dd.wrap(nn.Linear(4, 3).to('cpu'))"),
+    "moved later": ("brain = nn.Linear(4, 3)\nbrain.to('cpu')", "brain = dd.wrap(brain)"),
+    "rebound": ("brain = nn.Linear(4, 3)\nbrain = brain.to('cpu')", "brain = dd.wrap(brain.to('cpu'))"),
+    "under a condition": (
+        "brain = nn.Linear(4, 3)\nif torch.cuda.is_available():\n    brain.cuda()",
+        "brain = dd.wrap(brain)",
+    ),
+    "data parallel": (
+        "brain = nn.DataParallel(nn.Linear(4, 3))",
+        "brain = dd.wrap(nn.Linear(4, 3))",
+    ),
+    "frozen in part": (
+        "brain = nn.Linear(4, 3)\nfor p in brain.parameters():\n    p.requires_grad = True",
+        "brain = dd.wrap(brain)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_model_is_wrapped_when_it_is_ready(tmp_path: Path, name: str) -> None:
+    made, expected = MODELS[name]
+    lines = added(tmp_path, HEAD.replace("brain = nn.Linear(4, 3)", made) + STEP)
+    assert expected in lines
+    assert sum("dd.wrap" in line for line in lines) == 1
+
+
+def test_an_untrained_model_is_not_wrapped(tmp_path: Path) -> None:
+    text = HEAD + "teacher = nn.Linear(4, 3)\n" + STEP.replace(
+        "penalty = F.cross_entropy(brain(a), b)",
+        "penalty = F.mse_loss(brain(a), teacher(a).detach())",
+    )
+    assert not any("teacher" in line and "wrap" in line for line in added(tmp_path, text))
+
+
+def test_without_synchronised_batch_norm(tmp_path: Path) -> None:
+    lines = added(tmp_path, HEAD + STEP, sync_batchnorm=False)
+    assert "brain = dd.wrap(nn.Linear(4, 3), sync_batchnorm=False)" in lines
+
+
+def test_a_loader_of_several_lines_is_rebound(tmp_path: Path) -> None:
+    several = "feed = DataLoader(\n    TensorDataset(features, labels),\n    batch_size=6,\n)"
+    text = HEAD.replace(
+        "feed = DataLoader(TensorDataset(features, labels), batch_size=6, shuffle=True)", several
+    )
+    removed, new = changed_lines(convert_text(tmp_path, text + STEP))
+    assert "feed = dd.shard(feed)" in new
+    assert not any("TensorDataset" in line for line in removed)
+
+
+def test_loaders_of_a_comprehension_and_of_keywords(tmp_path: Path) -> None:
+    text = f"""{HEAD}
+options = {{"batch_size": 4, "shuffle": True}}
+both = {{part: DataLoader(TensorDataset(features, labels), **options) for part in ("train", "val")}}
+for part in ("train", "val"):
+    for a, b in both[part]:
+        rule.zero_grad()
+        penalty = F.cross_entropy(brain(a), b)
+        penalty.backward()
+        rule.step()
+"""
+    expected = (
+        'both = {part: dd.shard(DataLoader(TensorDataset(features, labels), **options))'
+        ' for part in ("train", "val")}'
+    )
+    assert expected in added(tmp_path, text)
+
+
+FILES = {
+    "save": ("torch.save(brain.state_dict(), 'x.pt')", ["dd.save(brain.state_dict(), 'x.pt')"]),
+    "save into a file": (
+        "with open('x.pt', 'wb') as f:\n    torch.save(brain.state_dict(), f)",
+        ["dd.save(brain.state_dict(), 'x.pt')"],
+    ),
+    "other file": (
+        "with open('x.txt', 'w') as f:\n    f.write('done')",
+        ["if dd.is_main():", "with open('x.txt', 'w') as f:", "f.write('done')"],
+    ),
+    "reading": ("with open('script.py') as f:\n    print(len(f.read()))", []),
+    "handle": (
+        "log = open('x.txt', 'w')",
+        ["import os", "log = open('x.txt' if dd.is_main() else os.devnull, 'w')"],
+    ),
+    "folder": ("import os\nos.makedirs('out')", ["os.makedirs('out', exist_ok=True)"]),
+    "one folder": ("import os\nos.mkdir('out')", ["os.makedirs('out', exist_ok=True)"]),
+    "numpy": ("import numpy as np\nnp.save('x.npy', [1])", ["if dd.is_main():", "np.save('x.npy', [1])"]),
+    "writer": (
+        "from torch.utils.tensorboard import SummaryWriter\nlog = SummaryWriter()",
+        ["log = SummaryWriter() if dd.is_main() else dd.silent()"],
+    ),
+    "bar": (
+        "from tqdm import tqdm\nfor i in tqdm(range(3)):\n    pass",
+        ["for i in tqdm(range(3), disable=not dd.is_main()):"],
+    ),
+    "bar on stdout": (
+        "import sys\nfrom tqdm import tqdm\nfor i in tqdm(range(3), file=sys.stdout):\n    pass",
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_rank_zero_alone_writes(tmp_path: Path, name: str) -> None:
+    code, expected = FILES[name]
+    plain = set(added(tmp_path, HEAD + STEP))
+    lines = [line for line in added(tmp_path, HEAD + STEP + code + "\n") if line not in plain]
+    assert lines == expected
+
+
+def test_a_download_happens_once_a_node(tmp_path: Path) -> None:
+    text = HEAD.replace(
+        "features, labels = torch.randn(20, 4), torch.randint(0, 3, (20,))",
+        "from torchvision.datasets import MNIST\nfeatures = MNIST('d', download=True)\nlabels = 1",
+    )
+    lines = added(tmp_path, text + STEP)
+    at = lines.index("with dd.local_main_first():")
+    assert lines[at + 1] == "features = MNIST('d', download=True)"
+
+
+DEVICES = {
+    "indexed": ("d = torch.device('cuda:0')", "d = dd.device()"),
+    "certain": ("d = torch.device('cuda')", "d = dd.device()"),
+    "guarded index": (
+        "d = torch.device('cuda:1' if torch.cuda.is_available() else 'cpu')",
+        "d = dd.device()",
+    ),
+    "cuda()": ("labels = labels.cuda()", "labels = labels.to(dd.device())"),
+    "cuda(n)": (
+        "labels = labels.cuda(0, non_blocking=True)",
+        "labels = labels.to(dd.device(), non_blocking=True)",
+    ),
+    "to(n)": ("labels = labels.to(0)", "labels = labels.to(dd.device())"),
+    "to(name)": ("labels = labels.to('cuda:0')", "labels = labels.to(dd.device())"),
+    "set_device": ("torch.cuda.set_device(0)", "torch.cuda.set_device(dd.local_rank())"),
+}
+
+
+@pytest.mark.parametrize("name", DEVICES)
+def test_hard_coded_devices(tmp_path: Path, name: str) -> None:
+    code, expected = DEVICES[name]
+    assert expected in added(tmp_path, HEAD + code + "\n" + STEP)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "d = torch.device('cuda' if torch.cuda.is_available() else 'cpu')",
+        "d = torch.device('cpu')",
+        "d = 'cuda' if torch.cuda.is_available() else 'cpu'\nlabels = labels.to(d)",
+        "post.to('bob')",
+        "labels = labels.to(torch.float64)",
+    ],
+)
+def test_devices_that_follow_the_rank_are_left_alone(tmp_path: Path, code: str) -> None:
+    head = HEAD + "class Post:\n    def to(self, whom):\n        pass\npost = Post()\n"
+    assert added(tmp_path, head + code + "\n" + STEP) == added(tmp_path, head + STEP)
+
+
+def test_formatting_comments_quotes_and_encoding_survive(tmp_path: Path) -> None:
+    text = "# -*- coding: latin-1 -*-\n" + HEAD + "name = 'caf\u00e9'   # d\u00e9j\u00e0  vu\r\n" + STEP
+    script = tmp_path / "script.py"
+    script.write_bytes(text.encode("latin-1"))
+    from ddpify.convert import convert_file
+
+    data = convert_file(script).data
+    assert "name = 'caf\u00e9'   # d\u00e9j\u00e0  vu\r\n".encode("latin-1") in data

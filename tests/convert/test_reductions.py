@@ -1,0 +1,209 @@
+"""Where losses, metrics and counts are made global, one small script each."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.convert.examples import HEAD, STEP, added, convert_text
+
+EVALUATION = """\
+brain.eval()
+total = 0
+with torch.no_grad():
+    for a, b in check:
+        out = brain(a)
+        {}
+print(total)
+"""
+
+
+def step(*lines: str) -> str:
+    """A training loop with these lines between the zeroed gradients and the step."""
+    body = "\n".join(f"    {line}" for line in lines)
+    helper = "def both(out, b):\n    return F.cross_entropy(out, b), len(b)\n\n\n"
+    return f"{HEAD}{helper}for a, b in feed:\n    rule.zero_grad()\n{body}\n    rule.step()\n"
+
+
+LOSSES = {
+    "mean": (["x = F.cross_entropy(brain(a), b)", "x.backward()"], "x = dd.mean(F.cross_entropy(brain(a), b))"),
+    "sum": (
+        ["x = F.cross_entropy(brain(a), b, reduction='sum')", "x.backward()"],
+        "x = dd.sum(F.cross_entropy(brain(a), b, reduction='sum'))",
+    ),
+    "size_average": (
+        ["x = F.cross_entropy(brain(a), b, size_average=False)", "x.backward()"],
+        "x = dd.sum(F.cross_entropy(brain(a), b, size_average=False))",
+    ),
+    "by hand": (["x = (brain(a) ** 2).mean()", "x.backward()"], "x = dd.mean((brain(a) ** 2).mean())"),
+    "sum over count": (
+        ["x = (brain(a) ** 2).sum() / len(a)", "x.backward()"],
+        "x = dd.mean((brain(a) ** 2).sum() / len(a))",
+    ),
+    "per sample": (
+        ["each = F.cross_entropy(brain(a), b, reduction='none')", "x = each.mean()", "x.backward()"],
+        "x = dd.mean(each.mean())",
+    ),
+    "two means": (
+        ["x = F.cross_entropy(brain(a), b) + 0.1 * brain(a).pow(2).mean()", "x.backward()"],
+        "x = dd.mean(F.cross_entropy(brain(a), b) + 0.1 * brain(a).pow(2).mean())",
+    ),
+    "accumulated": (
+        ["x = F.cross_entropy(brain(a), b)", "x = x / 4", "x.backward()"],
+        "x = dd.mean(x / 4)",
+    ),
+    "chained": (
+        ["F.cross_entropy(brain(a), b).backward()"],
+        "dd.mean(F.cross_entropy(brain(a), b)).backward()",
+    ),
+    "ignored targets": (
+        ["x = F.cross_entropy(brain(a), b, ignore_index=0)", "x.backward()"],
+        "x = dd.mean(F.cross_entropy(brain(a), b, ignore_index=0), weight=(b != 0).sum())",
+    ),
+    "unpacked": (
+        ["x, n = both(brain(a), b)", "x.backward()"],
+        "x = dd.mean(x)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_a_loss_is_reduced_where_it_gets_its_name(tmp_path: Path, name: str) -> None:
+    lines, expected = LOSSES[name]
+    assert expected in added(tmp_path, step(*lines))
+
+
+def test_a_regulariser_of_the_parameters_is_not_reduced(tmp_path: Path) -> None:
+    text = step(
+        "fit = F.cross_entropy(brain(a), b, reduction='sum')",
+        "decay = sum(p.pow(2).sum() for p in brain.parameters())",
+        "x = fit + decay",
+        "x.backward()",
+    )
+    lines = added(tmp_path, text)
+    assert "fit = dd.sum(F.cross_entropy(brain(a), b, reduction='sum'))" in lines
+    assert not any("decay" in line for line in lines)
+    assert not any(line.startswith("x = ") for line in lines)
+
+
+def test_terms_that_are_read_alone_are_reduced_once(tmp_path: Path) -> None:
+    text = step(
+        "one = F.cross_entropy(brain(a), b)",
+        "two = brain(a).abs().mean()",
+        "x = one + two",
+        "x.backward()",
+        "print(one.item())",
+    )
+    lines = added(tmp_path, text)
+    assert "one = dd.mean(F.cross_entropy(brain(a), b))" in lines
+    assert "two = dd.mean(brain(a).abs().mean())" in lines
+    assert not any(line.startswith("x = ") for line in lines)
+
+
+METRICS = {
+    "item": ("total += (out.argmax(1) == b).sum().item()", "total += dd.sum((out.argmax(1) == b).sum()).item()"),
+    "float": ("total += float(F.mse_loss(out[:, 0], b))", "total += float(dd.mean(F.mse_loss(out[:, 0], b)))"),
+    "max indices": (
+        "total += (torch.max(out, 1)[1] == b).sum().item()",
+        "total += dd.sum((torch.max(out, 1)[1] == b).sum()).item()",
+    ),
+    "size": ("total += a.size(0)", "total += dd.global_batch_size(a)"),
+    "shape": ("total += a.shape[0]", "total += dd.global_batch_size(a)"),
+    "len": ("total += len(a)", "total += dd.global_batch_size(a)"),
+    "mean times count": (
+        "total += F.cross_entropy(out, b).item() * len(b)",
+        "total += dd.mean(F.cross_entropy(out, b)).item() * dd.global_batch_size(b)",
+    ),
+    "tensor": ("total = total + out.sum()", "total = total + dd.sum(out.sum())"),
+    "nonlinear": (
+        "total += torch.log10(F.mse_loss(out[:, 0], b)).item()",
+        "total += torch.log10(dd.mean(F.mse_loss(out[:, 0], b))).item()",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_a_metric_is_reduced_where_it_is_read(tmp_path: Path, name: str) -> None:
+    line, expected = METRICS[name]
+    assert expected in added(tmp_path, HEAD + STEP + EVALUATION.format(line))
+
+
+def test_sizes_that_shape_tensors_stay_local(tmp_path: Path) -> None:
+    text = step(
+        "n = a.size(0)",
+        "x = F.cross_entropy(brain(a.view(n, -1)), b)",
+        "x.backward()",
+        "print(n)",
+    )
+    lines = added(tmp_path, text)
+    assert "print(dd.sum(n))" in lines
+    assert not any("view" in line and "global_batch_size" in line for line in lines)
+
+
+def test_lists_that_outlive_a_batch_take_whole_batches(tmp_path: Path) -> None:
+    text = f"""{HEAD}{STEP}
+seen = []
+with torch.no_grad():
+    for a, b in check:
+        seen.append(brain(a).argmax(1))
+print(torch.cat(seen).tolist())
+"""
+    assert "seen.append(dd.gather(brain(a).argmax(1)))" in added(tmp_path, text)
+
+
+def test_an_evaluation_that_no_reduction_mends_runs_whole(tmp_path: Path) -> None:
+    lines = added(tmp_path, HEAD + STEP + EVALUATION.format("total = out[:3].tolist()"))
+    assert any("dd.replicate(DataLoader" in line for line in lines)
+
+
+def test_an_accuracy_helper_is_followed(tmp_path: Path) -> None:
+    text = f"""{HEAD}
+def accuracy(output, target, topk=(1,)):
+    with torch.no_grad():
+        maxk = max(topk)
+        size = target.size(0)
+        _, pred = output.topk(maxk, 1, True, True)
+        pred = pred.t()
+        correct = pred.eq(target.view(1, -1).expand_as(pred))
+        res = []
+        for k in topk:
+            correct_k = correct[:k].reshape(-1).float().sum(0, keepdim=True)
+            res.append(correct_k.mul_(100.0 / size))
+        return res
+
+for a, b in feed:
+    rule.zero_grad()
+    out = brain(a)
+    penalty = F.cross_entropy(out, b)
+    penalty.backward()
+    rule.step()
+    top1, top2 = accuracy(out, b, topk=(1, 2))
+    print(top1.item())
+"""
+    assert "top1 = dd.mean(top1)" in added(tmp_path, text)
+
+
+def test_names_are_never_evidence(tmp_path: Path) -> None:
+    text = f"""{HEAD}{STEP}
+loss = len([1, 2])
+train_loader = [(1, 2)]
+for data, target in train_loader:
+    print(loss, data)
+"""
+    assert not any("loss" in line.split("=")[0] for line in added(tmp_path, text))
+
+
+def test_an_unseen_loss_is_taken_for_a_mean_and_noted(tmp_path: Path) -> None:
+    text = f"""from somewhere import Judge
+{HEAD}
+judge = Judge()
+for a, b in feed:
+    rule.zero_grad()
+    x = judge(brain(a), b)
+    x.backward()
+    rule.step()
+"""
+    conversion = convert_text(tmp_path, text)
+    assert b"x = dd.mean(judge(brain(a), b))" in conversion.data
+    assert [note.line for note in conversion.notes if note.attention] == [16]
