@@ -104,8 +104,7 @@ def _settings(plan: Plan, edits: Edits) -> None:
     """What picks a GPU for the whole process is the launcher's to say."""
     for _, site in plan.facts.calls_to("torch.cuda.set_device"):
         if site.module.editable:
-            edits.put(site.node, f"torch.cuda.set_device({plan.options.alias}.local_rank())")
-            edits.note(site.line, "the device of this rank")
+            _drop_set_device(plan, edits, site)
     for node in plan.module.parents:
         if isinstance(node, cst.Assign) and _sets_visible(node):
             edits.note(
@@ -113,6 +112,18 @@ def _settings(plan: Plan, edits: Edits) -> None:
                 "CUDA_VISIBLE_DEVICES is for the launcher to set: it hides GPUs from ranks here",
                 attention=True,
             )
+
+
+def _drop_set_device(plan: Plan, edits: Edits, site: Site) -> None:
+    """The start of the process group has chosen the rank's device already."""
+    statement = site.module.statement(site.node)
+    parent = site.module.parents[site.node]
+    alone = isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1
+    if alone and isinstance(parent, cst.Expr):
+        edits.remove(statement)
+    else:
+        edits.put(site.node, f"torch.cuda.set_device({plan.options.alias}.local_rank())")
+    edits.note(site.line, "the rank's device is set when the process group starts")
 
 
 def _sets_visible(node: cst.Assign) -> bool:

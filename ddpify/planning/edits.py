@@ -33,6 +33,7 @@ class Edits:
     )
     blocks: dict[cst.CSTNode, str] = field(default_factory=dict)
     replaced: set[cst.CSTNode] = field(default_factory=set)  # statements that are gone
+    removed: set[cst.CSTNode] = field(default_factory=set)
     imports: set[str] = field(default_factory=set)
     notes: list[Note] = field(default_factory=list)
 
@@ -64,6 +65,11 @@ class Edits:
         """Put a statement under ``with ...:`` or ``if ...:``; neighbours share one header."""
         self.blocks.setdefault(statement, header)
 
+    def remove(self, statement: cst.CSTNode) -> None:
+        """Take a statement out; the lines above it go to the next one."""
+        self.replaced.add(statement)
+        self.removed.add(statement)
+
     def note(self, line: int, text: str, *, attention: bool = False) -> None:
         """Say what was done, or what to look at."""
         note = Note(line, text, attention)
@@ -71,7 +77,7 @@ class Edits:
             self.notes.append(note)
 
     def __bool__(self) -> bool:
-        return bool(self.changes or self.before or self.after or self.blocks)
+        return bool(self.changes or self.before or self.after or self.blocks or self.removed)
 
     def apply(self, tree: cst.Module) -> cst.Module:
         """The changed tree."""
@@ -113,6 +119,8 @@ class _Rewriter(cst.CSTTransformer):
         run: list[cst.BaseStatement] = []
         header = ""
         for old, new in zip(original.body, updated.body, strict=True):
+            if old in self.edits.removed:
+                continue
             under = self.edits.blocks.get(old, "")
             if run and (under != header or self.edits.before.get(old)):
                 body.append(_under(header, run))
@@ -131,6 +139,8 @@ class _Rewriter(cst.CSTTransformer):
             body.extend(self.edits.after.get(old, ()))
         if run:
             body.append(_under(header, run))
+        if not body and isinstance(original, cst.IndentedBlock):
+            body.append(cst.parse_statement("pass\n"))
         return updated.with_changes(body=body)
 
 

@@ -235,7 +235,8 @@ def _pair(
     for expression, data in (left, right):
         if data is not None and data.placement.partial:
             run.demand(expression, value(data), "arithmetic that does not commute with a sum")
-    return value(base.placed(Placement.SHARD)) if Placement.SHARD in (a, b) else REPLICATED
+    kept = Placement.SHARD if Placement.SHARD in (a, b) else Placement.REPLICATE
+    return value(replace(base.placed(kept), loaders=loaders))
 
 
 def _crossed(left: Data | None, right: Data | None) -> bool:

@@ -155,8 +155,11 @@ class Instance:
     type: Class | str
     attributes: dict[str, Value] = field(default_factory=dict)
     arguments: dict[str, Value] = field(default_factory=dict)
-    wrapped: bool = False
     role: str | None = None
+
+    def __repr__(self) -> str:
+        name = self.type if isinstance(self.type, str) else self.type.node.name.value
+        return f"<{name} of {self.module.name}>"
 
     @property
     def elements(self) -> Value:

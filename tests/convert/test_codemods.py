@@ -171,7 +171,6 @@ DEVICES = {
     ),
     "to(n)": ("labels = labels.to(0)", "labels = labels.to(dd.device())"),
     "to(name)": ("labels = labels.to('cuda:0')", "labels = labels.to(dd.device())"),
-    "set_device": ("torch.cuda.set_device(0)", "torch.cuda.set_device(dd.local_rank())"),
 }
 
 
@@ -194,6 +193,13 @@ def test_hard_coded_devices(tmp_path: Path, name: str) -> None:
 def test_devices_that_follow_the_rank_are_left_alone(tmp_path: Path, code: str) -> None:
     head = HEAD + "class Post:\n    def to(self, whom):\n        pass\npost = Post()\n"
     assert added(tmp_path, head + code + "\n" + STEP) == added(tmp_path, head + STEP)
+
+
+def test_the_choice_of_a_device_for_the_process_is_dropped(tmp_path: Path) -> None:
+    removed, _ = changed_lines(
+        convert_text(tmp_path, HEAD + "torch.cuda.set_device(0)\n" + STEP)
+    )
+    assert "torch.cuda.set_device(0)" in removed
 
 
 def test_formatting_comments_quotes_and_encoding_survive(tmp_path: Path) -> None:
