@@ -31,7 +31,7 @@ def _wrap(plan: Plan, edits: Edits, loader: Instance, function: str) -> Iterator
     found = False
     for statement, target in _bindings(plan, loader):
         found = True
-        _rebind(edits, statement, code_of(target), function)
+        edits.rebind(statement, code_of(target), function)
         yield plan.module.line(statement)
     if not found:
         raise Refusal(
@@ -49,16 +49,10 @@ def _wrap_call(plan: Plan, edits: Edits, call: cst.Call, function: str) -> None:
     if isinstance(parent, cst.Assign) and "\n" in code_of(call) and len(parent.targets) == 1:
         target = parent.targets[0].target
         if isinstance(target, (cst.Name, cst.Attribute)):
-            _rebind(edits, plan.module.statement(call), code_of(target), function)
+            edits.rebind(plan.module.statement(call), code_of(target), function)
             return
-    if call not in edits.changes:
+    if not edits.wrapped.get(call):
         edits.wrap(call, function)
-
-
-def _rebind(edits: Edits, statement: cst.CSTNode, name: str, function: str) -> None:
-    code = f"{name} = {function}({name})\n"
-    if all(code_of(added) != code for added in edits.after.get(statement, ())):
-        edits.insert_after(statement, code)
 
 
 def _bindings(plan: Plan, loader: Instance) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression]]:

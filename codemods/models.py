@@ -91,15 +91,14 @@ def _wrap_at(plan: Plan, edits: Edits, model: Instance, event: Event) -> None:
     extra = "" if plan.options.sync_batchnorm else ", sync_batchnorm=False"
     if event.kind in ("make", "move", "parallel"):
         outermost = _outermost(plan, module, model, event.site.node)
-        if event.kind == "parallel":
-            _drop_data_parallel(edits, event.site.node)
-        several_lines = "\n" in code_of(outermost) and _names_it(module, outermost)
-        if _stands_alone(plan, module, outermost) and not several_lines:
-            edits.wrap(outermost, function, extra)
+        gone = event.kind == "parallel" and _drop_data_parallel(module, edits, event.site.node)
+        if not gone and _stands_alone(module, outermost):
+            if function not in edits.wrapped.get(outermost, ()):
+                edits.wrap(outermost, function, extra)
             edits.note(module.line(outermost), "model wrapped in DistributedDataParallel")
             return
     statement, name = _after(module, event.site.node)
-    edits.insert_after(statement, f"{name} = {function}({name}{extra})")
+    edits.rebind(statement, name, function, extra)
     edits.note(module.line(statement), f"{name} wrapped in DistributedDataParallel")
 
 
@@ -129,11 +128,13 @@ def _names_it(module: ModuleFile, node: cst.BaseExpression) -> bool:
     )
 
 
-def _stands_alone(plan: Plan, module: ModuleFile, node: cst.BaseExpression) -> bool:
+def _stands_alone(module: ModuleFile, node: cst.BaseExpression) -> bool:
     """Whether an expression is all of an assignment's or a return's value, on every path."""
     parent = module.parents[node]
     if not isinstance(parent, (cst.Assign, cst.AnnAssign, cst.Return, cst.Arg, cst.NamedExpr)):
         return False
+    if "\n" in code_of(node) and _names_it(module, node):
+        return False  # its name is rebound on a line of its own: the smaller change
     return _conditional(module, module.statement(node)) is None
 
 
@@ -195,9 +196,25 @@ def _loop_over_parameters(node: cst.Attribute, module: ModuleFile) -> str | None
     return None
 
 
-def _drop_data_parallel(edits: Edits, node: cst.CSTNode) -> None:
+def _drop_data_parallel(module: ModuleFile, edits: Edits, node: cst.CSTNode) -> bool:
+    """Take DataParallel away; whether its whole statement, ``m = DataParallel(m)``, is gone."""
+    statement = module.statement(node)
+    parent = module.parents[node]
+    if (
+        isinstance(parent, cst.Assign)
+        and isinstance(node, cst.Call)
+        and node.args
+        and code_of(parent.targets[0].target) == code_of(node.args[0].value)
+        and isinstance(statement, cst.SimpleStatementLine)
+        and len(statement.body) == 1
+        and _conditional(module, statement) is not None
+    ):
+        edits.remove(statement)
+        return True
+
     def change(updated: cst.CSTNode) -> cst.CSTNode:
         assert isinstance(updated, cst.Call)
         return updated.args[0].value
 
     edits.changes[node].insert(0, change)
+    return False

@@ -31,11 +31,12 @@ def edit(plan: Plan, edits: Edits) -> None:
         if reduction.node in plan.assumed:
             edits.note(
                 line,
-                f"{_short(reduction.node)} comes out of code that ddpify does not see:"
-                " it is taken for a mean over the samples",
+                f"{_short(reduction.node)} is taken for a mean over the samples: what it divides by"
+                " is not seen here (targets that do not count would make the ranks' parts unequal)",
                 attention=True,
             )
     _squeezes(plan, edits)
+    _permutations(plan, edits)
 
 
 def _is_target(plan: Plan, reduction: Reduction) -> bool:
@@ -50,7 +51,7 @@ def _rebind(plan: Plan, reduction: Reduction, edits: Edits) -> None:
     name = code_of(reduction.node)
     statement = plan.module.statement(reduction.node)
     function = f"{plan.options.alias}.{reduction.how}"
-    edits.insert_after(statement, f"{name} = {function}({name})\n")
+    edits.rebind(statement, name, function)
 
 
 def _short(node: cst.CSTNode) -> str:
@@ -83,6 +84,18 @@ def _owner(shape: cst.BaseExpression) -> cst.BaseExpression:
         shape = shape.func
     assert isinstance(shape, cst.Attribute)
     return shape.value
+
+
+def _permutations(plan: Plan, edits: Edits) -> None:
+    """Rows that are shuffled within a batch meet rows of their own rank only."""
+    for node, site in plan.facts.permutations.items():
+        if site.module.editable:
+            edits.note(
+                site.line,
+                f"{_short(node)}: rows are shuffled among those of their own rank, not among"
+                " the whole batch",
+                attention=True,
+            )
 
 
 def _squeezes(plan: Plan, edits: Edits) -> None:

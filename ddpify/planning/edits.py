@@ -31,6 +31,8 @@ class Edits:
     after: dict[cst.CSTNode, list[cst.BaseStatement]] = field(
         default_factory=lambda: defaultdict(list)
     )
+    wrapped: dict[cst.CSTNode, list[str]] = field(default_factory=lambda: defaultdict(list))
+    rebound: dict[cst.CSTNode, list[str]] = field(default_factory=lambda: defaultdict(list))
     blocks: dict[cst.CSTNode, str] = field(default_factory=dict)
     replaced: set[cst.CSTNode] = field(default_factory=set)  # statements that are gone
     removed: set[cst.CSTNode] = field(default_factory=set)
@@ -48,6 +50,14 @@ class Edits:
             return wrapped(inner, function, extra)
 
         self.change(node, change)
+        self.wrapped[node].append(function)
+
+    def rebind(self, statement: cst.CSTNode, name: str, function: str, extra: str = "") -> None:
+        """Add ``name = function(name)`` after a statement, once."""
+        code = f"{name} = {function}({name}{extra})\n"
+        if code not in self.rebound[statement]:
+            self.rebound[statement].append(code)
+            self.insert_after(statement, code)
 
     def put(self, node: cst.CSTNode, code: str) -> None:
         """Replace an expression by other code."""

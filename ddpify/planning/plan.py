@@ -112,7 +112,7 @@ def _how(data: Data, reader: str) -> str | None:
     if data.placement is Placement.MEAN:
         return "mean"
     if data.placement is Placement.WEIGHTED:
-        return "mean" if data.counted else None
+        return "mean" if data.form != "masked" else None
     if data.placement is Placement.SUM:
         return "sum"
     if data.placement in (Placement.COUNT, Placement.PER_COUNT):
@@ -137,10 +137,11 @@ def _reduce(plan: Plan, node: cst.BaseExpression, how: str, demand: Demand) -> N
             if not demand.site.module.editable:
                 _replicate(plan, demand)
                 return
-    weight = demand.data.counted[0] if demand.data.placement is Placement.WEIGHTED else ""
+    weighted = demand.data.placement is Placement.WEIGHTED
+    weight = demand.data.counted[0] if weighted and node in demand.data.births else ""
     plan.reductions[node] = Reduction(node, how, weight)
     plan.choices.reduced.add(node)
-    if demand.data.opaque and how == "mean":
+    if how == "mean" and (demand.data.opaque or (weighted and not weight)):
         plan.assumed.add(node)
 
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
 
 BUILTINS = frozenset(dir(builtins))
-_NAMED = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED)  # reduced where they get a name
+_NAMED = (Placement.MEAN, Placement.SUM)  # reduced where they get a name
 CONTAINERS = ("list", "dict", "set", "generator")
 
 OPERATORS: dict[type, str] = {
@@ -103,7 +103,7 @@ def attribute_of(run: Interpreter, node: cst.BaseExpression, atom: Atom, name: s
     if isinstance(atom, Lib):
         return value(Lib(library.canonical(f"{atom.name}.{name}")))
     if isinstance(atom, Namespace):
-        return _member_of(run, atom, name)
+        return _member_of(run, node, atom, name)
     if isinstance(atom, Instance):
         return _instance_attribute(run, node, atom, name)
     if isinstance(atom, Class):
@@ -119,7 +119,15 @@ def attribute_of(run: Interpreter, node: cst.BaseExpression, atom: Atom, name: s
     return UNKNOWN
 
 
-def _member_of(run: Interpreter, atom: Namespace, name: str) -> Value:
+def _member_of(
+    run: Interpreter, node: cst.BaseExpression, atom: Namespace, name: str
+) -> Value:
+    if name == "__dict__":
+        made = run.instance(node, run.module, "dict")
+        for key, held in list(atom.scope.names.items()):
+            if any(isinstance(a, (Class, Function)) for a in held.atoms):
+                run.put(made, f"[{key!r}]", held)
+        return value(made)
     found = atom.scope.names.get(name)
     if found is None:
         found = run._member(atom.module, "", name, 0) if atom.module.name == name else None

@@ -97,6 +97,22 @@ class Flow:
         """The slots that an expression reads."""
         return {d.slot for d in self.dependencies(node, module) if d.slot is not None}
 
+    def origins(self, node: cst.BaseExpression, module: ModuleFile) -> set[str]:
+        """All labels of anything that went into an expression's value, however indirectly."""
+        made: dict[Slot, list[Dependency]] = defaultdict(list)
+        for move in self.moves:
+            for slot in move.targets:
+                made[slot] += move.source
+        found: set[str] = set()
+        todo, seen = list(self.dependencies(node, module)), set()
+        while todo:
+            one = todo.pop()
+            found |= {one.label} if one.slot is None else self.labels.get(one.slot, set())
+            if one.slot is not None and one.slot not in seen:
+                seen.add(one.slot)
+                todo += made[one.slot]
+        return found
+
     def derived(self, start: Iterable[Slot]) -> set[Slot]:
         """All slots whose values are made from these."""
         found = set(start)
@@ -254,7 +270,7 @@ class Flow:
         functions = list(self.called(node))
         for function in functions:
             yield Dependency(("result", function.node), pure=pure, node=node)
-        if functions or self._makes_project_object(node):
+        if functions:
             return
         names = list(origins.library_names(self.facts.values.get(node.func)))
         arguments = [self.facts.values.get(a.value, value()) for a in node.args]
@@ -281,6 +297,8 @@ class Flow:
             yield from self._depend(node.func.value, module, pure)
         else:
             pure = pure and bool(names) and all(origins.is_pure(name) for name in names)
+            if self._makes_project_object(node):
+                pure = False
         for argument in node.args:
             yield from self._depend(argument.value, module, pure)
 

@@ -13,6 +13,7 @@ from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
     REPLICATED,
     UNKNOWN,
+    Atom,
     Bound,
     Class,
     Const,
@@ -20,6 +21,7 @@ from ddpify.understanding.values import (
     Function,
     Instance,
     Method,
+    Number,
     Params,
     Super,
     Tup,
@@ -289,7 +291,7 @@ def _tensor_function(  # type: ignore[no-untyped-def]
     operands = _operands(node, args, kwargs)
     counts = [d for _, v in operands for d in v.data if d.placement is Placement.COUNT]
     if counts and name.startswith("torch."):
-        return _sized(run, operands, counts)
+        return _sized(run, node, short, operands, counts)
     if short in ("cat", "concat", "concatenate", "stack", "hstack", "vstack"):
         return _concatenated(run, short, args, kwargs)
     rest = args[1:]
@@ -304,12 +306,20 @@ def _tensor_function(  # type: ignore[no-untyped-def]
 
 
 def _sized(
-    run: Interpreter, operands: list[tuple[cst.BaseExpression, Value]], counts: list[Data]
+    run: Interpreter,
+    node: cst.BaseExpression,
+    short: str,
+    operands: list[tuple[cst.BaseExpression, Value]],
+    counts: list[Data],
 ) -> Value:
     """A tensor made as long as this rank's rows is one of its shards."""
     for data in counts:
         run.facts.shape_uses.update(data.births)
-    return value(counts[0].placed(Placement.SHARD))
+    made = counts[0].placed(Placement.SHARD)
+    if short == "randperm":
+        run.facts.permutations.setdefault(node, run.site(node))
+        made = replace(made, form="permutation")
+    return value(made)
 
 
 def _concatenated(
@@ -407,7 +417,7 @@ def opaque(
             else:
                 run.demand(expression, value(data), "code that is not seen")
     if not shards:
-        return UNKNOWN
+        return value(run.instance(node, run.module, "an object"))
     loaders = frozenset(loader for d in shards for loader in d.loaders)
     return value(Data(Placement.SHARD, loaders, opaque=True))
 
@@ -424,9 +434,9 @@ def call_instance(
     return result
 
 
-def _seen(atom: object) -> Data:
-    assert isinstance(atom, Data)
-    return replace(atom, opaque=False)
+def _seen(atom: Atom) -> Atom:
+    """What a layer of PyTorch's own makes of rows are rows."""
+    return replace(atom, opaque=False) if isinstance(atom, Data) else Number()
 
 
 # ---------------------------------------------------------------------- methods

@@ -80,7 +80,10 @@ def call(
     if placement is Placement.MEAN and name in _CLASSIFYING:
         counted = _denominator(node, args, kwargs, module)
         placement = Placement.WEIGHTED if counted else placement
-    return value(Data(placement, loaders, counted=counted))
+    # What is divided by more than the number of rows is reduced right here, where the code for
+    # its denominator is valid.
+    births = frozenset({node}) if counted else frozenset()
+    return value(Data(placement, loaders, births, counted=counted))
 
 
 def _shown(node: cst.BaseExpression, args: list[Value]) -> list[tuple[cst.BaseExpression, Value]]:

@@ -170,7 +170,8 @@ def _index_rows(
     if kind == "whole":
         return replace(atom, births=frozenset(), form="tensor")
     if any(d.placement is Placement.SHARD for d in index.data):
-        return replace(atom, births=frozenset(), form="masked")
+        shuffled = any(d.form == "permutation" for d in index.data)
+        return replace(atom, births=frozenset(), form="tensor" if shuffled else "masked")
     picked_from = frozenset({node.value})  # where the whole batch could be gathered
     return replace(atom.placed(Placement.ROWS), births=picked_from)
 
@@ -344,7 +345,7 @@ def _one(
 
 
 def _kept_form(data: Data) -> str:
-    return data.form if data.form in ("batch", "masked") else "tensor"
+    return data.form if data.form in ("batch", "masked", "permutation") else "tensor"
 
 
 def _on_partial(

@@ -81,6 +81,16 @@ class OddBatches:
         return 8
 
 
+class EagerBatches:
+    """Draws all batches when it is made, which a loader with workers does twice."""
+
+    def __iter__(self) -> Iterator[list[int]]:
+        return iter(torch.randperm(N - 3).view(5, 4).tolist())
+
+    def __len__(self) -> int:
+        return 5
+
+
 class Stream(IterableDataset[Any]):
     """Numbers in an order drawn from Python's global stream; a worker takes a part of its own."""
 
@@ -140,6 +150,10 @@ LOADERS: dict[str, Callable[[], DataLoader[Any]]] = {
     "own sampler, lazy": lambda: DataLoader(Indices(), 4, sampler=LazyTorch()),
     "own sampler, eager": lambda: DataLoader(Indices(), 4, sampler=EagerMixed()),
     "own batches": lambda: DataLoader(Indices(), batch_sampler=OddBatches()),
+    "own batches, eager": lambda: DataLoader(Indices(), batch_sampler=EagerBatches()),
+    "own batches, eager, workers": lambda: DataLoader(
+        Indices(), batch_sampler=EagerBatches(), num_workers=2
+    ),
     "lists of indices": _lists,
     "single indices": lambda: DataLoader(Indices(), None, sampler=RandomSampler(range(N))),
     "workers": lambda: DataLoader(Indices(), 4, shuffle=True, num_workers=2),
@@ -239,6 +253,20 @@ def _attributes() -> None:
     assert iter(iterator) is iterator
 
 
+def _used_before() -> Any:
+    loader: Any = DataLoader(Indices(), 4, num_workers=1, persistent_workers=True, in_order=False)
+    for _ in loader:
+        break
+    shared = dd.shard(loader)
+    assert shared.in_order  # or ranks could pair parts of different batches
+    return [dd.gather(batch).tolist() for batch in shared]
+
+
+def test_a_loader_may_have_been_used_before() -> None:
+    whole = [list(range(first, min(first + 4, N))) for first in range(0, N, 4)]
+    assert run(_used_before, 2) == [whole] * 2
+
+
 def test_the_loader_keeps_its_class_and_attributes() -> None:
     run(_attributes, 2)
 
@@ -333,12 +361,16 @@ def _sizes() -> list[int]:
         at_hand(x)
     generated = (x for x in inner)
     at_hand(next(generated))
+    next(iter(other))
+    for y in inner:
+        pass
+    at_hand(y)  # not the batch that was asked for before it
     return sizes
 
 
 def test_the_innermost_loop_says_how_large_the_batch_is() -> None:
     turn = [7, 5, 5, 7, 5, 7, 9]
-    expected = [*turn, *turn, 9, 5, 5, 9, 7, 7, 5]
+    expected = [*turn, *turn, 9, 5, 5, 9, 7, 7, 5, 5]
     assert run(_sizes, 1) == [expected]
     for size in (2, 3):
         assert run(_sizes, size) == [expected] * size

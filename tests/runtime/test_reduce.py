@@ -204,6 +204,17 @@ def test_a_ghost_counts_for_nothing_even_if_it_is_nan() -> None:
             assert slope == size if rank == 0 else math.isnan(slope)
 
 
+def _overflowed_ghost() -> list[float]:
+    _batch(1)
+    w = torch.ones(1, requires_grad=True)
+    (slope,) = torch.autograd.grad(dd.sum(w.sum()) * math.inf, w)
+    return [float(v) for v in slope]
+
+
+def test_a_ghost_has_no_gradient_even_if_the_others_overflow() -> None:
+    assert run(_overflowed_ghost, 2) == [[math.inf], [0.0]]
+
+
 def _gathered() -> Any:
     x = _batch(5)
     rows = [int(v) for v in x]

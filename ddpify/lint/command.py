@@ -1,0 +1,266 @@
+"""``ddpify lint``: from arguments to files, findings, fixes, output and an exit code."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from difflib import unified_diff
+from pathlib import Path
+
+from ddpify.errors import DdpifyError, ExitCode
+from ddpify.lint import baseline, config, discovery, report, runner
+from ddpify.lint.config import Settings, usage
+from ddpify.lint.diagnostics import Diagnostic
+from ddpify.lint.document import NOTEBOOK, PYTHON, Document, kind_of
+from ddpify.lint.engine import Result, lint
+
+CLEAN, FOUND = 0, 1
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of the command line, as they are given."""
+
+    select: Sequence[str] = ()
+    ignore: Sequence[str] = ()
+    extend_select: Sequence[str] = ()
+    exclude: Sequence[str] = ()
+    extend_exclude: Sequence[str] = ()
+    fix: bool = False
+    unsafe_fixes: bool = False
+    diff: bool = False
+    output_format: str = "full"
+    output_file: Path | None = None
+    statistics: bool = False
+    exit_zero: bool = False
+    strict: bool = False
+    stdin_filename: str | None = None
+    force_exclude: bool = False
+    baseline: Path | None = None
+    write_baseline: bool = False
+    config: Path | None = None
+    no_cache: bool = False
+    jobs: int | None = None
+    quiet: bool = False
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a run came to."""
+
+    found: list[Diagnostic] = field(default_factory=list)
+    texts: dict[str, str] = field(default_factory=dict)
+    diffs: list[str] = field(default_factory=list)
+    fixed: int = 0
+    files: int = 0
+
+
+def run(paths: Sequence[Path], options: Options) -> int:
+    """Lint, print, and give the exit code: 0 nothing found, 1 findings; errors of use raise.
+
+    Raises:
+        DdpifyError: With exit code 2: unknown options' values, unreadable configuration or paths.
+    """
+    if options.output_format not in report.FORMATS:
+        known = ", ".join(report.FORMATS)
+        raise usage(f"unknown output format {options.output_format!r}", remedy=f"use one of {known}")
+    if options.write_baseline and options.baseline is None:
+        raise usage("--write-baseline needs a file", remedy="add --baseline FILE")
+    settings = _settings(options, paths)
+    _ = settings.codes
+    outcome = _from_stdin(options, settings) if _is_stdin(paths) else _from_files(paths, options, settings)
+    if options.write_baseline:
+        assert options.baseline is not None
+        baseline.write(options.baseline, outcome.found)
+        print(f"{len(outcome.found)} findings written to {options.baseline}", file=sys.stderr)
+        return CLEAN
+    if options.baseline is not None:
+        outcome.found = baseline.remove_known(options.baseline, outcome.found)
+    _show(outcome, options)
+    if options.diff:
+        failed = bool(outcome.diffs)
+    else:
+        failed = bool(outcome.found)
+    return FOUND if failed and not options.exit_zero else CLEAN
+
+
+def _is_stdin(paths: Sequence[Path]) -> bool:
+    return [str(path) for path in paths] == ["-"]
+
+
+def _settings(options: Options, paths: Sequence[Path]) -> Settings:
+    """The configuration nearest to the first path, with the command line on top."""
+    start = Path.cwd()
+    if paths and not _is_stdin(paths):
+        first = paths[0].absolute()
+        start = first if first.is_dir() else first.parent
+    if options.config is not None and not options.config.is_file():
+        raise usage("no such file", path=options.config)
+    made = config.load(options.config or config.find(start) or config.find(Path.cwd()))
+    return replace(
+        made,
+        select=_words(options.select) or made.select,
+        ignore=made.ignore + _words(options.ignore),
+        extend_select=made.extend_select + _words(options.extend_select),
+        exclude=(_words(options.exclude) or made.exclude) + _words(options.extend_exclude),
+        strict=options.strict or made.strict,
+    )
+
+
+def _words(given: Sequence[str]) -> tuple[str, ...]:
+    return tuple(word for one in given for word in one.split(",") if word)
+
+
+# ---------------------------------------------------------------------- sources
+def _from_files(paths: Sequence[Path], options: Options, settings: Settings) -> Outcome:
+    files = discovery.discover(paths or [Path()], settings, force_exclude=options.force_exclude)
+    outcome = Outcome(files=len(files))
+    results = runner.lint_files(files, settings, jobs=options.jobs, cached=not options.no_cache)
+    for document, result in results:
+        _take(outcome, document, result, options, settings)
+    return outcome
+
+
+def _from_stdin(options: Options, settings: Settings) -> Outcome:
+    name = options.stdin_filename
+    if name and options.force_exclude and discovery.excluded(Path(name), settings):
+        return Outcome()
+    kind = (kind_of(Path(name)) if name else None) or PYTHON
+    document = Document(name or "<stdin>", sys.stdin.buffer.read(), kind)
+    outcome = Outcome(files=1)
+    _take(outcome, document, lint(document, settings), options, settings, to_stdout=True)
+    return outcome
+
+
+def _take(
+    outcome: Outcome,
+    document: Document,
+    result: Result,
+    options: Options,
+    settings: Settings,
+    *,
+    to_stdout: bool = False,
+) -> None:
+    if result.failure is not None:
+        print(f"ddpify: {document.path}: not analysed ({result.failure})", file=sys.stderr)
+    if (options.fix or options.diff) and any(one.fixable for one in result.found):
+        document, result = _fix(outcome, document, result, options, settings, to_stdout)
+    elif options.fix and to_stdout:
+        _write_stdout(document.data)
+    outcome.found += result.found
+    if result.found:
+        outcome.texts[document.path] = _text(document)
+
+
+def _text(document: Document) -> str:
+    if document.kind == NOTEBOOK:
+        return ""
+    return _decode(document.data)[0]
+
+
+def _decode(data: bytes) -> tuple[str, str]:
+    """Text and encoding of a file; the text may be approximate where it is not valid."""
+    from ddpify.source import source_from_bytes
+
+    try:
+        source = source_from_bytes(data, "")
+        return source.text, source.encoding
+    except DdpifyError:
+        return data.decode("utf-8", "replace"), "utf-8"
+
+
+# ---------------------------------------------------------------------- fixes
+def _fix(
+    outcome: Outcome,
+    document: Document,
+    result: Result,
+    options: Options,
+    settings: Settings,
+    to_stdout: bool,
+) -> tuple[Document, Result]:
+    """Apply fixes to a file, or show what they would do; what is left afterwards."""
+    from ddpify.lint.fixer import fix_until_stable
+
+    before, encoding = _decode(document.data)
+
+    def encoded(text: str) -> Document:
+        return replace(document, data=text.encode(encoding))
+
+    def check(text: str) -> list[Diagnostic]:
+        same = text == before
+        return list((result if same else lint(encoded(text), settings)).found)
+
+    def compiles(text: str) -> bool:
+        return document.kind != PYTHON or _is_python(encoded(text).data)
+
+    after, count = fix_until_stable(before, check, unsafe=options.unsafe_fixes, compiles=compiles)
+    if options.diff:
+        if after != before:
+            outcome.diffs.append(_diff(before, after, document.path))
+        return document, result
+    changed = encoded(after)
+    outcome.fixed += count
+    if to_stdout:
+        _write_stdout(changed.data)
+    elif count:
+        from ddpify.source import write_atomically
+
+        write_atomically(document.path, changed.data)
+    return changed, lint(changed, settings) if count else result
+
+
+def _is_python(data: bytes) -> bool:
+    from ddpify.source import source_from_bytes
+
+    try:
+        source_from_bytes(data, "")
+    except DdpifyError:
+        return False
+    return True
+
+
+def _diff(before: str, after: str, path: str) -> str:
+    lines = unified_diff(
+        before.splitlines(keepends=True), after.splitlines(keepends=True), path, path
+    )
+    return "".join(line if line.endswith("\n") else line + "\n" for line in lines)
+
+
+def _write_stdout(data: bytes) -> None:
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+# ---------------------------------------------------------------------- output
+def _show(outcome: Outcome, options: Options) -> None:
+    if options.diff:
+        print("".join(outcome.diffs), end="")
+        return
+    # The fixed script of standard input takes stdout.
+    stream = sys.stderr if options.fix and options.stdin_filename else sys.stdout
+    if options.statistics:
+        print(_statistics(outcome.found), end="", file=stream)
+        return
+    found = tuple(sorted(outcome.found))
+    if options.quiet and not found and options.output_format in ("full", "concise"):
+        return
+    text = report.render(
+        report.Report(found, outcome.texts, outcome.fixed, outcome.files), options.output_format
+    )
+    if options.output_file is not None:
+        options.output_file.write_text(text + "\n", "utf-8")
+    elif text:
+        print(text, file=stream)
+
+
+def _statistics(found: Sequence[Diagnostic]) -> str:
+    """How often each rule was found, the most frequent first."""
+    counts = Counter((one.code, one.name) for one in found)
+    ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    width = max((len(str(count)) for _, count in ordered), default=1)
+    return "".join(f"{count:>{width}}  {code}  {name}\n" for (code, name), count in ordered)
+
+
+__all__ = ["CLEAN", "FOUND", "ExitCode", "Options", "run"]

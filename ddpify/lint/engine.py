@@ -1,0 +1,140 @@
+"""Lints one document: suppressions, rules, launch files, notebooks. No files are read or written."""
+
+from __future__ import annotations
+
+import re
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from ddpify.errors import DdpifyError
+from ddpify.lint import suppressions
+from ddpify.lint.config import Settings
+from ddpify.lint.diagnostics import Diagnostic, Fix, Severity, Span
+from ddpify.lint.document import LAUNCH, NOTEBOOK, Cells, Document, join_cells
+from ddpify.source import Source, source_from_bytes
+
+_OF_INTEREST = re.compile(rb"\b(?:torch|apex|fairscale|ddpify)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What came of one document; ``needs`` are the other files that the findings depend on."""
+
+    found: tuple[Diagnostic, ...] = ()
+    needs: tuple[str, ...] = ()
+    failure: str | None = None
+
+
+def lint(document: Document, settings: Settings) -> Result:
+    """The findings of a document, sorted."""
+    codes = settings.codes - settings.ignored_in(Path(document.path))
+    if document.kind == LAUNCH:
+        from ddpify.lint.launch_files import check_launch_file
+
+        return Result(tuple(check_launch_file(document, codes)))
+    if not _OF_INTEREST.search(document.data):
+        return Result(tuple(_syntax(document, codes)))
+    return _lint_python(document, settings, codes)
+
+
+def _syntax(document: Document, codes: set[str]) -> list[Diagnostic]:
+    """Files that have nothing to do with PyTorch are only compiled, and only where named so."""
+    if document.kind == NOTEBOOK or b"ddpify" in document.data:
+        return []
+    if not document.data.strip():
+        return []
+    try:
+        source_from_bytes(document.data, document.path)
+    except DdpifyError as error:
+        return _unreadable(document, error, codes)
+    return []
+
+
+def _lint_python(document: Document, settings: Settings, codes: set[str]) -> Result:
+    cells: Cells | None = None
+    try:
+        data = document.data
+        if document.kind == NOTEBOOK:
+            text, cells = join_cells(data)
+            data = text.encode()
+        source = source_from_bytes(data, document.path)
+        _ = source.module
+    except DdpifyError as error:
+        return Result(tuple(_unreadable(document, error, codes, cells)))
+    except ValueError as error:
+        return Result(tuple(_unreadable(document, DdpifyError(str(error)), codes)))
+    found, needs, failure = _run_rules(source, settings, codes)
+    comments = suppressions.read(source.text)
+    kept = suppressions.apply(found, comments)
+    if "DDP001" in codes and failure is None:
+        idle = suppressions.unused(document.path, source.text, comments, codes - {"DDP001"})
+        kept += suppressions.apply(idle, [])
+    if cells is not None:
+        kept = [_in_cell(one, cells) for one in kept]
+    return Result(tuple(sorted(kept)), needs, failure)
+
+
+def _unreadable(
+    document: Document, error: DdpifyError, codes: set[str], cells: Cells | None = None
+) -> list[Diagnostic]:
+    if "DDP000" not in codes:
+        return []
+    line, column = error.line or 1, error.column or 1
+    span = Span(line, column, line, column + 1)
+    message = error.message.removeprefix("syntax error: ")
+    found = Diagnostic(document.path, span, "DDP000", "syntax-error", message, Severity.CRASH)
+    return [_in_cell(found, cells) if cells is not None else found]
+
+
+def _in_cell(found: Diagnostic, cells: Cells) -> Diagnostic:
+    """A finding in a notebook; its fixes are shown, not applied."""
+    cell, span = cells.locate(found.span)
+    return replace(found, cell=cell, span=span, fix=None)
+
+
+def _run_rules(
+    source: Source, settings: Settings, codes: set[str]
+) -> tuple[list[Diagnostic], tuple[str, ...], str | None]:
+    """All findings of the rules; a defect of ours is reported, never raised."""
+    try:
+        return *_check(source, settings, codes), None
+    except RecursionError:
+        return [], (), "an expression or a chain of calls is nested too deeply"
+    except Exception as error:
+        if "ddpify.lint.debug" in sys.modules:
+            raise
+        return [], (), f"{type(error).__name__}: {error}"
+
+
+def _check(
+    source: Source, settings: Settings, codes: set[str]
+) -> tuple[list[Diagnostic], tuple[str, ...]]:
+    from ddpify.lint import registry
+    from ddpify.lint.script import Script
+
+    script = Script(source, strict=settings.strict)
+    covered = {group for one in script.frameworks for group in one.covers}
+    found: dict[tuple[str, Span], Diagnostic] = {}
+    for rule in registry.load_all(codes):
+        if script.kind not in rule.applies or rule.group in covered:
+            continue
+        for finding in rule.check(script):
+            one = _diagnostic(rule, script, source.path, finding)
+            found.setdefault((rule.code, one.span), one)
+    others = [str(f.path.resolve()) for f in script.project.files if f is not script.module]
+    return sorted(found.values()), tuple(sorted(others))
+
+
+def _diagnostic(rule, script, path: str, finding) -> Diagnostic:  # type: ignore[no-untyped-def]
+    fix: Fix | None = finding.fix
+    return Diagnostic(
+        path,
+        script.positions.span(finding.node),
+        rule.code,
+        rule.name,
+        finding.message,
+        rule.severity,
+        single=script.kind == "single",
+        fix=fix,
+    )

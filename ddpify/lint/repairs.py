@@ -1,0 +1,122 @@
+"""Edits that several rules make."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from ddpify.lint.diagnostics import Applicability, Edit, Fix
+from ddpify.lint.script import Script
+from ddpify.understanding.syntax import dotted
+
+
+def spelled(script: Script, module: str) -> str | None:
+    """How the file's top level writes a library module, such as ``dist``; None: it cannot."""
+    parent, _, last = module.rpartition(".")
+    for statement in script.module.tree.body:
+        for part in statement.body if isinstance(statement, cst.SimpleStatementLine) else ():
+            if isinstance(part, cst.Import):
+                for alias in part.names:
+                    name = dotted(alias.name)
+                    own = alias.asname.name if alias.asname is not None else None
+                    if name == module:
+                        return own.value if isinstance(own, cst.Name) else module
+                    if name == "torch" and own is None and module.startswith("torch."):
+                        fallback: str | None = module
+                        return _imported_from(script, parent, last) or fallback
+            elif isinstance(part, cst.ImportFrom):
+                found = _name_in(part, parent, last)
+                if found:
+                    return found
+    return None
+
+
+def _imported_from(script: Script, parent: str, last: str) -> str | None:
+    """``dist`` of ``import torch.distributed as dist`` or ``from torch import distributed``."""
+    for part in script.structure.all(cst.Import, cst.ImportFrom):
+        if script.structure.function(part) is not None:
+            continue
+        if isinstance(part, cst.ImportFrom):
+            found = _name_in(part, parent, last)
+            if found:
+                return found
+            continue
+        for alias in part.names:
+            if dotted(alias.name) == f"{parent}.{last}" and alias.asname is not None:
+                return alias.asname.name.value if isinstance(alias.asname.name, cst.Name) else None
+    return None
+
+
+def _name_in(part: cst.ImportFrom, parent: str, last: str) -> str | None:
+    if part.module is None or part.relative or isinstance(part.names, cst.ImportStar):
+        return None
+    if dotted(part.module) != parent:
+        return None
+    for alias in part.names:
+        if dotted(alias.name) == last:
+            own = alias.asname.name if alias.asname is not None else alias.name
+            return own.value if isinstance(own, cst.Name) else None
+    return None
+
+
+def on_rank_zero(script: Script, node: cst.CSTNode, what: str) -> Fix | None:
+    """Put a statement of its own under a test for rank 0; None where that is not so simple."""
+    line = script.structure.statement(node)
+    if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
+        return None
+    if not isinstance(line.body[0], cst.Expr):
+        return None
+    dist = spelled(script, "torch.distributed")
+    if dist is None:
+        return None
+    start = script.positions.offsets(line.body[0])[0]
+    indent = script.positions.indentation(line.body[0])
+    if script.positions.line_start(line.body[0]) + len(indent) != start:
+        return None
+    newline = script.module.tree.default_newline
+    head = f"if {dist}.get_rank() == 0:{newline}{indent}{step(script)}"
+    return Fix(f"{what} on rank 0 alone", (Edit(start, start, head),), Applicability.SAFE)
+
+
+def step(script: Script) -> str:
+    """One step of the file's own indentation."""
+    return script.module.tree.default_indent
+
+
+def at_head_of(script: Script, block: cst.BaseSuite, code: str) -> Edit | None:
+    """Insert a statement as the first of a block."""
+    if not isinstance(block, cst.IndentedBlock) or not block.body:
+        return None
+    first: cst.CSTNode = block.body[0]
+    start = script.positions.offsets(first)[0]
+    indent = script.positions.indentation(first)
+    return Edit(start, start, f"{code}{script.module.tree.default_newline}{indent}")
+
+
+def add_argument(
+    script: Script,
+    call: cst.Call,
+    code: str,
+    title: str,
+    applicability: Applicability = Applicability.SAFE,
+) -> Fix:
+    """Append an argument to a call."""
+    if not call.args:
+        end = script.positions.offsets(call)[1] - 1
+        return Fix(title, (Edit(end, end, code),), applicability)
+    last = call.args[-1]
+    end = script.positions.offsets(last.value)[1]
+    if last.star == "**":  # what is named must stand before it
+        start = script.positions.offsets(last)[0]
+        return Fix(title, (Edit(start, start, f"{code}, "),), applicability)
+    return Fix(title, (Edit(end, end, f", {code}"),), applicability)
+
+
+def drop_argument(script: Script, call: cst.Call, argument: cst.Arg) -> Edit:
+    """Remove an argument and the comma that belongs to it."""
+    position = list(call.args).index(argument)
+    begin, end = script.positions.offsets(argument)
+    if position + 1 < len(call.args):
+        return Edit(begin, script.positions.offsets(call.args[position + 1])[0], "")
+    if position:
+        return Edit(script.positions.offsets(call.args[position - 1].value)[1], end, "")
+    return Edit(begin, end, "")

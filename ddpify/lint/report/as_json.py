@@ -1,0 +1,34 @@
+"""A JSON array; offsets of edits count characters of the decoded text."""
+
+from __future__ import annotations
+
+import json
+
+from ddpify.lint.diagnostics import Diagnostic
+from ddpify.lint.report import Report
+
+
+def render(report: Report) -> str:
+    """One object a finding."""
+    return json.dumps([entry(one) for one in report.found], indent=2)
+
+
+def entry(one: Diagnostic) -> dict[str, object]:
+    """A finding as plain data."""
+    fix = one.fix and {
+        "title": one.fix.title,
+        "applicability": one.fix.applicability.name.lower(),
+        "edits": [{"start": e.start, "end": e.end, "content": e.text} for e in one.fix.edits],
+    }
+    return {
+        "filename": one.path,
+        "cell": one.cell,
+        "location": {"row": one.span.line, "column": one.span.column},
+        "end_location": {"row": one.span.end_line, "column": one.span.end_column},
+        "code": one.code,
+        "name": one.name,
+        "severity": one.severity.word,
+        "context": "single-process" if one.single else "distributed",
+        "message": one.message,
+        "fix": fix,
+    }

@@ -1,0 +1,91 @@
+"""Lints many files: from the cache, in this process, or in a pool where that pays."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+from ddpify.errors import DdpifyError
+from ddpify.lint.cache import Cache
+from ddpify.lint.config import Settings, usage
+from ddpify.lint.diagnostics import Diagnostic, Severity, Span
+from ddpify.lint.document import PYTHON, Document, kind_of
+from ddpify.lint.engine import Result, lint
+
+# Below so many bytes of source for each process, starting it costs more than it saves.
+_BYTES_PER_WORKER = 250_000
+
+
+def read(path: Path, display: str | None = None) -> Document:
+    """A file as a document. A file that is named is Python whatever it is called.
+
+    Raises:
+        DdpifyError: With exit code 2 where it cannot be read.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise usage(f"cannot read: {error.strerror}", path=path) from error
+    return Document(display or str(path), data, kind_of(path) or PYTHON)
+
+
+def lint_files(
+    paths: Sequence[Path], settings: Settings, *, jobs: int | None = None, cached: bool = True
+) -> list[tuple[Document, Result]]:
+    """The result of each file, in order."""
+    documents = [_read_or_report(path) for path in paths]
+    cache = Cache(settings) if cached else None
+    results: dict[int, Result] = {}
+    todo = []
+    for number, (document, result) in enumerate(documents):
+        known = result or (cache.get(document) if cache else None)
+        if known is not None:
+            results[number] = known
+        else:
+            todo.append(number)
+    fresh = _lint_all([documents[n][0] for n in todo], settings, jobs)
+    for number, result in zip(todo, fresh, strict=True):
+        results[number] = result
+        if cache is not None:
+            cache.put(documents[number][0], result)
+    return [(documents[n][0], results[n]) for n in range(len(documents))]
+
+
+def _read_or_report(path: Path) -> tuple[Document, Result | None]:
+    """A file that cannot be read is a finding; the others go on."""
+    try:
+        return read(path), None
+    except DdpifyError as error:
+        span = Span(1, 1, 1, 2)
+        found = Diagnostic(str(path), span, "DDP000", "syntax-error", error.message, Severity.CRASH)
+        return Document(str(path), b""), Result((found,))
+
+
+def _lint_all(
+    documents: Sequence[Document], settings: Settings, jobs: int | None
+) -> Iterable[Result]:
+    workers = _workers(documents, jobs)
+    if workers < 2:
+        return map(partial(lint, settings=settings), documents)
+    return _pooled(documents, settings, workers)
+
+
+def _workers(documents: Sequence[Document], jobs: int | None) -> int:
+    if jobs is not None:
+        return min(jobs, len(documents))
+    total = sum(len(document.data) for document in documents)
+    return min(os.cpu_count() or 1, len(documents), total // _BYTES_PER_WORKER)
+
+
+def _pooled(documents: Sequence[Document], settings: Settings, workers: int) -> Iterator[Result]:
+    from concurrent.futures import ProcessPoolExecutor
+    from multiprocessing import get_context
+
+    # Large files first, so that none is left over at the end; results come back in order.
+    order = sorted(range(len(documents)), key=lambda n: -len(documents[n].data))
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        job = partial(lint, settings=settings)
+        results = dict(zip(order, pool.map(job, [documents[n] for n in order], chunksize=4), strict=True))
+    yield from (results[n] for n in range(len(documents)))

@@ -1,0 +1,456 @@
+"""One script as the rules see it: the shared understanding, and questions that many rules ask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import libcst as cst
+
+from ddpify.lint.diagnostics import Applicability, Edit, Fix
+from ddpify.lint.positions import Positions
+from ddpify.lint.registry import DISTRIBUTED, OTHER, SINGLE
+from ddpify.source import Source
+from ddpify.understanding import origins
+from ddpify.understanding.distributed import (
+    COLLECTIVES,
+    DDP,
+    FSDP,
+    FULLY_SHARD,
+    SAMPLER,
+    WRAPPERS,
+    is_distributed_sampler,
+    is_wrapper,
+)
+from ddpify.understanding.facts import Event, Facts, Site
+from ddpify.understanding.flow import Flow
+from ddpify.understanding.frameworks import Framework, frameworks_of
+from ddpify.understanding.interpreter import Choices, interpret
+from ddpify.understanding.library import NO_GRAD, is_loader
+from ddpify.understanding.origins import ANY_RANK, LOCAL
+from ddpify.understanding.project import ModuleFile, Project
+from ddpify.understanding.structure import Guard, Structure, walk
+from ddpify.understanding.syntax import code_of
+from ddpify.understanding.values import UNKNOWN, Const, Instance, Value
+
+_STARTS = ("torch.distributed.init_process_group", DDP, FSDP, FULLY_SHARD, SAMPLER)
+
+
+@dataclass(frozen=True, slots=True)
+class Wrap:
+    """One place that wraps a model: the wrapper object, and what it may hold."""
+
+    site: Site
+    wrapper: Instance
+    held: tuple[Instance, ...]
+
+    @property
+    def call(self) -> cst.Call:
+        """The call that wraps."""
+        assert isinstance(self.site.node, cst.Call)
+        return self.site.node
+
+
+class Script:
+    """A Python file, understood together with the local files that it imports."""
+
+    def __init__(self, source: Source, *, strict: bool = False) -> None:
+        self.source = source
+        self.strict = strict
+        self.project = Project(source)
+        self.module = self.project.entry
+        self.choices = Choices()
+        self.facts: Facts = interpret(self.project, self.choices)
+        self.positions = Positions(self.module)
+
+    # ------------------------------------------------------------------ what kind of script
+    @cached_property
+    def frameworks(self) -> list[Framework]:
+        """Frameworks that the project's files import."""
+        return frameworks_of(self.source.text)
+
+    @cached_property
+    def kind(self) -> str:
+        """"distributed", "single" (trains in one process) or "other"."""
+        if any(name in self.facts.library_calls for name in _STARTS):
+            return DISTRIBUTED
+        trains = any(site.module is self.module for site, _ in self.facts.backwards.values())
+        return SINGLE if trains and self.facts.optimizers else OTHER
+
+    # ------------------------------------------------------------------ structure
+    @cached_property
+    def structures(self) -> dict[ModuleFile, Structure]:
+        """The structure of each of the project's files."""
+        return {file: Structure(file.tree) for file in self.project.files}
+
+    @cached_property
+    def structure(self) -> Structure:
+        """The structure of the file itself."""
+        return self.structures[self.module]
+
+    @cached_property
+    def owners(self) -> dict[cst.CSTNode, ModuleFile]:
+        """The file of each node."""
+        return {node: f for f, structure in self.structures.items() for node in structure.order}
+
+    def structure_of(self, node: cst.CSTNode) -> Structure:
+        """The structure of the file that a node is in."""
+        return self.structures[self.owners.get(node, self.module)]
+
+    # ------------------------------------------------------------------ values and calls
+    def value(self, node: cst.CSTNode) -> Value:
+        """What an expression may stand for; empty where unknown."""
+        return self.facts.values.get(node, UNKNOWN)
+
+    def names(self, node: cst.CSTNode) -> set[str]:
+        """Qualified names of the library things that an expression may be."""
+        return set(origins.library_names(self.facts.values.get(node)))
+
+    def instances(self, node: cst.CSTNode) -> list[Instance]:
+        """The objects that an expression may be."""
+        return [a for a in self.value(node).atoms if isinstance(a, Instance)]
+
+    def calls(self, *names: str, everywhere: bool = False) -> list[cst.Call]:
+        """Calls of library functions by qualified name, in source order.
+
+        A name that ends with a dot is a prefix. Only this file's, unless ``everywhere``.
+        """
+        found: dict[cst.Call, None] = {}
+        for name, sites in self.facts.library_calls.items():
+            if name in names or any(n.endswith(".") and name.startswith(n) for n in names):
+                for site in sites:
+                    if isinstance(site.node, cst.Call) and (everywhere or site.module is self.module):
+                        found[site.node] = None
+        return sorted(found, key=lambda n: self.structure_of(n).order.get(n, 0))
+
+    def uses(self, *names: str) -> bool:
+        """Whether the project calls any of these library functions."""
+        return bool(self.calls(*names, everywhere=True))
+
+    def method_calls(self, *names: str, everywhere: bool = False) -> Iterator[cst.Call]:
+        """Calls ``x.name(...)`` of any receiver, in source order."""
+        for file, structure in self.structures.items():
+            if not everywhere and file is not self.module:
+                continue
+            for call in structure.all(cst.Call):
+                if isinstance(call.func, cst.Attribute) and call.func.attr.value in names:
+                    yield call
+
+    # ------------------------------------------------------------------ flow of labels
+    @cached_property
+    def flow(self) -> Flow:
+        """Labels of names and results; "local" starts at the batches of sharded loaders."""
+        made = Flow(self.facts, self.structures)
+        self.__dict__["flow"] = made  # the questions below ask for it
+        sources: dict[cst.CSTNode, set[str]] = {}
+        for structure in self.structures.values():
+            for loop in structure.all(cst.For, cst.CompFor):
+                if any(self.is_sharded(one) for one in self.loaders_in(loop.iter)):
+                    sources[loop] = {LOCAL}
+        made.solve(sources)
+        return made
+
+    def labels(self, node: cst.BaseExpression) -> set[str]:
+        """The labels of an expression (see ``understanding.origins``)."""
+        return self.flow.of(node, self.owners.get(node, self.module))
+
+    # ------------------------------------------------------------------ loaders
+    def loaders_in(self, node: cst.CSTNode) -> list[Instance]:
+        """The loaders that an expression such as ``enumerate(tqdm(loader))`` goes through."""
+        found: dict[Instance, None] = {}
+        for one in walk(node):
+            for atom in self.value(one).atoms:
+                if isinstance(atom, Instance) and is_loader(atom):
+                    found[atom] = None
+        return list(found)
+
+    def is_sharded(self, loader: Instance) -> bool:
+        """Whether a loader surely gives each rank its own part."""
+        for name in ("sampler", "batch_sampler"):
+            held = loader.arguments.get(name, UNKNOWN)
+            if any(is_distributed_sampler(atom) for atom in _within(held)):
+                return True
+        return False
+
+    def may_be_sharded(self, loader: Instance) -> bool:
+        """Whether a loader's sampler or data set may depend on the rank, as far as is seen."""
+        call = loader.site
+        if self.is_sharded(loader) or not isinstance(call, cst.Call) or "**" in loader.arguments:
+            return True
+        for name in ("sampler", "batch_sampler"):
+            if name in loader.arguments and not _surely_none(loader.arguments[name]):
+                if not self._plain_sampler(loader.arguments[name]):
+                    return True
+        known = loader.arguments.get("dataset", UNKNOWN)
+        if not known:
+            return True
+        apart = ANY_RANK | {origins.WORLD}
+        return any(self.flow.origins(a.value, self.owners[call]) & apart for a in call.args)
+
+    def _plain_sampler(self, held: Value) -> bool:
+        atoms = [a for a in held.atoms if not (isinstance(a, Const) and a.value is None)]
+        return bool(atoms) and all(
+            isinstance(a, Instance)
+            and isinstance(a.type, str)
+            and a.type.startswith("torch.utils.data.")
+            and "Distributed" not in a.type
+            for a in atoms
+        )
+
+    @cached_property
+    def training_loaders(self) -> list[Instance]:
+        """The loaders whose batches reach ``backward()``."""
+        return [one for one in self.facts.loaders if one.site in self._trained_sites]
+
+    @cached_property
+    def _trained_sites(self) -> set[cst.CSTNode]:
+        found = set(self.choices.trained)
+        for node, _ in self.facts.backwards.items():
+            for loop in self.around(node):
+                iterated = loop.iter if isinstance(loop, cst.For) else loop.test
+                found |= {one.site for one in self.loaders_in(iterated)}
+        return found
+
+    # ------------------------------------------------------------------ models
+    @cached_property
+    def wraps(self) -> list[Wrap]:
+        """All places, in any file, that wrap a model in DDP or FSDP."""
+        found = []
+        for model in self.facts.models:
+            if is_wrapper(model) and isinstance(model.site, cst.Call):
+                held = [a for a in model.arguments.get("module", UNKNOWN).atoms]
+                inner = tuple(a for a in held if isinstance(a, Instance))
+                found.append(Wrap(Site(model.site, model.module), model, inner))
+        return found
+
+    @cached_property
+    def wrapped(self) -> set[Instance]:
+        """The wrapper objects."""
+        return {wrap.wrapper for wrap in self.wraps}
+
+    def is_ddp(self, node: cst.CSTNode) -> bool:
+        """Whether an expression surely is a DDP object."""
+        atoms = self.value(node).atoms
+        return bool(atoms) and all(isinstance(a, Instance) and a.type == DDP for a in atoms)
+
+    def is_wrapped(self, node: cst.CSTNode) -> bool:
+        """Whether an expression may be a DDP or FSDP object."""
+        return any(is_wrapper(atom) for atom in self.value(node).atoms)
+
+    @property
+    def has_fsdp(self) -> bool:
+        """Whether any model is sharded."""
+        return self.uses(FSDP, FULLY_SHARD, "torch.distributed.fsdp.") or any(
+            wrap.wrapper.type == FSDP for wrap in self.wraps
+        )
+
+    def events(self, model: Instance, *kinds: str) -> list[Event]:
+        """What happens to a model, in the order of the run."""
+        return [e for e in self.facts.events.get(model, []) if not kinds or e.kind in kinds]
+
+    # ------------------------------------------------------------------ control
+    def guards(self, node: cst.CSTNode) -> list[Guard]:
+        """The conditions under which a node is reached inside its function."""
+        return self.structure_of(node).guards(node)
+
+    def rank_guards(self, node: cst.CSTNode) -> list[Guard]:
+        """Those of the guards whose answer differs between ranks."""
+        return [guard for guard in self.guards(node) if self.asks_rank(guard.test)]
+
+    def asks_rank(self, test: cst.BaseExpression) -> bool:
+        """Whether a condition's answer differs between ranks by their number."""
+        return bool(self.labels(test) & ANY_RANK)
+
+    def callers(self, function: cst.FunctionDef) -> list[Site]:
+        """The places in the project that call a function."""
+        return sorted(
+            self.facts.callers.get(function, ()),
+            key=lambda s: (str(s.module.path), self.structures[s.module].order.get(s.node, 0)),
+        )
+
+    def on_some_ranks(self, node: cst.CSTNode, seen: frozenset[cst.CSTNode] = frozenset()) -> bool:
+        """Whether a node is only reached under a condition on the rank, here or in its callers."""
+        if self.rank_guards(node):
+            return True
+        function = self.structure_of(node).function(node)
+        if function is None or function in seen:
+            return False
+        callers = self.callers(function)
+        return bool(callers) and all(
+            self.on_some_ranks(site.node, seen | {function}) for site in callers
+        )
+
+    def may_be_guarded(self, node: cst.CSTNode, seen: frozenset[cst.CSTNode] = frozenset()) -> bool:
+        """Whether anything unknown may keep a node from running on every rank.
+
+        Conditions on the rank count, on objects that only some ranks have, on decorators that are
+        not known, and a function that nothing in the project calls.
+        """
+        if any(self._may_depend_on_rank(guard.test) for guard in self.guards(node)):
+            return True
+        function = self.structure_of(node).function(node)
+        if function is None:
+            return False
+        if function in seen:
+            return True
+        if any(not self._harmless(d.decorator) for d in function.decorators):
+            return True
+        callers = self.callers(function)
+        if not callers:
+            return not self.strict
+        inner = seen | {function}
+        return all(self.may_be_guarded(site.node, inner) for site in callers)
+
+    def _may_depend_on_rank(self, test: cst.BaseExpression) -> bool:
+        """Whether a test reads something that is set under a condition on the rank, or unknown."""
+        if self.asks_rank(test):
+            return True
+        module = self.owners.get(test, self.module)
+        slots = self.flow.slots(test, module)
+        if slots & self._conditional_slots:
+            return True
+        known = ("torch.", "os.path.", "builtins.", "math.", "sys.", "os.environ", "time.")
+        for call in walk(test):
+            if isinstance(call, cst.Call) and not self.value(call.func).atoms:
+                return True
+            if isinstance(call, cst.Call) and any(
+                not name.startswith(known) for name in self.names(call.func)
+            ):
+                return True
+        return False
+
+    @cached_property
+    def _conditional_slots(self) -> set[object]:
+        """Names that are set under a condition on the rank."""
+        found: set[object] = set()
+        for move in self.flow.moves:
+            if self.owners.get(move.node) is not None and self.rank_guards(move.node):
+                found |= set(move.targets)
+        return found
+
+    def _harmless(self, decorator: cst.BaseExpression) -> bool:
+        target = decorator.func if isinstance(decorator, cst.Call) else decorator
+        names = self.names(target)
+        plain = ("torch.", "builtins.", "functools.", "hydra.", "click.", "dataclasses.", "typing.")
+        return bool(names) and all(name.startswith(plain) for name in names)
+
+    def around(self, node: cst.CSTNode) -> list[cst.For | cst.While]:
+        """The loops around a node, in its function and in those that call it."""
+        found: dict[cst.For | cst.While, None] = {}
+        todo, seen = [node], {node}
+        while todo:
+            one = todo.pop()
+            structure = self.structure_of(one)
+            found |= dict.fromkeys(structure.loops(one))
+            function = structure.function(one)
+            if function is not None and function not in seen:
+                seen.add(function)
+                todo += [site.node for site in self.callers(function)]
+        return list(found)
+
+    def without_grad(self, node: cst.CSTNode, seen: frozenset[cst.CSTNode] = frozenset()) -> bool:
+        """Whether a node only runs where no graph is recorded."""
+        structure = self.structure_of(node)
+        for above in structure.up(node):
+            if isinstance(above, cst.With) and any(
+                isinstance(a, Instance) and a.type in NO_GRAD
+                for item in above.items
+                for a in self.value(item.item).atoms
+            ):
+                return True
+            if isinstance(above, cst.FunctionDef):
+                return self._function_without_grad(above, seen)
+        return False
+
+    def _function_without_grad(self, function: cst.FunctionDef, seen: frozenset[cst.CSTNode]) -> bool:
+        for one in function.decorators:
+            target = one.decorator
+            names = self.names(target.func if isinstance(target, cst.Call) else target)
+            if names & set(NO_GRAD):
+                return True
+        if function in seen:
+            return False
+        callers = self.callers(function)
+        inner = seen | {function}
+        return bool(callers) and all(self.without_grad(site.node, inner) for site in callers)
+
+    # ------------------------------------------------------------------ what a block does
+    def reached(self, node: cst.CSTNode, depth: int = 6) -> Iterator[cst.CSTNode]:
+        """All nodes in a node, and in the project's functions that it calls."""
+        seen: set[cst.CSTNode] = set()
+        todo = [(node, depth)]
+        while todo:
+            one, left = todo.pop()
+            for inner in walk(one):
+                yield inner
+                if not isinstance(inner, cst.Call) or left == 0:
+                    continue
+                called = [*self.flow.called(inner), *self.flow.initialisers(inner)]
+                for function in called:
+                    if function.node not in seen and function.module in self.structures:
+                        seen.add(function.node)
+                        todo.append((function.node, left - 1))
+
+    def trains(self, node: cst.CSTNode) -> bool:
+        """Whether a block reaches ``backward()``."""
+        return any(one in self.facts.backwards for one in self.reached(node))
+
+    def collectives(self, node: cst.CSTNode) -> list[tuple[str, cst.CSTNode]]:
+        """The collectives that a block runs, by name, also in the functions that it calls."""
+        found = []
+        for one in self.reached(node):
+            if isinstance(one, cst.Call):
+                names = self.names(one.func) & (COLLECTIVES | set(WRAPPERS))
+                found += [(name, one) for name in sorted(names)]
+        return found
+
+    # ------------------------------------------------------------------ small help for rules
+    def code(self, node: cst.CSTNode, most: int = 60) -> str:
+        """The source of a node on one line, shortened."""
+        text = " ".join(code_of(node).split())
+        return text if len(text) <= most else text[: most - 3] + "..."
+
+    def replace(
+        self,
+        node: cst.CSTNode,
+        text: str,
+        title: str,
+        applicability: Applicability = Applicability.SAFE,
+    ) -> Fix:
+        """A fix that puts other code in the place of a node."""
+        start, end = self.positions.offsets(node)
+        return Fix(title, (Edit(start, end, text),), applicability)
+
+    def arguments(self, call: cst.Call, *names: str) -> Iterable[cst.Arg]:
+        """The keyword arguments of a call with these names."""
+        return [a for a in call.args if a.keyword is not None and a.keyword.value in names]
+
+
+def argument(call: cst.Call, name: str, position: int | None = None) -> cst.Arg | None:
+    """The argument with a name, or at a position (from 0); None where it is not given."""
+    for one in call.args:
+        if one.keyword is not None and one.keyword.value == name:
+            return one
+    positional = [a for a in call.args if a.keyword is None]
+    if position is None or any(a.star for a in positional[: position + 1]):
+        return None
+    return positional[position] if position < len(positional) else None
+
+
+def spreads(call: cst.Call) -> bool:
+    """Whether a call has ``*args`` or ``**kwargs``, so that not all arguments are seen."""
+    return any(one.star for one in call.args)
+
+
+def _surely_none(held: Value) -> bool:
+    return bool(held.atoms) and all(isinstance(a, Const) and a.value is None for a in held.atoms)
+
+
+def _within(held: Value, depth: int = 3) -> Iterator[object]:
+    """The atoms of a value, and of what objects among them were made with."""
+    for atom in held.atoms:
+        yield atom
+        if isinstance(atom, Instance) and depth:
+            for inner in atom.arguments.values():
+                yield from _within(inner, depth - 1)
