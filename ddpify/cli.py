@@ -33,6 +33,8 @@ def main(arguments: list[str] | None = None) -> int:
         return int(error.exit_code)
     except typer.Exit as end:
         return end.exit_code
+    except (typer.Abort, KeyboardInterrupt):
+        return 130  # as a shell says that Ctrl-C ended a command
     except Exception as error:
         return _usage_error(error)
     return result if isinstance(result, int) else ExitCode.DONE
@@ -72,11 +74,16 @@ def _common(
 
 @app.command()
 def convert(
-    script: Annotated[Path, typer.Argument(help="The single-GPU training script.")],
+    script: Annotated[
+        Path, typer.Argument(help="The single-GPU training script; - is standard input.")
+    ],
     output: Annotated[
         Optional[Path],  # noqa: UP045 - typer resolves this at run time on 3.10
-        typer.Option("-o", "--output", help="Where to write the torchrun script."),
+        typer.Option("-o", "--output", help="Where to write it; - is standard output."),
     ] = None,
+    in_place: Annotated[
+        bool, typer.Option("--in-place", help="Write over the script itself.")
+    ] = False,
     diff: Annotated[bool, typer.Option("--diff", help="Show the diff.")] = False,
     vendor: Annotated[
         bool,
@@ -98,26 +105,23 @@ def convert(
 ) -> None:
     """Rewrite a single-GPU training script into one for torchrun."""
     from ddpify.convert import Options, convert_file
-    from ddpify.convert.output import check_output, report, write
+    from ddpify.convert.output import choose_output, report, write
 
-    if output is None and not diff:
-        raise DdpifyError(
-            "nowhere to write to", remedy="give -o FILE, or --diff to look first", exit_code=2
-        )
     if sampler not in ("exact", "distributed"):
         raise DdpifyError(
             f"unknown sampler {sampler!r}", remedy="use exact or distributed", exit_code=2
         )
-    if output is not None:
-        check_output(script, output, overwrite=overwrite)
+    target = choose_output(
+        script, output, in_place=in_place, diff=diff, vendor=vendor, overwrite=overwrite
+    )
     options = Options(sampler=sampler, sync_batchnorm=sync_batchnorm, vendored=vendor)
     conversion = convert_file(script, options)
     if diff:
-        print(conversion.diff(str(output or script)), end="")
-    if output is not None:
-        write(conversion, output, vendor=vendor)
+        print(conversion.diff(str(target or script)), end="")
+    if target is not None:
+        write(conversion, target, vendor=vendor)
     if not quiet:
-        print(report(conversion, output), file=sys.stderr)
+        print(report(conversion, target), file=sys.stderr)
 
 
 @app.command()
@@ -131,7 +135,9 @@ def verify(
     nproc: Annotated[str, typer.Option(help="Numbers of processes to try, as in 2,3.")] = "2",
     steps: Annotated[
         Optional[int],  # noqa: UP045
-        typer.Option(help="Compare only so many optimizer steps, and stop the runs after them."),
+        typer.Option(
+            min=1, help="Compare only so many optimizer steps, and stop the runs after them."
+        ),
     ] = None,
     timeout: Annotated[float, typer.Option(help="Seconds that one run may take.")] = 600.0,
 ) -> None:
@@ -166,6 +172,8 @@ def _counts(text: str) -> list[int]:
         counts = []
     if not counts or min(counts) < 1:
         raise DdpifyError(
-            f"not numbers of processes: {text!r}", remedy="use --nproc 2 or --nproc 2,3", exit_code=2
+            f"not numbers of processes: {text!r}",
+            remedy="use --nproc 2 or --nproc 2,3",
+            exit_code=2,
         )
     return counts

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -12,6 +14,7 @@ import pytest
 
 import ddpify
 from ddpify.errors import DdpifyError
+from tests.conftest import Ddpify
 
 tomllib = pytest.importorskip("tomllib", reason="tomllib is part of Python 3.11 and later")
 
@@ -19,9 +22,19 @@ ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
-def python(*args: str, cwd: Path = ROOT) -> str:
-    command = [sys.executable, *args]
-    done = subprocess.run(command, cwd=cwd, check=False, capture_output=True, text=True)
+COMMANDS = (
+    "ConvertToTorchrun",
+    "ReduceValues",
+    "ShardLoaders",
+    "UseRankDevice",
+    "WrapModels",
+    "WriteOnRankZero",
+)
+
+
+def python(*args: str, cwd: Path = ROOT, **variables: str) -> str:
+    command, env = [sys.executable, *args], {**os.environ, **variables}
+    done = subprocess.run(command, cwd=cwd, env=env, check=False, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -60,13 +73,56 @@ def test_checkout_finds_the_codemods() -> None:
 
 def test_libcst_lists_the_codemods() -> None:
     listed = python("-m", "libcst.tool", "list")
-    names = {path.stem for path in (ROOT / "codemods").glob("*.py")} - {"__init__"}
-    assert {name for name in names if f"{name}." in listed} == names
+    names = re.findall(r"^commands\.(\w+) - [A-Z].*\.$", listed, re.M)
+    assert tuple(name for name in names if name != "Command") == COMMANDS
+
+
+def run_codemod(command: str, script: Path) -> None:
+    """Run a codemod on a script in place, far from any configuration of LibCST."""
+    tool = ("-m", "libcst.tool", "codemod", "--no-format", "-x")
+    name = f"ddpify.codemods.commands.{command}"
+    python(*tool, name, str(script), cwd=script.parent, PYTHONPATH=str(ROOT))
+
+
+@pytest.mark.parametrize("name", ["functions", "hardcoded_cuda"])
+def test_libcst_converts_as_the_command_does(name: str, ddpify: Ddpify, tmp_path: Path) -> None:
+    script, converted = tmp_path / "train.py", tmp_path / "train_ddp.py"
+    shutil.copy(ROOT / "fixtures" / name / "train.py", script)
+    assert ddpify("convert", script, "-o", converted).code == 0
+    run_codemod("ConvertToTorchrun", script)
+    assert script.read_bytes() == converted.read_bytes()
+
+
+def test_libcst_runs_one_kind_of_change_alone(tmp_path: Path) -> None:
+    original = (ROOT / "fixtures" / "functions" / "train.py").read_text()
+    script = tmp_path / "train.py"
+    script.write_text(original)
+    run_codemod("WrapModels", script)
+    added = set(script.read_text().splitlines()) - set(original.splitlines())
+    assert added == {
+        "from ddpify import runtime as dd",
+        "    dd.init()",
+        "    model = dd.wrap(Net(args.hidden, p=0.1).to(device))",
+    }
+
+
+def test_libcst_leaves_a_refused_script_alone(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("print('hello')\n")
+    run_codemod("ConvertToTorchrun", script)
+    assert script.read_text() == "print('hello')\n"
 
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--help"], ["--version"], ["convert", "--help"], ["convert", "missing.py", "--diff"]],
+    [
+        ["--help"],
+        ["--version"],
+        ["convert", "--help"],
+        ["convert", "missing.py", "--diff"],
+        ["verify", "--help"],
+        ["lint", "--help"],
+    ],
 )
 def test_command_starts_without_torch(arguments: list[str]) -> None:
     code = (

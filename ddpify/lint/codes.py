@@ -8,6 +8,37 @@ from __future__ import annotations
 CODES: dict[str, str] = {
     "DDP000": "syntax-error",
     "DDP001": "unused-suppression",
+    # data
+    "DDP101": "missing-distributed-sampler",
+    "DDP102": "missing-set-epoch",
+    "DDP106": "manual-batches-same-on-all-ranks",
+    "DDP107": "per-rank-dataset-split",
+    "DDP111": "len-dataset-as-local-denominator",
+    # device
+    "DDP201": "hard-coded-device",
+    "DDP205": "load-without-map-location",
+    # model wrapping
+    "DDP301": "data-parallel",
+    "DDP302": "moved-or-cast-after-wrap",
+    "DDP303": "forward-bypass",
+    "DDP304": "stale-unwrapped-reference",
+    "DDP305": "parameters-outside-ddp",
+    "DDP306": "requires-grad-changed-after-wrap",
+    "DDP310": "forwards-then-separate-backwards",
+    "DDP312": "batchnorm-not-synced",
+    # synchronisation
+    "DDP401": "collective-under-rank-condition",
+    "DDP402": "rank-local-control-flow",
+    "DDP403": "rank-zero-forward",
+    "DDP405": "unreduced-metric",
+    "DDP406": "rank-local-learning-rate",
+    "DDP407": "rank-conditional-update",
+    "DDP408": "sum-or-token-normalised-loss",
+    "DDP418": "schedule-length-from-unsharded-loader",
+    # checkpoint
+    "DDP501": "write-on-all-ranks",
+    # fsdp
+    "DDPF01": "optimizer-before-shard",
 }
 
 BY_NAME: dict[str, str] = {name: code for code, name in CODES.items()}

@@ -197,7 +197,9 @@ class SharedLoader(DataLoader[Any]):
 
     @property
     def _index_sampler(self) -> Any:
-        return self.ddpify_sampler or super()._index_sampler
+        if self.ddpify_sampler is None:
+            return super()._index_sampler
+        return self.ddpify_sampler
 
 
 def shard(loader: AnyLoader) -> AnyLoader:
@@ -216,25 +218,10 @@ def shard(loader: AnyLoader) -> AnyLoader:
     shared = _shared(loader)
     if not isinstance(shared, SharedLoader) or shared is loader:
         return loader
-    place = world()
-    if not isinstance(shared.dataset, IterableDataset):
-        batched = shared.batch_sampler is not None
-        shared.__dict__["ddpify_sampler"] = PartSampler(
-            shared.batch_sampler if batched else shared.sampler,
-            batched=batched,
-            fetched_here=shared.num_workers == 0,
-        )
-        if batched:
-            shared.worker_init_fn = WorkerSeed(shared.worker_init_fn, place.rank)
-    elif shared.batch_size is None:
-        _warn_once("an iterable data set with batch_size=None: every rank takes all of it")
+    if isinstance(shared.dataset, IterableDataset):
+        _share_samples(shared)
     else:
-        _warn_once(
-            f"an iterable data set is read whole by each of the {place.size} ranks, which keeps "
-            "its part of every batch: reading and decoding take as long as on one"
-        )
-        shared.collate_fn = PartCollate(shared.collate_fn, place.rank, place.size)
-        shared.__dict__["ddpify_in_batch"] = True
+        _share_indices(shared)
     return shared
 
 
@@ -265,6 +252,31 @@ def _shared(loader: AnyLoader) -> AnyLoader:
         ddpify_sampler=None, ddpify_in_batch=False, in_order=True, _iterator=None
     )
     return shared
+
+
+def _share_indices(shared: SharedLoader) -> None:
+    batched = shared.batch_sampler is not None
+    shared.__dict__["ddpify_sampler"] = PartSampler(
+        shared.batch_sampler if batched else shared.sampler,
+        batched=batched,
+        fetched_here=shared.num_workers == 0,
+    )
+    if batched:
+        # Else single samples may turn out to be replicated, to be read alike on all ranks.
+        shared.worker_init_fn = WorkerSeed(shared.worker_init_fn, world().rank)
+
+
+def _share_samples(shared: SharedLoader) -> None:
+    if shared.batch_size is None:
+        _warn_once("an iterable data set with batch_size=None: every rank takes all of it")
+        return
+    place = world()
+    _warn_once(
+        f"an iterable data set is read whole by each of the {place.size} ranks, which keeps "
+        "its part of every batch: reading and decoding take as long as on one"
+    )
+    shared.collate_fn = PartCollate(shared.collate_fn, place.rank, place.size)
+    shared.__dict__["ddpify_in_batch"] = True
 
 
 @functools.cache

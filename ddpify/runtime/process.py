@@ -51,17 +51,10 @@ def init(*, timeout: datetime.timedelta | None = None) -> None:
         _world = _alone()
         return
     _check_launch()
-    size, local_rank = int(os.environ["WORLD_SIZE"]), int(os.environ["LOCAL_RANK"])
-    if size == 1:
+    if os.environ["WORLD_SIZE"] == "1":
         _world = _alone()
         return
-    accelerator = _accelerator()
-    if accelerator == "mps":  # it has no collectives
-        accelerator = None
-    _check_accelerators(accelerator)
-    device = torch.device(accelerator, local_rank) if accelerator else torch.device("cpu")
-    _join_group(device, timeout)
-    _world = World(int(os.environ["RANK"]), local_rank, size, device)
+    _world = _join_group(timeout)
     sys.excepthook = _end_rank
     if _world.rank != 0:
         _silence_stdout()
@@ -164,16 +157,24 @@ def _alone() -> World:
     return World(0, 0, 1, torch.device(kind, 0) if kind else torch.device("cpu"))
 
 
-def _join_group(place: torch.device, timeout: datetime.timedelta | None) -> None:
+def _join_group(timeout: datetime.timedelta | None) -> World:
+    accelerator = _accelerator()
+    if accelerator == "mps":  # it has no collectives
+        accelerator = None
+    _check_accelerators(accelerator)
     if timeout is None and os.environ.get("DDPIFY_TIMEOUT"):
         timeout = datetime.timedelta(seconds=float(os.environ["DDPIFY_TIMEOUT"]))
-    if place.type == "cpu":
+    local_rank = int(os.environ["LOCAL_RANK"])
+    if accelerator is None:
+        place = torch.device("cpu")
         dist.init_process_group("gloo", timeout=timeout)
-        return
-    # The device first, or what the backend sets up would be on device 0 for every rank.
-    torch.get_device_module(place).set_device(place.index)
-    backend = f"cpu:gloo,{place.type}:{_collectives(place.type)}"
-    dist.init_process_group(backend, timeout=timeout, device_id=place)
+    else:
+        place = torch.device(accelerator, local_rank)
+        # Before the group: what its backend sets up would else be on device 0 for every rank.
+        torch.get_device_module(place).set_device(local_rank)
+        backend = f"cpu:gloo,{accelerator}:{_collectives(accelerator)}"
+        dist.init_process_group(backend, timeout=timeout, device_id=place)
+    return World(int(os.environ["RANK"]), local_rank, int(os.environ["WORLD_SIZE"]), place)
 
 
 def _collectives(kind: str) -> str:

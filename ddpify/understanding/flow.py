@@ -61,6 +61,7 @@ class Scopes:
 
     local: dict[cst.CSTNode, set[str]] = field(default_factory=lambda: defaultdict(set))
     shared: dict[cst.CSTNode, set[str]] = field(default_factory=lambda: defaultdict(set))
+    looped: dict[cst.CSTNode, set[str]] = field(default_factory=dict)  # fresh in each round
 
 
 class Flow:
@@ -175,26 +176,38 @@ class Flow:
             owner = structure.function(statement)
             if owner is not None:
                 self._scopes.shared[owner] |= {item.name.value for item in statement.names}
+        for loop in structure.all(cst.For, cst.While):
+            self._scopes.looped[loop] = fresh_names(loop)
         for node, target in bindings(structure):
             owner = structure.function(node)
             if owner is not None:
                 self._scopes.local[owner] |= set(target_names(target))
 
-    def name_slot(self, node: cst.Name, module: ModuleFile) -> Slot:
-        """The slot of a name: of the function that binds it, or of the module."""
+    def name_slots(self, node: cst.Name, module: ModuleFile) -> list[Slot]:
+        """The slots that a name sets: of the loops in which it is fresh, then of its scope.
+
+        Two loops that use one name for different things keep them apart; after the loops the name
+        may be either. Reading takes the first slot.
+        """
         structure = self.structures[module]
+        found: list[Slot] = []
+        below: cst.CSTNode = node
         for above in structure.up(node):
-            if isinstance(above, (cst.FunctionDef, cst.Lambda)):
+            if isinstance(above, (cst.For, cst.While)) and node.value in self._scopes.looped[above]:
+                if below is above.body or (isinstance(above, cst.For) and below is above.target):
+                    found.append(("name", above, node.value))
+            elif isinstance(above, (cst.FunctionDef, cst.Lambda)):
                 if node.value in self._scopes.shared.get(above, ()):
                     break
                 if node.value in self._scopes.local.get(above, ()):
-                    return ("name", above, node.value)
-        return ("name", structure.tree, node.value)
+                    return [*found, ("name", above, node.value)]
+            below = above
+        return [*found, ("name", structure.tree, node.value)]
 
     def target_slots(self, target: cst.BaseExpression, module: ModuleFile) -> list[Slot]:
         """The slots that an assignment to this target sets."""
         if isinstance(target, cst.Name):
-            return [self.name_slot(target, module)]
+            return self.name_slots(target, module)
         if isinstance(target, cst.Attribute):
             return self._attribute_slots(target, module)
         if isinstance(target, cst.Subscript):
@@ -244,7 +257,7 @@ class Flow:
         held = self.facts.values.get(node)
         if held is not None and held.atoms and all(isinstance(a, Lib) for a in held.atoms):
             return
-        yield Dependency(self.name_slot(node, module), pure=pure, node=node)
+        yield Dependency(self.name_slots(node, module)[0], pure=pure, node=node)
 
     def _attribute(self, node: cst.Attribute, module: ModuleFile, pure: bool) -> Iterator[Dependency]:
         held = self.facts.values.get(node)
@@ -492,3 +505,35 @@ def target_names(target: cst.BaseExpression) -> Iterator[str]:
             yield from target_names(element.value)
     elif isinstance(target, cst.StarredElement):
         yield from target_names(target.value)
+
+
+def fresh_names(loop: cst.For | cst.While) -> set[str]:
+    """Names that a loop's body surely sets in each round before it reads them."""
+    fresh = set(target_names(loop.target)) if isinstance(loop, cst.For) else set()
+    read: set[str] = set()
+    for one in _in_order(loop.body, True):
+        name, written = one
+        if written and name not in read:
+            fresh.add(name)
+        elif name not in fresh:
+            read.add(name)
+    return fresh
+
+
+def _in_order(node: cst.CSTNode, surely: bool) -> Iterator[tuple[str, bool]]:
+    """Names as they are evaluated, each with whether it is surely set there."""
+    if isinstance(node, cst.Name):
+        yield node.value, False
+    elif isinstance(node, cst.Assign):
+        yield from _in_order(node.value, surely)
+        for target in node.targets:
+            if surely:
+                yield from ((name, True) for name in target_names(target.target))
+            if not isinstance(target.target, (cst.Name, cst.Tuple, cst.List)) or not surely:
+                yield from _in_order(target.target, surely)
+    else:
+        certain = isinstance(
+            node, (cst.IndentedBlock, cst.SimpleStatementLine, cst.With, cst.Expr, cst.SimpleStatementSuite)
+        )
+        for child in children(node):
+            yield from _in_order(child, surely and certain)

@@ -462,7 +462,7 @@ class Interpreter:
             return False
         names = self.frame.scope.names
         names.clear()
-        for name in {n for end in ends for n in end}:
+        for name in dict.fromkeys(n for end in ends for n in end):
             names[name] = join(*(end[name] for end in ends if name in end))
         return True
 

@@ -152,7 +152,9 @@ def _new_optimizer(
     made.role = "optimizer"
     if made not in run.facts.optimizers:
         run.facts.optimizers.append(made)
-    owners = {a.owner for g in given for a in deep_atoms(g) if isinstance(a, Params)}
+    owners = dict.fromkeys(
+        a.owner for g in given for a in deep_atoms(g) if isinstance(a, Params)
+    )
     for owner in owners:
         run.facts.event(owner, "optimize", run.site(node))
     made.arguments["params"] = value(*(Params(owner) for owner in owners))
@@ -255,6 +257,8 @@ def _by_family(  # type: ignore[no-untyped-def]
         return _library_model(run, node, name, args, kwargs)
     if name.startswith("torch.nn.utils."):
         return REPLICATED
+    if name.startswith("torch.utils.data.") and short[:1].isupper():  # data sets and samplers
+        return _object(run, node, name, args, kwargs)
     if name.startswith(TENSOR_LIBRARIES):
         return _tensor_function(run, node, name, short, args, kwargs)
     return _foreign(run, node, name, args, kwargs)

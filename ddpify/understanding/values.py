@@ -18,9 +18,6 @@ from ddpify.understanding.placement import Placement
 if TYPE_CHECKING:
     from ddpify.understanding.project import ModuleFile
 
-NO_NODES: frozenset[cst.CSTNode] = frozenset()
-
-
 @dataclass(frozen=True, slots=True)
 class Const:
     """A literal of the script."""
@@ -188,11 +185,26 @@ Atom = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
 class Value:
-    """What an expression may stand for; empty: unknown."""
+    """What an expression may stand for; empty: unknown. Equal whatever the atoms' order.
 
-    atoms: frozenset[Atom] = frozenset()
+    The atoms keep the order in which they came, so that runs do not differ by hash seeds.
+    """
+
+    __slots__ = ("_key", "atoms")
+
+    def __init__(self, atoms: Iterable[Atom] = ()) -> None:
+        self.atoms: tuple[Atom, ...] = tuple(dict.fromkeys(atoms))
+        self._key = frozenset(self.atoms)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Value) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __repr__(self) -> str:
+        return f"Value{self.atoms}"
 
     def of(self, *types: type) -> Iterator[Atom]:
         """The atoms of these types."""
@@ -206,7 +218,7 @@ class Value:
     def constant(self) -> object:
         """The literal that it surely is, or ``...`` where that is not known."""
         if len(self.atoms) == 1:
-            (atom,) = self.atoms
+            atom = self.atoms[0]
             if isinstance(atom, Const):
                 return atom.value
         return ...
@@ -226,31 +238,29 @@ class Scope:
 
 
 UNKNOWN = Value()
-REPLICATED = Value(frozenset({Number()}))
+REPLICATED = Value((Number(),))
 
 
 def value(*atoms: Atom) -> Value:
     """The value that is one of these atoms."""
-    return Value(frozenset(atoms))
+    return Value(atoms)
 
 
 def join(*values: Value) -> Value:
     """What may be any of these values."""
-    atoms: set[Atom] = set()
-    for one in values:
-        atoms |= one.atoms
+    atoms = dict.fromkeys(atom for one in values for atom in one.atoms)
     if sum(isinstance(atom, Data) for atom in atoms) > 1:
-        atoms = _merge_data(atoms)
-    return Value(frozenset(atoms))
+        return Value(_merge_data(atoms))
+    return Value(atoms)
 
 
-def _merge_data(atoms: Iterable[Atom]) -> set[Atom]:
+def _merge_data(atoms: Iterable[Atom]) -> list[Atom]:
     """Data of one placement become one atom, so that sets stay small."""
     merged: dict[tuple[object, ...], Data] = {}
-    others: set[Atom] = set()
+    others: list[Atom] = []
     for atom in atoms:
         if not isinstance(atom, Data):
-            others.add(atom)
+            others.append(atom)
             continue
         key = (atom.placement, atom.dim, atom.opaque, atom.form, atom.counted)
         twin = merged.get(key)
@@ -259,7 +269,7 @@ def _merge_data(atoms: Iterable[Atom]) -> set[Atom]:
                 atom, loaders=atom.loaders | twin.loaders, births=atom.births | twin.births
             )
         merged[key] = atom
-    return others | set(merged.values())
+    return [*others, *merged.values()]
 
 
 def deep_atoms(one: Value, seen: set[int] | None = None) -> Iterator[Atom]:

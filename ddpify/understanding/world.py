@@ -65,7 +65,7 @@ _ACCELERATORS = ("cuda", "mps", "xpu", "npu", "hpu")
 def devices(given: Value, rest: list[Value]) -> list[Atom]:
     """The devices that ``torch.device(given)`` makes."""
     made: list[Atom] = []
-    texts = {a.value for a in given.atoms if isinstance(a, Const)}
+    texts = dict.fromkeys(a.value for a in given.atoms if isinstance(a, Const))
     conditional = len(texts) > 1
     for text in texts:
         made.append(_device(text, rest, conditional))

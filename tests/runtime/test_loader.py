@@ -81,6 +81,14 @@ class OddBatches:
         return 8
 
 
+class Endless:
+    """Has no length; the loop decides when it has had enough."""
+
+    def __iter__(self) -> Iterator[int]:
+        for _ in range(2):
+            yield from torch.randperm(N).tolist()
+
+
 class EagerBatches:
     """Draws all batches when it is made, which a loader with workers does twice."""
 
@@ -150,6 +158,7 @@ LOADERS: dict[str, Callable[[], DataLoader[Any]]] = {
     "own sampler, lazy": lambda: DataLoader(Indices(), 4, sampler=LazyTorch()),
     "own sampler, eager": lambda: DataLoader(Indices(), 4, sampler=EagerMixed()),
     "own batches": lambda: DataLoader(Indices(), batch_sampler=OddBatches()),
+    "own sampler, no length": lambda: DataLoader(Indices(), 4, sampler=Endless()),
     "own batches, eager": lambda: DataLoader(Indices(), batch_sampler=EagerBatches()),
     "own batches, eager, workers": lambda: DataLoader(
         Indices(), batch_sampler=EagerBatches(), num_workers=2
@@ -362,9 +371,7 @@ def _sizes() -> list[int]:
     generated = (x for x in inner)
     at_hand(next(generated))
     next(iter(other))
-    for y in inner:
-        pass
-    at_hand(y)  # not the batch that was asked for before it
+    at_hand(list(inner)[-1])  # not the batch that was asked for before it
     return sizes
 
 

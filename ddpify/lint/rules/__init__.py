@@ -1,0 +1,1 @@
+"""One rule a file; the file is called as the rule."""

@@ -1,0 +1,101 @@
+"""BatchNorm normalises with the statistics of one rank's small batch.
+
+## What it does
+Looks for a model with BatchNorm that is wrapped without `convert_sync_batchnorm`, where each rank
+is known to see fewer than 32 samples at a time. With `--strict`, also where that is not known.
+
+## Why is this bad
+Means and variances come from a rank's own samples. With few of them the statistics are noisy, and
+training differs from one process with the whole batch. Parameters stay equal among ranks.
+
+## Example
+```python
+net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)).to(device)
+loader = DataLoader(dataset, 4, sampler=sampler)
+model = DDP(net, device_ids=[local_rank])
+```
+
+## Use instead
+```python
+net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)).to(device)
+net = nn.SyncBatchNorm.convert_sync_batchnorm(net)
+loader = DataLoader(dataset, 4, sampler=sampler)
+model = DDP(net, device_ids=[local_rank])
+```
+
+## Also fine
+Large batches on each rank, and normalisation that does not look at the batch.
+```python
+net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)).to(device)
+loader = DataLoader(dataset, 64, sampler=sampler)
+model = DDP(net, device_ids=[local_rank])
+```
+```python
+net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.GroupNorm(4, 8)).to(device)
+loader = DataLoader(dataset, 4, sampler=sampler)
+model = DDP(net, device_ids=[local_rank])
+```
+
+## When not to follow it
+Where statistics of each GPU are wanted, as in MoCo's shuffled BatchNorm.
+
+## References
+https://docs.pytorch.org/docs/stable/generated/torch.nn.SyncBatchNorm.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.lint.diagnostics import Severity
+from ddpify.lint.layers import batchnorm_in
+from ddpify.lint.registry import SINGLE, Finding, rule
+from ddpify.lint.script import Script
+from ddpify.understanding.values import UNKNOWN, Instance, Params, deep_atoms
+
+_ENOUGH = 32
+_CONVERT = "torch.nn.SyncBatchNorm.convert_sync_batchnorm"
+_OTHERS = ("apex.parallel.convert_syncbn_model", "torch.nn.SyncBatchNorm")
+
+
+@rule("batchnorm-not-synced", group="wrapping", severity=Severity.SILENT, applies="single distributed")
+def check(script: Script) -> Iterator[Finding]:
+    """Models with BatchNorm whose statistics are those of one rank."""
+    if script.uses(_CONVERT, *_OTHERS):
+        return
+    if script.kind == SINGLE:
+        yield from _in_one_process(script)
+        return
+    size = _batch_size(script)
+    if size is not None and size >= _ENOUGH or size is None and not script.strict:
+        return
+    for wrap in script.wraps:
+        if wrap.site.module is script.module and any(map(batchnorm_in, wrap.held)):
+            what = f"{size} samples" if size is not None else "its own samples"
+            yield Finding(
+                wrap.call,
+                f"BatchNorm normalises with {what} of each rank: it is not synchronised",
+            )
+
+
+def _in_one_process(script: Script) -> Iterator[Finding]:
+    owners = {a.owner for o in script.facts.optimizers for a in deep_atoms(o.arguments["params"])
+              if isinstance(a, Params)}  # fmt: skip
+    for model in script.facts.models:
+        layer = batchnorm_in(model) if model in owners else None
+        if layer is not None and model.module is script.module and isinstance(model.site, cst.Call):
+            yield Finding(model.site, "its BatchNorm must take statistics over all ranks' samples")
+
+
+def _batch_size(script: Script) -> int | None:
+    """Samples of one rank at a time, where all training loaders say so."""
+    sizes = [_literal(loader) for loader in script.training_loaders or script.facts.loaders]
+    known = [size for size in sizes if size is not None]
+    return min(known) if known and len(known) == len(sizes) else None
+
+
+def _literal(loader: Instance) -> int | None:
+    held = loader.arguments.get("batch_size", UNKNOWN).constant()
+    return held if isinstance(held, int) else None

@@ -1,0 +1,115 @@
+"""Some ranks call a collective that the others never reach.
+
+## What it does
+Looks for collectives (`all_reduce`, `broadcast`, `barrier`, ... and the making of a DDP or FSDP
+object) that run only under a condition on the rank, without a partner for the other ranks.
+
+## Why is this bad
+A collective waits for all ranks. Those that are there wait for those that never come: the job
+hangs until the timeout, or the call pairs with a later one and gives wrong numbers.
+
+## Example
+```python
+if rank == 0:
+    torch.save(net.state_dict(), path)
+    dist.barrier()
+```
+
+## Use instead
+```python
+if rank == 0:
+    torch.save(net.state_dict(), path)
+dist.barrier()
+```
+
+## Also fine
+Both branches take part, and conditions that are the same on all ranks.
+```python
+x = torch.zeros(1, device=device)
+if rank == 0:
+    x += 1
+    dist.broadcast(x, 0)
+else:
+    dist.broadcast(x, 0)
+if world_size > 1:
+    dist.all_reduce(x)
+if dist.is_initialized():
+    dist.barrier()
+```
+```python
+if local_rank != 0:
+    dist.barrier()
+data = torch.load("data.pt", map_location="cpu")
+if local_rank == 0:
+    dist.barrier()
+```
+
+## When not to follow it
+Where the condition is membership of the group that is given.
+
+## References
+https://docs.pytorch.org/docs/stable/distributed.html#collective-functions
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.lint.diagnostics import Severity
+from ddpify.lint.registry import Finding, rule
+from ddpify.lint.script import Script, argument
+from ddpify.understanding.distributed import COLLECTIVES, WRAPPERS
+from ddpify.understanding.structure import Guard
+
+_IGNORED = {"torch.distributed.init_process_group"}
+
+
+@rule("collective-under-rank-condition", group="synchronisation", severity=Severity.HANG, applies="distributed")
+def check(script: Script) -> Iterator[Finding]:
+    """Collectives that only some ranks reach, here or through a function that is called."""
+    for call in script.structure.all(cst.Call):
+        guards = script.rank_guards(call)
+        if not guards or _has_group(call):
+            continue
+        name = _collective(script, call)
+        if name is None or any(_is_answered(script, guard, call, name) for guard in guards):
+            continue
+        yield Finding(
+            call, f"only some ranks reach {name.rsplit('.', 1)[-1]}(), the others never do: this hangs"
+        )
+
+
+def _collective(script: Script, call: cst.Call) -> str | None:
+    """The collective that a call is or, through the project's functions, leads to on every path."""
+    direct = script.names(call.func) & (COLLECTIVES | set(WRAPPERS)) - _IGNORED
+    if direct:
+        return min(direct)
+    for function in script.flow.called(call):
+        for name, inner in script.collectives(function.node):
+            if name not in _IGNORED and not script.guards(inner) and not _has_group(inner):
+                return name
+    return None
+
+
+def _has_group(call: cst.CSTNode) -> bool:
+    return isinstance(call, cst.Call) and argument(call, "group") is not None
+
+
+def _is_answered(script: Script, guard: Guard, call: cst.Call, name: str) -> bool:
+    """Whether other ranks meet the same collective: in the other branch, or under another test."""
+    statement = guard.statement
+    if isinstance(statement, cst.If):
+        other = statement.orelse if guard.positive else statement.body
+        if other is not None and name in {found for found, _ in script.collectives(other)}:
+            return True
+    function = script.structure.function(call)
+    whole: cst.CSTNode = function if function is not None else script.module.tree
+    for found, node in script.collectives(whole):
+        if found != name or node is call:
+            continue
+        theirs = script.rank_guards(node)
+        if theirs and all(one.statement is not guard.statement for one in theirs):
+            return True
+    return False

@@ -1,0 +1,48 @@
+"""DataParallel runs one process for all GPUs.
+
+## What it does
+Looks for `torch.nn.DataParallel`.
+
+## Why is this bad
+One Python process drives all GPUs of one node: it copies the model at each step, gathers outputs
+on GPU 0, and is slower than DistributedDataParallel even on a single node.
+
+## Example
+```python single
+model = nn.DataParallel(model)
+for x, y in loader:
+    criterion(model(x), y).backward()
+```
+
+## Use instead
+```python
+model2 = DDP(Net().to(device), device_ids=[local_rank])
+```
+
+## Also fine
+```python single
+if isinstance(model, nn.DataParallel):
+    model = model.module
+```
+
+## References
+https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpify.lint.diagnostics import Severity
+from ddpify.lint.registry import SINGLE, Finding, rule
+from ddpify.lint.script import Script
+
+
+@rule("data-parallel", group="wrapping", severity=Severity.SLOW, applies="single distributed")
+def check(script: Script) -> Iterator[Finding]:
+    """Calls of DataParallel in scripts that train."""
+    for call in script.calls("torch.nn.DataParallel", "torch.nn.parallel.data_parallel"):
+        if script.kind == SINGLE:
+            yield Finding(call, "DistributedDataParallel takes its place")
+        elif not script.guards(call):
+            yield Finding(call, "one process drives all GPUs, beside the ranks that have one each")

@@ -1,0 +1,129 @@
+"""The loss is computed past the wrapped model's own call.
+
+## What it does
+Looks for `model.module(...)` and `model.module.method(...)` whose result reaches `backward()`,
+when the wrapped model itself is not called with gradients.
+
+## Why is this bad
+DistributedDataParallel prepares the averaging of gradients in its own `forward`. Past it, each
+rank steps on its own gradients and the models drift apart, without an error.
+
+## Example
+```python
+for x, y in loader:
+    loss = criterion(model.module(x), y)
+    loss.backward()
+    optimizer.step()
+```
+
+## Use instead
+```python
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+```
+
+## Also fine
+Evaluation without gradients, and use beside a call of the wrapped model.
+```python
+with torch.no_grad():
+    model.module(torch.zeros(1, 10))
+for x, y in loader:
+    loss = criterion(model(x), y) + model.module.penalty()
+    loss.backward()
+```
+
+## Fix safety
+`model.module(x)` becomes `model(x)`; unsafe, since it changes the training for the better.
+
+## References
+https://docs.pytorch.org/docs/stable/notes/ddp.html#internal-design
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.lint.diagnostics import Applicability, Fix, Severity
+from ddpify.lint.registry import Finding, rule
+from ddpify.lint.script import Script
+from ddpify.understanding.distributed import is_wrapper
+from ddpify.understanding.flow import Slot
+from ddpify.understanding.syntax import code_of
+from ddpify.understanding.values import Instance
+
+_HARMLESS = frozenset(
+    "state_dict load_state_dict parameters named_parameters train eval to cuda cpu zero_grad"
+    " modules children named_modules named_children buffers named_buffers apply requires_grad_"
+    " register_forward_hook half float save_pretrained no_sync share_memory extra_repr".split()
+)
+
+
+@rule("forward-bypass", group="wrapping", severity=Severity.SILENT, applies="distributed")
+def check(script: Script) -> Iterator[Finding]:
+    """Calls through `.module` that a loss comes from."""
+    losses = _slots_of_losses(script)
+    for call in script.structure.all(cst.Call):
+        target = _module_of(call.func)
+        if target is None or not script.is_wrapped(target.value):
+            continue
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in _HARMLESS:
+            if call.func is not target:
+                continue
+        wrappers = [a for a in script.instances(target.value) if is_wrapper(a)]
+        if any(_called_with_gradients(script, one) for one in wrappers) or script.without_grad(call):
+            continue
+        if _reaches(script, call, losses):
+            yield Finding(
+                call,
+                "the loss is computed past the wrapped model's own call: gradients are not averaged"
+                " and the ranks drift apart",
+                _fix(script, call, target),
+            )
+
+
+def _module_of(func: cst.BaseExpression) -> cst.Attribute | None:
+    """The ``x.module`` that a called expression starts with."""
+    node: cst.BaseExpression = func
+    while isinstance(node, cst.Attribute):
+        if node.attr.value == "module":
+            return node
+        node = node.value
+    return None
+
+
+def _called_with_gradients(script: Script, wrapper: Instance) -> bool:
+    return any(event.gradient for event in script.events(wrapper, "call"))
+
+
+def _slots_of_losses(script: Script) -> set[Slot]:
+    """What the receivers of `backward()` read."""
+    found: set[Slot] = set()
+    for node in script.facts.backwards:
+        if isinstance(node, cst.Call) and node in script.owners:
+            for part in (node.func.value if isinstance(node.func, cst.Attribute) else node,):
+                found |= script.flow.slots(part, script.owners[node])
+    return found
+
+
+def _reaches(script: Script, call: cst.Call, losses: set[Slot]) -> bool:
+    """Whether a call's result goes, through names and functions, into a loss."""
+    starts: set[Slot] = set()
+    for above in script.structure.up(call):
+        starts |= {s for m in script.flow.moves if m.node is above for s in m.targets}
+        if isinstance(above, cst.BaseStatement):
+            break
+        if above in script.facts.backwards:
+            return True
+    return bool(script.flow.derived(starts) & losses)
+
+
+def _fix(script: Script, call: cst.Call, target: cst.Attribute) -> Fix | None:
+    if call.func is not target:
+        return None
+    return script.replace(target, code_of(target.value), "call the wrapped model", Applicability.UNSAFE)

@@ -1,0 +1,183 @@
+"""One certain GPU is named in code that all ranks run.
+
+## What it does
+Looks for `cuda:0`, `.cuda(0)`, `.to(0)`, `set_device(0)` and `device_ids=[0]`, and for a bare
+`"cuda"` in a script that never says which GPU is the rank's own.
+
+## Why is this bad
+All ranks of a node share the first GPU: it runs out of memory, or NCCL refuses two ranks on one
+GPU, while the others idle.
+
+## Example
+```python
+net2 = Net().to("cuda:0")
+```
+
+## Use instead
+```python
+net2 = Net().to(device)
+```
+
+## Also fine
+Code that one rank runs, and a bare `cuda` after `set_device`.
+```python
+if rank == 0:
+    probe = torch.zeros(1, device="cuda:0")
+batch = torch.zeros(1).to("cuda")
+```
+
+## Fix safety
+Offered where the file has a name for the local rank's device.
+
+## References
+https://docs.pytorch.org/docs/stable/elastic/run.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.lint.diagnostics import Severity
+from ddpify.lint.registry import SINGLE, Finding, rule
+from ddpify.lint.script import Script, argument
+from ddpify.understanding.origins import ANY_RANK
+from ddpify.understanding.values import Device
+
+_ACCELERATORS = ("cuda", "xpu", "npu", "hpu")
+_SET_DEVICE = ("torch.cuda.set_device", "torch.accelerator.set_device_index", "torch.xpu.set_device")
+_MAKERS = (
+    "torch.tensor", "torch.zeros", "torch.ones", "torch.empty", "torch.rand", "torch.randn",
+    "torch.full", "torch.arange", "torch.randint", "torch.eye",
+)  # fmt: skip
+
+
+@rule("hard-coded-device", group="device", severity=Severity.CRASH, applies="single distributed")
+def check(script: Script) -> Iterator[Finding]:
+    """Literal devices, in every form that names one."""
+    seen: set[cst.CSTNode] = set()
+    for node in sorted(_literals(script), key=script.structure.order.__getitem__):
+        if node in seen or any(above in seen for above in script.structure.up(node)):
+            continue
+        if script.kind != SINGLE and _excused(script, node):
+            continue
+        seen.add(node)
+        if script.kind == SINGLE:
+            yield Finding(node, f"{script.code(node)} must become the device of the rank")
+        else:
+            yield Finding(
+                node,
+                f"{script.code(node)} is the same GPU for every rank of a node: they share it,"
+                " and NCCL refuses that",
+            )
+
+
+def _excused(script: Script, node: cst.CSTNode) -> bool:
+    """Code that may not run on every rank, and files that nothing is known to call."""
+    return script.may_be_guarded(node) or _in_other_branch(script, node)
+
+
+def _in_other_branch(script: Script, node: cst.CSTNode) -> bool:
+    """The branch for runs that are not distributed; only asking for a GPU is no excuse."""
+    for guard in script.guards(node):
+        text = script.code(guard.test, 200)
+        if "is_available" not in text or "dist" in text:
+            return True
+    return False
+
+
+def _literals(script: Script) -> Iterator[cst.CSTNode]:
+    bare = script.kind == SINGLE or not _knows_its_gpu(script)
+    for call in script.structure.all(cst.Call):
+        names = script.names(call.func)
+        if names & set(_SET_DEVICE) and call.args and _index(script, call.args[0].value) is not None:
+            yield call
+        elif "torch.device" in names:
+            if _device_object(script, call, bare):
+                yield call
+        elif call in script.facts.device_moves and isinstance(call.func, cst.Attribute):
+            if _move(script, call, bare):
+                yield call
+        elif names & set(_MAKERS):
+            given = argument(call, "device")
+            if given is not None and _text(script, given.value, bare):
+                yield given
+        yield from _device_ids(script, call)
+
+
+def _knows_its_gpu(script: Script) -> bool:
+    """Whether the script says anywhere which GPU is the rank's own."""
+    if script.uses(*_SET_DEVICE):
+        return True
+    for call in script.calls("torch.device", "torch.distributed.init_process_group", everywhere=True):
+        module = script.owners[call]
+        if any(script.flow.origins(a.value, module) & ANY_RANK for a in call.args):
+            return True
+    return "CUDA_VISIBLE_DEVICES" in script.source.text or any(
+        script.labels(a.value) & ANY_RANK
+        for call in script.method_calls("to", "cuda", everywhere=True)
+        for a in call.args
+    )
+
+
+def _device_object(script: Script, call: cst.Call, bare: bool) -> bool:
+    devices = [a for a in script.value(call).atoms if isinstance(a, Device) and a.accelerator]
+    given = call.args[0].value if call.args else None
+    if given is None or script.labels(given) & ANY_RANK:
+        return False
+    if any(device.index is not None for device in devices):
+        return _written(given) and all(d.index is not None or not bare for d in devices)
+    return bare and bool(devices) and _written(given)
+
+
+def _written(node: cst.CSTNode) -> bool:
+    """Whether the expression itself shows the name: an option's default can be overridden."""
+    if isinstance(node, cst.IfExp):
+        return _written(node.body) or _written(node.orelse)
+    return isinstance(node, (cst.SimpleString, cst.Integer))
+
+
+def _move(script: Script, call: cst.Call, bare: bool) -> bool:
+    assert isinstance(call.func, cst.Attribute)
+    if call.func.attr.value == "cuda":
+        if not call.args:
+            return bare
+        return _index(script, call.args[0].value) is not None
+    if call.func.attr.value != "to" or not call.args:
+        return False
+    given = argument(call, "device", 0)
+    if given is None:
+        return False
+    return _index(script, given.value) is not None or _text(script, given.value, bare)
+
+
+def _index(script: Script, node: cst.BaseExpression) -> int | None:
+    """A literal index of a device."""
+    if isinstance(node, cst.Integer):
+        return int(node.evaluated_value)
+    return None
+
+
+def _text(script: Script, node: cst.BaseExpression, bare: bool) -> bool:
+    """Whether an expression is, in the source, the name of an accelerator."""
+    if isinstance(node, cst.IfExp):
+        return _text(script, node.body, bare) or _text(script, node.orelse, bare)
+    if not isinstance(node, cst.SimpleString):
+        return False
+    held = script.value(node).constant()
+    text = held if isinstance(held, str) else node.evaluated_value
+    kind, _, index = str(text).partition(":")
+    return kind in _ACCELERATORS and (index.isdigit() or (bare and not index))
+
+
+def _device_ids(script: Script, call: cst.Call) -> Iterator[cst.CSTNode]:
+    given = argument(call, "device_ids")
+    if given is None or not isinstance(given.value, cst.List) or script.kind == SINGLE:
+        return
+    if any(name.endswith("DistributedDataParallel") for name in script.names(call.func)):
+        constants = [script.value(e.value).constant() for e in given.value.elements]
+        if len(constants) == 1 and isinstance(given.value.elements[0].value, cst.Integer):
+            yield given
+
+

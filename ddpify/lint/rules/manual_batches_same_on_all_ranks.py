@@ -1,0 +1,153 @@
+"""Batches that are drawn by hand are the same on every rank.
+
+## What it does
+Looks for training batches made by indexing with random numbers, when the seed is the same on all
+ranks, and for loops over slices of the data that no rank takes part of.
+
+## Why is this bad
+All ranks compute the same gradients, whose average is the gradient of one: the run costs N GPUs
+and trains like one.
+
+## Example
+```python
+torch.manual_seed(1337)
+data = torch.arange(1000)
+for step in range(100):
+    ix = torch.randint(len(data) - 8, (32,))
+    x = torch.stack([data[i : i + 8] for i in ix])
+    model(x).mean().backward()
+    optimizer.step()
+```
+
+## Use instead
+```python
+torch.manual_seed(1337 + rank)
+data = torch.arange(1000)
+for step in range(100):
+    ix = torch.randint(len(data) - 8, (32,))
+    x = torch.stack([data[i : i + 8] for i in ix])
+    model(x).mean().backward()
+    optimizer.step()
+```
+
+## Also fine
+A slice that depends on the rank, and training on all of the data at once.
+```python
+data = torch.arange(1000)
+for i in range(rank * 32, 1000, world_size * 32):
+    model(data[i : i + 32]).mean().backward()
+```
+```python
+data = torch.arange(1000)
+for step in range(100):
+    model(data).mean().backward()
+    optimizer.step()
+```
+
+## When not to follow it
+Where all ranks compute the same on purpose.
+
+## References
+https://github.com/karpathy/nanoGPT/blob/master/train.py (seed_offset)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.lint.diagnostics import Severity
+from ddpify.lint.registry import Finding, rule
+from ddpify.lint.script import Script
+from ddpify.understanding.distributed import is_wrapper
+from ddpify.understanding.origins import ANY_RANK, RANDOM, WORLD
+
+SEEDS = (
+    "torch.manual_seed", "torch.random.manual_seed", "torch.cuda.manual_seed",
+    "torch.cuda.manual_seed_all", "numpy.random.seed", "random.seed",
+)  # fmt: skip
+_APART = ANY_RANK | {WORLD}
+
+
+@rule("manual-batches-same-on-all-ranks", group="data", severity=Severity.SILENT, applies="distributed")
+def check(script: Script) -> Iterator[Finding]:
+    """Hand-made batches that do not depend on the rank."""
+    if not script.wraps or script.training_loaders:
+        return
+    for loop in _training_loops(script):
+        yield from _random_batches(script, loop)
+        yield from _slices(script, loop)
+
+
+def _training_loops(script: Script) -> list[cst.For | cst.While]:
+    """The loops of this file right around a backward pass."""
+    found: dict[cst.For | cst.While, None] = {}
+    for node in script.facts.backwards:
+        loops = script.structure_of(node).loops(node)
+        if loops and script.owners.get(loops[0]) is script.module:
+            found[loops[0]] = None
+    return list(found)
+
+
+def _random_batches(script: Script, loop: cst.For | cst.While) -> Iterator[Finding]:
+    if not _seeded_alike(script):
+        return
+    for node in script.reached(loop):
+        if isinstance(node, cst.Subscript) and script.owners.get(node) is script.module:
+            labels = {x for one in node.slice for x in _labels(script, one.slice)}
+            if RANDOM in labels and not labels & _APART:
+                yield Finding(node, "all ranks draw the same batches: the seed is the same on each")
+                return
+
+
+def _labels(script: Script, part: cst.BaseSlice) -> set[str]:
+    parts = [part.value] if isinstance(part, cst.Index) else [part.lower, part.upper]  # type: ignore[attr-defined]
+    module = script.module
+    return {x for one in parts if one is not None for x in script.flow.origins(one, module)}
+
+
+def _seeded_alike(script: Script) -> bool:
+    """Whether there is a seed, and none that depends on the rank."""
+    calls = script.calls(*SEEDS, everywhere=True)
+    arguments = [a.value for call in calls for a in call.args]
+    apart = [script.flow.origins(one, script.owners[one]) & _APART for one in arguments]
+    return bool(arguments) and not any(apart)
+
+
+def _slices(script: Script, loop: cst.For | cst.While) -> Iterator[Finding]:
+    """``for i in range(0, n, size): x = data[i:i + size]``."""
+    if not isinstance(loop, cst.For) or not isinstance(loop.target, cst.Name):
+        return
+    if "builtins.range" not in script.names(getattr(loop.iter, "func", loop.iter)):
+        return
+    if script.flow.origins(loop.iter, script.module) & _APART:
+        return
+    for node in script.structure.inside(loop.body, cst.Subscript):
+        first = node.slice[0].slice
+        if not isinstance(first, cst.Slice) or first.lower is None or first.upper is None:
+            continue
+        plain = isinstance(first.lower, cst.Name) and first.lower.value == loop.target.value
+        labels = {x for e in (first.lower, first.upper, node.value) for x in
+                  script.flow.origins(e, script.module)}  # fmt: skip
+        if plain and not labels & _APART and _feeds_model(script, node):
+            yield Finding(node, "every rank trains on the same slices of the data")
+            return
+
+
+def _feeds_model(script: Script, node: cst.Subscript) -> bool:
+    """Whether a wrapped model is called on what is made of the slice."""
+    slots = {
+        slot
+        for move in script.flow.moves
+        if any(part is node for part in script.structure.inside(move.node, cst.Subscript))
+        for slot in move.targets
+    }
+    reached = script.flow.derived(slots)
+    for call in script.structure.all(cst.Call):
+        if any(is_wrapper(atom) for atom in script.value(call.func).atoms):
+            for argument in call.args:
+                inside = any(p is node for p in script.structure.inside(argument, cst.Subscript))
+                if inside or script.flow.slots(argument.value, script.module) & reached:
+                    return True
+    return False

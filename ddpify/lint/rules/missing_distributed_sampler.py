@@ -1,0 +1,88 @@
+"""A training loader gives every rank all of the data.
+
+## What it does
+Looks for a `DataLoader` whose batches reach `backward()` and whose sampler knows nothing of ranks.
+
+## Why is this bad
+DistributedDataParallel averages gradients; it does not split the input. Without a sampler that
+splits the data, each epoch costs as much as on one GPU, and with equal seeds all ranks train on
+the same batches.
+
+## Example
+```python
+loader = DataLoader(dataset, 32, shuffle=True)
+for epoch in range(epochs):
+    for x, y in loader:
+        criterion(model(x), y).backward()
+        optimizer.step()
+```
+
+## Use instead
+```python
+sampler = DistributedSampler(dataset)
+loader = DataLoader(dataset, 32, sampler=sampler)
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        criterion(model(x), y).backward()
+        optimizer.step()
+```
+
+## Also fine
+A data set that is split by hand, and a sampler that is there only when the run is distributed.
+```python
+own = torch.utils.data.Subset(dataset, range(rank, len(dataset), world_size))
+for x, y in DataLoader(own, 32, shuffle=True):
+    criterion(model(x), y).backward()
+```
+```python
+sampler = DistributedSampler(dataset) if dist.is_initialized() else None
+loader = DataLoader(dataset, 32, shuffle=sampler is None, sampler=sampler)
+for x, y in loader:
+    criterion(model(x), y).backward()
+```
+
+## When not to follow it
+Where every rank is meant to draw its own data, as in self-play.
+
+## References
+https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.lint.diagnostics import Severity
+from ddpify.lint.registry import SINGLE, Finding, rule
+from ddpify.lint.script import Script
+from ddpify.understanding.values import Class, Instance
+
+_ITERABLE = ("IterableDataset", "IterDataPipe")
+
+
+@rule("missing-distributed-sampler", group="data", severity=Severity.SILENT, applies="single distributed")
+def check(script: Script) -> Iterator[Finding]:
+    """Training loaders that are not split among the ranks."""
+    for loader in script.training_loaders:
+        if not isinstance(loader.site, cst.Call) or loader.module is not script.module:
+            continue
+        if script.kind == SINGLE:
+            yield Finding(loader.site, "each rank must get its own part of every batch")
+        elif script.wraps and not script.may_be_sharded(loader) and not _is_iterable(loader):
+            yield Finding(
+                loader.site,
+                "every rank trains on all of the data: the sampler does not split it",
+            )
+
+
+def _is_iterable(loader: Instance) -> bool:
+    """Whether the data set yields by itself, so that no sampler can split it."""
+    for atom in loader.arguments["dataset"].of(Instance):
+        assert isinstance(atom, Instance)
+        names = [*atom.type.library_bases()] if isinstance(atom.type, Class) else [atom.type]
+        if any(name.endswith(_ITERABLE) for name in names):
+            return True
+    return False

@@ -1,0 +1,164 @@
+"""A DistributedSampler is not told the epoch, so every epoch has the same order.
+
+## What it does
+Looks for a shuffling `DistributedSampler` whose loader is iterated once per round of an outer
+loop, when nothing calls `set_epoch`.
+
+## Why is this bad
+The sampler shuffles with the seed plus the epoch. Without `set_epoch` the epoch stays 0: the
+batches are the same in every epoch, which one-GPU training with `shuffle=True` never has.
+
+## Example
+```python
+for epoch in range(epochs):
+    for x, y in loader:
+        criterion(model(x), y).backward()
+        optimizer.step()
+```
+
+## Use instead
+```python
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        criterion(model(x), y).backward()
+        optimizer.step()
+```
+
+## Also fine
+```python
+for epoch in range(epochs):
+    loader.sampler.set_epoch(epoch)
+    for x, y in loader:
+        criterion(model(x), y).backward()
+```
+```python
+ordered = DistributedSampler(dataset, shuffle=False)
+fixed = DataLoader(dataset, 32, sampler=ordered)
+for epoch in range(epochs):
+    for x, y in fixed:
+        criterion(model(x), y).backward()
+```
+```python
+def train_one_epoch(epoch, batches):
+    batches.sampler.set_epoch(epoch)
+    for x, y in batches:
+        criterion(model(x), y).backward()
+for epoch in range(epochs):
+    train_one_epoch(epoch, loader)
+```
+
+## Fix safety
+Offered where the sampler has a name in the function of the epoch loop. It changes the order of
+the data, which is its purpose.
+
+## References
+https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.lint.diagnostics import Fix, Severity
+from ddpify.lint.registry import Finding, rule
+from ddpify.lint.repairs import at_head_of
+from ddpify.lint.script import Script
+from ddpify.understanding.distributed import is_distributed_sampler
+from ddpify.understanding.values import UNKNOWN, Class, Instance
+
+Loop = cst.For | cst.While
+
+
+@rule("missing-set-epoch", group="data", severity=Severity.SILENT, applies="distributed")
+def check(script: Script) -> Iterator[Finding]:
+    """Shuffling samplers that are iterated in several epochs and never told which."""
+    told = [script.value(call.func.value) for call in _set_epoch_calls(script)]  # type: ignore[attr-defined]
+    for sampler in _shuffling(script):
+        if any(not held.atoms or sampler in held.atoms for held in told):
+            continue
+        found = _epoch_loop(script, sampler)
+        if found is None or _makes_itself_known(sampler):
+            continue
+        inner, outer = found
+        node = sampler.site if sampler.module is script.module else inner
+        if script.owners.get(node) is script.module:
+            yield Finding(
+                node,
+                "every epoch has the same order: set_epoch() is not called on this sampler",
+                _fix(script, sampler, outer),
+            )
+
+
+def _set_epoch_calls(script: Script) -> list[cst.Call]:
+    return list(script.method_calls("set_epoch", everywhere=True))
+
+
+def _shuffling(script: Script) -> list[Instance]:
+    found: dict[Instance, None] = {}
+    for loader in script.facts.loaders:
+        for atom in loader.arguments.get("sampler", UNKNOWN).atoms:
+            if isinstance(atom, Instance) and is_distributed_sampler(atom):
+                if _shuffles(atom):
+                    found[atom] = None
+    return list(found)
+
+
+def _shuffles(sampler: Instance) -> bool:
+    """Whether the order is random, as far as the arguments say."""
+    held = sampler.arguments.get("shuffle", sampler.arguments.get("3", UNKNOWN))
+    return held.constant() is True or not held.atoms and "**" not in sampler.arguments
+
+
+def _makes_itself_known(sampler: Instance) -> bool:
+    """A class of the project may keep the epoch by itself."""
+    return isinstance(sampler.type, Class) and "__iter__" in sampler.type.scope.names
+
+
+def _epoch_loop(script: Script, sampler: Instance) -> tuple[cst.For, Loop] | None:
+    """A loop over the sampler's loader that trains, and the loop around it."""
+    for structure in script.structures.values():
+        for loop in structure.all(cst.For):
+            loaders = script.loaders_in(loop.iter)
+            if not any(sampler in one.arguments.get("sampler", UNKNOWN).atoms for one in loaders):
+                continue
+            outer = [one for one in script.around(loop) if not _once(one)]
+            if outer and script.trains(loop):
+                return loop, outer[0]
+    return None
+
+
+def _once(loop: Loop) -> bool:
+    """``for _ in range(1)``."""
+    call = loop.iter if isinstance(loop, cst.For) else None
+    return isinstance(call, cst.Call) and [
+        a.value.value for a in call.args if isinstance(a.value, cst.Integer)
+    ] == ["1"]
+
+
+def _fix(script: Script, sampler: Instance, loop: Loop) -> Fix | None:
+    name = _name_of(script, sampler, loop)
+    if name is None or not isinstance(loop, cst.For) or not isinstance(loop.target, cst.Name):
+        return None
+    if script.owners.get(loop) is not script.module or not _counts(script, loop):
+        return None
+    edit = at_head_of(script, loop.body, f"{name}.set_epoch({loop.target.value})")
+    return Fix(f"call {name}.set_epoch() in each epoch", (edit,)) if edit is not None else None
+
+
+def _counts(script: Script, loop: cst.For) -> bool:
+    return isinstance(loop.iter, cst.Call) and "builtins.range" in script.names(loop.iter.func)
+
+
+def _name_of(script: Script, sampler: Instance, loop: Loop) -> str | None:
+    """The name that surely is this sampler, bound in the function of the loop."""
+    structure = script.structure
+    for assign in structure.all(cst.Assign):
+        target = assign.targets[0].target
+        if not isinstance(target, cst.Name) or assign.value is not sampler.site:
+            continue
+        if structure.function(assign) is structure.function(loop) and not script.guards(assign):
+            return target.value
+    return None

@@ -1,0 +1,111 @@
+"""A model is moved or cast after DistributedDataParallel wrapped it.
+
+## What it does
+Looks for `.to()`, `.cuda()`, `.half()` and the like on a wrapped model, and on the module that was
+wrapped, after the wrap.
+
+## Why is this bad
+DDP registers its hooks on the parameters that it finds when it is made. A cast or a move can
+replace what they accumulate into: gradients are then no longer averaged, without any error, and
+the ranks drift apart.
+
+## Example
+```python
+late = DDP(Net())
+late.to(device)
+```
+
+## Use instead
+```python
+late = DDP(Net().to(device), device_ids=[local_rank])
+```
+
+## Also fine
+Outputs may be cast, and a model that was moved before can be told its device again.
+```python
+out = model(torch.zeros(1, 10)).float()
+model.to(device)
+```
+
+## References
+https://github.com/pytorch/pytorch/issues/104336
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.lint.diagnostics import Severity
+from ddpify.lint.registry import Finding, rule
+from ddpify.lint.script import Script, Wrap
+from ddpify.understanding.distributed import DDP
+
+_CASTS = frozenset({"half", "double", "bfloat16"})
+_MOVES = frozenset({"to", "cuda", "xpu"})
+
+
+@rule("moved-or-cast-after-wrap", group="wrapping", severity=Severity.SILENT, applies="distributed")
+def check(script: Script) -> Iterator[Finding]:
+    """Moves and casts of wrapped models."""
+    for wrap in script.wraps:
+        if wrap.wrapper.type != DDP:
+            continue
+        for call in _moves_after(script, wrap):
+            if script.owners.get(call) is script.module and _matters(script, wrap, call):
+                yield Finding(
+                    call,
+                    "moved or cast after DistributedDataParallel wrapped it: gradients may no longer"
+                    " be averaged, without an error",
+                )
+
+
+def _moves_after(script: Script, wrap: Wrap) -> Iterator[cst.Call]:
+    sites = [e.site.node for e in script.events(wrap.wrapper, "move")]
+    for model in wrap.held:
+        after = False
+        for event in script.events(model, "wrap", "move"):
+            after = after or event.site.node is wrap.site.node
+            if after and event.kind == "move":
+                sites.append(event.site.node)
+    yield from (node for node in sites if isinstance(node, cst.Call))
+
+
+def _matters(script: Script, wrap: Wrap, call: cst.Call) -> bool:
+    """A cast always; a move only where the model had not been moved before."""
+    assert isinstance(call.func, cst.Attribute)
+    receiver = script.instances(call.func.value)
+    if any(one is not wrap.wrapper and one not in wrap.held for one in receiver):
+        return False  # it may be another model
+    name = call.func.attr.value
+    if name in _CASTS or (name == "to" and _to_half(script, call)):
+        return _before_training(script, call)
+    return name in _MOVES and not _moved_before(script, wrap) and _before_training(script, call)
+
+
+def _to_half(script: Script, call: cst.Call) -> bool:
+    names = {name for a in call.args for name in script.names(a.value)}
+    return bool(names & {"torch.half", "torch.float16", "torch.bfloat16", "torch.double", "torch.float64"})
+
+
+def _before_training(script: Script, call: cst.Call) -> bool:
+    """Not an export at the end: something trains after it, or it stands in a function."""
+    structure = script.structure
+    if structure.function(call) is not None or structure.loops(call):
+        return True
+    at = structure.order[call]
+    return any(
+        structure.order.get(node, 0) > at and script.trains(node)
+        for node in structure.all(cst.For, cst.While, cst.Expr)
+    ) or not script.facts.backwards
+
+
+def _moved_before(script: Script, wrap: Wrap) -> bool:
+    for model in wrap.held:
+        for event in script.events(model, "wrap", "move"):
+            if event.kind == "move":
+                return True
+            if event.site.node is wrap.site.node:
+                break
+    return not wrap.held

@@ -1,0 +1,118 @@
+"""An optimizer steps parameters that belong to no wrapped model.
+
+## What it does
+Looks for optimizers over parameters of a module that is not wrapped, in a script that wraps
+another.
+
+## Why is this bad
+Nobody averages the gradients of those parameters: a learnable criterion, a temperature or a
+second network takes other values on each rank, without an error.
+
+## Example
+```python
+head = nn.Linear(2, 2).to(device)
+optimizer = torch.optim.SGD(list(model.parameters()) + list(head.parameters()), lr=0.1)
+for x, y in loader:
+    criterion(head(model(x)), y).backward()
+    optimizer.step()
+```
+
+## Use instead
+```python
+head = DDP(nn.Linear(2, 2).to(device), device_ids=[local_rank])
+optimizer = torch.optim.SGD(list(model.parameters()) + list(head.parameters()), lr=0.1)
+for x, y in loader:
+    criterion(head(model(x)), y).backward()
+    optimizer.step()
+```
+
+## Also fine
+A criterion without parameters, and gradients that are averaged by hand.
+```python
+head = nn.Linear(2, 2).to(device)
+optimizer = torch.optim.SGD(head.parameters(), lr=0.1)
+for x, y in loader:
+    criterion(head(model(x)), y).backward()
+    for p in head.parameters():
+        dist.all_reduce(p.grad)
+    optimizer.step()
+```
+
+## When not to follow it
+Where each rank holds its own shard of the parameters on purpose, as in PartialFC.
+
+## References
+https://github.com/KevinMusgrave/pytorch-metric-learning/issues/710
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.lint.diagnostics import Severity
+from ddpify.lint.layers import has_parameters, is_part_of
+from ddpify.lint.registry import Finding, rule
+from ddpify.lint.script import Script
+from ddpify.understanding.distributed import REDUCING, is_wrapper
+from ddpify.understanding.values import Instance, Params, deep_atoms
+
+
+@rule("parameters-outside-ddp", group="wrapping", severity=Severity.SILENT, applies="distributed")
+def check(script: Script) -> Iterator[Finding]:
+    """Optimizers over what no wrapper looks after."""
+    if not script.wraps or _averages_by_hand(script):
+        return
+    covered = [model for wrap in script.wraps for model in wrap.held]
+    for optimizer in script.facts.optimizers:
+        if optimizer.module is not script.module or not isinstance(optimizer.site, cst.Call):
+            continue
+        for owner in _owners(optimizer):
+            if _outside(script, owner, covered) and not script.on_some_ranks(optimizer.site):
+                yield Finding(
+                    optimizer.site,
+                    f"{_name(owner)} is in no wrapped model: its gradients are not averaged and its"
+                    " parameters differ between ranks",
+                )
+
+
+def _owners(optimizer: Instance) -> list[Instance]:
+    found = {a.owner: None for a in deep_atoms(optimizer.arguments["params"]) if isinstance(a, Params)}
+    return sorted(found, key=_name)
+
+
+def _outside(script: Script, owner: Instance, covered: list[Instance]) -> bool:
+    if is_wrapper(owner) or script.events(owner, "wrap", "shard"):
+        return False
+    if any(is_part_of(owner, model) for model in covered):
+        return False
+    if any(is_part_of(model, owner) for model in covered) or not script.events(owner, "call"):
+        return False  # the wrapped one is a part of it: its other layers may or may not be used
+    return has_parameters(script, owner)
+
+
+def _averages_by_hand(script: Script) -> bool:
+    """Whether a collective is given a gradient or something made in a loop over parameters."""
+    for call in script.calls(*REDUCING, everywhere=True):
+        for argument in call.args:
+            if "grad" in script.code(argument.value, 200) or script.flow.slots(
+                argument.value, script.owners[call]
+            ) & _parameter_slots(script):
+                return True
+    return False
+
+
+def _parameter_slots(script: Script) -> set[object]:
+    loops = [m for m in script.flow.moves if isinstance(m.node, cst.For)]
+    return {
+        slot
+        for move in loops
+        if any(isinstance(a, Params) for a in script.value(move.node.target).atoms)  # type: ignore[attr-defined]
+        for slot in move.targets
+    }
+
+
+def _name(model: Instance) -> str:
+    kind = model.type if isinstance(model.type, str) else model.type.node.name.value
+    return kind.rsplit(".", 1)[-1]

@@ -1,0 +1,94 @@
+"""Only some ranks update what all must keep equal.
+
+## What it does
+Looks for `optimizer.step()`, `zero_grad()`, `scheduler.step()` and `scaler.update()` under a
+condition on the rank.
+
+## Why is this bad
+The ranks' parameters, learning rates or loss scales become different: they average gradients of
+different models, without an error.
+
+## Example
+```python
+schedule = torch.optim.lr_scheduler.StepLR(optimizer, 10)
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        criterion(model(x), y).backward()
+        optimizer.step()
+    if rank == 0:
+        schedule.step()
+```
+
+## Use instead
+```python
+schedule = torch.optim.lr_scheduler.StepLR(optimizer, 10)
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        criterion(model(x), y).backward()
+        optimizer.step()
+    schedule.step()
+```
+
+## Also fine
+An average of the weights that only rank 0 keeps, for its evaluation.
+```python
+average = torch.optim.swa_utils.AveragedModel(net)
+if rank == 0:
+    average.update_parameters(net)
+```
+
+## References
+https://docs.pytorch.org/docs/stable/notes/ddp.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.lint.diagnostics import Severity
+from ddpify.lint.registry import Finding, rule
+from ddpify.lint.script import Script
+from ddpify.understanding.values import Instance
+
+
+@rule("rank-conditional-update", group="synchronisation", severity=Severity.SILENT, applies="distributed")
+def check(script: Script) -> Iterator[Finding]:
+    """Updates that not all ranks make."""
+    for call in script.method_calls("step", "zero_grad", "update"):
+        assert isinstance(call.func, cst.Attribute)
+        kinds = {_kind(one, call.func.attr.value) for one in script.instances(call.func.value)} - {None}
+        if not kinds or not script.wraps or not script.rank_guards(call):
+            continue
+        if _both_branches(script, call):
+            continue
+        yield Finding(
+            call,
+            f"only some ranks update the {min(filter(None, kinds))}: the ranks' models drift apart",
+        )
+
+
+def _kind(one: Instance, method: str) -> str | None:
+    name = one.type if isinstance(one.type, str) else ""
+    if one.role == "optimizer" and method in ("step", "zero_grad"):
+        return "optimizer"
+    if name.startswith("torch.optim.lr_scheduler.") and method == "step":
+        return "learning rate"
+    if name.endswith("amp.GradScaler") and method == "update":
+        return "loss scale"
+    return None
+
+
+def _both_branches(script: Script, call: cst.Call) -> bool:
+    """Whether the other ranks do the same in their branch."""
+    text = script.code(call, 500)
+    for guard in script.rank_guards(call):
+        if isinstance(guard.statement, cst.If):
+            other = guard.statement.orelse if guard.positive else guard.statement.body
+            calls = script.structure.inside(other, cst.Call) if other is not None else ()
+            if any(script.code(one, 500) == text for one in calls):
+                return True
+    return False

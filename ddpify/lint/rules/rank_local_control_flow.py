@@ -1,0 +1,114 @@
+"""Each rank decides for itself whether to go on.
+
+## What it does
+Looks for `break`, `return` and the like in training loops under a condition on what only this rank
+has seen: its loss, its metric, its clock.
+
+## Why is this bad
+One rank stops and the others go on to the next collective, which waits for it: the job hangs.
+Early stopping is the usual case.
+
+## Example
+```python
+best, bad = 1e9, 0
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    total = 0.0
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        total += loss.item()
+    if total > best:
+        break
+```
+
+## Use instead
+```python
+best, bad = 1e9, 0
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    total = torch.zeros(1, device=device)
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        total += loss.detach()
+    dist.all_reduce(total)
+    if total.item() > best:
+        break
+```
+
+## Also fine
+All ranks evaluate all of the data, and so decide alike.
+```python
+whole = DataLoader(dataset, 32)
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        criterion(model(x), y).backward()
+    score = 0.0
+    with torch.no_grad():
+        for x, y in whole:
+            score += criterion(model(x), y).item()
+    if score > 3:
+        break
+```
+
+## References
+https://github.com/Lightning-AI/pytorch-lightning/issues/379
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.lint.diagnostics import Severity
+from ddpify.lint.registry import Finding, rule
+from ddpify.lint.script import Script
+from ddpify.understanding.origins import LOCAL
+from ddpify.understanding.structure import Guard
+
+_EXITS = ("sys.exit", "builtins.exit", "builtins.quit", "os._exit")
+
+
+@rule("rank-local-control-flow", group="synchronisation", severity=Severity.HANG, applies="distributed")
+def check(script: Script) -> Iterator[Finding]:
+    """Ways out of a training loop that depend on a rank's own values."""
+    if not script.wraps:
+        return
+    reported: set[cst.CSTNode] = set()
+    for node in _exits(script):
+        for guard in _deciding(script, node):
+            if guard.test not in reported:
+                reported.add(guard.test)
+                yield Finding(
+                    guard.test,
+                    f"each rank decides by its own {script.code(guard.test, 40)}: one leaves the loop,"
+                    " the others wait for it forever",
+                )
+
+
+def _exits(script: Script) -> Iterator[cst.CSTNode]:
+    yield from script.structure.all(cst.Break, cst.Continue, cst.Return, cst.Raise)
+    yield from script.calls(*_EXITS)
+
+
+def _deciding(script: Script, node: cst.CSTNode) -> Iterator[Guard]:
+    """Conditions on local values between a way out and the training loop that it leaves."""
+    loops = [loop for loop in script.structure.loops(node) if script.trains(loop)]
+    if isinstance(node, cst.Break):
+        loops = [x for x in script.structure.loops(node)[:1] if x in loops or _goes_on(script, x)]
+    if not loops:
+        return
+    order = script.structure.order
+    for guard in script.guards(node):
+        inside = order[guard.statement] > order[loops[-1]] and not guard.left_early
+        if inside and LOCAL in script.labels(guard.test) and not script.asks_rank(guard.test):
+            yield guard
+
+
+def _goes_on(script: Script, loop: cst.CSTNode) -> bool:
+    return bool(script.collectives(loop))

@@ -1,0 +1,84 @@
+"""Each rank sets its learning rate by its own metric.
+
+## What it does
+Looks for `ReduceLROnPlateau.step(metric)` and for hand-set learning rates, with a value that only
+this rank has seen.
+
+## Why is this bad
+Ranks see different numbers, lower the rate at different steps, and then step differently with
+equal gradients: the models drift apart without an error.
+
+## Example
+```python
+plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
+total = 0.0
+for x, y in loader:
+    loss = criterion(model(x), y)
+    loss.backward()
+    total += loss.item()
+plateau.step(total)
+```
+
+## Use instead
+```python
+plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
+total = torch.zeros(1, device=device)
+for x, y in loader:
+    loss = criterion(model(x), y)
+    loss.backward()
+    total += loss.detach()
+dist.all_reduce(total)
+plateau.step(total.item() / world_size)
+```
+
+## Also fine
+```python
+plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
+whole = DataLoader(dataset, 32)
+score = 0.0
+for x, y in whole:
+    score += criterion(model(x), y).item()
+plateau.step(score)
+```
+
+## References
+https://github.com/lucidrains/DALLE-pytorch/issues/268
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.lint.diagnostics import Severity
+from ddpify.lint.registry import Finding, rule
+from ddpify.lint.script import Script
+from ddpify.understanding.origins import LOCAL
+
+
+@rule("rank-local-learning-rate", group="synchronisation", severity=Severity.SILENT, applies="distributed")
+def check(script: Script) -> Iterator[Finding]:
+    """Learning rates that follow a rank's own numbers."""
+    text = "each rank sets its learning rate by its own {}: the models drift apart"
+    for call in script.method_calls("step"):
+        assert isinstance(call.func, cst.Attribute)
+        plateau = any(str(one.type).endswith("ReduceLROnPlateau") for one in script.instances(call.func.value))
+        if plateau and call.args and LOCAL in script.labels(call.args[0].value):
+            yield Finding(call.args[0], text.format(script.code(call.args[0].value, 40)))
+    for assign in script.structure.all(cst.Assign):
+        target = assign.targets[0].target
+        if _is_rate(target) and LOCAL in script.labels(assign.value):
+            yield Finding(assign.value, text.format(script.code(assign.value, 40)))
+
+
+def _is_rate(target: cst.BaseExpression) -> bool:
+    """``group["lr"]``."""
+    if not isinstance(target, cst.Subscript) or len(target.slice) != 1:
+        return False
+    part = target.slice[0].slice
+    return (
+        isinstance(part, cst.Index)
+        and isinstance(part.value, cst.SimpleString)
+        and part.value.evaluated_value == "lr"
+    )

@@ -1,0 +1,107 @@
+"""One rank calls the wrapped model alone.
+
+## What it does
+Looks for calls of a DDP or FSDP object that run only under a condition on the rank.
+
+## Why is this bad
+The wrapper's forward is a collective when the model has buffers (BatchNorm) or is sharded: rank 0
+waits for ranks that have gone on, and the job hangs, often only at the first validation.
+
+## Example
+```python
+def validate(network):
+    with torch.no_grad():
+        network(torch.zeros(1, 10))
+if rank == 0:
+    validate(model)
+```
+
+## Use instead
+```python
+def validate(network):
+    with torch.no_grad():
+        network(torch.zeros(1, 10))
+if rank == 0:
+    validate(model.module)
+```
+
+## Also fine
+```python
+def validate(network):
+    with torch.no_grad():
+        network(torch.zeros(1, 10))
+validate(model)
+```
+
+## Fix safety
+For DDP, `model(x)` without gradients becomes `model.module(x)`.
+
+## References
+https://github.com/pytorch/pytorch/issues/54059
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.lint.diagnostics import Fix, Severity
+from ddpify.lint.registry import Finding, rule
+from ddpify.lint.script import Script
+from ddpify.understanding.distributed import is_wrapper
+from ddpify.understanding.syntax import code_of
+
+
+@rule("rank-zero-forward", group="synchronisation", severity=Severity.HANG, applies="distributed")
+def check(script: Script) -> Iterator[Finding]:
+    """Calls of wrappers that only some ranks reach."""
+    reported: set[cst.CSTNode] = set()
+    for call in script.structure.all(cst.Call):
+        if not _calls_wrapper(script, call):
+            continue
+        node = _guarded_at(script, call)
+        if node is not None and node not in reported:
+            reported.add(node)
+            yield Finding(
+                node,
+                "only some ranks run the wrapped model: its forward waits for the others (with buffers"
+                " or shards), and this hangs",
+                _fix(script, call) if node is call else None,
+            )
+
+
+def _calls_wrapper(script: Script, call: cst.Call) -> bool:
+    atoms = script.value(call.func).atoms
+    return bool(atoms) and all(is_wrapper(atom) for atom in atoms)
+
+
+def _guarded_at(script: Script, call: cst.Call) -> cst.CSTNode | None:
+    """The call itself, or the one call of its function, that a condition on the rank governs."""
+    if script.rank_guards(call):
+        return call
+    function = script.structure.function(call)
+    if function is None:
+        return None
+    callers = [s for s in script.callers(function) if _passes_wrapper(script, s.node)]
+    if callers and all(script.on_some_ranks(s.node) for s in callers):
+        first = callers[0]
+        return first.node if first.module is script.module else call
+    return None
+
+
+def _passes_wrapper(script: Script, node: cst.CSTNode) -> bool:
+    """Whether a call hands a wrapper over, or none of its arguments is a model."""
+    if not isinstance(node, cst.Call):
+        return False
+    given = [script.value(a.value) for a in node.args]
+    if any(is_wrapper(atom) for held in given for atom in held.atoms):
+        return True
+    return not any("module" in script.code(a.value, 200) for a in node.args)
+
+
+def _fix(script: Script, call: cst.Call) -> Fix | None:
+    if not script.is_ddp(call.func) or not script.without_grad(call):
+        return None
+    text = f"{code_of(call.func)}.module"
+    return script.replace(call.func, text, "call the module inside, which needs no other rank")

@@ -1,0 +1,126 @@
+"""Parameters are frozen or unfrozen after DistributedDataParallel wrapped them.
+
+## What it does
+Looks for `requires_grad` set on parameters of a model after its wrap, when it is not wrapped
+anew afterwards.
+
+## Why is this bad
+DDP looks at `requires_grad` once, when it is made. What is unfrozen later is never averaged, so
+ranks drift apart without an error; what is frozen later fails at the next step, since DDP waits
+for its gradient.
+
+## Example
+```python
+for epoch in range(epochs):
+    if epoch == 5:
+        for p in model.module.parameters():
+            p.requires_grad = True
+    for x, y in loader:
+        criterion(model(x), y).backward()
+```
+
+## Use instead
+```python
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    if epoch == 5:
+        for p in net.parameters():
+            p.requires_grad = True
+        model = DDP(net, device_ids=[local_rank])
+    for x, y in loader:
+        criterion(model(x), y).backward()
+```
+
+## Also fine
+Freezing before the wrap, and switching off and on again around a step of another network.
+```python
+base = Net().to(device)
+for p in base.l1.parameters():
+    p.requires_grad = False
+ddp = DDP(base, device_ids=[local_rank])
+```
+```python
+for x, y in loader:
+    for p in model.parameters():
+        p.requires_grad = False
+    for p in model.parameters():
+        p.requires_grad = True
+    criterion(model(x), y).backward()
+```
+
+## References
+https://github.com/Lightning-AI/pytorch-lightning/issues/20340
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.lint.diagnostics import Severity
+from ddpify.lint.registry import Finding, rule
+from ddpify.lint.script import Script, Wrap
+from ddpify.understanding.distributed import DDP
+from ddpify.understanding.syntax import code_of
+
+
+@rule("requires-grad-changed-after-wrap", group="wrapping", severity=Severity.SILENT, applies="distributed")
+def check(script: Script) -> Iterator[Finding]:
+    """Changes of requires_grad after the wrap."""
+    for wrap in script.wraps:
+        if wrap.wrapper.type != DDP:
+            continue
+        changes = _changes_after(script, wrap)
+        if len({_direction(node, script) for node in changes}) != 1:
+            continue  # none, or both ways: switched off and on again around another network's step
+        node = changes[0]
+        if script.owners.get(node) is script.module and _is_in_training(script, node):
+            yield Finding(
+                node,
+                "changed after the model was wrapped: what is unfrozen now is never averaged, what is"
+                " frozen now fails",
+            )
+
+
+def _changes_after(script: Script, wrap: Wrap) -> list[cst.CSTNode]:
+    """Places that set requires_grad after the last wrap of the model."""
+    nodes = [e.site.node for e in script.events(wrap.wrapper, "change")]
+    for model in wrap.held:
+        pending: list[cst.CSTNode] = []
+        after = False
+        for event in script.events(model, "wrap", "change"):
+            if event.kind == "wrap":
+                after, pending = True, []
+            elif after:
+                pending.append(event.site.node)
+        nodes += pending
+        if len(script.events(model, "wrap")) > 1:
+            return []
+    return [node for node in nodes if _direction(node, script) is not None]
+
+
+def _direction(node: cst.CSTNode, script: Script) -> str | None:
+    """What requires_grad is set to: True, False, or another expression; None: it is not set."""
+    structure = script.structure_of(node)
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        if node.func.attr.value != "requires_grad_":
+            return None
+        return code_of(node.args[0].value) if node.args else "True"
+    if isinstance(node, cst.Attribute) and node.attr.value == "requires_grad":
+        assign = next((n for n in structure.up(node) if isinstance(n, cst.Assign)), None)
+        return code_of(assign.value) if assign is not None else None
+    return None
+
+
+def _is_in_training(script: Script, node: cst.CSTNode) -> bool:
+    """Whether training goes on around it, or after it at the same level."""
+    if any(script.trains(loop) for loop in script.around(node)):
+        return True
+    structure = script.structure_of(node)
+    at = structure.order[node]
+    function = structure.function(node)
+    return any(
+        structure.order[loop] > at and structure.function(loop) is function and script.trains(loop)
+        for loop in structure.all(cst.For, cst.While)
+    )

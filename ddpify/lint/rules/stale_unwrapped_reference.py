@@ -1,0 +1,106 @@
+"""The module is trained through a reference from before it was wrapped.
+
+## What it does
+Looks for a model that is wrapped, while the object from before the wrap computes the training's
+forward and the wrapper is never called with gradients.
+
+## Why is this bad
+The wrapper that averages gradients exists but nobody goes through it: each rank trains a model of
+its own, without an error.
+
+## Example
+```python
+class Trainer:
+    def __init__(self, module):
+        self.module = module
+    def fit(self):
+        for x, y in loader:
+            criterion(self.module(x), y).backward()
+            optimizer.step()
+raw = Net().to(device)
+trainer = Trainer(raw)
+raw = DDP(raw, device_ids=[local_rank])
+trainer.fit()
+```
+
+## Use instead
+```python
+class Trainer:
+    def __init__(self, module):
+        self.module = module
+    def fit(self):
+        for x, y in loader:
+            criterion(self.module(x), y).backward()
+            optimizer.step()
+raw = DDP(Net().to(device), device_ids=[local_rank])
+trainer = Trainer(raw)
+trainer.fit()
+```
+
+## Also fine
+The reference is used for its state alone.
+```python
+raw = Net().to(device)
+ddp = DDP(raw, device_ids=[local_rank])
+for x, y in loader:
+    criterion(ddp(x), y).backward()
+state = raw.state_dict()
+```
+
+## References
+https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.lint.diagnostics import Severity
+from ddpify.lint.registry import Finding, rule
+from ddpify.lint.script import Script, Wrap
+from ddpify.understanding.distributed import DDP
+from ddpify.understanding.facts import Event
+from ddpify.understanding.values import Instance
+
+
+@rule("stale-unwrapped-reference", group="wrapping", severity=Severity.SILENT, applies="distributed")
+def check(script: Script) -> Iterator[Finding]:
+    """Training calls of what was wrapped, past its wrapper."""
+    for wrap in script.wraps:
+        if wrap.wrapper.type != DDP or len(wrap.held) != 1:
+            continue
+        if any(event.gradient for event in script.events(wrap.wrapper, "call")):
+            continue
+        for event in _calls_after(script, wrap):
+            call = event.site.node
+            if event.site.module is script.module and _only_raw(script, wrap.held[0], call):
+                yield Finding(
+                    call,
+                    "this is the model from before it was wrapped: gradients are not averaged and the"
+                    " ranks drift apart",
+                )
+                break
+
+
+def _calls_after(script: Script, wrap: Wrap) -> Iterator[Event]:
+    """Calls with gradients that come after the wrap, in loops that train."""
+    after = False
+    for event in script.events(wrap.held[0], "wrap", "call"):
+        after = after or event.site.node is wrap.site.node
+        if after and event.kind == "call" and event.gradient:
+            if any(script.trains(loop) for loop in script.around(event.site.node)):
+                yield event
+
+
+def _only_raw(script: Script, raw: Instance, call: cst.CSTNode) -> bool:
+    """Whether the called expression surely is the unwrapped object, not `.module` of a wrapper."""
+    if not isinstance(call, cst.Call):
+        return False
+    node = call.func
+    while isinstance(node, cst.Attribute):
+        if node.attr.value == "module" and script.is_wrapped(node.value):
+            return False
+        node = node.value
+    return set(script.instances(call.func)) == {raw}

@@ -1,0 +1,77 @@
+"""The loss is a sum, of which DistributedDataParallel takes the mean over ranks.
+
+## What it does
+Looks for `backward()` on a loss that sums over the samples of a batch (`reduction="sum"`,
+`.sum()`).
+
+## Why is this bad
+DDP divides the sum of the gradients by the number of ranks. A mean over samples is then right; a
+sum comes out N times too small, which acts like a learning rate divided by N.
+
+## Example
+```python
+for x, y in loader:
+    loss = F.cross_entropy(model(x), y, reduction="sum")
+    loss.backward()
+    optimizer.step()
+```
+
+## Use instead
+```python
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        loss = F.cross_entropy(model(x), y, reduction="sum")
+        (loss * world_size).backward()
+        optimizer.step()
+```
+
+## Also fine
+A sum that is divided by the number of samples.
+```python
+for x, y in loader:
+    loss = F.cross_entropy(model(x), y, reduction="sum") / len(x)
+    loss.backward()
+    optimizer.step()
+```
+
+## References
+https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.lint.diagnostics import Severity
+from ddpify.lint.registry import SINGLE, Finding, rule
+from ddpify.lint.script import Script
+from ddpify.understanding.distributed import REDUCING
+from ddpify.understanding.origins import WORLD
+from ddpify.understanding.placement import Placement
+
+
+@rule("sum-or-token-normalised-loss", group="synchronisation", severity=Severity.SILENT, applies="single distributed")
+def check(script: Script) -> Iterator[Finding]:
+    """Backward passes from sums over the batch."""
+    for node, (site, loss) in script.facts.backwards.items():
+        if site.module is not script.module or not isinstance(node, cst.Call):
+            continue
+        placements = {data.placement for data in loss.data if not data.opaque}
+        if placements != {Placement.SUM} or not isinstance(node.func, cst.Attribute):
+            continue
+        if script.kind == SINGLE:
+            yield Finding(node, "a sum over the batch must be added up over the ranks, not averaged")
+        elif script.wraps and not _is_scaled(script, node.func.value):
+            yield Finding(
+                node,
+                "the loss sums over the batch, and DDP averages over ranks: gradients are divided by"
+                " the number of ranks",
+            )
+
+
+def _is_scaled(script: Script, loss: cst.BaseExpression) -> bool:
+    """Whether the number of ranks goes into the loss, or a collective counts what it divides by."""
+    return WORLD in script.flow.origins(loss, script.module) or script.uses(*REDUCING)

@@ -1,0 +1,88 @@
+"""Rank 0 reports its own part as if it were all.
+
+## What it does
+Looks for totals over a loader that is split among the ranks, which rank 0 prints, logs or writes
+without a collective before.
+
+## Why is this bad
+Rank 0 has seen an Nth of the data. Its loss and accuracy are noisier than, and in general not
+equal to, those of the whole set; the best checkpoint is chosen by them.
+
+## Example
+```python
+total = 0.0
+for x, y in loader:
+    total += criterion(model(x), y).item()
+if rank == 0:
+    print("loss", total / len(loader))
+```
+
+## Use instead
+```python
+total = torch.zeros(1, device=device)
+for x, y in loader:
+    total += criterion(model(x), y).detach()
+dist.all_reduce(total)
+if rank == 0:
+    print("loss", total.item() / len(loader) / world_size)
+```
+
+## Also fine
+A step's own loss as a sign of life, and numbers from all of the data.
+```python
+for i, (x, y) in enumerate(loader):
+    loss = criterion(model(x), y)
+    if rank == 0 and i % 100 == 0:
+        print(loss.item())
+```
+```python
+whole = DataLoader(dataset, 32)
+total = 0.0
+for x, y in whole:
+    total += criterion(model(x), y).item()
+if rank == 0:
+    print("loss", total / len(whole))
+```
+
+## References
+https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.all_reduce
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.lint.diagnostics import Severity
+from ddpify.lint.registry import Finding, rule
+from ddpify.lint.script import Script
+from ddpify.understanding.origins import TOTAL
+
+_FUNCTIONS = ("builtins.print", "logging.info", "wandb.log", "mlflow.log_metric", "mlflow.log_metrics",
+              "json.dump", "tqdm.tqdm.write")  # fmt: skip
+_METHODS = frozenset("add_scalar add_scalars info log log_metrics log_metric write writerow".split())
+
+
+@rule("unreduced-metric", group="synchronisation", severity=Severity.SILENT, applies="distributed")
+def check(script: Script) -> Iterator[Finding]:
+    """Reports of totals that no collective made whole."""
+    for call in script.structure.all(cst.Call):
+        if not _reports(script, call) or not script.on_some_ranks(call):
+            continue
+        for argument in call.args:
+            if TOTAL in script.labels(argument.value):
+                yield Finding(
+                    argument,
+                    f"{script.code(argument.value, 40)} is rank 0's own part of the data: reduce it"
+                    " over the ranks before it is reported",
+                )
+                break
+
+
+def _reports(script: Script, call: cst.Call) -> bool:
+    if script.names(call.func) & set(_FUNCTIONS):
+        return True
+    if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in _METHODS:
+        return False
+    return not any(True for _ in script.flow.called(call))

@@ -1,0 +1,119 @@
+"""All ranks write the same file at the same time.
+
+## What it does
+Looks for `torch.save` and other writes that every rank reaches, to a path that does not depend on
+the rank.
+
+## Why is this bad
+Two processes that write one file leave a mixture of both: the checkpoint cannot be loaded, often
+only found out when it is needed.
+
+## Example
+```python
+torch.save(net.state_dict(), "model.pt")
+```
+
+## Use instead
+```python
+if rank == 0:
+    torch.save(net.state_dict(), "model.pt")
+```
+
+## Also fine
+A path of the rank's own, a buffer in memory, and a function that only rank 0 calls.
+```python
+import io
+torch.save(net.state_dict(), f"model-{rank}.pt")
+buffer = io.BytesIO()
+torch.save(net.state_dict(), buffer)
+
+def save_checkpoint(state):
+    torch.save(state, "checkpoint.pt")
+
+if rank == 0:
+    save_checkpoint(net.state_dict())
+```
+
+## Fix safety
+Safe for a statement of its own in a script without sharded (FSDP) models, whose state all ranks
+must gather.
+
+## When not to follow it
+Sharded checkpoints that all ranks write together (DCP, DeepSpeed).
+
+## References
+https://github.com/NVIDIA/apex/issues/629
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.lint.diagnostics import Severity
+from ddpify.lint.registry import SINGLE, Finding, rule
+from ddpify.lint.repairs import on_rank_zero
+from ddpify.lint.script import Script, argument
+from ddpify.understanding.facts import Effect, Site
+from ddpify.understanding.origins import ANY_RANK, CLOCK
+from ddpify.understanding.values import Instance
+
+_KINDS = ("save", "write")
+_READS = ("os.remove", "os.unlink", "os.rmdir", "shutil.rmtree", "os.removedirs")
+
+
+@rule("write-on-all-ranks", group="checkpoint", severity=Severity.SILENT, applies="single distributed")
+def check(script: Script) -> Iterator[Finding]:
+    """Writes that more than one rank makes to one path."""
+    for effect in script.facts.effects.values():
+        node = _place(script, effect)
+        if node is None or effect.kind not in _KINDS or effect.name in _READS:
+            continue
+        name = effect.name.rsplit(".", 1)[-1]
+        if script.kind == SINGLE:
+            if not _is_buffer(script, effect):
+                yield Finding(node, f"{name}() is for rank 0 alone")
+        elif not _has_own_path(script, effect) and not _excused(script, effect, node):
+            fix = None if script.has_fsdp else on_rank_zero(script, node, name)
+            yield Finding(node, f"all ranks write the same file with {name}(): it may be corrupt", fix)
+
+
+def _place(script: Script, effect: Effect) -> cst.CSTNode | None:
+    """The place itself, or the call in this file that leads to it."""
+    if effect.site.module is script.module:
+        return effect.site.node
+    site: Site | None = next((c for c in reversed(effect.calls) if c.module is script.module), None)
+    return site.node if site is not None else None
+
+
+def _excused(script: Script, effect: Effect, node: cst.CSTNode) -> bool:
+    if script.has_fsdp and effect.kind == "save":
+        return True
+    return script.may_be_guarded(effect.site.node) or script.may_be_guarded(node)
+
+
+def _has_own_path(script: Script, effect: Effect) -> bool:
+    """A path of the rank, of the time, or no path at all."""
+    return _is_buffer(script, effect) or any(
+        script.flow.origins(one, effect.site.module) & (ANY_RANK | {CLOCK}) for one in _targets(effect)
+    )
+
+
+def _is_buffer(script: Script, effect: Effect) -> bool:
+    held = [a for one in _targets(effect) for a in script.value(one).atoms]
+    return any(isinstance(a, Instance) and "BytesIO" in str(a.type) for a in held)
+
+
+def _targets(effect: Effect) -> list[cst.BaseExpression]:
+    """The arguments that say where a call writes to."""
+    call = effect.site.node
+    if not isinstance(call, cst.Call):
+        return []
+    if effect.kind == "save":
+        given = argument(call, "f", 1)
+        return [given.value] if given is not None else []
+    found = [a.value for a in call.args]
+    if isinstance(call.func, cst.Attribute):
+        found.append(call.func.value)
+    return found

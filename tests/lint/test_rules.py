@@ -1,0 +1,65 @@
+"""Every rule's page: its bad examples are found, its good ones are not, and its fixes mend."""
+
+from __future__ import annotations
+
+import pytest
+
+from ddpify.lint import explain, fixer
+from ddpify.lint.codes import BY_NAME, CODES
+from ddpify.lint.diagnostics import Applicability
+from ddpify.lint.explain import Example, examples, sections
+from ddpify.lint.registry import ENGINE_CODES, load_all
+from tests.lint.conftest import Lint
+from tests.lint.setups import SETUPS
+
+RULES = load_all()
+EXAMPLES = [
+    pytest.param(rule.code, one, id=f"{rule.code}-{one.section.replace(' ', '-').lower()}-{number}")
+    for rule in RULES
+    for number, one in enumerate(examples(rule.documentation))
+]
+
+
+def text_of(one: Example) -> str:
+    return SETUPS[one.setup] + one.code
+
+
+def test_codes_and_names_are_unique() -> None:
+    assert len(BY_NAME) == len(CODES)
+    assert {rule.code for rule in RULES} == set(CODES) - ENGINE_CODES
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.code)
+def test_a_page_is_complete(rule: explain.Rule) -> None:
+    found = sections(rule.documentation)
+    assert found[""].splitlines()[0].endswith(".")
+    assert set(found) - {""} <= set(explain.SECTIONS)
+    for title in ("What it does", "Why is this bad", "Example", "Use instead", "Also fine", "References"):
+        assert found.get(title), title
+
+
+@pytest.mark.parametrize(("code", "example"), EXAMPLES)
+def test_examples(code: str, example: Example, lint_text: Lint) -> None:
+    text = text_of(example)
+    found = [one for one in lint_text(text) if one.code == code]
+    assert bool(found) == (example.section == "Example"), [one.message for one in found]
+
+
+@pytest.mark.parametrize(("code", "example"), EXAMPLES)
+def test_fixes_mend(code: str, example: Example, lint_text: Lint) -> None:
+    text = text_of(example)
+    fixes = [one.fix for one in lint_text(text, select=(code,)) if one.fix is not None]
+    fixes = [fix for fix in fixes if fix.applicability > Applicability.DISPLAY]
+    fixed, count = fixer.apply(text, fixes)
+    assert count == len(fixes)
+    compile(fixed, "fixed.py", "exec")
+    if fixes:
+        assert len(lint_text(fixed, select=(code,))) < len(lint_text(text, select=(code,)))
+
+
+@pytest.mark.parametrize("name", ["distributed", "single"])
+def test_setups_are_clean_by_themselves(name: str, lint_text: Lint) -> None:
+    single = name == "single"
+    assert all(one.single for one in lint_text(SETUPS[name])) or not single
+    if not single:
+        assert lint_text(SETUPS[name]) == []
