@@ -26,7 +26,6 @@ def edit(plan: Plan, edits: Edits) -> None:
             "pass it model.parameters()",
         )
     for model in models:
-        _refuse_bypass(plan, model)
         event = _last_shaping(plan, model)
         _wrap_at(plan, edits, model, event)
 
@@ -56,18 +55,6 @@ def _whole(plan: Plan, part: Instance) -> Instance:
             return current
         current = holders[0]
         seen.add(current)
-
-
-def _refuse_bypass(plan: Plan, model: Instance) -> None:
-    for event in plan.facts.events.get(model, []):
-        if event.kind == "bypass" and event.gradient:
-            raise Refusal(
-                event.site.module,
-                event.site.node,
-                "the loss is computed past the model's own call, where gradients would not be"
-                " averaged among the ranks",
-                "call the model itself: model(x)",
-            )
 
 
 def _last_shaping(plan: Plan, model: Instance) -> Event:

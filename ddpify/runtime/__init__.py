@@ -2,6 +2,7 @@
 
 from ddpify.runtime.files import local_main_first, save
 from ddpify.runtime.loader import replicate, shard
+from ddpify.runtime.loggers import silent
 from ddpify.runtime.model import unwrap, wrap
 from ddpify.runtime.process import (
     barrier,
@@ -28,6 +29,7 @@ __all__ = [
     "replicate",
     "save",
     "shard",
+    "silent",
     "sum",
     "unwrap",
     "world_size",

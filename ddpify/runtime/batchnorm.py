@@ -79,14 +79,17 @@ def _normalised(layer: _BatchNorm, input: torch.Tensor, share: Share) -> torch.T
     over = [0, *range(2, x.dim())]
     shape = [1, -1, *[1] * (x.dim() - 2)]
     weight = 0.0 if share.ghost else 1.0
-    first = torch.cat([x.sum(over), x.new_full((1,), x.numel() // x.shape[1])])
+    # Sums over a whole batch are added up in float64, as torch's own kernels do.
+    wide = torch.float64 if x.device.type in ("cpu", "cuda") else x.dtype
+    rows = torch.full((1,), x.numel() // x.shape[1], dtype=wide, device=x.device)
+    first = torch.cat([x.sum(over, dtype=wide), rows])
     summed = over_ranks(first, weight, None)
     count = summed[-1]
     mean_ = summed[:-1] / count
-    centred = x - mean_.view(shape)
-    variance = over_ranks((centred * centred).sum(over), weight, None) / count
+    centred = x - mean_.to(x.dtype).view(shape)
+    variance = over_ranks((centred * centred).sum(over, dtype=wide), weight, None) / count
     _update_running(layer, mean_.detach(), variance.detach() * (count / (count - 1)).detach())
-    out = centred * torch.rsqrt(variance + layer.eps).view(shape)
+    out = centred * torch.rsqrt(variance + layer.eps).to(x.dtype).view(shape)
     if layer.weight is not None:
         out = out * layer.weight.view(shape)
     if layer.bias is not None:

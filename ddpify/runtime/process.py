@@ -2,6 +2,7 @@
 
 import atexit
 import datetime
+import logging
 import multiprocessing
 import os
 import sys
@@ -58,6 +59,7 @@ def init(*, timeout: datetime.timedelta | None = None) -> None:
     sys.excepthook = _end_rank
     if _world.rank != 0:
         _silence_stdout()
+        _silence_logs()
     broadcast_random_state([])
     atexit.register(_leave_group)
 
@@ -182,9 +184,21 @@ def _collectives(kind: str) -> str:
     return "nccl" if kind == "cuda" else dist.get_default_backend_for_device(kind)
 
 
+_last_group: list[object] = []
+
+
 def _leave_group() -> None:
     if dist.is_initialized():
+        # Gloo's destructor joins a thread that may need the lock that Python's last reference to
+        # the group is dropped under: the group lives until the process is gone.
+        _last_group.append(dist.group.WORLD)
         dist.destroy_process_group()
+
+
+def _silence_logs() -> None:
+    """Let rank 0 alone log: what the others would say is the same."""
+    logging.disable(logging.WARNING)
+    os.environ.setdefault("WANDB_MODE", "disabled")
 
 
 def _silence_stdout() -> None:

@@ -84,17 +84,23 @@ def sum_scaled(x: torch.Tensor, factor: float) -> torch.Tensor:
     return part.to(x.dtype)
 
 
-def mean(x: Any) -> Any:
+def mean(x: Any, *, weight: Any = None) -> Any:
     """From a mean over this rank's samples to the mean over the global batch.
 
     x: a floating-point tensor of any shape, the same on all ranks, or a number. Returns the
     same kind; the same object where the batch at hand is not shared. A collective.
     Differentiable: ``mean(loss).backward()`` on every rank leaves the gradient of one process
     on the whole batch.
+
+    ``weight``: what this rank's x was divided by, where that is not its number of samples (the
+    targets that count, the sum of their class weights); a number or a scalar tensor. It costs
+    a second small collective.
     """
     share = current_share()
     if share is None:
         return x
+    if weight is not None:
+        return _weighted_mean(x, weight, share)
     factor = share.local / share.total
     if isinstance(x, torch.Tensor):
         return _reduced(x if x.is_floating_point() else x.to(torch.get_default_dtype()), factor)
@@ -154,6 +160,17 @@ def _reduced(x: torch.Tensor, factor: float) -> torch.Tensor:
     # communication. Anything else may be a statistic that each rank goes on to use on its own rows.
     statistic = x.dim() > 0 or in_forward()
     return over_ranks(x, factor, None if statistic else factor * world_size())
+
+
+def _weighted_mean(x: Any, weight: Any, share: Share) -> Any:
+    """The mean over the ranks of x, each with its own weight; a rank of weight 0 counts for none."""
+    tensor = x if isinstance(x, torch.Tensor) else torch.tensor(float(x), dtype=torch.float64)
+    own = torch.as_tensor(weight, dtype=tensor.dtype, device=tensor.device).detach().reshape(())
+    own = torch.zeros_like(own) if share.ghost else own
+    total = sum_scaled(own, 1.0)
+    part = torch.where(own == 0, torch.zeros_like(tensor), tensor) * (own / total)
+    out = _reduced(part, 1.0)
+    return out if isinstance(x, torch.Tensor) else _as_number(x, out.item())
 
 
 def _as_number(like: Any, value: Any) -> Any:

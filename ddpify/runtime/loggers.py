@@ -1,0 +1,41 @@
+"""A logger that does nothing, for the ranks that do not log."""
+
+from typing import Any
+
+
+class SilentLogger:
+    """Stands for any logger: each attribute, call and item is the object itself.
+
+    It is false, has no elements and may be used as a context manager.
+    """
+
+    def __call__(self, *args: Any, **kwargs: Any) -> "SilentLogger":
+        return self
+
+    def __getattr__(self, name: str) -> "SilentLogger":
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return self
+
+    def __getitem__(self, key: Any) -> "SilentLogger":
+        return self
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        pass
+
+    def __enter__(self) -> "SilentLogger":
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        pass
+
+    def __iter__(self) -> Any:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
+
+
+def silent() -> SilentLogger:
+    """What the ranks other than 0 use where rank 0 has its logger."""
+    return SilentLogger()

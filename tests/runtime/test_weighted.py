@@ -1,0 +1,62 @@
+"""Means that divide by other than the number of samples, and the logger of silent ranks."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+from ddpify import runtime as dd
+from tests.runtime import ranks
+
+IGNORED = 0
+
+
+def _train(kind: str) -> dict[str, Any]:
+    torch.set_default_dtype(torch.float64)
+    torch.manual_seed(3)
+    inputs, targets = torch.randn(23, 5), torch.randint(0, 4, (23,))
+    targets[:9] = IGNORED  # some ranks' slices of a batch hold nothing that counts
+    classes = torch.tensor([1.0, 2.0, 0.5, 3.0])
+    loader = dd.shard(DataLoader(TensorDataset(inputs, targets), batch_size=4))
+    net = dd.wrap(nn.Linear(5, 4))
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.5)
+    losses = []
+    for x, y in loader:
+        optimizer.zero_grad()
+        if kind == "ignored":
+            loss = F.cross_entropy(net(x), y, ignore_index=IGNORED)
+            loss = dd.mean(loss, weight=(y != IGNORED).sum())
+        else:
+            loss = dd.mean(F.cross_entropy(net(x), y, weight=classes), weight=classes[y].sum())
+        if not torch.isfinite(loss):
+            continue  # a batch without a target that counts: so for one process
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    return {"losses": losses, "weights": [p.detach().clone() for p in net.parameters()]}
+
+
+@pytest.mark.parametrize("kind", ["ignored", "class weights"])
+@pytest.mark.parametrize("size", [2, 3])
+def test_a_weighted_mean_trains_as_one_process(kind: str, size: int) -> None:
+    alone = ranks.run(partial(_train, kind), 1)[0]
+    for result in ranks.run(partial(_train, kind), size):
+        assert result["losses"] == pytest.approx(alone["losses"], rel=1e-12)
+        for mine, theirs in zip(result["weights"], alone["weights"], strict=True):
+            torch.testing.assert_close(mine, theirs, rtol=1e-11, atol=1e-13)
+    assert len(alone["losses"]) >= 4
+
+
+def test_a_silent_logger_takes_anything() -> None:
+    log = dd.silent()
+    with log.group("a") as inner:
+        inner.add_scalar("loss", 1.0, global_step=3)
+    log["key"] = 1
+    assert list(log.items()) == []
+    assert not log.history
