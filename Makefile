@@ -7,7 +7,7 @@ DEMO := fixtures/batchnorm_cnn/train.py
 DEMO_OUT := build/demo/train_ddp.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format clean
+.PHONY: help demo test lint format docs clean
 
 help: ## Show the targets.
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/'
@@ -28,6 +28,9 @@ lint: $(READY) ## Run ruff and mypy.
 format: $(READY) ## Fix what ruff can fix, and format.
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+docs: $(READY) ## Update the output that the documentation shows.
+	$(BIN)/python -m tests.test_docs
 
 clean: ## Remove what the targets above made.
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache

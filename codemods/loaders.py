@@ -9,7 +9,7 @@ import libcst as cst
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan, loader_instances
 from ddpify.planning.refusals import Refusal
-from ddpify.understanding.syntax import code_of
+from ddpify.understanding.syntax import code_of, names_of
 from ddpify.understanding.values import Instance
 
 
@@ -61,15 +61,8 @@ def _bindings(plan: Plan, loader: Instance) -> Iterator[tuple[cst.CSTNode, cst.B
         if not isinstance(node, cst.Assign) or not isinstance(node.value, cst.Call):
             continue
         for target in node.targets:
-            for name in _names(target.target):
+            for name in names_of(target.target):
                 held = plan.facts.values.get(name)
                 if held is not None and loader in held.atoms:
                     yield plan.module.statement(node), name
 
-
-def _names(target: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-    if isinstance(target, (cst.Tuple, cst.List)):
-        for element in target.elements:
-            yield from _names(element.value)
-    else:
-        yield target

@@ -9,7 +9,7 @@ from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import Refusal
 from ddpify.understanding.facts import Event
 from ddpify.understanding.project import ModuleFile
-from ddpify.understanding.syntax import code_of, is_main_guard
+from ddpify.understanding.syntax import code_of, is_main_guard, names_of
 from ddpify.understanding.values import Instance, Params, deep_atoms
 
 _SHAPING = ("make", "move", "change", "parallel")
@@ -27,7 +27,10 @@ def edit(plan: Plan, edits: Edits) -> None:
         )
     for model in models:
         event = _last_shaping(plan, model)
-        _wrap_at(plan, edits, model, event)
+        if event is not None:
+            _wrap_at(plan, edits, model, event)
+        else:
+            _wrap_where_bound(plan, edits, model)
 
 
 def trained_models(plan: Plan) -> list[Instance]:
@@ -57,19 +60,35 @@ def _whole(plan: Plan, part: Instance) -> Instance:
         seen.add(current)
 
 
-def _last_shaping(plan: Plan, model: Instance) -> Event:
+def _last_shaping(plan: Plan, model: Instance) -> Event | None:
     """The last thing done to a model before it is first called."""
     events = plan.facts.events.get(model, [])
     first_call = next((i for i, e in enumerate(events) if e.kind == "call"), len(events))
     shaping = [e for e in events[:first_call] if e.kind in _SHAPING and e.site.module.editable]
-    if not shaping:
-        raise Refusal(
-            model.module,
-            model.site,
-            "the model is made in another file, and nothing in the script shows when it is ready",
-            "move it to its device in the script: model.to(device)",
-        )
-    return shaping[-1]
+    return shaping[-1] if shaping else None
+
+
+def _wrap_where_bound(plan: Plan, edits: Edits, model: Instance) -> None:
+    """A model that another file makes and moves is wrapped where the script gets it."""
+    function = f"{plan.options.alias}.wrap"
+    extra = "" if plan.options.sync_batchnorm else ", sync_batchnorm=False"
+    for node in plan.module.parents:
+        if not isinstance(node, cst.Assign) or not isinstance(node.value, cst.Call):
+            continue
+        for target in node.targets:
+            for name in names_of(target.target):
+                held = plan.facts.values.get(name)
+                if held is not None and model in held.atoms:
+                    statement = plan.module.statement(node)
+                    edits.rebind(statement, code_of(name), function, extra)
+                    edits.note(plan.module.line(node), "model wrapped in DistributedDataParallel")
+                    return
+    raise Refusal(
+        model.module,
+        model.site,
+        "the model is made in another file, and the script gives it no name",
+        "bind the model to a name in the script, or convert the whole project",
+    )
 
 
 def _wrap_at(plan: Plan, edits: Edits, model: Instance, event: Event) -> None:

@@ -6,6 +6,7 @@ import libcst as cst
 
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan, Reduction
+from ddpify.understanding.placement import Placement
 from ddpify.understanding.syntax import code_of
 
 _TEXT = {
@@ -35,6 +36,7 @@ def edit(plan: Plan, edits: Edits) -> None:
                 " is not seen here (targets that do not count would make the ranks' parts unequal)",
                 attention=True,
             )
+    _draws(plan, edits)
     _squeezes(plan, edits)
     _permutations(plan, edits)
 
@@ -84,6 +86,32 @@ def _owner(shape: cst.BaseExpression) -> cst.BaseExpression:
         shape = shape.func
     assert isinstance(shape, cst.Attribute)
     return shape.value
+
+
+def _draws(plan: Plan, edits: Edits) -> None:
+    """Random rows for a batch: all ranks draw the whole batch's, and each keeps its own."""
+    alias = plan.options.alias
+    for node, site in plan.facts.draws.items():
+        if not site.module.editable or not isinstance(node, cst.Call):
+            continue
+        for size in _count_nodes(plan, node):
+            edits.wrap(size, f"{alias}.global_batch_size")
+        edits.wrap(node, f"{alias}.split")
+        edits.note(site.line, f"{_short(node)}: this rank's rows of the global batch's draw")
+
+
+def _count_nodes(plan: Plan, call: cst.Call) -> list[cst.BaseExpression]:
+    """The arguments of a draw, or elements of its size, that are this rank's number of rows."""
+    found: list[cst.BaseExpression] = []
+    for argument in call.args:
+        parts = [argument.value]
+        if isinstance(argument.value, (cst.Tuple, cst.List)):
+            parts = [element.value for element in argument.value.elements]
+        for part in parts:
+            held = plan.facts.values.get(part)
+            if held is not None and any(d.placement is Placement.COUNT for d in held.data):
+                found.append(part)
+    return found
 
 
 def _permutations(plan: Plan, edits: Edits) -> None:

@@ -13,7 +13,7 @@ from ddpify.runtime.process import (
     rank,
     world_size,
 )
-from ddpify.runtime.reduce import gather, global_batch_size, mean, sum
+from ddpify.runtime.reduce import gather, global_batch_size, mean, split, sum
 
 __all__ = [
     "barrier",
@@ -30,6 +30,7 @@ __all__ = [
     "save",
     "shard",
     "silent",
+    "split",
     "sum",
     "unwrap",
     "world_size",

@@ -155,6 +155,26 @@ def global_batch_size(x: Any) -> int:
     return rows if share is None else _per_sample(rows, share) * share.total
 
 
+def split(x: Any) -> Any:
+    """This rank's rows of something that every rank holds for the whole global batch.
+
+    x: a tensor or array whose first dimension is the global batch's (or a multiple of it).
+    Returns a view of the rows; the same object where the batch at hand is not shared, and for a
+    rank without a sample as many rows as its ghost has. No communication.
+
+    Raises RuntimeError where the rows are not a multiple of the global batch's.
+    """
+    share = current_share()
+    if share is None:
+        return x
+    each, rest = divmod(len(x), share.total)
+    if rest:
+        raise RuntimeError(f"{len(x)} rows are not a multiple of the batch of {share.total}")
+    first, last = bounds(share.total, world().rank, world_size())
+    first, last = (0, share.rows) if share.ghost else (first, last)
+    return x[first * each : last * each]
+
+
 def _reduced(x: torch.Tensor, factor: float) -> torch.Tensor:
     # A scalar made outside of the model is a loss: all ranks use it alike, so backward needs no
     # communication. Anything else may be a statistic that each rank goes on to use on its own rows.

@@ -434,8 +434,8 @@ def _element(run: Interpreter, node: cst.BaseExpression, atom: Atom) -> Value:
     if isinstance(atom, Tup):
         return join(*atom.items)
     if isinstance(atom, Data):
-        if atom.form == "batch":
-            return value(atom)
+        if atom.form == "batch" or atom.opaque:
+            return value(atom)  # a container of rows, as far as is known
         return value(replace(atom, placement=tensors.picked(atom.placement), births=frozenset()))
     return value(atom) if isinstance(atom, Params) else REPLICATED
 

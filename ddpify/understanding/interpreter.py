@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from ddpify.understanding import calls, expressions
+from ddpify.understanding import calls, expressions, library
 from ddpify.understanding.facts import Demand, Effect, Facts, Site
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import ModuleFile, Project
@@ -36,6 +36,7 @@ from ddpify.understanding.values import (
 )
 
 _PASSES = 5
+_REDUCIBLE = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED)
 
 
 @dataclass(slots=True)
@@ -182,8 +183,8 @@ class Interpreter:
     def demand(self, node: cst.CSTNode, what: Value, reader: str) -> None:
         """Note that something reads a value that ranks hold only in part."""
         for data in what.data:
-            if data.placement is Placement.COUNT and self.frame.in_forward:
-                continue
+            if self.frame.in_forward and data.placement not in _REDUCIBLE:
+                continue  # a forward treats each sample alone: it reads no batch
             key = (node, data.placement)
             if key not in self.facts.demands:
                 self.facts.demands[key] = Demand(self.site(node), data, reader, self.call_path)
@@ -212,6 +213,10 @@ class Interpreter:
             skipped = scope.kind == "class" and scope is not first
             if name in scope.names and not skipped:
                 return scope.names[name]
+            for module in scope.stars:
+                full = library.star_name(module, name)
+                if full is not None and name not in expressions.BUILTINS:
+                    return value(Lib(full))
             scope = scope.parent
         return value(Lib(f"builtins.{name}")) if name in expressions.BUILTINS else UNKNOWN
 
@@ -368,6 +373,8 @@ class Interpreter:
         if isinstance(node.names, cst.ImportStar):
             if local is not None:
                 self.frame.scope.names.update(self.module_scope(local).names)
+            elif base:
+                self.frame.scope.stars.append(base)
             return
         for alias in node.names:
             name = expressions.dotted_name(alias.name)

@@ -77,6 +77,13 @@ def canonical(name: str) -> str:
     return _ALIASES.get(name, name)
 
 
+def star_name(module: str, name: str) -> str | None:
+    """The qualified name that a star import of a library binds to a name, where that is known."""
+    full = canonical(f"{module}.{name}")
+    known = full in _FUNCTIONS or full in BARS or full in DATALOADERS
+    return full if known or module.split(".")[0] in ("torch", "torchvision") else None
+
+
 def is_model(instance: Instance) -> bool:
     """Whether an object is an ``nn.Module``, by what its class derives from or what it does."""
     if instance.role is not None:
@@ -257,11 +264,19 @@ def _by_family(  # type: ignore[no-untyped-def]
         return _library_model(run, node, name, args, kwargs)
     if name.startswith("torch.nn.utils."):
         return REPLICATED
+    if name.startswith("torch.") and _is_class_name(short):
+        return _object(run, node, name, args, kwargs)
     if name.startswith("torch.utils.data.") and short[:1].isupper():  # data sets and samplers
         return _object(run, node, name, args, kwargs)
     if name.startswith(TENSOR_LIBRARIES):
         return _tensor_function(run, node, name, short, args, kwargs)
     return _foreign(run, node, name, args, kwargs)
+
+
+def _is_class_name(short: str) -> bool:
+    """Whether a PyTorch name is a class whose objects are no tensors."""
+    tensors_ = short.endswith("Tensor") or short in ("Variable", "Parameter", "Size")
+    return short[:1].isupper() and not tensors_
 
 
 def _object(
@@ -293,8 +308,13 @@ def _tensor_function(  # type: ignore[no-untyped-def]
     run: Interpreter, node: cst.BaseExpression, name: str, short: str, args, kwargs
 ) -> Value:
     operands = _operands(node, args, kwargs)
-    counts = [d for _, v in operands for d in v.data if d.placement is Placement.COUNT]
-    if counts and name.startswith("torch."):
+    counts = [
+        a
+        for _, v in operands
+        for a in deep_atoms(v)
+        if isinstance(a, Data) and a.placement is Placement.COUNT
+    ]
+    if counts and name.startswith(("torch.", "numpy.random.")):
         return _sized(run, node, short, operands, counts)
     if short in ("cat", "concat", "concatenate", "stack", "hstack", "vstack"):
         return _concatenated(run, short, args, kwargs)
@@ -320,6 +340,8 @@ def _sized(
     for data in counts:
         run.facts.shape_uses.update(data.births)
     made = counts[0].placed(Placement.SHARD)
+    if short in _DRAWS:
+        run.facts.draws.setdefault(node, run.site(node))
     if short == "randperm":
         run.facts.permutations.setdefault(node, run.site(node))
         made = replace(made, form="permutation")
@@ -572,6 +594,7 @@ def _object_method(  # type: ignore[no-untyped-def]
     return _sink_method(run, node, args, kwargs, name)
 
 
+_DRAWS = frozenset("randn rand randint normal uniform standard_normal random".split())
 _PARSERS = ("argparse.ArgumentParser", "configargparse.ArgumentParser")
 _SCALERS = ("torch.cuda.amp.GradScaler", "torch.amp.GradScaler")
 

@@ -73,3 +73,12 @@ def is_main_guard(test: cst.BaseExpression) -> bool:
         isinstance(side, cst.SimpleString) and side.evaluated_value == "__main__" for side in sides
     )
     return named and literal and isinstance(test.comparisons[0].operator, cst.Equal)
+
+
+def names_of(target: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """The single targets of an assignment to one name or to several."""
+    if isinstance(target, (cst.Tuple, cst.List)):
+        for element in target.elements:
+            yield from names_of(element.value)
+    else:
+        yield target

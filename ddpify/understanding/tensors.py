@@ -146,7 +146,7 @@ def _index(run: Interpreter, node: cst.Subscript, atom: Data) -> Data:
             dim += 1
             continue
         if dim == atom.dim:
-            return _index_rows(node, atom, part_, kind, index)
+            return _index_rows(run, node, atom, part_, kind, index)
         dim += 1
     return replace(atom, births=frozenset(), form="tensor")
 
@@ -165,13 +165,17 @@ def _index_kind(run: Interpreter, part_: cst.BaseSlice) -> tuple[str, Value]:
 
 
 def _index_rows(
-    node: cst.Subscript, atom: Data, part_: cst.BaseSlice, kind: str, index: Value
+    run: Interpreter, node: cst.Subscript, atom: Data, part_: cst.BaseSlice, kind: str, index: Value
 ) -> Data:
     if kind == "whole":
         return replace(atom, births=frozenset(), form="tensor")
     if any(d.placement is Placement.SHARD for d in index.data):
         shuffled = any(d.form == "permutation" for d in index.data)
         return replace(atom, births=frozenset(), form="tensor" if shuffled else "masked")
+    if atom.opaque or run.frames_forward():
+        # An element of an unseen container; in a forward, which treats each sample alone, the
+        # dimension that is indexed is not the batch.
+        return replace(atom, births=frozenset())
     picked_from = frozenset({node.value})  # where the whole batch could be gathered
     return replace(atom.placed(Placement.ROWS), births=picked_from)
 
@@ -225,7 +229,7 @@ def _pair(
     if _half_reduced(left[1], right[1]):
         placement = None
     base = next(d for d in (left[1], right[1]) if d is not None and d.placement.local)
-    if placement is Placement.SHARD and _crossed(left[1], right[1]):
+    if placement is Placement.SHARD and not run.frames_forward() and _crossed(left[1], right[1]):
         placement = Placement.COUPLED
     loaders = (left[1].loaders if left[1] else frozenset()) | (
         right[1].loaders if right[1] else frozenset()
@@ -286,7 +290,7 @@ def compare(run: Interpreter, nodes: Sequence[cst.BaseExpression], values: list[
                 shards.append(data)
     if not shards:
         return REPLICATED
-    if len(shards) == 2 and _crossed(*shards):
+    if len(shards) == 2 and not run.frames_forward() and _crossed(*shards):
         return value(shards[0].placed(Placement.COUPLED))
     rows = [d for d in shards if d.placement is Placement.ROWS]
     first = (rows or shards)[0]
@@ -340,7 +344,7 @@ def _one(
     if name in OVER_A_DIMENSION:
         return _over(run, name, data, rest, kwargs)
     if name in SELF_COUPLING:
-        return value(data.placed(Placement.COUPLED))
+        return value(data.placed(_coupled(run)))
     return value(replace(data, births=frozenset(), form=_kept_form(data)))
 
 
@@ -396,7 +400,12 @@ def _over(
         return value(data.placed(Placement.WEIGHTED if masked else Placement.MEAN))
     if name in ("sum", "nansum", "count_nonzero"):
         return value(data.placed(Placement.SUM))
-    return value(data.placed(Placement.COUPLED))
+    return value(data.placed(_coupled(run)))
+
+
+def _coupled(run: Interpreter) -> Placement:
+    """What mixes rows; a model's forward treats each sample alone, as far as is known."""
+    return Placement.SHARD if run.frames_forward() else Placement.COUPLED
 
 
 def _moved(name: str, dim: int, rest: Sequence[Value]) -> int:

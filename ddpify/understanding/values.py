@@ -235,6 +235,7 @@ class Scope:
     parent: Scope | None = None
     kind: str = "function"  # "module", "class" or "function"
     shared: set[str] = field(default_factory=set)  # declared global or nonlocal
+    stars: list[str] = field(default_factory=list)  # libraries imported with a star
 
 
 UNKNOWN = Value()

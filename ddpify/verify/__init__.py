@@ -4,7 +4,7 @@ Importing this package does not import torch: the scripts run in processes of th
 """
 
 from ddpify.verify.api import RECORDED_STEPS, TIMEOUT, verify, warm_worker
-from ddpify.verify.render import render
+from ddpify.verify.report.text import render
 from ddpify.verify.verdict import Cause, Check, Comparison, Difference, Kind, Verdict, What
 
 __all__ = [

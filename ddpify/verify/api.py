@@ -12,11 +12,12 @@ from functools import cached_property
 from pathlib import Path
 
 from ddpify.errors import DdpifyError, ExitCode
-from ddpify.verify import failures, judging, outputs, plan, records, steps
-from ddpify.verify.job import Job
-from ddpify.verify.launcher import Run, Worker
-from ddpify.verify.records import Totals
-from ddpify.verify.render import processes
+from ddpify.verify.compare import failures, judging, outputs, records, steps
+from ddpify.verify.compare.records import Totals
+from ddpify.verify.launch import copies
+from ddpify.verify.launch.job import Job
+from ddpify.verify.launch.launcher import Run, Worker
+from ddpify.verify.report.text import processes
 from ddpify.verify.verdict import Comparison, Kind, Verdict, worst
 
 NOISE = 1e-15
@@ -30,7 +31,7 @@ class Outcome:
     """A run with what it left behind."""
 
     run: Run
-    copy: plan.Copy
+    copy: copies.Copy
     files: set[str]
     totals: list[Totals]
 
@@ -83,7 +84,7 @@ def verify(
     with tempfile.TemporaryDirectory(prefix="ddpify-verify-") as folder:
         base = Path(folder).resolve()
         target = converted or _convert(original, base, convert)
-        layout = plan.lay_out(original, target, script_args)
+        layout = copies.lay_out(original, target, script_args)
         sources = original.read_text(errors="replace") + target.read_text(errors="replace")
         with contextlib.nullcontext(worker) if worker else warm_worker(sources) as ready:
             limits = _Limits(steps, timeout, stall)
@@ -135,7 +136,7 @@ class _Session:
 
     def __init__(
         self,
-        layout: plan.Layout,
+        layout: copies.Layout,
         base: Path,
         worker: Worker,
         args: tuple[str, ...],
@@ -215,7 +216,7 @@ class _Session:
         """One run in a copy of its own."""
         self._count += 1
         sandbox = self.base / f"run{self._count}"
-        copy = plan.copy(self.layout, sandbox)
+        copy = copies.copy(self.layout, sandbox)
         before = copy.files()
         job = Job(
             script=str(copy.root / script),

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ddpify.verify import Verdict, verify, warm_worker
-from ddpify.verify.launcher import Worker
+from ddpify.verify.launch.launcher import Worker
 
 SCRIPTS = Path(__file__).parent / "scripts"
 

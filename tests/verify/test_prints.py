@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ddpify.verify import prints
+from ddpify.verify.compare import prints
 
 
 def test_last_digit_times_and_padding_may_differ() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from ddpify.errors import DdpifyError
 from ddpify.verify import Kind, What, render, verify
-from ddpify.verify.launcher import Worker
+from ddpify.verify.launch.launcher import Worker
 
 
 def listing(folder: Path) -> dict[str, tuple[int, int]]:
@@ -56,7 +56,7 @@ def test_broken_original_could_not_run(folder: Path, worker: Worker) -> None:
     text = render(verdict)
     assert "ZeroDivisionError" in text
     assert 'File "broken.py", line 2' in text
-    assert "verify/rank.py" not in text
+    assert "inside/rank.py" not in text
 
 
 def test_endless_original_could_not_run(folder: Path, worker: Worker) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ddpify.verify import causes, failures, prints, steps
-from ddpify.verify.launcher import Run
-from ddpify.verify.prints import TextFindings
-from ddpify.verify.records import Totals
-from ddpify.verify.steps import StepFindings
+from ddpify.verify.compare import causes, failures, prints, steps
+from ddpify.verify.compare.prints import TextFindings
+from ddpify.verify.compare.records import Totals
+from ddpify.verify.compare.steps import StepFindings
+from ddpify.verify.launch.launcher import Run
 from ddpify.verify.verdict import Check, Comparison, Difference, Kind, What
 
 NEVER_ROUNDING = 1e-2

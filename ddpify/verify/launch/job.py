@@ -21,6 +21,8 @@ class Job:
         world_size: Number of ranks; 1 starts the script as plain ``python`` does.
         cuda: Redirect CUDA to the CPU.
         noise: Relative size of the noise put on what meets a parameter; 0 for none.
+        replay: A file of the batches that the loaders yield; empty for their own.
+        ghost: Normalise batches as so many ranks do that do not synchronise it; 0 for as usual.
         steps: Optimizer steps that are recorded.
         stop: End the script after ``steps`` steps.
         timeout: Seconds after which every rank is ended.
@@ -38,6 +40,8 @@ class Job:
     world_size: int = 1
     cuda: bool = False
     noise: float = 0.0
+    replay: str = ""
+    ghost: int = 0
     steps: int = 200
     stop: bool = False
     timeout: float = 600.0

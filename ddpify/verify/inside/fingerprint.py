@@ -21,11 +21,14 @@ def _directions() -> torch.Tensor:
 
 
 def local(tensor: torch.Tensor) -> torch.Tensor:
-    """The plain tensor behind ``tensor``: of a DTensor its local part, so that nothing is
-    communicated."""
+    """The plain tensor behind ``tensor``; of a DTensor, the whole.
+
+    The whole is a collective, of ranks that are at the same optimizer step. It is the one thing
+    here that communicates: a rank's own part says nothing against one process.
+    """
     plain = tensor.detach()
-    to_local = getattr(plain, "to_local", None)
-    return to_local() if callable(to_local) else plain
+    full = getattr(plain, "full_tensor", None)
+    return full() if callable(full) else plain
 
 
 def fingerprint(tensor: torch.Tensor) -> tuple[float, float]:
@@ -52,6 +55,16 @@ def rows(tensor: torch.Tensor) -> list[float]:
         flat = local(tensor).reshape(tensor.shape[0], -1)[:, :CHUNK].to(torch.float64)
         values: list[float] = (flat @ _directions()[: flat.shape[1]]).tolist()
     return values
+
+
+def row(tensor: torch.Tensor) -> float:
+    """One number for a whole sample: its projection on a fixed direction."""
+    if not tensor.numel():
+        return 0.0
+    flat = local(tensor).reshape(-1)[:CHUNK]
+    if flat.is_complex():
+        flat = torch.view_as_real(flat).reshape(-1)[:CHUNK]
+    return float(flat.to(torch.float64) @ _directions()[: flat.numel()])
 
 
 def tree(value: Any) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ddpify.verify.patching import answer, faked, replace
+from ddpify.verify.inside.patching import answer, faked, replace
 
 _NAME = "CPU in place of a GPU"
 _MEMORY = 16 << 30

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ddpify.verify import plan
+from ddpify.verify.launch import copies
 
 
 def project(folder: Path, text: str = "print()\n") -> Path:
@@ -20,8 +20,8 @@ def test_copies_made_inside_the_copied_folder_are_left_out(tmp_path: Path) -> No
     script = project(tmp_path / "project")
     base = tmp_path / "project" / "temporary"
     base.mkdir()
-    layout = plan.lay_out(script, script, (), cwd=tmp_path / "project")
-    copy = plan.copy(layout, base / "run1")
+    layout = copies.lay_out(script, script, (), cwd=tmp_path / "project")
+    copy = copies.copy(layout, base / "run1")
     assert list(copy.files()) == [str(copy.root.relative_to(copy.sandbox) / "train.py")]
 
 
@@ -31,18 +31,18 @@ def test_a_parent_that_holds_the_copies_is_no_project(
     script = project(tmp_path / "project", "import sys\nsys.path.append('..')\n")
     (tmp_path / "other").mkdir()
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
-    assert plan.lay_out(script, script, (), cwd=script.parent).above == ()
+    assert copies.lay_out(script, script, (), cwd=script.parent).above == ()
 
 
 def test_modules_and_folders_beside_the_folder(tmp_path: Path) -> None:
     script = project(tmp_path / "all" / "project", "import sys\nsys.path.append('..')\n")
     project(tmp_path / "all" / "library")
     (tmp_path / "all" / "common.py").write_text("x = 1\n")
-    layout = plan.lay_out(script, script, (), cwd=script.parent)
+    layout = copies.lay_out(script, script, (), cwd=script.parent)
     assert sorted(map(str, layout.above)) == ["../common.py", "../library"]
     base = tmp_path / "base"
     base.mkdir()
-    copy = plan.copy(layout, base / "run1")
+    copy = copies.copy(layout, base / "run1")
     assert (copy.root.parent / "library" / "train.py").read_text() == "print()\n"
 
 
@@ -54,17 +54,17 @@ def test_beyond_the_budget_folders_are_linked(
     images.mkdir(parents=True)
     for number in range(9):
         (images / f"{number}.txt").write_text("x")
-    monkeypatch.setattr(plan, "MIRRORED_ENTRIES", 5)
+    monkeypatch.setattr(copies, "MIRRORED_ENTRIES", 5)
     base = tmp_path / "base"
     base.mkdir()
-    copy = plan.copy(plan.lay_out(script, script, (), cwd=script.parent), base / "run1")
+    copy = copies.copy(copies.lay_out(script, script, (), cwd=script.parent), base / "run1")
     assert (copy.root / "data" / "images").is_symlink()
     assert not (copy.root / "train.py").is_symlink()
 
 
 def test_the_working_folder_is_the_one_the_person_is_in(tmp_path: Path) -> None:
     script = project(tmp_path / "root" / "examples")
-    layout = plan.lay_out(script, script, (), cwd=tmp_path / "root")
+    layout = copies.lay_out(script, script, (), cwd=tmp_path / "root")
     assert (layout.root.name, str(layout.script)) == ("root", "examples/train.py")
 
 
@@ -73,8 +73,8 @@ def test_a_converted_script_elsewhere_is_placed_beside_the_original(tmp_path: Pa
     converted = project(tmp_path / "out", "print('converted')\n").rename(
         tmp_path / "out" / "ddp.py"
     )
-    layout = plan.lay_out(script, converted, (), cwd=script.parent)
+    layout = copies.lay_out(script, converted, (), cwd=script.parent)
     base = tmp_path / "base"
     base.mkdir()
-    copy = plan.copy(layout, base / "run1")
+    copy = copies.copy(layout, base / "run1")
     assert (copy.root / "ddp.py").read_text() == "print('converted')\n"

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ddpify.verify.job import Job
+from ddpify.verify.launch.job import Job
 
 GRACE = 8.0
 """Seconds that the other ranks get to end by themselves after one has failed."""
@@ -45,7 +45,7 @@ def _import_torch(preload: list[str]) -> str:
     for name in ("numpy", *preload):
         with contextlib.suppress(Exception):
             importlib.import_module(name)
-    importlib.import_module("ddpify.verify.rank")
+    importlib.import_module("ddpify.verify.inside.rank")
     return str(torch.__version__)
 
 
@@ -61,7 +61,7 @@ def run(job: Job) -> dict[str, Any]:
 def _fork(job: Job, rank: int, port: int) -> int:
     pid = os.fork()
     if pid == 0:
-        from ddpify.verify.rank import become
+        from ddpify.verify.inside.rank import become
 
         try:
             become(job, rank, port)

@@ -6,8 +6,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ddpify.verify import causes
-from ddpify.verify.launcher import Run
+from ddpify.verify.compare import causes
+from ddpify.verify.launch.launcher import Run
 from ddpify.verify.verdict import Difference, What
 
 TAIL = 12

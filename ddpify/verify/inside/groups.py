@@ -11,7 +11,7 @@ from typing import Any
 import torch.distributed as dist
 from torch.distributed import distributed_c10d
 
-from ddpify.verify.patching import replace
+from ddpify.verify.inside.patching import replace
 
 _kept: list[Any] = []
 

@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader
 from torch.utils.data import dataloader as loaders
 from torch.utils.data._utils import fetch as fetchers
 
-from ddpify.verify.patching import faked, replace
+from ddpify.verify.inside.patching import faked, replace
 
 _DROPOUTS = [
     "dropout",
@@ -43,13 +43,17 @@ _REAL_DRAWS = (
 
 
 class _Place:
-    """Where the training loop is: batches begun, draws made since, and whether draws are real."""
+    """Where the training loop is: batches begun, draws made since, and whether draws are real.
+
+    ``watch`` takes the index and the content of each sample that a loader fetches.
+    """
 
     def __init__(self) -> None:
         self.looping = False
         self.real = 0
         self.batch = 0
         self.draw = 0
+        self.watch: Callable[[Any, Any], None] = lambda index, item: None
 
     def replaced(self, depth: int = 2) -> bool:
         """Whether a draw by the caller ``depth`` frames up is one of the loop's own."""
@@ -160,7 +164,9 @@ def _seeded_item(dataset: Any, index: Any) -> Any:
         random.seed(seed)
         if "numpy" in sys.modules:
             sys.modules["numpy"].random.seed(seed)
-        return dataset[index]
+        item = dataset[index]
+        PLACE.watch(index, item)
+        return item
 
 
 @contextlib.contextmanager

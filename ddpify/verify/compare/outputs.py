@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from ddpify.verify import causes, prints
-from ddpify.verify.records import Totals
+from ddpify.verify.compare import causes, prints
+from ddpify.verify.compare.records import Totals
 from ddpify.verify.verdict import Cause, Difference, What
 
 TOLERANCE = 1e-6

@@ -10,15 +10,21 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch.nn.modules.batchnorm import _BatchNorm as BatchNorm
 from torch.optim.optimizer import (
     Optimizer,
     register_optimizer_step_post_hook,
     register_optimizer_step_pre_hook,
 )
 
-from ddpify.verify.fingerprint import fingerprint, rows
-from ddpify.verify.patching import faked, replace
-from ddpify.verify.world import World
+from ddpify.verify.inside.collectives import Collectives
+from ddpify.verify.inside.fingerprint import fingerprint, rows
+from ddpify.verify.inside.loaders import Loaders
+from ddpify.verify.inside.patching import faked, replace
+from ddpify.verify.inside.randomness import states
+from ddpify.verify.inside.replay import Replay
+from ddpify.verify.inside.world import World
+from ddpify.verify.launch.job import Job
 
 MAX_ROWS = 4096
 MAX_LOSSES = 256
@@ -35,14 +41,16 @@ class Recorder:
     Args:
         path: The rank's file of events.
         world: Its counter of work.
-        limit: Steps recorded in full; later ones are only counted.
-        stop: End the script at the limit.
+        job: What is run: the number of steps recorded in full, and whether to end there.
+        replay: The batches that the loaders are to yield.
     """
 
-    def __init__(self, path: str, world: World, *, limit: int, stop: bool) -> None:
+    def __init__(self, path: str, world: World, job: Job, replay: Replay | None) -> None:
         self._out = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
         self._world = world
-        self._limit, self._stop = limit, stop
+        self._limit, self._stop = job.steps, job.stop
+        self._loaders = Loaders(self.emit, replay)
+        self._collectives = Collectives(self.emit, job.cwd)
         self._steps = 0
         self._optimizers: dict[int, int] = {}
         self._kept: list[Optimizer] = []
@@ -55,6 +63,8 @@ class Recorder:
         self._grads: list[tuple[float, float] | None] = []
         self._before: list[tuple[float, float]] | None = None
         self._after: dict[int, list[tuple[float, float]]] = {}
+        self._backwards: list[int] = []
+        self._buffers: list[torch.Tensor] = []
 
     def emit(self, kind: str, **values: Any) -> None:
         """Append one event and hand it to the operating system."""
@@ -62,6 +72,8 @@ class Recorder:
 
     def install(self) -> None:
         """Hook the optimizers, backward, clipping and the models' forward."""
+        self._loaders.install()
+        self._collectives.install()
         register_optimizer_step_pre_hook(self._before_step)
         register_optimizer_step_post_hook(self._after_step)
         self._watch_backward()
@@ -79,8 +91,11 @@ class Recorder:
         real = torch.autograd.backward
 
         def backward(tensors: Any, *args: Any, **kwargs: Any) -> None:
+            self._loaders.trained()
             if self._open and len(self._losses) < MAX_LOSSES:
                 self._losses.append([_number(tensor) for tensor in _each(tensors)])
+                self._backwards.append(self._collectives.forwards)
+                self._collectives.forwards = 0
             real(tensors, *args, **kwargs)
 
         replace(torch.autograd, "backward", backward)
@@ -158,14 +173,19 @@ class Recorder:
             losses=self._losses,
             rows=self._rows[:MAX_ROWS],
             row_size=self._row_size,
+            forwards=self._backwards,
+            buffers=[fingerprint(buffer) for buffer in self._buffers],
+            rng=states(),
+            at=self._collectives.caller(),
         )
-        self._losses, self._rows, self._clipped = [], [], {}
+        self._losses, self._rows, self._clipped, self._backwards = [], [], {}, []
 
     def _introduce(self, optimizer: Optimizer) -> None:
         number = self._optimizers[id(optimizer)] = len(self._optimizers)
         self._kept.append(optimizer)  # its id stays its own
         parameters = list(_parameters(optimizer))
-        names, batch_norm = _names()
+        names, batch_norm, buffers = _survey(parameters)
+        self._buffers = list(buffers.values())
         self.emit(
             "optimizer",
             optimizer=number,
@@ -173,6 +193,7 @@ class Recorder:
             names=[names.get(id(parameter), f"#{at}") for at, parameter in enumerate(parameters)],
             params=[fingerprint(parameter) for parameter in parameters],
             batch_norm=batch_norm,
+            buffers=list(buffers),
         )
 
 
@@ -193,18 +214,24 @@ def _number(tensor: Any) -> float:
         return float(tensor.detach().double().sum())
 
 
-def _names() -> tuple[dict[int, str], bool]:
-    """Names of the parameters of all models alive, and whether one normalises each rank's batch
-    alone."""
+def _survey(
+    parameters: list[torch.Tensor],
+) -> tuple[dict[int, str], bool, dict[str, torch.Tensor]]:
+    """Of all models alive: their parameters' names, whether one normalises each rank's batch alone,
+    and the buffers of those that hold one of ``parameters``."""
     modules = [item for item in gc.get_objects() if issubclass(type(item), torch.nn.Module)]
     inner = {id(child) for module in modules for child in module.children()}
     roots = [module for module in modules if id(module) not in inner]
+    optimized = set(map(id, parameters))
     names: dict[int, str] = {}
+    buffers: dict[str, torch.Tensor] = {}
     for root in roots:
-        for name, parameter in root.named_parameters():
-            names.setdefault(id(parameter), _plain(name))
-    plain = torch.nn.modules.batchnorm._BatchNorm.forward
-    return names, any(getattr(type(module), "forward", None) is plain for module in modules)
+        held = {id(parameter): _plain(name) for name, parameter in root.named_parameters()}
+        names = {**held, **names}
+        if optimized & held.keys():
+            buffers |= {_plain(name): buffer for name, buffer in root.named_buffers()}
+    plain = BatchNorm.forward
+    return names, any(getattr(type(item), "forward", None) is plain for item in modules), buffers
 
 
 def _plain(name: str) -> str:

@@ -15,11 +15,12 @@ import warnings
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ddpify.verify import chance, groups, precision, redirect
-from ddpify.verify.guard import Guard
-from ddpify.verify.job import Job
-from ddpify.verify.recorder import Recorder
-from ddpify.verify.world import World
+from ddpify.verify.inside import chance, ghost, groups, precision, redirect, surroundings
+from ddpify.verify.inside.guard import Guard
+from ddpify.verify.inside.recorder import Recorder
+from ddpify.verify.inside.replay import Replay
+from ddpify.verify.inside.world import World
+from ddpify.verify.launch.job import Job
 
 SEED = 20_240_229
 
@@ -94,8 +95,12 @@ def _prepare(job: Job, rank: int) -> Recorder:
     if job.cuda:
         redirect.install(max(job.world_size, 1))
     world = World(cuda=job.cuda, noise=job.noise)
-    recorder = Recorder(f"{job.out}/rank{rank}.jsonl", world, limit=job.steps, stop=job.stop)
+    replay = Replay(job.replay) if job.replay else None
+    if job.ghost:
+        ghost.install(job.ghost, replay)
+    recorder = Recorder(f"{job.out}/rank{rank}.jsonl", world, job, replay)
     recorder.install()
+    surroundings.install(rank)
     _seed(rank)
     world.__enter__()  # type: ignore[no-untyped-call]
     Guard(job, recorder.emit).install()

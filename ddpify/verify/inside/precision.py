@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from ddpify.verify.patching import answer, faked, replace
-from ddpify.verify.world import NARROW
+from ddpify.verify.inside.patching import answer, faked, replace
+from ddpify.verify.inside.world import NARROW
 
 
 def install() -> None:

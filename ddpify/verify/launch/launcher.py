@@ -19,11 +19,11 @@ from typing import Any
 
 import ddpify
 from ddpify.errors import DdpifyError, ExitCode
-from ddpify.verify.job import Job
+from ddpify.verify.launch.job import Job
 
 _BOOT = (
     "import sys; sys.path.append(sys.argv[1]); "
-    "from ddpify.verify.worker import main; main(sys.argv[2:])"
+    "from ddpify.verify.launch.worker import main; main(sys.argv[2:])"
 )
 _PRELOADED = ("torchvision", "torchvision.transforms", "torchvision.datasets", "tqdm", "PIL.Image")
 _TORCHRUN = frozenset(

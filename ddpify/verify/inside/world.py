@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from ddpify.verify.patching import faked
+from ddpify.verify.inside.patching import faked
 
 NARROW = frozenset({torch.float32, torch.float16, torch.bfloat16})
 _TYPE_NAMES = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 
-from ddpify.verify.evidence import Evidence
+from ddpify.verify.compare.evidence import Evidence
 from ddpify.verify.verdict import Cause
 
 _RATIO_SPREAD = 1e-6

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from ddpify.verify.records import Mark, Step
+from ddpify.verify.compare.records import Mark, Step
 
 SMALL = 1e-6
 """A tensor is measured against its norm, or against this share of the largest norm beside it."""

@@ -27,6 +27,10 @@ class Step:
         losses: Value of each tensor that backward was called on since the step before.
         rows: One number per row that entered the model since the step before.
         row_size: Elements in a row.
+        forwards: For each backward, calls of a wrapped model since the one before.
+        buffers: Fingerprint of each buffer after the step.
+        rng: Checksum of each global random state after the step.
+        at: The script's line that makes the step.
     """
 
     optimizer: int
@@ -37,17 +41,25 @@ class Step:
     losses: list[list[float]]
     rows: list[float]
     row_size: int
+    forwards: list[int]
+    buffers: list[Mark]
+    rng: dict[str, int]
+    at: str
 
 
 @dataclass(frozen=True)
 class OptimizerStart:
-    """An optimizer at its first step: names and fingerprints of its parameters before it."""
+    """An optimizer at its first step: names and fingerprints of its parameters before it.
+
+    ``buffers``: names of the buffers of the models that hold them.
+    """
 
     optimizer: int
     type: str
     names: list[str]
     params: list[Mark]
     batch_norm: bool
+    buffers: list[str]
 
 
 @dataclass
@@ -60,6 +72,7 @@ class Totals:
         faked: Calls answered by something else than the real thing.
         saves: Content of each checkpoint by path, the last one counting.
         written: Paths opened for writing, final names.
+        collectives: Each one that was begun: name, shape, line of the script.
         complete: Whether the recording reached the script's end.
     """
 
@@ -68,6 +81,7 @@ class Totals:
     faked: dict[str, int] = field(default_factory=dict)
     saves: dict[str, dict[str, Any]] = field(default_factory=dict)
     written: set[str] = field(default_factory=set)
+    collectives: list[tuple[str, Any, str]] = field(default_factory=list)
     complete: bool = False
 
 
@@ -110,6 +124,8 @@ def totals(path: Path) -> Totals:
         elif kind == "save":
             result.written.add(event["path"])
             result.saves[event["path"]] = event["tree"]
+        elif kind == "collective":
+            result.collectives.append((event["op"], event["shape"], event["at"]))
         elif kind == "rename":
             _rename(result, event["old"], event["new"])
         elif kind == "end":

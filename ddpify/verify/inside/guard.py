@@ -17,9 +17,9 @@ from typing import Any
 
 import torch
 
-from ddpify.verify.fingerprint import tree
-from ddpify.verify.job import Job
-from ddpify.verify.patching import replace
+from ddpify.verify.inside.fingerprint import tree
+from ddpify.verify.inside.patching import replace
+from ddpify.verify.launch.job import Job
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 _ONE_PATH = frozenset({"os.remove", "os.rmdir", "os.mkdir", "os.truncate", "shutil.rmtree"})

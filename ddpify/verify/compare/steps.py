@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ddpify.verify import causes, records
-from ddpify.verify.evidence import Departure, Evidence, compare_rows, loss_relation, sizes
-from ddpify.verify.records import Mark, OptimizerStart, Step
+from ddpify.verify.compare import causes, records
+from ddpify.verify.compare.evidence import Departure, Evidence, compare_rows, loss_relation, sizes
+from ddpify.verify.compare.records import Mark, OptimizerStart, Step
 from ddpify.verify.verdict import Cause, Difference, What
 
 TOLERANCE = 1e-9

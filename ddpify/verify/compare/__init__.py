@@ -1,0 +1,1 @@
+"""From records to differences, and from differences to causes."""

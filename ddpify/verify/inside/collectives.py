@@ -1,0 +1,107 @@
+"""Every collective that the script takes part in, with the line of the script that led to it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch.distributed import distributed_c10d
+from torch.nn.parallel import DistributedDataParallel
+
+from ddpify.verify.inside.patching import replace
+
+MAX_RECORDED = 20_000
+_NAMES = [
+    "all_gather",
+    "all_gather_into_tensor",
+    "all_gather_object",
+    "all_reduce",
+    "all_to_all",
+    "all_to_all_single",
+    "barrier",
+    "broadcast",
+    "broadcast_object_list",
+    "gather",
+    "gather_object",
+    "monitored_barrier",
+    "new_group",
+    "reduce",
+    "reduce_scatter",
+    "reduce_scatter_tensor",
+    "scatter",
+    "scatter_object_list",
+]
+
+
+class Collectives:
+    """Watches the collectives of one rank.
+
+    Args:
+        emit: Takes each event: a kind and its values.
+        folder: The script's folder; the innermost line of a file in it is the caller's.
+
+    Attributes:
+        forwards: Calls of a wrapped model while gradients are recorded, since it was last reset.
+    """
+
+    def __init__(self, emit: Callable[..., None], folder: str) -> None:
+        self._emit, self._folder = emit, folder.rstrip("/") + "/"
+        self._depth = 0
+        self._count = 0
+        self.forwards = 0
+
+    def install(self) -> None:
+        """Hook the functions of torch.distributed and the calls of wrapped models."""
+        if not dist.is_available():
+            return
+        for name in _NAMES:
+            real = getattr(distributed_c10d, name, None)
+            if real is not None:
+                watched = self._watched(name, real)
+                replace(distributed_c10d, name, watched)
+                replace(dist, name, watched)
+        self._wrapper("__init__", "DistributedDataParallel")
+        self._wrapper("forward", "DistributedDataParallel.forward")
+
+    def _wrapper(self, method: str, name: str) -> None:
+        real = getattr(DistributedDataParallel, method)
+        counted = self._watched(name, real)
+
+        def call(model: Any, *args: Any, **kwargs: Any) -> Any:
+            self.forwards += method == "forward" and torch.is_grad_enabled()
+            return counted(model, *args, **kwargs)
+
+        replace(DistributedDataParallel, method, call)
+
+    def _watched(self, name: str, real: Any) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self._depth += 1
+            try:
+                if self._depth == 1 and self._count < MAX_RECORDED:
+                    self._count += 1
+                    self._emit("collective", op=name, shape=_shape(args), at=self.caller())
+                return real(*args, **kwargs)
+            finally:
+                self._depth -= 1
+
+        call.__name__ = call.__qualname__ = name
+        return call
+
+    def caller(self) -> str:
+        """The innermost line of the script's own files on the stack, as ``file.py:12``."""
+        frame: Any = sys._getframe(2)
+        while frame is not None:
+            path = frame.f_code.co_filename
+            if path.startswith(self._folder):
+                return f"{path[len(self._folder) :]}:{frame.f_lineno}"
+            frame = frame.f_back
+        return ""
+
+
+def _shape(args: tuple[Any, ...]) -> list[int] | None:
+    """Shape of the first argument that is a tensor, where all ranks must agree on it."""
+    first = args[0] if args else None
+    return list(first.shape) if isinstance(first, torch.Tensor) else None

@@ -1,0 +1,172 @@
+"""What each loader yields: the samples' indices and contents, batch by batch; and the way back,
+a loader that yields the batches of another run."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, Subset
+from torch.utils.data import dataloader as loaders
+
+from ddpify.verify.inside import chance
+from ddpify.verify.inside.fingerprint import row
+from ddpify.verify.inside.patching import replace
+from ddpify.verify.inside.replay import Replay
+
+MAX_BATCHES = 50_000
+_NUMBER = "_ddpify_verify_number"
+
+
+class Loaders:
+    """Watches the loaders of one process.
+
+    A loader is known by its number in order of construction, which a shallow copy of it shares.
+
+    Args:
+        emit: Takes each event: a kind and its values.
+        replay: The batches to yield instead of the loaders' own.
+    """
+
+    def __init__(self, emit: Callable[..., None], replay: Replay | None) -> None:
+        self._emit, self._replay = emit, replay
+        self._constructed = 0
+        self._passes: dict[int, int] = {}
+        self._batches = 0
+        self._ids: list[Any] = []
+        self._marks: list[float] = []
+        self._latest: int | None = None
+        self._trains: set[int] = set()
+
+    def install(self) -> None:
+        """Hook the construction of loaders, their iterators and the fetch of samples."""
+        chance.PLACE.watch = self._fetched
+        self._number_loaders()
+        base: Any = loaders._BaseDataLoaderIter
+        begin, advance, sample = base.__init__, base.__next__, base._next_index
+
+        def __init__(iterator: Any, loader: Any) -> None:
+            iterator.ddpify_place = self._begin(loader)
+            begin(iterator, loader)
+
+        def __next__(iterator: Any) -> Any:
+            self._ids, self._marks = [], []
+            try:
+                found = advance(iterator)
+            except StopIteration:
+                self._end_pass(iterator)
+                raise
+            self._yielded(iterator)
+            return found
+
+        def _next_index(iterator: Any) -> Any:
+            if self._replay and self._replay.knows(*iterator.ddpify_place):
+                return self._replay.next_batch(*iterator.ddpify_place, iterator._auto_collation)
+            return sample(iterator)
+
+        for function in (__init__, __next__, _next_index):
+            replace(base, function.__name__, function)
+
+    def _number_loaders(self) -> None:
+        init, length = DataLoader.__init__, DataLoader.__len__
+
+        def __init__(loader: Any, *args: Any, **kwargs: Any) -> None:
+            init(loader, *args, **kwargs)
+            loader.__dict__[_NUMBER] = self._constructed
+            self._constructed += 1
+
+        def __len__(loader: Any) -> int:
+            number = loader.__dict__.get(_NUMBER, -1)
+            known = self._replay and self._replay.length(number)
+            return known or length(loader)
+
+        replace(DataLoader, "__init__", __init__)
+        replace(DataLoader, "__len__", __len__)
+
+    def trained(self) -> None:
+        """The batch that was yielded last is trained on."""
+        if self._latest is not None and self._latest not in self._trains:
+            self._trains.add(self._latest)
+            self._emit("trains", loader=self._latest)
+
+    def _begin(self, loader: Any) -> tuple[int, int]:
+        number = loader.__dict__.get(_NUMBER, -1)
+        place = (number, self._passes.get(number, 0))
+        self._passes[number] = place[1] + 1
+        return place
+
+    def _fetched(self, index: Any, item: Any) -> None:
+        self._ids.append(index)
+        self._marks.append(content(item))
+
+    def _yielded(self, iterator: Any) -> None:
+        number, turn = iterator.ddpify_place
+        self._latest = number
+        self._batches += 1
+        if self._batches > MAX_BATCHES or not self._ids:
+            return
+        roots = _roots(iterator._dataset, self._ids)
+        self._emit(
+            "batch",
+            loader=number,
+            turn=turn,
+            ids=[_plain(index) for index in self._ids],
+            roots=roots,
+            marks=self._marks,
+            single=not iterator._auto_collation,
+        )
+
+    def _end_pass(self, iterator: Any) -> None:
+        number, turn = iterator.ddpify_place
+        if self._batches <= MAX_BATCHES:
+            self._emit("pass", loader=number, turn=turn)
+
+
+def content(item: Any) -> float:
+    """One number for a sample: equal for equal samples, whatever they are made of."""
+    total = 0.0
+    for at, leaf in enumerate(_leaves(item), 1):
+        total += at * _leaf(leaf)
+    return total
+
+
+def _leaves(item: Any) -> list[Any]:
+    if isinstance(item, Mapping):
+        return [leaf for key in item for leaf in _leaves(item[key])]
+    if isinstance(item, (list, tuple)):
+        return [leaf for part in item for leaf in _leaves(part)]
+    return [item]
+
+
+def _leaf(value: Any) -> float:
+    if isinstance(value, torch.Tensor):
+        return row(value)
+    if type(value).__module__ == "numpy" and hasattr(value, "dtype"):
+        return row(torch.as_tensor(value)) if value.dtype.kind in "iufb" else 0.0
+    if isinstance(value, (bool, int, float)):
+        return float(value)
+    if isinstance(value, (str, bytes)):
+        return float(zlib.crc32(value.encode() if isinstance(value, str) else value))
+    return 0.0
+
+
+def _plain(index: Any) -> Any:
+    """An index as JSON can hold it; what is not an integer becomes text."""
+    if hasattr(index, "item") and getattr(index, "ndim", 1) == 0:
+        index = index.item()
+    return index if isinstance(index, int) else repr(index)
+
+
+def _roots(dataset: Any, ids: list[Any]) -> list[Any] | None:
+    """Indices into the data set under a chain of subsets; None where there is no subset."""
+    if not isinstance(dataset, Subset):
+        return None
+    found = [_plain(index) for index in ids]
+    while isinstance(dataset, Subset):
+        if not all(isinstance(index, int) for index in found):
+            return None
+        found = [_plain(dataset.indices[index]) for index in found]
+        dataset = dataset.dataset
+    return found

@@ -1,0 +1,1 @@
+"""Starting runs: copies of the folder, the worker, its jobs."""

@@ -1,0 +1,1 @@
+"""A verdict as text, JSON and a page."""

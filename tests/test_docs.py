@@ -1,0 +1,51 @@
+"""The diffs in the documentation are what the tool prints; ``python -m tests.test_docs`` mends."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ddpify import runtime
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+BLOCK = re.compile(r"(<!-- ddpify (.*) -->\n```\w+\n)((?:(?!```).*\n)*)(```\n)")
+LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
+
+
+def renewed(text: str) -> str:
+    """The page with the output of each command that it names above a block."""
+    return BLOCK.sub(lambda match: match[1] + output(match[2].split()) + match[4], text)
+
+
+def output(arguments: list[str]) -> str:
+    command = [sys.executable, "-m", "ddpify", *arguments]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    return done.stdout
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_shown_output_is_real(page: Path) -> None:
+    text = page.read_text()
+    assert renewed(text) == text, "run: make docs"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_to_files(page: Path) -> None:
+    missing = [name for name in LINK.findall(page.read_text()) if not (page.parent / name).exists()]
+    assert missing == []
+
+
+def test_every_runtime_function_is_described() -> None:
+    text = (ROOT / "docs" / "runtime.md").read_text()
+    described = set(re.findall(r"`(\w+)\(", "".join(re.findall(r"^### .*", text, re.M))))
+    assert described == set(runtime.__all__)
+
+
+if __name__ == "__main__":
+    for page in PAGES:
+        page.write_text(renewed(page.read_text()))
