@@ -82,8 +82,10 @@ def _guard(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
         return
     whole = _writes_only(statement, site.node)
     if whole and not _reduces_inside(plan, statement):
-        edits.put_under(statement, f"if {plan.options.alias}.is_main():")
-        edits.note(site.line, f"{_short_name(effect)} on rank 0 alone")
+        _write_on_main(plan, edits, effect, site, statement)
+    elif whole and _only_reductions_inside(plan, statement):
+        _reduce_before(plan, edits, statement)
+        _write_on_main(plan, edits, effect, site, statement)
     elif effect.name.endswith("open") and site is effect.site:
         _open_nothing(plan, edits, site)
     elif not effect.site.module.editable:
@@ -92,6 +94,24 @@ def _guard(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
         edits.note(
             site.line, f"{_short_name(effect)} is done by every rank: guard it", attention=True
         )
+
+
+def _write_on_main(
+    plan: Plan, edits: Edits, effect: Effect, site: Site, statement: cst.CSTNode
+) -> None:
+    edits.put_under(statement, f"if {plan.options.alias}.is_main():")
+    edits.note(site.line, f"{_short_name(effect)} on rank 0 alone")
+
+
+def _reduce_before(plan: Plan, edits: Edits, statement: cst.CSTNode) -> None:
+    """Reductions inside a write are made by all ranks before it, and given names."""
+    inside = [plan.reductions[n] for n in walk(statement) if n in plan.reductions]
+    for number, reduction in enumerate(inside):
+        name = "whole" if number == 0 else f"whole_{number + 1}"
+        code = f"{name} = {plan.options.alias}.{reduction.how}({code_of(reduction.node)})\n"
+        edits.insert_before(statement, code)
+        edits.changes[reduction.node] = []
+        edits.put(reduction.node, name)
 
 
 def _writes_only(statement: cst.CSTNode, node: cst.CSTNode) -> bool:
@@ -111,6 +131,16 @@ def _reduces_inside(plan: Plan, statement: cst.CSTNode) -> bool:
     return any(
         n in plan.reductions or ("save", n) in plan.facts.effects or _runs_own_code(plan, n)
         for n in walk(statement)
+    )
+
+
+def _only_reductions_inside(plan: Plan, statement: cst.CSTNode) -> bool:
+    """Whether reductions of plain means, sums or rows are all that ranks share in a statement."""
+    nodes = list(walk(statement))
+    reductions = [plan.reductions[n] for n in nodes if n in plan.reductions]
+    simple = all(r.how in ("mean", "sum", "gather") and not r.weight for r in reductions)
+    return simple and not any(
+        ("save", n) in plan.facts.effects or _runs_own_code(plan, n) for n in nodes
     )
 
 

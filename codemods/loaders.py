@@ -18,20 +18,29 @@ def edit(plan: Plan, edits: Edits) -> None:
     for loader in loader_instances(plan):
         unsplit = plan.replicated.get(loader.site)
         function = f"{plan.options.alias}.{'replicate' if unsplit else 'shard'}"
-        for line in _wrap(plan, edits, loader, function):
+        classic = plan.options.sampler == "distributed" and not unsplit
+        extra = ', sampler="distributed"' if classic else ""
+        for line in _wrap(plan, edits, loader, function, extra):
             text = f"runs whole on every rank: {unsplit}" if unsplit else "split among the ranks"
             edits.note(line, f"loader {text}")
+            if classic:
+                edits.note(
+                    line, "samples come in DistributedSampler's order, not in the original's",
+                    attention=True,
+                )
 
 
-def _wrap(plan: Plan, edits: Edits, loader: Instance, function: str) -> Iterator[int]:
+def _wrap(
+    plan: Plan, edits: Edits, loader: Instance, function: str, extra: str
+) -> Iterator[int]:
     if loader.module.editable and isinstance(loader.site, cst.Call):
-        _wrap_call(plan, edits, loader.site, function)
+        _wrap_call(plan, edits, loader.site, function, extra)
         yield plan.module.line(loader.site)
         return
     found = False
     for statement, target in _bindings(plan, loader):
         found = True
-        edits.rebind(statement, code_of(target), function)
+        edits.rebind(statement, code_of(target), function, extra)
         yield plan.module.line(statement)
     if not found:
         raise Refusal(
@@ -43,16 +52,18 @@ def _wrap(plan: Plan, edits: Edits, loader: Instance, function: str) -> Iterator
         )
 
 
-def _wrap_call(plan: Plan, edits: Edits, call: cst.Call, function: str) -> None:
+def _wrap_call(
+    plan: Plan, edits: Edits, call: cst.Call, function: str, extra: str
+) -> None:
     """Wrap a call of one line in place; after one of several lines, rebind its name."""
     parent = plan.module.parents[call]
     if isinstance(parent, cst.Assign) and "\n" in code_of(call) and len(parent.targets) == 1:
         target = parent.targets[0].target
         if isinstance(target, (cst.Name, cst.Attribute)):
-            edits.rebind(plan.module.statement(call), code_of(target), function)
+            edits.rebind(plan.module.statement(call), code_of(target), function, extra)
             return
     if not edits.wrapped.get(call):
-        edits.wrap(call, function)
+        edits.wrap(call, function, extra)
 
 
 def _bindings(plan: Plan, loader: Instance) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression]]:

@@ -50,12 +50,10 @@ def _in_order(folder: Path) -> list[str]:
 
 
 def _needed(path: Path) -> set[str]:
+    """The modules of the package that a module imports."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    return {
-        node.module.rsplit(".", 1)[-1]
-        for node in tree.body
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(_PACKAGE + ".")
-    }
+    modules = [node.module or "" for node in tree.body if isinstance(node, ast.ImportFrom)]
+    return {name.rsplit(".", 1)[-1] for name in modules if name.startswith(f"{_PACKAGE}.")}
 
 
 def _split(text: str) -> tuple[list[str], str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,7 +25,7 @@ from ddpify.understanding.distributed import (
     is_wrapper,
 )
 from ddpify.understanding.facts import Event, Facts, Site
-from ddpify.understanding.flow import Flow
+from ddpify.understanding.flow import Flow, Move
 from ddpify.understanding.frameworks import Framework, frameworks_of
 from ddpify.understanding.interpreter import Choices, interpret
 from ddpify.understanding.library import NO_GRAD, is_loader
@@ -32,8 +33,10 @@ from ddpify.understanding.origins import ANY_RANK, LOCAL
 from ddpify.understanding.project import ModuleFile, Project
 from ddpify.understanding.structure import Guard, Structure, walk
 from ddpify.understanding.syntax import code_of
-from ddpify.understanding.values import UNKNOWN, Const, Instance, Value
+from ddpify.understanding.values import UNKNOWN, Const, Function, Instance, Value
 
+# Words that make a condition doubtful. They only ever silence a rule, never speak for a finding.
+_MAY_BE_RANK = re.compile(r"(?i)rank|master|main_proc|is_main|primary|chief|leader|writer|logger|proc_id")
 _STARTS = ("torch.distributed.init_process_group", DDP, FSDP, FULLY_SHARD, SAMPLER)
 
 
@@ -148,8 +151,18 @@ class Script:
             for loop in structure.all(cst.For, cst.CompFor):
                 if any(self.is_sharded(one) for one in self.loaders_in(loop.iter)):
                     sources[loop] = {LOCAL}
+        for move in made.moves:
+            move.adds = move.adds and self._adds_over_batches(move)
         made.solve(sources)
         return made
+
+    def _adds_over_batches(self, move: Move) -> bool:
+        """Whether ``+=`` or ``append`` collects from one batch to the next."""
+        if any(slot[0] != "name" for slot in move.targets):
+            return True  # an attribute outlives the call
+        loops = self.structure_of(move.node).loops(move.node)
+        over = [x for x in loops if isinstance(x, cst.For) and self.loaders_in(x.iter)]
+        return any(("name", loop, move.targets[0][2]) not in move.targets for loop in over)
 
     def labels(self, node: cst.BaseExpression) -> set[str]:
         """The labels of an expression (see ``understanding.origins``)."""
@@ -277,9 +290,17 @@ class Script:
         if function is None or function in seen:
             return False
         callers = self.callers(function)
-        return bool(callers) and all(
-            self.on_some_ranks(site.node, seen | {function}) for site in callers
-        )
+        if not callers or self._covers_all(callers):
+            return False
+        return all(self.on_some_ranks(site.node, seen | {function}) for site in callers)
+
+    def _covers_all(self, callers: list[Site]) -> bool:
+        """Whether both branches of one condition on the rank are among the callers."""
+        sides: dict[cst.CSTNode, set[bool]] = {}
+        for site in callers:
+            for guard in self.rank_guards(site.node):
+                sides.setdefault(guard.statement, set()).add(guard.positive)
+        return any(len(both) == 2 for both in sides.values())
 
     def may_be_guarded(self, node: cst.CSTNode, seen: frozenset[cst.CSTNode] = frozenset()) -> bool:
         """Whether anything unknown may keep a node from running on every rank.
@@ -291,6 +312,8 @@ class Script:
             return True
         function = self.structure_of(node).function(node)
         if function is None:
+            return bool(self.spawned)  # the parent process alone
+        if function in self.spawned:
             return False
         if function in seen:
             return True
@@ -302,9 +325,18 @@ class Script:
         inner = seen | {function}
         return all(self.may_be_guarded(site.node, inner) for site in callers)
 
+    @cached_property
+    def spawned(self) -> set[cst.CSTNode]:
+        """Functions that run in processes that the script starts itself."""
+        found: set[cst.CSTNode] = set()
+        for call in self.calls("torch.multiprocessing.", "multiprocessing.", everywhere=True):
+            for one in call.args:
+                found |= {a.node for a in self.value(one.value).atoms if isinstance(a, Function)}
+        return found
+
     def _may_depend_on_rank(self, test: cst.BaseExpression) -> bool:
         """Whether a test reads something that is set under a condition on the rank, or unknown."""
-        if self.asks_rank(test):
+        if self.asks_rank(test) or _MAY_BE_RANK.search(code_of(test)):
             return True
         module = self.owners.get(test, self.module)
         slots = self.flow.slots(test, module)

@@ -19,6 +19,7 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from torch.utils.data.datapipes.datapipe import IterDataPipe, MapDataPipe
 
 from ddpify.runtime.classes import subclass_of
+from ddpify.runtime.order import DistributedBatches
 from ddpify.runtime.process import world, world_size
 from ddpify.runtime.rng import (
     broadcast_random_state,
@@ -202,7 +203,7 @@ class SharedLoader(DataLoader[Any]):
         return self.ddpify_sampler
 
 
-def shard(loader: AnyLoader) -> AnyLoader:
+def shard(loader: AnyLoader, *, sampler: str = "exact") -> AnyLoader:
     """A loader that yields this rank's part of each batch of ``loader`` (the global batch).
 
     Attributes and length are those of ``loader``; a plain ``python`` run gets ``loader``
@@ -213,8 +214,14 @@ def shard(loader: AnyLoader) -> AnyLoader:
     the loader does not put together itself (``batch_size=None``) are split if its sampler
     yields lists, else replicated.
 
-    Raises TypeError for what is not a torch DataLoader, or one over a DataPipe.
+    ``sampler="distributed"`` takes the samples in the order of PyTorch's DistributedSampler
+    instead of the loader's own, which differs from the original's.
+
+    Raises TypeError for what is not a torch DataLoader, or one over a DataPipe, and for a
+    sampler that DistributedSampler cannot take the place of.
     """
+    if sampler not in ("exact", "distributed"):
+        raise ValueError(f"sampler is 'exact' or 'distributed', not {sampler!r}")
     shared = _shared(loader)
     if not isinstance(shared, SharedLoader) or shared is loader:
         return loader
@@ -222,6 +229,8 @@ def shard(loader: AnyLoader) -> AnyLoader:
         _share_samples(shared)
     else:
         _share_indices(shared)
+        if sampler == "distributed" and shared.ddpify_sampler is not None:
+            shared.ddpify_sampler.whole = DistributedBatches(loader, world_size())
     return shared
 
 

@@ -19,7 +19,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ddpify.runtime.batchnorm import SyncedBatchNorm, synchronise_batch_norm
 from ddpify.runtime.classes import reduced_as, subclass_of
-from ddpify.runtime.process import rank, world_size
+from ddpify.runtime.process import kept, rank, world_size
 from ddpify.runtime.rng import fork_own_stream, own_seed, own_torch_stream
 from ddpify.runtime.share import current_share, inside_forward
 
@@ -160,7 +160,7 @@ def average_gradients(parameters: list[nn.Parameter]) -> None:
     """Replace each gradient by its mean over the ranks, one that a rank lacks counting as zero."""
     device = parameters[0].device
     present = torch.tensor([p.grad is not None for p in parameters], dtype=torch.uint8)
-    anywhere = present.to(device)
+    anywhere = kept(present.to(device))
     dist.all_reduce(anywhere, dist.ReduceOp.MAX)
     flat: dict[tuple[torch.dtype, torch.device], list[torch.Tensor]] = {}
     for parameter, needed in zip(parameters, anywhere.tolist(), strict=True):
@@ -176,7 +176,7 @@ def average_gradients(parameters: list[nn.Parameter]) -> None:
 
 
 def _average_together(tensors: list[torch.Tensor]) -> None:
-    joined = torch.cat([tensor.reshape(-1) for tensor in tensors])
+    joined = kept(torch.cat([tensor.reshape(-1) for tensor in tensors]))
     dist.all_reduce(joined)
     joined.div_(world_size())
     parts = torch.split(joined, [tensor.numel() for tensor in tensors])
@@ -216,7 +216,7 @@ def _has_plain_batch_norm(model: nn.Module) -> bool:
 @torch.no_grad()
 def _broadcast(tensors: Iterable[torch.Tensor]) -> None:
     for tensor in tensors:
-        whole = tensor.detach().contiguous()
+        whole = kept(tensor.detach().contiguous())
         dist.broadcast(whole, src=0)
         if whole.data_ptr() != tensor.data_ptr():
             tensor.copy_(whole)

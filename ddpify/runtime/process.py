@@ -1,11 +1,13 @@
 """The process of one rank: its place among the others, how it starts, fails and ends."""
 
 import atexit
+import collections
 import datetime
 import logging
 import multiprocessing
 import os
 import sys
+import time
 import traceback
 from dataclasses import dataclass
 from types import TracebackType
@@ -103,7 +105,7 @@ def barrier() -> None:
     if world().size > 1:
         # A reduction on the CPU holds the host itself; an accelerator's barrier may hold its
         # stream only.
-        dist.all_reduce(torch.zeros(1))
+        dist.all_reduce(kept(torch.zeros(1)))
 
 
 def _in_child() -> bool:
@@ -184,14 +186,24 @@ def _collectives(kind: str) -> str:
     return "nccl" if kind == "cuda" else dist.get_default_backend_for_device(kind)
 
 
-_last_group: list[object] = []
+_recent: collections.deque[torch.Tensor] = collections.deque(maxlen=4)
+
+
+def kept(tensor: torch.Tensor) -> torch.Tensor:
+    """The tensor, kept alive until later collectives are done.
+
+    Gloo's threads drop a collective's tensors a moment after it is done. Where theirs is the
+    last reference, they need Python's lock for it, and at the end of the process that moment
+    may be too late: the interpreter is gone, or waits for the thread while it holds the lock.
+    """
+    if tensor.device.type == "cpu":
+        _recent.append(tensor)
+    return tensor
 
 
 def _leave_group() -> None:
     if dist.is_initialized():
-        # Gloo's destructor joins a thread that may need the lock that Python's last reference to
-        # the group is dropped under: the group lives until the process is gone.
-        _last_group.append(dist.group.WORLD)
+        time.sleep(0.01)  # lets go of the lock, for a thread that drops what kept() did not see
         dist.destroy_process_group()
 
 

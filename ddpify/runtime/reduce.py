@@ -12,7 +12,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from ddpify.runtime.process import world, world_size
+from ddpify.runtime.process import kept, world, world_size
 from ddpify.runtime.share import Share, bounds, current_share, in_forward
 
 
@@ -79,7 +79,7 @@ def sum_scaled(x: torch.Tensor, factor: float) -> torch.Tensor:
     x = x.detach()
     wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
     # Multiplying copies, and so does zeros_like: the caller's tensor is never reduced in place.
-    part = (wide * factor if factor else torch.zeros_like(wide)).contiguous()
+    part = kept((wide * factor if factor else torch.zeros_like(wide)).contiguous())
     dist.all_reduce(part)
     return part.to(x.dtype)
 
@@ -243,8 +243,8 @@ def _all_rows(x: torch.Tensor, counts: list[int]) -> torch.Tensor:
     padded = x.new_zeros(x.shape[0], max(counts), *x.shape[2:])
     padded[:, : x.shape[1]] = x.detach()
     data = padded.view(-1).view(torch.uint8)
-    received = [torch.empty_like(data) for _ in counts]
-    dist.all_gather(received, data)
+    received = [kept(torch.empty_like(data)) for _ in counts]
+    dist.all_gather(received, kept(data))
     parts = [part.view(x.dtype).view(padded.shape) for part in received]
     return torch.cat([part[:, :count] for part, count in zip(parts, counts, strict=True)], dim=1)
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import libcst as cst
 
 from ddpify.understanding import origins
 from ddpify.understanding.distributed import METRICS, REDUCING
 from ddpify.understanding.facts import Facts
-from ddpify.understanding.origins import CLEAN, DATA, LENGTH, LOCAL, TOTAL
+from ddpify.understanding.origins import CLEAN, DATA, GIVEN, LENGTH, LOCAL, TAKEN, TOTAL
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import Structure, children
 from ddpify.understanding.values import (
@@ -32,6 +33,7 @@ from ddpify.understanding.values import (
 
 Slot = tuple[object, ...]
 FunctionNode = cst.FunctionDef | cst.Lambda
+_TOTALS = {LOCAL: TOTAL, GIVEN[LOCAL]: GIVEN[TOTAL]}
 _KEEPERS = frozenset("append extend add update insert put appendleft".split())
 
 
@@ -43,6 +45,7 @@ class Dependency:
     label: str = ""
     pure: bool = True
     node: cst.CSTNode | None = None
+    given: tuple[Dependency, ...] | None = None  # a call's arguments: the slot is its result
 
 
 @dataclass(slots=True)
@@ -53,6 +56,7 @@ class Move:
     source: list[Dependency]
     node: cst.CSTNode
     adds: bool = False
+    passes: bool = False  # an argument that goes into a parameter
 
 
 @dataclass(slots=True)
@@ -85,11 +89,8 @@ class Flow:
         """The labels of an expression."""
         found: set[str] = set()
         for one in self.dependencies(node, module):
-            if one.slot is None:
-                found.add(one.label)
-            else:
-                labels = self.labels.get(one.slot, set())
-                found |= labels if one.pure else labels & DATA
+            found |= self._carried(one)
+        found = {TAKEN.get(label, label) for label in found}
         if CLEAN in found or any(d.slot in self.cleaned for d in self.dependencies(node, module)):
             found -= {LOCAL, TOTAL}
         return found
@@ -109,6 +110,7 @@ class Flow:
         while todo:
             one = todo.pop()
             found |= {one.label} if one.slot is None else self.labels.get(one.slot, set())
+            todo += one.given or ()
             if one.slot is not None and one.slot not in seen:
                 seen.add(one.slot)
                 todo += made[one.slot]
@@ -135,13 +137,18 @@ class Flow:
         """Propagate labels; ``extra`` labels what goes through the moves of these nodes."""
         extra = extra or {}
         self._spread_cleanliness()
+        local = {LOCAL, TOTAL, *TAKEN}
         changed = True
         while changed:
             changed = False
             for move in self.moves:
                 labels = self._incoming(move) | extra.get(move.node, set())
                 for slot in move.targets:
-                    new = labels - {LOCAL, TOTAL} if slot in self.cleaned else labels
+                    new = labels - local if slot in self.cleaned else labels
+                    if move.passes:
+                        new = {GIVEN.get(label, label) for label in new}
+                    elif slot[0] == "attribute":  # outlives the call
+                        new = {TAKEN.get(label, label) for label in new}
                     if not new <= self.labels[slot]:
                         self.labels[slot] |= new
                         changed = True
@@ -149,14 +156,23 @@ class Flow:
     def _incoming(self, move: Move) -> set[str]:
         found: set[str] = set()
         for one in move.source:
-            if one.slot is None:
-                found.add(one.label)
-            elif one.slot in self.labels:
-                labels = self.labels[one.slot]
-                found |= labels if one.pure else labels & DATA
-        if move.adds and LOCAL in found:
-            found.add(TOTAL)
+            found |= self._carried(one)
+        if move.adds:
+            found |= {total for local, total in _TOTALS.items() if local in found}
         return found - {CLEAN}
+
+    def _carried(self, one: Dependency) -> set[str]:
+        """The labels that one dependency brings."""
+        if one.slot is None:
+            return {one.label}
+        labels = self.labels.get(one.slot, set())
+        if one.given is not None:
+            found = labels - set(TAKEN)
+            if labels & set(TAKEN):  # the result is made of what is passed
+                for argument in one.given:
+                    found |= self._carried(argument) & DATA
+            labels = found
+        return labels if one.pure else labels & DATA
 
     def _spread_cleanliness(self) -> None:
         changed = True
@@ -221,7 +237,8 @@ class Flow:
         slots: list[Slot] = []
         for atom in owner.atoms if owner is not None else ():
             if isinstance(atom, Instance):
-                slots.append(("attribute", atom.site, node.attr.value))
+                kept: object = atom.type.node if isinstance(atom.type, Class) else atom.site
+                slots.append(("attribute", kept, node.attr.value))
             elif isinstance(atom, Namespace) and atom.module in self.structures:
                 slots.append(("name", self.structures[atom.module].tree, node.attr.value))
             elif isinstance(atom, Class):
@@ -247,6 +264,9 @@ class Flow:
             return
         elif isinstance(node, (cst.Lambda, cst.FunctionDef)):
             return
+        elif isinstance(node, cst.FormattedString):
+            for child in children(node):
+                yield from self._depend(child, module, False)
         elif isinstance(node, cst.Subscript):
             yield from self._subscript(node, module, pure)
         else:
@@ -265,8 +285,21 @@ class Flow:
             return
         for slot in self._attribute_slots(node, module):
             yield Dependency(slot, pure=pure, node=node)
+        if node.attr.value == "local_rank" and self._local_rank_is_an_option:
+            yield Dependency(label=origins.LOCAL_RANK, node=node)
         if node.attr.value not in origins.SHAPE_LIKE:
             yield from self._depend(node.value, module, False)
+
+    @cached_property
+    def _local_rank_is_an_option(self) -> bool:
+        """Whether the scripts take ``--local_rank`` from torch.distributed.launch."""
+        for structure in self.structures.values():
+            for call in structure.all(cst.Call):
+                if isinstance(call.func, cst.Attribute) and call.func.attr.value == "add_argument":
+                    given = [self.facts.values.get(a.value, value()) for a in call.args]
+                    if origins.declares_local_rank(given):
+                        return True
+        return False
 
     def _subscript(self, node: cst.Subscript, module: ModuleFile, pure: bool) -> Iterator[Dependency]:
         if "os.environ" in origins.library_names(self.facts.values.get(node.value)):
@@ -281,9 +314,10 @@ class Flow:
 
     def _call(self, node: cst.Call, module: ModuleFile, pure: bool) -> Iterator[Dependency]:
         functions = list(self.called(node))
-        for function in functions:
-            yield Dependency(("result", function.node), pure=pure, node=node)
         if functions:
+            given = tuple(d for a in node.args for d in self._depend(a.value, module, False))
+            for function in functions:
+                yield Dependency(("result", function.node), pure=pure, node=node, given=given)
             return
         names = list(origins.library_names(self.facts.values.get(node.func)))
         arguments = [self.facts.values.get(a.value, value()) for a in node.args]
@@ -306,7 +340,7 @@ class Flow:
             assert isinstance(node.func, cst.Attribute)
             if node.func.attr.value in origins.SHAPE_LIKE:
                 return
-            pure = pure and node.func.attr.value in origins.PURE_METHODS
+            pure = False
             yield from self._depend(node.func.value, module, pure)
         else:
             pure = pure and bool(names) and all(origins.is_pure(name) for name in names)
@@ -403,11 +437,13 @@ class _Collector:
     def _on_AugAssign(self, node: cst.AugAssign) -> None:
         self.move(self.flow.target_slots(node.target, self.module), node.value, node, adds=True)
 
-    def _on_For(self, node: cst.For) -> None:
-        self.move(self.flow.target_slots(node.target, self.module), node.iter, node)
+    def _on_For(self, node: cst.For | cst.CompFor) -> None:
+        target = node.target
+        if _counts(node.iter) and isinstance(target, cst.Tuple) and len(target.elements) == 2:
+            target = target.elements[1].value  # the number is the same on every rank
+        self.move(self.flow.target_slots(target, self.module), node.iter, node)
 
-    def _on_CompFor(self, node: cst.CompFor) -> None:
-        self.move(self.flow.target_slots(node.target, self.module), node.iter, node)
+    _on_CompFor = _on_For
 
     def _on_WithItem(self, node: cst.WithItem) -> None:
         if node.asname is not None:
@@ -452,7 +488,8 @@ class _Collector:
     def _argument(
         self, function: Function, name: str, source: cst.BaseExpression, node: cst.CSTNode
     ) -> None:
-        self.move([("name", function.node, name)], source, node)
+        made = self.flow.dependencies(source, self.module)
+        self.flow.moves.append(Move([("name", function.node, name)], made, node, passes=True))
 
     def _library(self, node: cst.Call) -> None:
         """What passes through a collective is the same on all ranks; spawned functions get a rank."""
@@ -477,6 +514,11 @@ class _Collector:
             for argument in node.args:
                 targets = self.flow.target_slots(node.func.value, self.module)
                 self.move(targets, argument.value, node, adds=True)
+
+
+def _counts(node: cst.BaseExpression) -> bool:
+    """``enumerate(...)``."""
+    return isinstance(node, cst.Call) and origins.name_of(node.func) == "enumerate"
 
 
 def parameters(function: FunctionNode) -> list[cst.Param]:

@@ -13,8 +13,11 @@ from ddpify.understanding.values import Const, Lib, Value
 RANK, LOCAL_RANK, SPAWNED, WORLD = "rank", "local rank", "spawned rank", "world size"
 CLOCK, LENGTH, DEVICES, LOADED = "clock", "length of the data", "device count", "loaded"
 LOCAL, TOTAL, CLEAN, RANDOM = "local", "local total", "clean", "random"
+# The same for what came in as an argument: a result made of it counts where the argument does.
+GIVEN = {LOCAL: "local argument", TOTAL: "local total argument"}
+TAKEN = {given: plain for plain, given in GIVEN.items()}
 # Labels that survive any computation; the others pass only through plain ones.
-DATA = frozenset({LOCAL, TOTAL, LOADED})
+DATA = frozenset({LOCAL, TOTAL, LOADED, *TAKEN})
 ANY_RANK = frozenset({RANK, LOCAL_RANK, SPAWNED})
 
 _CALLS = {
@@ -54,15 +57,11 @@ _ENVIRONMENT = {
     "WORLD_SIZE": WORLD, "SLURM_NTASKS": WORLD, "OMPI_COMM_WORLD_SIZE": WORLD,
 }  # fmt: skip
 _READERS = ("os.environ.get", "os.getenv", "os.environ.setdefault", "os.environ.pop")
-PURE_METHODS = frozenset(
-    "format join split rsplit strip lstrip rstrip replace lower upper zfill rjust ljust"
-    " strftime isoformat hex joinpath with_suffix with_name as_posix".split()
-)
 PURE_BUILTINS = frozenset(
-    "int str bool float min max abs range list tuple round format sum any all sorted divmod"
-    " repr dict set hash reversed map zip enumerate".split()
+    "int bool float min max abs range list tuple round sum any all sorted divmod reversed".split()
 )
-_PURE = ("os.path.", "math.", "pathlib.", "datetime.", "time.strftime", "torch.device")
+_PURE = ("math.",)
+_LOCAL_RANK_OPTIONS = ("--local_rank", "--local-rank")
 _OPAQUE_BUILTINS = frozenset("isinstance hasattr callable type id issubclass len".split())
 # Attributes and questions that say nothing about a tensor's values.
 SHAPE_LIKE = frozenset("shape device dtype ndim requires_grad is_cuda layout size dim".split())
@@ -92,8 +91,16 @@ def environment_labels(key: Value) -> Iterator[str]:
             yield _ENVIRONMENT[atom.value]
 
 
+def declares_local_rank(arguments: list[Value]) -> bool:
+    """Whether ``add_argument`` declares the option that torch.distributed.launch passes."""
+    return any(a.constant() in _LOCAL_RANK_OPTIONS for a in arguments)
+
+
 def is_pure(name: str) -> bool:
-    """Whether a library function gives back, in another form, just what it gets."""
+    """Whether a library function gives back a number that tells the one that it gets.
+
+    Texts do not count: a path with the rank in it is no question about the rank.
+    """
     short = name.rsplit(".", 1)[-1]
     if name.startswith("builtins."):
         return short in PURE_BUILTINS

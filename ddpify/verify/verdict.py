@@ -10,6 +10,7 @@ class Kind(str, Enum):
     """What was found, from best to worst."""
 
     EQUIVALENT = "equivalent"
+    EXCEPT = "equivalent except"
     VACUOUS = "vacuous"
     NOT_EQUIVALENT = "not equivalent"
     COULD_NOT_RUN = "could not run"
@@ -17,6 +18,7 @@ class Kind(str, Enum):
 
 EXIT_CODES = {
     Kind.EQUIVALENT: 0,
+    Kind.EXCEPT: 1,
     Kind.NOT_EQUIVALENT: 1,
     Kind.VACUOUS: 1,
     Kind.COULD_NOT_RUN: 2,
@@ -27,14 +29,17 @@ class What(str, Enum):
     """What a difference is in, in causal order."""
 
     HANG = "hang"
+    COLLECTIVE = "collectives"
+    DATA = "data"
     START = "initial parameters"
     STEPS = "optimizer steps"
     BETWEEN = "parameter between steps"
-    DATA = "data"
     LOSS = "loss"
     GRADIENT = "gradient"
     LEARNING_RATE = "learning rate"
     PARAMETER = "parameter"
+    BUFFER = "buffer"
+    DEVICE = "device"
     WORK = "share of the work"
     PRINTED = "printed output"
     FILE = "files"
@@ -47,12 +52,14 @@ class Cause:
     Attributes:
         text: What is probably wrong.
         remedy: What to do.
-        rules: Codes of the rules that describe it.
+        rules: Codes of the rules that describe it, the likeliest first.
+        name: A short name where a person may accept the cause (``--allow``); else empty.
     """
 
     text: str
     remedy: str
     rules: tuple[str, ...] = ()
+    name: str = ""
 
 
 @dataclass(frozen=True)
@@ -68,6 +75,7 @@ class Difference:
         limit: The size that would have passed.
         rank: The rank on which it shows, where it is one.
         cause: What is probably behind it.
+        at: The converted script's line that it belongs to, as ``file.py:12``.
     """
 
     what: What
@@ -78,6 +86,7 @@ class Difference:
     limit: float | None = None
     rank: int | None = None
     cause: Cause | None = None
+    at: str = ""
 
 
 @dataclass(frozen=True)
@@ -88,6 +97,47 @@ class Check:
     what: str
     passed: bool | None
     remark: str = ""
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """The samples of one pass over a loader that is trained on.
+
+    Attributes:
+        samples: Samples of the original's pass.
+        missing: Those that no rank had.
+        extra: Samples beyond the original's: repeated ones, or others.
+        by_rank: Different samples that each rank had.
+        everywhere: Whether every rank had all of them.
+    """
+
+    samples: int
+    missing: int
+    extra: int
+    by_rank: list[int]
+    everywhere: bool
+
+
+@dataclass
+class Series:
+    """What the report draws, a value for each step.
+
+    Attributes:
+        names: The parameters that are shown.
+        original: Loss of the original.
+        converted: Loss of the converted script, the mean over its ranks.
+        reference: Loss of the original on the converted script's batches; empty where it was not
+            needed.
+        divergence: For each parameter, its relative difference after each step.
+        limit: The difference that would have passed.
+    """
+
+    names: list[str] = field(default_factory=list)
+    original: list[float | None] = field(default_factory=list)
+    converted: list[float | None] = field(default_factory=list)
+    reference: list[float | None] = field(default_factory=list)
+    divergence: list[list[float | None]] = field(default_factory=list)
+    limit: float = 0.0
 
 
 @dataclass
@@ -102,10 +152,23 @@ class Comparison:
         failure: For ``COULD_NOT_RUN``: what happened, with the end of the traceback.
         notes: Remarks that change no verdict.
         faked: Calls answered by something else than the real thing in the converted run.
+        same_data: Whether the ranks together train on the original's batches; None: unknown.
+        same_arithmetic: Whether they compute with them what one process does; None: unknown.
+        replayed: Whether the arithmetic was compared with the original on the converted run's
+            batches.
+        unjudged: Why the arithmetic could not be compared; empty where it was.
+        coverage: Samples of each pass over the loaders.
+        series: What the report draws.
     """
 
     nproc: int
     kind: Kind
+    same_data: bool | None = None
+    same_arithmetic: bool | None = None
+    replayed: bool = False
+    unjudged: str = ""
+    coverage: list[Coverage] = field(default_factory=list)
+    series: Series | None = None
     checks: list[Check] = field(default_factory=list)
     differences: list[Difference] = field(default_factory=list)
     failure: str | None = None
@@ -128,6 +191,7 @@ class Verdict:
         notes: Remarks on the original run.
         torch: The version of torch.
         seconds: Wall time of everything.
+        allowed: Names of causes that were accepted beforehand.
     """
 
     original: str
@@ -140,11 +204,19 @@ class Verdict:
     notes: list[str] = field(default_factory=list)
     torch: str = ""
     seconds: float = 0.0
+    allowed: frozenset[str] = frozenset()
+
+    @property
+    def named(self) -> list[Cause]:
+        """The causes that an equivalence is except for, each once."""
+        found = [item.cause for one in self.comparisons for item in one.differences if item.cause]
+        return list({cause.name: cause for cause in found if cause.name}.values())
 
     @property
     def exit_code(self) -> int:
-        """0 equivalent, 1 not equivalent or vacuous, 2 could not run."""
-        return EXIT_CODES[self.kind]
+        """0 equivalent, or except for allowed causes; 1 not equivalent or vacuous; 2 not run."""
+        allowed = {cause.name for cause in self.named} <= self.allowed
+        return 0 if self.kind is Kind.EXCEPT and allowed else EXIT_CODES[self.kind]
 
 
 def worst(kinds: list[Kind]) -> Kind:

@@ -115,7 +115,7 @@ def _knows_its_gpu(script: Script) -> bool:
         if any(script.flow.origins(a.value, module) & ANY_RANK for a in call.args):
             return True
     return "CUDA_VISIBLE_DEVICES" in script.source.text or any(
-        script.labels(a.value) & ANY_RANK
+        script.flow.origins(a.value, script.owners[call]) & ANY_RANK
         for call in script.method_calls("to", "cuda", everywhere=True)
         for a in call.args
     )
@@ -124,7 +124,7 @@ def _knows_its_gpu(script: Script) -> bool:
 def _device_object(script: Script, call: cst.Call, bare: bool) -> bool:
     devices = [a for a in script.value(call).atoms if isinstance(a, Device) and a.accelerator]
     given = call.args[0].value if call.args else None
-    if given is None or script.labels(given) & ANY_RANK:
+    if given is None or script.flow.origins(given, script.module) & ANY_RANK:
         return False
     if any(device.index is not None for device in devices):
         return _written(given) and all(d.index is not None or not bare for d in devices)

@@ -56,9 +56,10 @@ from ddpify.lint.registry import SINGLE, Finding, rule
 from ddpify.lint.repairs import on_rank_zero
 from ddpify.lint.script import Script, argument
 from ddpify.understanding.facts import Effect, Site
-from ddpify.understanding.origins import ANY_RANK, CLOCK
+from ddpify.understanding.origins import ANY_RANK, CLOCK, LOCAL, RANDOM, TAKEN
 from ddpify.understanding.values import Instance
 
+_APART = ANY_RANK | {CLOCK, RANDOM, LOCAL, *TAKEN}
 _KINDS = ("save", "write")
 _READS = ("os.remove", "os.unlink", "os.rmdir", "shutil.rmtree", "os.removedirs")
 
@@ -90,13 +91,15 @@ def _place(script: Script, effect: Effect) -> cst.CSTNode | None:
 def _excused(script: Script, effect: Effect, node: cst.CSTNode) -> bool:
     if script.has_fsdp and effect.kind == "save":
         return True
+    if effect.kind == "write" and effect.site.module is not script.module and not script.strict:
+        return True  # its path is seldom seen from here
     return script.may_be_guarded(effect.site.node) or script.may_be_guarded(node)
 
 
 def _has_own_path(script: Script, effect: Effect) -> bool:
     """A path of the rank, of the time, or no path at all."""
     return _is_buffer(script, effect) or any(
-        script.flow.origins(one, effect.site.module) & (ANY_RANK | {CLOCK}) for one in _targets(effect)
+        script.flow.origins(one, effect.site.module) & _APART for one in _targets(effect)
     )
 
 

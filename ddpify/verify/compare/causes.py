@@ -1,191 +1,246 @@
-"""From the pattern of a difference to what is probably behind it."""
+"""What may be behind a difference: the causes that verify can name, with their remedies."""
 
 from __future__ import annotations
 
-import statistics
-
-from ddpify.verify.compare.evidence import Evidence
 from ddpify.verify.verdict import Cause
 
-_RATIO_SPREAD = 1e-6
+ORDER = Cause(
+    "each pass has the original's samples, once, in an order of its own, as a DistributedSampler "
+    "gives them",
+    "nothing to repair if the order need not be the original's; dd.shard(loader) keeps it",
+    ("DDP113",),
+    "order",
+)
+BATCH_SIZE = Cause(
+    "each rank takes batches of the original's size, so that the global batch is larger and the "
+    "optimizer makes fewer steps",
+    "divide the batch size by the world size, or adjust the learning rate and say so",
+    ("DDP110",),
+    "batch-size",
+)
+PADDING = Cause(
+    "the sampler repeats samples so that all ranks get equally many",
+    "drop_last=True, or dd.shard(loader), which needs no padding",
+    ("DDP112",),
+    "padding",
+)
+BATCH_NORM = Cause(
+    "BatchNorm layers use the statistics of each rank's own batch; nothing else differs",
+    "convert them with SyncBatchNorm, or dd.wrap(model), before wrapping",
+    ("DDP312",),
+    "batchnorm",
+)
+SUSPECTED_BATCH_NORM = Cause(
+    "BatchNorm layers use the statistics of each rank's own batch, and more differs besides",
+    BATCH_NORM.remedy,
+    ("DDP312", "DDP412", "DDP408"),
+)
+ALLOWABLE = {cause.name: cause for cause in (ORDER, BATCH_SIZE, PADDING, BATCH_NORM)}
+"""Causes that a person may accept, by name."""
 
-
-def data(evidence: Evidence) -> Cause | None:
-    """Why other samples entered the model."""
-    rows = evidence.rows
-    if rows is None or rows.same:
-        return None
-    if rows.everywhere:
-        return Cause(
-            "every rank trains on all samples of the batch: the loader is not split",
-            "give each rank its own slice of each batch (a sampler, or dd.shard(loader))",
-            ("DDP101",),
-        )
-    if rows.missing and rows.extra:
-        return Cause(
-            "the global batch has other samples than the original's: a sampler with an order of "
-            "its own, without set_epoch, or seeded differently on each rank",
-            "check the sampler's seed, rank and set_epoch; an order of its own "
-            "is no error by itself",
-            ("DDP102", "DDP104", "DDP604"),
-        )
-    if rows.missing:
-        return Cause(
-            "samples of the batch reach no rank",
-            "check how the batch is sliced when its size is not a multiple of the world size",
-            ("DDP104",),
-        )
-    return Cause(
-        "samples of the batch reach more than one rank",
-        "check the sampler's rank and number of replicas, and its padding",
-        ("DDP101", "DDP104"),
-    )
-
-
-def gradient(evidence: Evidence) -> Cause | None:
-    """Why gradients are not the original's."""
-    if evidence.gradients_apart:
-        return _apart(evidence)
-    if found := data(evidence):
-        return found
-    if found := _scaled(evidence):
-        return found
-    if evidence.batch_norm:
-        return Cause(
-            "BatchNorm layers use the statistics of each rank's own batch",
-            "convert them with SyncBatchNorm, or dd.wrap(model), before wrapping",
-            ("DDP312",),
-        )
-    return Cause(
-        "the ranks' gradients are averaged with weights that do not fit the loss (uneven batches, "
-        "a loss over valid tokens, or one that couples the samples of a batch)",
-        "weight each rank's loss by its share of the global batch",
-        ("DDP408", "DDP412", "DDP413"),
-    )
-
-
-def _apart(evidence: Evidence) -> Cause:
-    names = [evidence.name(item.at) for item in evidence.gradients_apart]
-    if len(names) == len(evidence.names):
-        return Cause(
-            "no gradient is averaged over the ranks: the model is not wrapped, or its forward was "
-            "called past the wrapper",
-            "wrap the model in DistributedDataParallel and call the wrapper itself",
-            ("DDP303", "DDP304", "DDP302"),
-        )
-    shown = ", ".join(names[:3]) + (" ..." if len(names) > 3 else "")
-    return Cause(
-        f"some parameters are outside the wrapper's averaging: {shown}",
-        "wrap the module that holds them, after it is complete and its requires_grad are set",
-        ("DDP305", "DDP306", "DDP307"),
-    )
-
-
-def _scaled(evidence: Evidence) -> Cause | None:
-    """One factor on all gradients."""
-    if not evidence.ratios:
-        return None
-    ratio = statistics.median(evidence.ratios)
-    spread = sum(abs(value / ratio - 1) > _RATIO_SPREAD for value in evidence.ratios)
-    if abs(ratio - 1) < _RATIO_SPREAD or spread > len(evidence.ratios) // 10:
-        return None
-    if abs(ratio * evidence.world_size - 1) < _RATIO_SPREAD:
-        return Cause(
-            f"every gradient is 1/{evidence.world_size} of the original's: the loss is a sum "
-            "over the batch, or is divided by the world size, and DDP averages it again",
-            "multiply a summed loss by the world size; do not divide a mean by it",
-            ("DDP408", "DDP409", "DDP410"),
-        )
-    if abs(ratio / evidence.world_size - 1) < _RATIO_SPREAD:
-        return Cause(
-            f"every gradient is {evidence.world_size} times the original's: the sum over the ranks "
-            "is used where their mean is due",
-            "divide by the world size once",
-            ("DDP409", "DDP408"),
-        )
-    return Cause(
-        f"every gradient is {ratio:.6g} times the original's: a factor of the loss differs "
-        "(accumulation, batch size)",
-        "compare the numbers that the loss is divided by",
-        ("DDP416", "DDP408"),
-    )
-
-
-def learning_rate(evidence: Evidence) -> Cause:
-    """Why learning rates differ."""
-    ranks = evidence.rates[1:]
-    if any(rates != ranks[0] for rates in ranks):
-        return Cause(
-            "the learning rate depends on the rank: the scheduler steps on some ranks only, or on "
-            "a metric that each rank computes for itself",
-            "step the scheduler on every rank, with a metric reduced over all ranks",
-            ("DDP406",),
-        )
-    return Cause(
-        "the learning rate is another than the original's on every rank: scaled with the world "
-        "size, or the scheduler steps another number of times",
-        "keep the original's learning rate while the global batch stays the same",
-        ("DDP406",),
-    )
-
-
-def parameter(evidence: Evidence) -> Cause:
-    """Why parameters differ although gradients and learning rates agree."""
-    if evidence.parameters_apart:
-        return Cause(
-            "something changes parameters outside the optimizer's gradients, or only on some ranks",
-            "let every rank do the same step; load and initialise before wrapping",
-            ("DDP407", "DDP406", "DDP308"),
-        )
-    return Cause(
-        "the optimizer's state or its options differ, or parameters are changed besides its step",
-        "compare the optimizer's arguments, weight decay and anything that writes to parameters",
-        ("DDP407", "DDP308"),
-    )
-
-
+NOT_SPLIT = Cause(
+    "every rank trains on all samples: the loader is not split",
+    "give each rank its own slice of each batch (a sampler, or dd.shard(loader))",
+    ("DDP101",),
+)
+SAME_BATCHES = Cause(
+    "every rank makes the same batches by hand",
+    "draw the global batch on every rank alike and take this rank's slice of it",
+    ("DDP106",),
+)
+OWN_BATCHES = Cause(
+    "the rows that enter the model are not the original's: batches are drawn or sliced otherwise",
+    "draw the global batch on every rank alike, from the same seed, and take this rank's slice",
+    ("DDP106", "DDP104", "DDP602"),
+)
+SAME_ORDER = Cause(
+    "the sampler's order is the same in every pass: set_epoch is not called",
+    "call sampler.set_epoch(epoch) at the head of the epoch loop",
+    ("DDP102",),
+)
+OVERLAP = Cause(
+    "each rank draws an order of its own, so that samples come twice and others never",
+    "seed the sampler alike on all ranks",
+    ("DDP604", "DDP104", "DDP602"),
+)
+DOUBLED = Cause(
+    "samples reach more than one rank",
+    "check the sampler's rank and number of replicas, and its padding",
+    ("DDP104", "DDP101"),
+)
+LOST = Cause(
+    "samples reach no rank",
+    "check the sampler's rank and number of replicas, and how short batches are sliced",
+    ("DDP104", "DDP114"),
+)
+LEAK = Cause(
+    "each rank splits the data set in its own way: what one evaluates, another trains on",
+    "split with generator=torch.Generator().manual_seed(0), the same on every rank",
+    ("DDP107", "DDP602"),
+)
+CONTENT = Cause(
+    "the data set is built from random numbers, or in an order, that differ between the ranks",
+    "build it from a fixed seed and from sorted listings",
+    ("DDP108", "DDP116"),
+)
+UNWRAPPED = Cause(
+    "no gradient is averaged over the ranks: the model is not wrapped",
+    "wrap the model in DistributedDataParallel, or dd.wrap(model), and call the wrapper itself",
+    ("DDP303", "DDP304"),
+)
+BYPASS = Cause(
+    "no gradient is averaged over the ranks: the forward goes past the wrapper, through .module",
+    "call the wrapper itself; move what computes the loss into the model's forward",
+    ("DDP303", "DDP304"),
+)
+STALE = Cause(
+    "no gradient is averaged over the ranks: the forward is that of a reference to the model from "
+    "before it was wrapped",
+    "wrap the model before it is handed on",
+    ("DDP304", "DDP303"),
+)
+MOVED = Cause(
+    "no gradient is averaged over the ranks, although the wrapper is called: the model was moved "
+    "or cast after it was wrapped",
+    "move and cast the model first, then wrap it",
+    ("DDP302",),
+)
+SEPARATE_BACKWARDS = Cause(
+    "one backward goes through a forward that is not the wrapper's latest: only the first one "
+    "after a forward is averaged",
+    "add the losses and call backward once, or alternate forward and backward",
+    ("DDP310",),
+)
+CONDITIONAL = Cause(
+    "an update runs on some ranks only",
+    "take it out of the condition on the rank: every rank makes the same updates",
+    ("DDP407",),
+)
+LOCAL_RATE = Cause(
+    "the learning rate follows a number that each rank computes for itself",
+    "reduce the number over all ranks before the scheduler sees it",
+    ("DDP406",),
+)
+OTHER_RATE = Cause(
+    "the learning rate is another than the original's on every rank: the schedule's length comes "
+    "from a loader that is split, or the rate is scaled with the world size",
+    "compute the schedule from the global number of batches; keep the original's rate while the "
+    "global batch stays the same",
+    ("DDP418", "DDP110"),
+)
+SCALED_RATE = Cause(
+    "the learning rate is scaled on every rank from the first step on",
+    "keep the original's rate while the global batch stays the same",
+    ("DDP110", "DDP418"),
+)
+SUM_LOSS = Cause(
+    "the loss is a sum over the batch, and the wrapper averages the ranks' gradients",
+    "multiply a summed loss by the world size",
+    ("DDP408",),
+)
+DIVIDED_LOSS = Cause(
+    "the loss is divided by the world size, and the wrapper divides once more",
+    "call backward on the mean over the rank's own samples",
+    ("DDP409", "DDP410"),
+)
+SUMMED_GRADIENT = Cause(
+    "the sum over the ranks is used where their mean is due",
+    "divide by the world size once",
+    ("DDP409", "DDP408"),
+)
+WEIGHTS = Cause(
+    "the ranks' gradients are averaged with weights that do not fit the loss: a mean over uneven "
+    "parts or over valid tokens, or a loss that couples the samples of a batch",
+    "weight each rank's loss by its share of the global batch",
+    ("DDP408", "DDP412", "DDP413"),
+)
+EXTRA_STEPS = Cause(
+    "the optimizer steps without a backward since its last step",
+    "step once for each backward, or window of backwards, as the original does",
+    ("DDP407", "DDP416"),
+)
+OPTIMIZER = Cause(
+    "the optimizer's state or its options differ, or something else changes the parameters",
+    "compare the optimizer's arguments, clipping and anything that writes to parameters",
+    ("DDP407", "DDP422"),
+)
+STUCK = Cause(
+    "the optimizer does not hold the parameters that are trained: it was made before they were "
+    "sharded",
+    "shard or wrap the model first, then make the optimizer from its parameters",
+    ("DDPF01",),
+)
 START = Cause(
     "the model starts from other weights: the random numbers drawn before it are not the "
-    "original's",
+    "original's, or a checkpoint is loaded after wrapping",
     "seed every rank alike before the model is built",
     ("DDP308",),
 )
 BETWEEN = Cause(
-    "between two steps, something other than the optimizer changes parameters, not on "
-    "all ranks alike",
+    "between two steps, something other than the optimizer changes parameters, not on all ranks "
+    "alike",
     "do it on every rank with the same numbers, or before wrapping",
     ("DDP407", "DDP308"),
 )
-HANG = Cause(
-    "the ranks do not take part in the same collectives: one left a loop early, or a collective "
-    "or a forward of the wrapped model is under a condition that depends on the rank",
-    "let all ranks take the decision together: reduce the value or flag it depends on",
+BUFFER = Cause(
+    "a buffer is computed from one rank's part of the batch",
+    "reduce the statistic over the ranks before it is stored",
+    ("DDP314", "DDP312"),
+)
+COLLECTIVE = Cause(
+    "a collective is under a condition that not every rank meets",
+    "let every rank take part in it",
+    ("DDP401",),
+)
+CONTROL_FLOW = Cause(
+    "a rank leaves or skips part of the loop by a decision of its own",
+    "let all ranks decide together: reduce the value or flag that it depends on",
+    ("DDP402",),
+)
+RANK_FORWARD = Cause(
+    "the wrapped model is called on some ranks only",
+    "call model.module there, or evaluate on all ranks",
+    ("DDP403",),
+)
+OTHER_COLLECTIVES = Cause(
+    "the ranks' collectives do not match",
+    "let every rank take part in the same collectives in the same order",
     ("DDP401", "DDP402", "DDP403"),
 )
 STEPS = Cause(
     "loops run another number of times: batches per epoch, accumulation or an early end differ",
     "keep the number of batches the original has; decide about stopping on all ranks together",
-    ("DDP402", "DDP407"),
+    ("DDP402", "DDP416"),
 )
-WORK = Cause(
-    "a rank does the work of all: the batches are not divided among the ranks",
-    "give each rank its own slice of each batch (a sampler, or dd.shard(loader))",
-    ("DDP101",),
+IDLE = Cause(
+    "the ranks do less than the original's work",
+    "train on all samples of each batch",
+    ("DDP104",),
 )
-PRINTED_TWICE = Cause(
-    "every rank prints",
-    "print on rank 0 alone",
+DEVICE = Cause(
+    "every rank uses the same GPU",
+    "use torch.device('cuda', local_rank), or dd.device()",
+    ("DDP201",),
 )
+MAP_LOCATION = Cause(
+    "every rank loads onto the GPU that saved",
+    "torch.load(path, map_location=device), or 'cpu'",
+    ("DDP205",),
+)
+PRINTED_TWICE = Cause("every rank prints", "print on rank 0 alone", ("DDP508",))
 PRINTED_NUMBER = Cause(
     "a number that is printed is one rank's, not that of all samples",
     "reduce it over the ranks, weighted by their samples, before it is printed or decided upon",
     ("DDP405", "DDP111", "DDP413"),
 )
-WRITTEN_TWICE = Cause(
-    "every rank writes the file",
-    "write on rank 0 alone",
+DENOMINATOR = Cause(
+    "a sum over one rank's samples is divided by the size of the whole data set",
+    "reduce the sum over the ranks before the division",
+    ("DDP111", "DDP405"),
 )
+WRITTEN_TWICE = Cause("every rank writes the file", "write on rank 0 alone", ("DDP501",))
 WRAPPED_KEYS = Cause(
     "the checkpoint holds the wrapper's keys",
     "save the state_dict of the wrapped module (model.module)",
+    ("DDP503",),
 )

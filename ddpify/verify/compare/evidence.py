@@ -67,6 +67,19 @@ class Evidence:
         parameters_apart: Tensors that differ between ranks after the step.
         parameters_off: Tensors that differ from the original's after the step.
         rates: Learning rates by rank, the original's first.
+        backwards: Calls of the wrapped model before each backward on rank 0.
+        roots: The operations that made the losses, the original's first.
+        places: For each parameter, whether the wrapper averages its gradient: "averaged",
+            "frozen" (when it was wrapped) or "outside".
+        wrapped: Whether there is a wrapped model.
+        module_read: Whether the script reaches through the wrapper while it trains.
+        unequal_calls: Whether the ranks called schedulers, zero_grad or load_state_dict unequally
+            often.
+        first: Whether this is the first step.
+        buffers: The buffers' names.
+        buffers_off: Buffers of rank 0 that differ from the original's after the step.
+        absent: Whether the ranks' optimizers hold no gradient where the original's does.
+        at: The converted script's line that makes the step.
     """
 
     world_size: int
@@ -80,6 +93,17 @@ class Evidence:
     parameters_apart: list[Departure] = field(default_factory=list)
     parameters_off: list[Departure] = field(default_factory=list)
     rates: list[list[float]] = field(default_factory=list)
+    backwards: list[int] = field(default_factory=list)
+    roots: list[list[str]] = field(default_factory=list)
+    places: list[str] = field(default_factory=list)
+    wrapped: bool = False
+    module_read: bool = False
+    unequal_calls: bool = False
+    first: bool = False
+    buffers: list[str] = field(default_factory=list)
+    buffers_off: list[Departure] = field(default_factory=list)
+    absent: bool = False
+    at: str = ""
 
     def name(self, at: int) -> str:
         """The name of parameter ``at``."""

@@ -14,6 +14,10 @@ from ddpify.verify.verdict import Check, Comparison, Difference, Kind, What
 
 NEVER_ROUNDING = 1e-2
 """Relative differences above this are not looked at twice."""
+LEAST_WORK = 0.75
+"""Share of the original's work that the ranks together do at least."""
+SHARE = 0.25
+"""How far a printed number may be from one rank's share of the original's, to be called so."""
 compare_printed = prints.compare
 
 
@@ -55,14 +59,14 @@ def judge_run(comparison: Comparison, run: Run) -> bool:
 
 def may_be_rounding(found: StepFindings) -> bool:
     """Whether all that differs is so small that rounding, amplified, might explain it."""
-    sizes = [item.size for item in found.differences if item.what not in (What.DATA, What.LOSS)]
+    sizes = [item.size for item in found.differences if item.what is not What.LOSS]
     return bool(sizes) and all(size is not None and size < NEVER_ROUNDING for size in sizes)
 
 
 def judge_steps(
     comparison: Comparison, found: StepFindings, own: Totals, ranks: Sequence[Totals]
 ) -> None:
-    """Add the rows and differences about training itself."""
+    """Add the rows and differences about the arithmetic of training."""
     comparison.differences += found.differences
     if not found.differences and (counts := _other_count(own, ranks)):
         comparison.differences.append(counts)
@@ -70,12 +74,16 @@ def judge_steps(
     partial = f" of {own.steps}" if found.compared < own.steps else ""
     comparison.checks += [
         Check("optimizer steps", What.STEPS not in kinds, f"{found.compared}{partial} compared"),
-        _rows_check(found, kinds),
         _size_check("gradients", What.GRADIENT, found, kinds),
         Check("learning rates", What.LEARNING_RATE not in kinds),
         _size_check("parameters after each step", What.PARAMETER, found, kinds),
+        _size_check("buffers", What.BUFFER, found, kinds),
     ]
-    _judge_work(comparison, own, ranks)
+    if found.syncs > 1:
+        comparison.notes.append(
+            f"gradients are averaged {found.syncs} times for one optimizer step: "
+            "model.no_sync() around all but the last backward saves that [DDP801]"
+        )
 
 
 def _other_count(own: Totals, ranks: Sequence[Totals]) -> Difference | None:
@@ -86,17 +94,6 @@ def _other_count(own: Totals, ranks: Sequence[Totals]) -> Difference | None:
     return None
 
 
-def _rows_check(found: StepFindings, kinds: set[What]) -> Check:
-    what = "rows entering the model"
-    if What.DATA in kinds:
-        return Check(what, False, f"from step {found.rows_differ} on")
-    if found.rows_everywhere:
-        return Check(what, False, f"each rank has all of them, from step {found.rows_differ} on")
-    if not found.rows_compared or found.rows_differ is not None:
-        return Check(what, None, "not comparable")
-    return Check(what, True)
-
-
 def _size_check(name: str, what: What, found: StepFindings, kinds: set[What]) -> Check:
     passed = what not in kinds and not (what is What.PARAMETER and What.START in kinds)
     limit = f" (limit {found.limit:.0e})" if passed else ""
@@ -104,20 +101,67 @@ def _size_check(name: str, what: What, found: StepFindings, kinds: set[What]) ->
     return Check(name, passed, f"largest difference {size:.1e}{limit}" if size is not None else "")
 
 
-def _judge_work(comparison: Comparison, own: Totals, ranks: Sequence[Totals]) -> None:
+def is_split(nproc: int, own: Totals, ranks: Sequence[Totals]) -> bool:
+    """Whether no rank does much more than its share of the original's work."""
+    most = max(record.work for record in ranks)
+    return not own.work or nproc == 1 or most / own.work < (1 + 1 / nproc) / 2
+
+
+def judge_work(comparison: Comparison, own: Totals, ranks: Sequence[Totals]) -> None:
     """The share of the original's work that each rank does: elements that meet parameters."""
     if not own.work or comparison.nproc == 1:
         return
     shares = [record.work / own.work for record in ranks]
-    limit = (1 + 1 / comparison.nproc) / 2
-    listed = " ".join(f"{share:.0%}" for share in shares)
-    split = max(shares) < limit
-    comparison.checks.append(Check("work divided", split, f"{listed} of the original's by rank"))
+    listed = " ".join(f"{share:.0%}" for share in shares) + " of the original's by rank"
+    split = is_split(comparison.nproc, own, ranks)
+    idle = sum(shares) < LEAST_WORK
+    comparison.checks.append(Check("work divided", split and not idle, listed))
     if not split:
         rank = max(range(len(shares)), key=shares.__getitem__)
         text = f"the work is not split: rank {rank} does {shares[rank]:.0%} of the original's"
-        found = Difference(What.WORK, text, size=shares[rank], rank=rank, cause=causes.WORK)
+        found = Difference(What.WORK, text, size=shares[rank], rank=rank, cause=causes.NOT_SPLIT)
         comparison.differences.append(found)
+    elif idle:
+        text = f"the ranks together do {sum(shares):.0%} of the original's work"
+        comparison.differences.append(Difference(What.WORK, text, cause=causes.IDLE))
+
+
+def judge_devices(comparison: Comparison, ranks: Sequence[Totals]) -> None:
+    """Ranks that use, of the GPUs that are simulated, one that is not theirs."""
+    for rank, record in enumerate(ranks):
+        others = {int(index) for index in record.devices} - {rank}
+        if others:
+            text = f"rank {rank} uses cuda:{min(others)}"
+            found = Difference(What.DEVICE, text, rank=rank, cause=causes.DEVICE)
+            comparison.differences.append(found)
+            return
+        if rank and "torch.load without map_location" in record.faked:
+            text = f"rank {rank} loads a checkpoint without map_location"
+            found = Difference(What.DEVICE, text, rank=rank, cause=causes.MAP_LOCATION)
+            comparison.differences.append(found)
+            return
+
+
+def judge_collectives(comparison: Comparison, ranks: Sequence[Totals]) -> None:
+    """Add the row, and the first place where the ranks' collectives do not match."""
+    first = ranks[0].collectives
+    for rank, record in enumerate(ranks[1:], 1):
+        pairs = zip(first, record.collectives, strict=False)
+        for at, (mine, theirs) in enumerate(pairs, 1):
+            if mine[:2] != theirs[:2]:
+                text = (
+                    f"collective {at} is {mine[0]} on rank 0 at {mine[2]}, "
+                    f"{theirs[0]} on rank {rank} at {theirs[2]}"
+                )
+                found = Difference(
+                    What.COLLECTIVE, text, rank=rank, cause=causes.OTHER_COLLECTIVES, at=theirs[2]
+                )
+                comparison.differences.append(found)
+                break
+    kinds = {item.what for item in comparison.differences}
+    comparison.checks.append(
+        Check("collectives", What.COLLECTIVE not in kinds, f"{len(first)} on rank 0")
+    )
 
 
 def judge_printed(comparison: Comparison, found: TextFindings) -> None:
@@ -126,7 +170,7 @@ def judge_printed(comparison: Comparison, found: TextFindings) -> None:
     if found.wrong:
         own, other = found.wrong[0]
         text = f"prints {other!r}; original {own!r}"
-        cause = causes.PRINTED_NUMBER
+        cause = causes.DENOMINATOR if _is_share(own, other, comparison.nproc) else causes.PRINTED_NUMBER
         comparison.differences.append(Difference(What.PRINTED, text, name=own, cause=cause))
     if found.missing:
         text = f"does not print {found.missing[0]!r} ({len(found.missing)} such lines)"
@@ -147,8 +191,25 @@ def judge_files(comparison: Comparison, count: int, differences: list[Difference
     comparison.differences += differences
 
 
+def _is_share(own: str, other: str, nproc: int) -> bool:
+    """Whether a number is one rank's part of a sum over all."""
+    pairs = zip(prints.NUMBER.findall(own), prints.NUMBER.findall(other), strict=True)
+    values = [(float(a), float(b)) for a, b in pairs if a != b]
+    ratios = [b / a for a, b in values if a]
+    return bool(ratios) and abs(ratios[0] * nproc - 1) < SHARE
+
+
 def conclude(comparison: Comparison) -> None:
     """Set the verdict of a comparison whose runs ended well."""
     order = list(What)
     comparison.differences.sort(key=lambda item: order.index(item.what))
-    comparison.kind = Kind.NOT_EQUIVALENT if comparison.differences else Kind.EQUIVALENT
+    arithmetic = {What.START, What.STEPS, What.BETWEEN, What.LOSS, What.GRADIENT}
+    arithmetic |= {What.LEARNING_RATE, What.PARAMETER, What.BUFFER}
+    if comparison.same_arithmetic is None and not comparison.unjudged:
+        found = [item for item in comparison.differences if item.what in arithmetic]
+        comparison.same_arithmetic = not found
+    named = [item.cause and item.cause.name for item in comparison.differences]
+    if all(named):
+        comparison.kind = Kind.EXCEPT if named else Kind.EQUIVALENT
+    else:
+        comparison.kind = Kind.NOT_EQUIVALENT

@@ -31,6 +31,9 @@ class Step:
         buffers: Fingerprint of each buffer after the step.
         rng: Checksum of each global random state after the step.
         at: The script's line that makes the step.
+        roots: The operation that made each loss.
+        calls: Calls so far of what changes training besides the optimizer's step, by name.
+        module_read: Whether the script reached through the wrapper since the step before.
     """
 
     optimizer: int
@@ -45,13 +48,17 @@ class Step:
     buffers: list[Mark]
     rng: dict[str, int]
     at: str
+    roots: list[str]
+    calls: dict[str, int]
+    module_read: bool
 
 
 @dataclass(frozen=True)
 class OptimizerStart:
     """An optimizer at its first step: names and fingerprints of its parameters before it.
 
-    ``buffers``: names of the buffers of the models that hold them.
+    ``buffers``: names of the buffers of the models that hold them. ``places``: what a wrapper knew
+    of each parameter: "averaged", "frozen" or "outside". ``wrapped``: whether there is a wrapper.
     """
 
     optimizer: int
@@ -60,6 +67,8 @@ class OptimizerStart:
     params: list[Mark]
     batch_norm: bool
     buffers: list[str]
+    places: list[str]
+    wrapped: bool
 
 
 @dataclass
@@ -73,6 +82,7 @@ class Totals:
         saves: Content of each checkpoint by path, the last one counting.
         written: Paths opened for writing, final names.
         collectives: Each one that was begun: name, shape, line of the script.
+        devices: Indices of the simulated GPUs that were used, with the number of uses.
         complete: Whether the recording reached the script's end.
     """
 
@@ -82,6 +92,7 @@ class Totals:
     saves: dict[str, dict[str, Any]] = field(default_factory=dict)
     written: set[str] = field(default_factory=set)
     collectives: list[tuple[str, Any, str]] = field(default_factory=list)
+    devices: dict[str, int] = field(default_factory=dict)
     complete: bool = False
 
 
@@ -130,7 +141,8 @@ def totals(path: Path) -> Totals:
             _rename(result, event["old"], event["new"])
         elif kind == "end":
             result.steps, result.work = event["steps"], event["work"]
-            result.faked, result.complete = event["faked"], True
+            result.faked, result.devices = event["faked"], event["devices"]
+            result.complete = True
     return result
 
 
@@ -140,3 +152,8 @@ def _rename(result: Totals, old: str, new: str) -> None:
     if old in result.written:
         result.written.discard(old)
         result.written.add(new)
+
+
+def given(marks: list[Mark | None]) -> list[Mark]:
+    """Absent gradients count as zero: an unused parameter has either."""
+    return [mark or (0.0, 0.0) for mark in marks]

@@ -1,4 +1,4 @@
-"""Comparison of the optimizer steps of one process with those of several ranks."""
+"""The second question: do several ranks compute, step for step, what one process computes?"""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ddpify.verify.compare import causes, records
-from ddpify.verify.compare.evidence import Departure, Evidence, compare_rows, loss_relation, sizes
-from ddpify.verify.compare.records import Mark, OptimizerStart, Step
-from ddpify.verify.verdict import Cause, Difference, What
+from ddpify.verify.compare import differences, records
+from ddpify.verify.compare.differences import TOLERANCE
+from ddpify.verify.compare.evidence import (
+    Evidence,
+    RowComparison,
+    compare_rows,
+    loss_relation,
+    sizes,
+)
+from ddpify.verify.compare.floor import Floor
+from ddpify.verify.compare.records import Mark, Step, given
+from ddpify.verify.verdict import Difference, What
 
-TOLERANCE = 1e-9
-"""Smallest relative difference that counts, in double precision."""
 LOSS_TOLERANCE = 1e-7
-RATE_TOLERANCE = 1e-9
-ABOVE_FLOOR = 10.0
-"""A difference counts when it is this many times what rounding alone does."""
 
 
 @dataclass
@@ -25,14 +28,16 @@ class StepFindings:
 
     Attributes:
         compared: Steps compared in full.
-        largest: Largest relative difference of parameters and of gradients, original against ranks.
+        largest: Largest relative difference by kind of tensor, original against ranks.
         limit: Largest limit that was applied.
         moved: Whether a parameter of the original changed.
         gradient: Whether a gradient of the original was anything but zero.
         differences: Those of the first step that differs, in causal order.
         rows_compared: Whether the rows that entered the model could be compared.
         rows_differ: First step at which they differ.
-        rows_everywhere: Whether at that step each rank had all of the original's rows.
+        rows: How they differ at that step.
+        batch_norm: Whether the ranks normalise their batches each by itself.
+        syncs: Backwards of a wrapped model at each step on rank 0, the most.
     """
 
     compared: int = 0
@@ -43,7 +48,9 @@ class StepFindings:
     differences: list[Difference] = field(default_factory=list)
     rows_compared: bool = False
     rows_differ: int | None = None
-    rows_everywhere: bool = False
+    rows: RowComparison | None = None
+    batch_norm: bool = False
+    syncs: int = 0
 
     def note(self, what: What, reference: list[Mark], others: list[list[Mark]]) -> None:
         """Remember the largest difference of its kind."""
@@ -72,11 +79,12 @@ class _Comparer:
         self.paths = [original, *ranks]
         self.noisy = noisy
         self.starts = [records.optimizers(path) for path in self.paths]
-        self.floor: dict[tuple[What, int, int], float] = {}
+        self.floor = Floor()
         self.last = [
             {number: start.params for number, start in starts.items()} for starts in self.starts
         ]
-        self.found = StepFindings()
+        starts = [start for rank in self.starts[1:] for start in rank.values()]
+        self.found = StepFindings(batch_norm=any(start.batch_norm for start in starts))
 
     def run(self) -> StepFindings:
         found = self.found
@@ -86,11 +94,12 @@ class _Comparer:
                 break
             present = [step for step in ranks if step is not None]
             if own is None or len(present) < len(ranks):
-                found.differences = [_unpaired(number, own, ranks)]
+                found.differences = [differences.unpaired(number, own, ranks)]
                 break
-            self._raise_floor(own, noisy)
+            self.floor.raise_by(own, noisy)
             found.differences = self._compare_step(number, own, present)
             found.compared = number
+        found.limit = self.floor.largest
         return found
 
     def _steps(self) -> Iterator[tuple[Step | None, Step | None, list[Step | None]]]:
@@ -107,43 +116,23 @@ class _Comparer:
         own, *ranks = self.starts
         for number, start in own.items():
             for rank, starts in enumerate(ranks):
-                if number in starts and (found := _start(start, starts[number], rank)):
+                if number in starts and (
+                    found := differences.start(start, starts[number], rank)
+                ):
                     return [found]
         return []
 
-    def _raise_floor(self, own: Step, noisy: Step | None) -> None:
-        """The cumulative effect of rounding on each tensor."""
-        if noisy is None or (noisy.optimizer, len(noisy.params)) != (
-            own.optimizer,
-            len(own.params),
-        ):
-            return
-        pairs = (
-            (What.PARAMETER, own.params, noisy.params),
-            (What.GRADIENT, _given(own.grads), _given(noisy.grads)),
-        )
-        for what, mine, other in pairs:
-            for at, size in enumerate(sizes(mine, other)):
-                key = (what, own.optimizer, at)
-                self.floor[key] = max(self.floor.get(key, 0.0), size)
-
     def _compare_step(self, number: int, own: Step, ranks: list[Step]) -> list[Difference]:
-        for rank, step in enumerate(ranks):
-            if (step.optimizer, len(step.params)) != (own.optimizer, len(own.params)):
-                text = f"step {number} is another optimizer's, or of other parameters"
-                return [Difference(What.STEPS, text, number, rank=rank, cause=causes.STEPS)]
+        if unpaired := differences.pairing(number, own, ranks):
+            return [unpaired]
         before = self._befores([own, *ranks])
         self.found.moved |= any(size > 0 for size in sizes(before[0], own.params))
         self.found.gradient |= any(mark and mark[0] for mark in own.grads)
-        if between := self._between(number, own, before):
+        evidence = self._situation(number, own, ranks)
+        if between := self._between(number, own, before, evidence):
             return [between]
-        evidence = self._gather(number, own, ranks)
-        hard = [
-            *_gradient(number, evidence),
-            *_rates(number, evidence),
-            *_parameter(number, evidence),
-        ]
-        return [*_before(number, own, ranks, evidence), *hard] if hard else []
+        self._measure(own, ranks, evidence)
+        return differences.all_of(number, own, ranks, evidence)
 
     def _befores(self, steps: list[Step]) -> list[list[Mark]]:
         """The parameters before a step, of the original and of the ranks."""
@@ -153,168 +142,75 @@ class _Comparer:
             last[step.optimizer] = step.params
         return before
 
-    def _between(self, number: int, own: Step, before: list[list[Mark]]) -> Difference | None:
-        """A parameter that has left the original's, or the other ranks', since the last step."""
-        apart = self._beyond(What.PARAMETER, own, before[1:], 1)
-        off = apart or self._beyond(What.PARAMETER, own, before, 0)
-        if not off:
-            return None
-        most = max(off, key=lambda item: item.size)
-        start = self.starts[0].get(own.optimizer)
-        name = start.names[most.at] if start else f"#{most.at}"
-        how = "differs between the ranks" if apart else "is not the original's"
-        text = f"{name} {how} before the step, and did not after the one before"
-        size = (most.size, most.limit, most.rank)
-        return Difference(What.BETWEEN, text, number, name, *size, causes.BETWEEN)
+    def _between(
+        self, number: int, own: Step, before: list[list[Mark]], evidence: Evidence
+    ) -> Difference | None:
+        apart = self.floor.beyond(What.PARAMETER, own.optimizer, before[1:], 1)
+        off = apart or self.floor.beyond(What.PARAMETER, own.optimizer, before, 0)
+        return differences.between(number, evidence, off, apart=bool(apart)) if off else None
 
-    def _gather(self, number: int, own: Step, ranks: list[Step]) -> Evidence:
+    def _situation(self, number: int, own: Step, ranks: list[Step]) -> Evidence:
+        """What surrounds the numbers of a step."""
         starts = [starts.get(own.optimizer) for starts in self.starts]
-        evidence = Evidence(
+        mine, first = starts[0], starts[1] if len(starts) > 1 else None
+        calls = [step.calls for step in ranks]
+        return Evidence(
             world_size=len(ranks),
-            names=starts[0].names if starts[0] else [],
-            batch_norm=any(start.batch_norm for start in starts[1:] if start),
-            rows=compare_rows(own, ranks),
+            names=mine.names if mine else [],
+            buffers=mine.buffers if mine else [],
+            batch_norm=self.found.batch_norm,
+            rows=self._rows(number, own, ranks),
             loss=loss_relation(own, ranks, LOSS_TOLERANCE),
             rates=[own.lr, *(step.lr for step in ranks)],
+            backwards=ranks[0].forwards if ranks else [],
+            roots=[own.roots, *(step.roots for step in ranks)],
+            places=first.places if first else [],
+            wrapped=bool(first and first.wrapped),
+            module_read=any(step.module_read for step in ranks),
+            unequal_calls=any(found != calls[0] for found in calls),
+            first=number == 1,
+            at=ranks[0].at if ranks else "",
         )
-        grads, params = [_given(own.grads)], [own.params]
-        for step in ranks:
-            grads.append(_given(step.grads))
-            params.append(step.params)
-        evidence.gradients_apart = self._beyond(What.GRADIENT, own, grads[1:], 1)
-        evidence.gradients_off = self._beyond(What.GRADIENT, own, grads, 0)
-        evidence.parameters_apart = self._beyond(What.PARAMETER, own, params[1:], 1)
-        evidence.parameters_off = self._beyond(What.PARAMETER, own, params, 0)
-        if ranks:
-            evidence.ratios = [
-                other[0] / mine[0]
-                for mine, other in zip(*grads[:2], strict=True)
-                if mine[0] and other[0]
-            ]
-        self._remember(number, evidence, grads, params)
-        return evidence
 
-    def _remember(
-        self, number: int, evidence: Evidence, grads: list[list[Mark]], params: list[list[Mark]]
-    ) -> None:
-        self.found.note(What.GRADIENT, grads[0], grads[1:])
-        self.found.note(What.PARAMETER, params[0], params[1:])
-        if evidence.rows is not None:
+    def _rows(self, number: int, own: Step, ranks: list[Step]) -> RowComparison | None:
+        rows = compare_rows(own, ranks)
+        if rows is not None:
             self.found.rows_compared = True
-            if not evidence.rows.same and self.found.rows_differ is None:
-                self.found.rows_differ = number
-                self.found.rows_everywhere = evidence.rows.everywhere
+            if self.found.rows is None and not rows.same:
+                self.found.rows_differ, self.found.rows = number, rows
+        return rows
 
-    def _beyond(
-        self, what: What, own: Step, marks: list[list[Mark]], first_rank: int
-    ) -> list[Departure]:
-        """Tensors that differ from the first list's in another one, by more than their limit.
+    def _measure(self, own: Step, ranks: list[Step], evidence: Evidence) -> None:
+        """Put the departures of gradients, parameters and buffers into ``evidence``."""
+        grads = [given(own.grads), *(given(step.grads) for step in ranks)]
+        params = [own.params, *(step.params for step in ranks)]
+        buffers = [own.buffers, *self._buffers(own, ranks[:1])]
+        beyond, number = self.floor.beyond, own.optimizer
+        evidence.gradients_apart = beyond(What.GRADIENT, number, grads[1:], 1)
+        evidence.gradients_off = beyond(What.GRADIENT, number, grads, 0)
+        evidence.parameters_apart = beyond(What.PARAMETER, number, params[1:], 1)
+        evidence.parameters_off = beyond(What.PARAMETER, number, params, 0)
+        evidence.buffers_off = beyond(What.BUFFER, number, buffers, 0)
+        for what, marks in (
+            (What.GRADIENT, grads),
+            (What.PARAMETER, params),
+            (What.BUFFER, buffers),
+        ):
+            self.found.note(what, marks[0], marks[1:])
+        if ranks:
+            pairs = list(zip(*grads[:2], strict=True))
+            evidence.ratios = [b[0] / a[0] for a, b in pairs if a[0] and b[0]]
+            evidence.absent = any(a[0] for a, _ in pairs) and not any(ranks[0].grads)
+            self.found.syncs = max(self.found.syncs, sum(n > 0 for n in ranks[0].forwards))
 
-        ``first_rank``: the rank that the second list belongs to.
-        """
-        found: dict[int, Departure] = {}
-        for rank, others in enumerate(marks[1:], first_rank):
-            for at, size in enumerate(sizes(marks[0], others)):
-                limit = max(TOLERANCE, ABOVE_FLOOR * self.floor.get((what, own.optimizer, at), 0.0))
-                self.found.limit = max(self.found.limit, limit)
-                if size > limit and (at not in found or size > found[at].size):
-                    found[at] = Departure(at, size, limit, rank)
-        return sorted(found.values(), key=lambda item: item.at)
-
-
-def _given(marks: list[Mark | None]) -> list[Mark]:
-    """Absent gradients count as zero: an unused parameter has either."""
-    return [mark or (0.0, 0.0) for mark in marks]
-
-
-def _start(own: OptimizerStart, other: OptimizerStart, rank: int) -> Difference | None:
-    if len(own.params) != len(other.params):
-        text = (
-            f"the optimizer has {len(other.params)} parameters, in the original {len(own.params)}"
-        )
-        return Difference(What.START, text, rank=rank)
-    for at, size in enumerate(sizes(own.params, other.params)):
-        if size > TOLERANCE:
-            text = f"before the first step, {own.names[at]} is not the original's"
-            return Difference(
-                What.START, text, None, own.names[at], size, TOLERANCE, rank, causes.START
-            )
-    return None
-
-
-def _unpaired(number: int, own: Step | None, ranks: Sequence[Step | None]) -> Difference:
-    if own is None:
-        rank = next(rank for rank, step in enumerate(ranks) if step is not None)
-        text = f"rank {rank} makes a step {number} that the original does not make"
-    else:
-        rank = next(rank for rank, step in enumerate(ranks) if step is None)
-        text = f"rank {rank} makes {number - 1} steps; the original goes on"
-    return Difference(What.STEPS, text, number, rank=rank, cause=causes.STEPS)
-
-
-def _before(number: int, own: Step, ranks: list[Step], evidence: Evidence) -> Iterator[Difference]:
-    """Data and loss: they explain a difference, but are none by themselves."""
-    rows = evidence.rows
-    if rows is not None and not rows.same:
-        text = f"of {rows.total} rows that enter the model, {rows.missing} reach no rank"
-        if rows.everywhere:
-            text = f"each rank trains on all {rows.total} rows that enter the model"
-        elif rows.extra:
-            text += f" and {rows.extra} are not the original's or come twice"
-        yield Difference(What.DATA, text, number, cause=causes.data(evidence))
-    if evidence.loss == "other":
-        values = ", ".join(f"{step.losses[-1][-1]:.8g}" for step in ranks)
-        text = f"loss {values} on the ranks; original {own.losses[-1][-1]:.8g}"
-        yield Difference(What.LOSS, text, number, cause=causes.gradient(evidence))
-
-
-def _gradient(number: int, evidence: Evidence) -> Iterator[Difference]:
-    cause = causes.gradient(evidence)
-    if evidence.gradients_apart:
-        found, text = evidence.gradients_apart, "differs between the ranks"
-        yield _tensor(What.GRADIENT, number, evidence, found, text, cause)
-    elif evidence.gradients_off:
-        found, text = evidence.gradients_off, "is not the original's"
-        yield _tensor(What.GRADIENT, number, evidence, found, text, cause)
-
-
-def _rates(number: int, evidence: Evidence) -> Iterator[Difference]:
-    own, *ranks = evidence.rates
-    for rank, rates in enumerate(ranks):
-        pairs = zip(own, rates, strict=False)
-        if len(own) != len(rates) or any(abs(a - b) > RATE_TOLERANCE * abs(a) for a, b in pairs):
-            text = f"learning rate {_listed(rates)} on rank {rank}; original {_listed(own)}"
-            cause = causes.learning_rate(evidence)
-            yield Difference(What.LEARNING_RATE, text, number, rank=rank, cause=cause)
-            return
-
-
-def _parameter(number: int, evidence: Evidence) -> Iterator[Difference]:
-    cause = causes.parameter(evidence)
-    if evidence.parameters_apart:
-        found, text = evidence.parameters_apart, "differs between the ranks"
-        yield _tensor(What.PARAMETER, number, evidence, found, text, cause)
-    elif evidence.parameters_off:
-        found, text = evidence.parameters_off, "is not the original's"
-        yield _tensor(What.PARAMETER, number, evidence, found, text, cause)
-
-
-def _tensor(
-    what: What,
-    number: int,
-    evidence: Evidence,
-    found: list[Departure],
-    text: str,
-    cause: Cause | None,
-) -> Difference:
-    """The difference of the tensor that departs most, and how many do."""
-    most = max(found, key=lambda item: item.size)
-    name = evidence.name(most.at)
-    subject = f"{what.value} of {name}" if what is What.GRADIENT else name
-    others = f" ({len(found)} of {len(evidence.names)} tensors)" if evidence.names else ""
-    full = f"{subject} {text}{others}"
-    return Difference(what, full, number, name, most.size, most.limit, most.rank, cause)
-
-
-def _listed(values: list[float]) -> str:
-    return ", ".join(f"{value:.6g}" for value in values) or "none"
+    def _buffers(self, own: Step, ranks: list[Step]) -> list[list[Mark]]:
+        """Rank 0's buffers in the original's order; one that it lacks counts as the original's."""
+        mine = self.starts[0].get(own.optimizer)
+        found = []
+        for start, step in zip(self.starts[1:], ranks, strict=False):
+            theirs = start.get(own.optimizer)
+            named = dict(zip(theirs.buffers if theirs else [], step.buffers, strict=False))
+            names = mine.buffers if mine else []
+            pairs = zip(names, own.buffers, strict=False)
+            found.append([named.get(name, mark) for name, mark in pairs])
+        return found

@@ -45,6 +45,8 @@ class Collectives:
 
     Attributes:
         forwards: Calls of a wrapped model while gradients are recorded, since it was last reset.
+        module_read: Whether the script itself reached through a wrapper, since it was last reset.
+        wrapped: Parameters of wrapped models, by id: "averaged", or "frozen" at that time.
     """
 
     def __init__(self, emit: Callable[..., None], folder: str) -> None:
@@ -52,6 +54,8 @@ class Collectives:
         self._depth = 0
         self._count = 0
         self.forwards = 0
+        self.module_read = False
+        self.wrapped: dict[int, str] = {}
 
     def install(self) -> None:
         """Hook the functions of torch.distributed and the calls of wrapped models."""
@@ -65,16 +69,32 @@ class Collectives:
                 replace(dist, name, watched)
         self._wrapper("__init__", "DistributedDataParallel")
         self._wrapper("forward", "DistributedDataParallel.forward")
+        self._watch_module()
 
     def _wrapper(self, method: str, name: str) -> None:
-        real = getattr(DistributedDataParallel, method)
-        counted = self._watched(name, real)
+        counted = self._watched(name, getattr(DistributedDataParallel, method))
 
         def call(model: Any, *args: Any, **kwargs: Any) -> Any:
             self.forwards += method == "forward" and torch.is_grad_enabled()
+            if method == "__init__":
+                module = args[0] if args else kwargs["module"]
+                for parameter in module.parameters():
+                    self.wrapped[id(parameter)] = "averaged" if parameter.requires_grad else "frozen"
             return counted(model, *args, **kwargs)
 
         replace(DistributedDataParallel, method, call)
+
+    def _watch_module(self) -> None:
+        """Note when a line of the script reads ``wrapper.module`` while gradients are recorded."""
+        found = torch.nn.Module.__getattr__
+
+        def read(model: Any, name: str) -> Any:
+            if name == "module" and torch.is_grad_enabled():
+                asker = sys._getframe(1).f_code.co_filename
+                self.module_read |= asker.startswith(self._folder)
+            return found(model, name)
+
+        replace(DistributedDataParallel, "__getattr__", read)
 
     def _watched(self, name: str, real: Any) -> Any:
         def call(*args: Any, **kwargs: Any) -> Any:

@@ -47,11 +47,11 @@ class Loaders:
         base: Any = loaders._BaseDataLoaderIter
         begin, advance, sample = base.__init__, base.__next__, base._next_index
 
-        def __init__(iterator: Any, loader: Any) -> None:
+        def construct(iterator: Any, loader: Any) -> None:
             iterator.ddpify_place = self._begin(loader)
             begin(iterator, loader)
 
-        def __next__(iterator: Any) -> Any:
+        def following(iterator: Any) -> Any:
             self._ids, self._marks = [], []
             try:
                 found = advance(iterator)
@@ -61,29 +61,30 @@ class Loaders:
             self._yielded(iterator)
             return found
 
-        def _next_index(iterator: Any) -> Any:
+        def next_index(iterator: Any) -> Any:
             if self._replay and self._replay.knows(*iterator.ddpify_place):
                 return self._replay.next_batch(*iterator.ddpify_place, iterator._auto_collation)
             return sample(iterator)
 
-        for function in (__init__, __next__, _next_index):
-            replace(base, function.__name__, function)
+        replace(base, "__init__", construct)
+        replace(base, "__next__", following)
+        replace(base, "_next_index", next_index)
 
     def _number_loaders(self) -> None:
         init, length = DataLoader.__init__, DataLoader.__len__
 
-        def __init__(loader: Any, *args: Any, **kwargs: Any) -> None:
+        def construct(loader: Any, *args: Any, **kwargs: Any) -> None:
             init(loader, *args, **kwargs)
             loader.__dict__[_NUMBER] = self._constructed
             self._constructed += 1
 
-        def __len__(loader: Any) -> int:
+        def batches(loader: Any) -> int:
             number = loader.__dict__.get(_NUMBER, -1)
             known = self._replay and self._replay.length(number)
             return known or length(loader)
 
-        replace(DataLoader, "__init__", __init__)
-        replace(DataLoader, "__len__", __len__)
+        replace(DataLoader, "__init__", construct)
+        replace(DataLoader, "__len__", batches)
 
     def trained(self) -> None:
         """The batch that was yielded last is trained on."""

@@ -8,6 +8,9 @@ from typing import Any
 faked: Counter[str] = Counter()
 """How often each call was answered by something else than the real thing, by its public name."""
 
+devices: Counter[int] = Counter()
+"""How often each simulated GPU was used, by its index."""
+
 
 def replace(owner: Any, name: str, value: Any) -> Any:
     """Set ``owner.name`` to ``value`` and return what was there (None where nothing was)."""

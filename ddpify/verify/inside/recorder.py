@@ -17,10 +17,11 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
+from ddpify.verify.inside import calls
 from ddpify.verify.inside.collectives import Collectives
 from ddpify.verify.inside.fingerprint import fingerprint, rows
 from ddpify.verify.inside.loaders import Loaders
-from ddpify.verify.inside.patching import faked, replace
+from ddpify.verify.inside.patching import devices, faked, replace
 from ddpify.verify.inside.randomness import states
 from ddpify.verify.inside.replay import Replay
 from ddpify.verify.inside.world import World
@@ -64,6 +65,7 @@ class Recorder:
         self._before: list[tuple[float, float]] | None = None
         self._after: dict[int, list[tuple[float, float]]] = {}
         self._backwards: list[int] = []
+        self._roots: list[str] = []
         self._buffers: list[torch.Tensor] = []
 
     def emit(self, kind: str, **values: Any) -> None:
@@ -74,6 +76,7 @@ class Recorder:
         """Hook the optimizers, backward, clipping and the models' forward."""
         self._loaders.install()
         self._collectives.install()
+        calls.install()
         register_optimizer_step_pre_hook(self._before_step)
         register_optimizer_step_post_hook(self._after_step)
         self._watch_backward()
@@ -85,7 +88,7 @@ class Recorder:
 
     def finish(self) -> None:
         """The totals, when the script has ended."""
-        self.emit("end", steps=self._steps, work=self._world.work, faked=dict(faked))
+        self.emit("end", steps=self._steps, work=self._world.work, faked=faked, devices=devices)
 
     def _watch_backward(self) -> None:
         real = torch.autograd.backward
@@ -93,7 +96,9 @@ class Recorder:
         def backward(tensors: Any, *args: Any, **kwargs: Any) -> None:
             self._loaders.trained()
             if self._open and len(self._losses) < MAX_LOSSES:
-                self._losses.append([_number(tensor) for tensor in _each(tensors)])
+                given = list(_each(tensors))
+                self._losses.append([_number(tensor) for tensor in given])
+                self._roots += [type(tensor.grad_fn).__name__ for tensor in given]
                 self._backwards.append(self._collectives.forwards)
                 self._collectives.forwards = 0
             real(tensors, *args, **kwargs)
@@ -177,8 +182,12 @@ class Recorder:
             buffers=[fingerprint(buffer) for buffer in self._buffers],
             rng=states(),
             at=self._collectives.caller(),
+            roots=self._roots,
+            calls=calls.counted,
+            module_read=self._collectives.module_read,
         )
-        self._losses, self._rows, self._clipped, self._backwards = [], [], {}, []
+        self._losses, self._rows, self._clipped = [], [], {}
+        self._backwards, self._roots, self._collectives.module_read = [], [], False
 
     def _introduce(self, optimizer: Optimizer) -> None:
         number = self._optimizers[id(optimizer)] = len(self._optimizers)
@@ -194,6 +203,8 @@ class Recorder:
             params=[fingerprint(parameter) for parameter in parameters],
             batch_norm=batch_norm,
             buffers=list(buffers),
+            places=[self._collectives.wrapped.get(id(p), "outside") for p in parameters],
+            wrapped=bool(self._collectives.wrapped),
         )
 
 

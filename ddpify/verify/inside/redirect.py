@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ddpify.verify.inside.patching import answer, faked, replace
+from ddpify.verify.inside.patching import answer, devices, faked, replace
 
 _NAME = "CPU in place of a GPU"
 _MEMORY = 16 << 30
@@ -145,15 +145,11 @@ def _modules() -> None:
     module_to = torch.nn.Module.to
 
     def to(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
-        args = tuple("cpu" if type(value) is int else value for value in args)
-        if type(kwargs.get("device")) is int:
-            kwargs["device"] = "cpu"
+        args, kwargs = _by_index(args, kwargs)
         return module_to(self, *args, **kwargs)
 
     def tensor_to(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        args = tuple("cpu" if type(value) is int else value for value in args)
-        if type(kwargs.get("device")) is int:
-            kwargs["device"] = "cpu"
+        args, kwargs = _by_index(args, kwargs)
         return real_tensor_to(self, *args, **kwargs)
 
     real_tensor_to = torch.Tensor.to
@@ -164,12 +160,28 @@ def _modules() -> None:
     load = torch.load
 
     def load_on_cpu(file: Any, map_location: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if map_location is None:
+            faked["torch.load without map_location"] += 1
         return load(file, "cpu", *args, **kwargs)
 
     replace(torch, "load", load_on_cpu)
     replace(torch, "Generator", _generator(torch.Generator))
     set_default = torch.set_default_device
     replace(torch, "set_default_device", lambda device: set_default("cpu"))
+
+
+def _by_index(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Arguments of ``to`` where a plain integer is a GPU."""
+
+    def on_cpu(value: Any) -> Any:
+        if type(value) is not int:
+            return value
+        devices[value] += 1
+        return "cpu"
+
+    return tuple(map(on_cpu, args)), {**kwargs, "device": on_cpu(kwargs["device"])} if (
+        "device" in kwargs
+    ) else kwargs
 
 
 def _generator(real: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from ddpify.verify.inside.patching import faked
+from ddpify.verify.inside.patching import devices, faked
 
 NARROW = frozenset({torch.float32, torch.float16, torch.bfloat16})
 _TYPE_NAMES = {
@@ -67,16 +67,17 @@ class World(TorchFunctionMode):
             return torch.float64 if value in NARROW else value
         if isinstance(value, str):
             if self.cuda and value.split(":")[0] == "cuda":
-                return self._moved("cpu")
+                return self._moved(torch.device(value), "cpu")
             return _TYPE_NAMES.get(value, value)
         if self.cuda and isinstance(value, torch.device) and value.type == "cuda":
-            return self._moved(torch.device("cpu"))
+            return self._moved(value, torch.device("cpu"))
         return value
 
     @staticmethod
-    def _moved(device: Any) -> Any:
+    def _moved(device: torch.device, answer: Any) -> Any:
         faked["device 'cuda'"] += 1
-        return device
+        devices[torch.cuda.current_device() if device.index is None else device.index] += 1
+        return answer
 
     @staticmethod
     def _as_cuda(func: Callable[..., Any], args: tuple[Any, ...]) -> Any:

@@ -1,0 +1,222 @@
+"""The first question: do the ranks together train on the original's samples, in its batches?"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ddpify.verify.compare import causes
+from ddpify.verify.compare.batches import Batch, GlobalBatch, Reading, aligned, together
+from ddpify.verify.verdict import Cause, Coverage
+
+CONTENT = 1e-6
+"""Relative difference of two samples' contents that counts."""
+
+
+@dataclass
+class DataFindings:
+    """What the indices of the samples show.
+
+    Attributes:
+        compared: Whether both runs train on loaders whose samples are known by index.
+        cause: Why the data differ; None where they do not.
+        text: The difference in a sentence.
+        rank: The rank on which it shows, where it is one.
+        coverage: Samples of each pass over each loader that is trained on.
+    """
+
+    compared: bool = False
+    cause: Cause | None = None
+    text: str = ""
+    rank: int | None = None
+    coverage: list[Coverage] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Pass:
+    """One pass over a loader: the original's batches and the ranks' global ones."""
+
+    own: list[Batch]
+    batches: list[GlobalBatch]
+    complete: bool
+    world_size: int
+
+    @property
+    def wanted(self) -> Counter[Any]:
+        return Counter(root for batch in self.own for root in batch.roots)
+
+    @property
+    def found(self) -> Counter[Any]:
+        return Counter(root for batch in self.batches for root in batch.roots())
+
+    @property
+    def by_rank(self) -> list[set[Any]]:
+        ranks = range(self.world_size)
+        return [
+            {root for batch in self.batches if (part := batch.parts[rank]) for root in part.roots}
+            for rank in ranks
+        ]
+
+    @property
+    def everywhere(self) -> bool:
+        return bool(self.batches) and all(batch.everywhere for batch in self.batches)
+
+    @property
+    def batchwise(self) -> bool:
+        """Whether every global batch has the original's samples."""
+        pairs = zip(self.own, self.batches, strict=False)
+        same = all(_same_samples(own, batch, self.world_size) for own, batch in pairs)
+        return same and (len(self.own) == len(self.batches) or not self.complete)
+
+
+def _same_samples(own: Batch, batch: GlobalBatch, world_size: int) -> bool:
+    """Whether the samples are the same; ranks beyond a short batch's size repeat its first."""
+    extra = Counter(batch.roots())
+    extra.subtract(own.roots)
+    if not any(extra.values()):
+        return True
+    spare = max(world_size - len(own.roots), 0)
+    return all(n >= 0 for n in extra.values()) and extra[own.roots[0]] == extra.total() <= spare
+
+
+def compare(own: Sequence[Reading], ranks: Sequence[Sequence[Reading]]) -> DataFindings:
+    """Compare the loaders of the original with those of the ranks."""
+    pairs = list(zip(own, aligned(ranks), strict=False))
+    training = [(mine, theirs) for mine, theirs in pairs if mine.trains]
+    found = DataFindings(compared=bool(training) and len(pairs) == len(own))
+    if not training:
+        return found
+    passes = [_passes(mine, theirs) for mine, theirs in training]
+    found.coverage = [_coverage(item) for loader in passes for item in loader]
+    found.compared &= all(mine.passes and theirs[0].trains for mine, theirs in training)
+    found.text, cause = _leak(pairs) or _content(pairs) or _first(passes) or ("", None)
+    found.cause = cause
+    return found
+
+
+def _passes(mine: Reading, theirs: list[Reading]) -> list[_Pass]:
+    turns = range(min(len(mine.passes), max(len(rank.passes) for rank in theirs)))
+    return [
+        _Pass(
+            mine.passes[turn],
+            together(theirs, turn),
+            turn in mine.complete and all(turn in rank.complete for rank in theirs),
+            len(theirs),
+        )
+        for turn in turns
+    ]
+
+
+Answer = tuple[str, Cause] | None
+
+
+def _first(loaders: Sequence[list[_Pass]]) -> Answer:
+    """The first loader whose samples differ, and how."""
+    for passes in loaders:
+        if all(item.batchwise and not item.everywhere for item in passes):
+            continue
+        if found := _repeats(passes) or _pass(next(p for p in passes if _differs(p))):
+            return found
+    return None
+
+
+def _differs(item: _Pass) -> bool:
+    return item.everywhere or not item.batchwise
+
+
+def _repeats(passes: list[_Pass]) -> Answer:
+    """The same order in every pass, where the original has another each time."""
+    if len(passes) < 2 or passes[0].everywhere:
+        return None
+    own = [[batch.roots for batch in item.own] for item in passes[:2]]
+    other = [[batch.roots() for batch in item.batches] for item in passes[:2]]
+    if own[0] != own[1] and other[0] == other[1]:
+        text = f"pass 2 over {sum(map(len, other[0]))} samples is in the order of pass 1"
+        return text, causes.SAME_ORDER
+    return None
+
+
+def _pass(item: _Pass) -> Answer:
+    wanted, found = item.wanted, item.found
+    missing, extra = wanted - found, found - wanted
+    size = len(item.own[0].roots) if item.own else 0
+    if item.everywhere:
+        return f"each rank has all {found.total()} samples of a pass", causes.NOT_SPLIT
+    shared = set.intersection(*item.by_rank) if item.world_size > 1 else set()
+    if item.batches and len(item.batches[0].roots()) == size * item.world_size > size:
+        text = f"a global batch has {size * item.world_size} samples; the original's {size}"
+        return text, causes.BATCH_SIZE
+    if len(shared) >= item.world_size:
+        text = f"{len(shared)} of {len(wanted)} samples of a pass reach more than one rank"
+        return text, causes.OVERLAP if missing else causes.DOUBLED
+    return _coverage_answer(item, missing, extra)
+
+
+def _coverage_answer(item: _Pass, missing: Counter[Any], extra: Counter[Any]) -> Answer:
+    if not item.complete or not (missing or extra):
+        return "the same samples come in other batches", causes.ORDER
+    if missing and extra.total() >= item.world_size:
+        text = f"{missing.total()} of {item.wanted.total()} samples of a pass reach no rank"
+        return f"{text}, {extra.total()} come more than once", causes.OVERLAP
+    if missing:
+        text = f"{missing.total()} of {item.wanted.total()} samples of a pass reach no rank"
+        return text, causes.LOST
+    text = f"{extra.total()} samples of a pass come once more than in the original"
+    return text, causes.PADDING if extra.total() < item.world_size else causes.DOUBLED
+
+
+def _leak(pairs: Sequence[tuple[Reading, list[Reading]]]) -> Answer:
+    """Samples that are trained on by one rank and evaluated on by another."""
+    own = _sides([[mine] for mine, _ in pairs], [mine.trains for mine, _ in pairs])
+    other = _sides([theirs for _, theirs in pairs], [mine.trains for mine, _ in pairs])
+    if own[0] & own[1] or not other[0] & other[1]:
+        return None
+    count, total = len(other[0] & other[1]), len(other[1])
+    return f"{count} of {total} samples of the evaluation are trained on too", causes.LEAK
+
+
+def _sides(loaders: Iterable[Sequence[Reading]], trains: Iterable[bool]) -> list[set[Any]]:
+    """Samples of subsets that are trained on, and those that are not."""
+    sides: list[set[Any]] = [set(), set()]
+    for readings, trained in zip(loaders, trains, strict=True):
+        for batch in _all(readings):
+            sides[not trained].update(batch.roots if batch.subset else ())
+    return sides
+
+
+def _all(readings: Sequence[Reading]) -> Iterable[Batch]:
+    return (batch for reading in readings for turn in reading.passes for batch in turn)
+
+
+def _content(pairs: Sequence[tuple[Reading, list[Reading]]]) -> Answer:
+    """A sample whose content is another one than the original's under the same index."""
+    for mine, theirs in pairs:
+        known: dict[Any, float] = {}
+        if any(map(None.__ne__, _clashes([mine], known))):
+            continue  # the original itself reads it otherwise each time
+        for rank, reading in enumerate(theirs):
+            if found := next(_clashes([reading], known), None):
+                text = f"sample {found} on rank {rank} has another content than in the original"
+                return text, causes.CONTENT
+    return None
+
+
+def _clashes(readings: Sequence[Reading], known: dict[Any, float]) -> Iterable[Any]:
+    for batch in _all(readings):
+        for root, mark in zip(batch.roots, batch.marks, strict=True):
+            before = known.setdefault(root, mark)
+            if abs(before - mark) > CONTENT * max(1.0, abs(before), abs(mark)):
+                yield root
+
+
+def _coverage(item: _Pass) -> Coverage:
+    wanted, found = item.wanted, item.found
+    return Coverage(
+        samples=wanted.total(),
+        missing=(wanted - found).total(),
+        extra=(found - wanted).total(),
+        by_rank=[len(ids) for ids in item.by_rank],
+        everywhere=item.everywhere,
+    )

@@ -1,0 +1,106 @@
+"""From the pattern of a difference to its suspected cause."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import replace
+
+from ddpify.verify.compare import causes
+from ddpify.verify.compare.evidence import Evidence, RowComparison
+from ddpify.verify.verdict import Cause
+
+_RATIO_SPREAD = 1e-6
+_FACTORS = ("DivBackward0", "MulBackward0")
+
+
+def rows(found: RowComparison) -> Cause:
+    """Why other rows enter the model, where no loader tells more."""
+    return causes.SAME_BATCHES if found.everywhere else causes.OWN_BATCHES
+
+
+def gradient(evidence: Evidence) -> Cause:
+    """Why gradients are not the original's although the samples are."""
+    if evidence.unequal_calls:
+        return causes.CONDITIONAL
+    if evidence.gradients_apart:
+        return _apart(evidence)
+    if len(evidence.backwards) > 1 and 0 in evidence.backwards:
+        return causes.SEPARATE_BACKWARDS
+    if found := _scaled(evidence):
+        return found
+    return causes.SUSPECTED_BATCH_NORM if evidence.batch_norm else causes.WEIGHTS
+
+
+def _apart(evidence: Evidence) -> Cause:
+    """Gradients that differ between the ranks."""
+    if len(evidence.gradients_apart) < len(evidence.names):
+        return _some_apart(evidence)
+    if not evidence.wrapped:
+        return causes.UNWRAPPED
+    if not any(evidence.backwards):
+        return causes.BYPASS if evidence.module_read else causes.STALE
+    return causes.SEPARATE_BACKWARDS if len(evidence.backwards) > 1 else causes.MOVED
+
+
+def _some_apart(evidence: Evidence) -> Cause:
+    apart = [item.at for item in evidence.gradients_apart]
+    names = ", ".join(map(evidence.name, apart[:3])) + (" ..." if len(apart) > 3 else "")
+    kinds = {evidence.places[at] for at in apart if at < len(evidence.places)}
+    if kinds == {"frozen"}:
+        return Cause(
+            f"parameters were frozen when the model was wrapped, and are trained: {names}",
+            "wrap the model again after the change of requires_grad",
+            ("DDP306",),
+        )
+    if kinds == {"averaged"}:
+        if len(evidence.backwards) > 1:
+            return causes.SEPARATE_BACKWARDS
+        return replace(causes.MOVED, text=f"{causes.MOVED.text} ({names})")
+    return Cause(
+        f"some parameters are outside the wrapper's averaging: {names}",
+        "wrap the module that holds them, after it is complete",
+        ("DDP305", "DDP307"),
+    )
+
+
+def _scaled(evidence: Evidence) -> Cause | None:
+    """One factor on all gradients."""
+    if not evidence.ratios:
+        return None
+    ratio = statistics.median(evidence.ratios)
+    spread = sum(abs(value / ratio - 1) > _RATIO_SPREAD for value in evidence.ratios)
+    if abs(ratio - 1) < _RATIO_SPREAD or spread > len(evidence.ratios) // 10:
+        return None
+    text = f"every gradient is {ratio:.6g} times the original's: "
+    cause = _factor(evidence, ratio)
+    return replace(cause, text=text + cause.text)
+
+
+def _factor(evidence: Evidence, ratio: float) -> Cause:
+    if abs(ratio * evidence.world_size - 1) < _RATIO_SPREAD:
+        divided = evidence.roots[1:] != evidence.roots[:1] * (len(evidence.roots) - 1)
+        own_factor = any(root in _FACTORS for root in evidence.roots[0])
+        return causes.DIVIDED_LOSS if divided and not own_factor else causes.SUM_LOSS
+    if abs(ratio / evidence.world_size - 1) < _RATIO_SPREAD:
+        return causes.SUMMED_GRADIENT
+    return Cause(
+        "a factor of the loss differs (accumulation, batch size)",
+        "make the loss that backward is called on the mean over the global batch",
+        ("DDP416", "DDP408"),
+    )
+
+
+def learning_rate(evidence: Evidence) -> Cause:
+    """Why learning rates differ."""
+    own, *ranks = evidence.rates
+    if any(rates != ranks[0] for rates in ranks):
+        return causes.CONDITIONAL if evidence.unequal_calls else causes.LOCAL_RATE
+    ratios = {round(b / a, 9) for a, b in zip(own, ranks[0], strict=False) if a}
+    return causes.SCALED_RATE if evidence.first and len(ratios) == 1 else causes.OTHER_RATE
+
+
+def parameter(evidence: Evidence) -> Cause:
+    """Why parameters differ although gradients and learning rates agree."""
+    if evidence.unequal_calls or evidence.parameters_apart:
+        return causes.CONDITIONAL
+    return causes.OPTIMIZER
