@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import Refusal
-from ddpify.understanding.facts import Event
+from ddpify.understanding.facts import Event, Site
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.syntax import code_of, is_main_guard, names_of
 from ddpify.understanding.values import Instance, Params, deep_atoms
@@ -25,12 +27,29 @@ def edit(plan: Plan, edits: Edits) -> None:
             "the optimizer's parameters do not come from a model that is seen here",
             "pass it model.parameters()",
         )
+    _drop_unwraps(plan, edits)
     for model in models:
         event = _last_shaping(plan, model)
         if event is not None:
             _wrap_at(plan, edits, model, event)
         else:
             _wrap_where_bound(plan, edits, model)
+
+
+def _drop_unwraps(plan: Plan, edits: Edits) -> None:
+    """Without DataParallel, ``model.module`` is the model itself."""
+    for node, site in plan.facts.unwraps.items():
+        guarded = any(isinstance(n, cst.If) and "module" in code_of(n.test) for n in _above(site))
+        if site.module.editable and isinstance(node, cst.Attribute) and not guarded:
+            edits.change(node, lambda updated: updated.value)  # type: ignore[attr-defined]
+            edits.note(site.line, "the model itself, which DataParallel no longer wraps")
+
+
+def _above(site: Site) -> Iterator[cst.CSTNode]:
+    node = site.node
+    while node in site.module.parents:
+        node = site.module.parents[node]
+        yield node
 
 
 def trained_models(plan: Plan) -> list[Instance]:

@@ -266,6 +266,15 @@ def verify(
         ),
     ] = None,
     timeout: Annotated[float, typer.Option(help="Seconds that one run may take.")] = 600.0,
+    allow: Annotated[
+        Optional[list[str]],  # noqa: UP045
+        typer.Option(help="A cause to accept: order, batch-size, padding or batchnorm."),
+    ] = None,
+    json_output: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    report: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="Write a page about it, one HTML file, there."),
+    ] = None,
 ) -> None:
     """Run the original and its torchrun version on the CPU, and compare them step by step.
 
@@ -273,7 +282,7 @@ def verify(
     """
     from ddpify.convert import convert_file
     from ddpify.source import write_atomically
-    from ddpify.verify import render
+    from ddpify.verify import as_html, as_json, render
     from ddpify.verify import verify as run_verify
 
     verdict = run_verify(
@@ -285,8 +294,12 @@ def verify(
         timeout=timeout,
         convert=lambda script, output: write_atomically(output, convert_file(script).data),
         echo=lambda line: print(line, file=sys.stderr),
+        allow=[name for names in allow or () for name in names.split(",")],
+        detail=report is not None,
     )
-    print(render(verdict))
+    if report is not None:
+        write_atomically(report, as_html(verdict).encode())
+    print(as_json(verdict) if json_output else render(verdict))
     raise typer.Exit(verdict.exit_code)
 
 

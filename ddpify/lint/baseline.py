@@ -19,7 +19,10 @@ def write(path: Path, found: Iterable[Diagnostic]) -> None:
     files: dict[str, Counter[str]] = {}
     for one in found:
         files.setdefault(_relative(one.path, path), Counter())[one.code] += 1
-    table = {"version": _VERSION, "files": {f: dict(sorted(c.items())) for f, c in sorted(files.items())}}
+    table = {
+        "version": _VERSION,
+        "files": {f: dict(sorted(c.items())) for f, c in sorted(files.items())},
+    }
     write_atomically(path, (json.dumps(table, indent=2) + "\n").encode())
 
 
@@ -46,9 +49,13 @@ def _read(path: Path) -> dict[tuple[str, str], int]:
         files = table["files"]
         return {(f, code): int(n) for f, counts in files.items() for code, n in counts.items()}
     except FileNotFoundError as error:
-        raise usage("no such baseline", path=path, remedy="make it with --write-baseline") from error
+        raise usage(
+            "no such baseline", path=path, remedy="make it with --write-baseline"
+        ) from error
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise usage("this is not a baseline", path=path, remedy="make it with --write-baseline") from error
+        raise usage(
+            "this is not a baseline", path=path, remedy="make it with --write-baseline"
+        ) from error
 
 
 def _relative(name: str, baseline: Path) -> str:

@@ -79,7 +79,12 @@ def _own_digest() -> str:
     root = Path(__file__).parents[1]
     stamps = [
         f"{entry.name}{(state := entry.stat()).st_mtime_ns}{state.st_size}"
-        for folder in (root / "lint", root / "lint" / "rules", root / "understanding", root / "convert")
+        for folder in (
+            root / "lint",
+            root / "lint" / "rules",
+            root / "understanding",
+            root / "convert",
+        )
         if folder.is_dir()
         for entry in sorted(os.scandir(folder), key=lambda e: e.name)
         if entry.name.endswith(".py")

@@ -65,12 +65,18 @@ def run(paths: Sequence[Path], options: Options) -> int:
     """
     if options.output_format not in report.FORMATS:
         known = ", ".join(report.FORMATS)
-        raise usage(f"unknown output format {options.output_format!r}", remedy=f"use one of {known}")
+        raise usage(
+            f"unknown output format {options.output_format!r}", remedy=f"use one of {known}"
+        )
     if options.write_baseline and options.baseline is None:
         raise usage("--write-baseline needs a file", remedy="add --baseline FILE")
     settings = _settings(options, paths)
     _ = settings.codes
-    outcome = _from_stdin(options, settings) if _is_stdin(paths) else _from_files(paths, options, settings)
+    outcome = (
+        _from_stdin(options, settings)
+        if _is_stdin(paths)
+        else _from_files(paths, options, settings)
+    )
     if options.write_baseline:
         assert options.baseline is not None
         baseline.write(options.baseline, outcome.found)
@@ -79,10 +85,7 @@ def run(paths: Sequence[Path], options: Options) -> int:
     if options.baseline is not None:
         outcome.found = baseline.remove_known(options.baseline, outcome.found)
     _show(outcome, options)
-    if options.diff:
-        failed = bool(outcome.diffs)
-    else:
-        failed = bool(outcome.found)
+    failed = bool(outcome.diffs) if options.diff else bool(outcome.found)
     return FOUND if failed and not options.exit_zero else CLEAN
 
 

@@ -137,7 +137,13 @@ def _regex(pattern: str) -> str:
     """A glob as a regular expression: ``*`` stays inside a name, ``**`` crosses folders."""
     made, rest = "", pattern
     while rest:
-        for glob, regex in (("**/", "(?:.*/)?"), ("/**", "/.*"), ("**", ".*"), ("*", "[^/]*"), ("?", "[^/]")):
+        for glob, regex in (
+            ("**/", "(?:.*/)?"),
+            ("/**", "/.*"),
+            ("**", ".*"),
+            ("*", "[^/]*"),
+            ("?", "[^/]"),
+        ):
             if rest.startswith(glob):
                 made, rest = made + regex, rest[len(glob) :]
                 break

@@ -1,9 +1,8 @@
-"""Lints one document: suppressions, rules, launch files, notebooks. No files are read or written."""
+"""Lints one document: suppressions, rules, launch files, notebooks. It writes nothing."""
 
 from __future__ import annotations
 
 import re
-import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
 

@@ -64,7 +64,11 @@ def explain(name: str) -> str:
 
 
 def _facts(found: Rule) -> str:
-    kinds = {"single": "single-process scripts", "distributed": "distributed scripts", "other": "others"}
+    kinds = {
+        "single": "single-process scripts",
+        "distributed": "distributed scripts",
+        "other": "others",
+    }
     where = ", ".join(kinds[kind] for kind in sorted(found.applies, reverse=True))
     return f"Group: {found.group}. What happens: {found.severity.word}. Looks at: {where}."
 
@@ -74,7 +78,9 @@ def overview(form: str) -> str:
     if form == "json":
         return json.dumps([_entry(code) for code in sorted(CODES)], indent=2)
     width = max(map(len, CODES.values()))
-    return "\n".join(f"{e['code']}  {e['name']!s:<{width}}  {e['summary']}" for e in map(_entry, sorted(CODES)))
+    return "\n".join(
+        f"{e['code']}  {e['name']!s:<{width}}  {e['summary']}" for e in map(_entry, sorted(CODES))
+    )
 
 
 def as_json(name: str) -> str:

@@ -45,7 +45,9 @@ def _fix(line: str, match: re.Match[str], offset: int) -> Fix:
     edits = [Edit(offset + match.start(), offset + match.end(), "torchrun")]
     use_env = _USE_ENV.search(line)
     if use_env is not None:
-        edits.append(Edit(offset + use_env.start(), offset + use_env.end() + _space(line, use_env), ""))
+        edits.append(
+            Edit(offset + use_env.start(), offset + use_env.end() + _space(line, use_env), "")
+        )
     trust = Applicability.SAFE if use_env else Applicability.UNSAFE
     return Fix("start it with torchrun", tuple(edits), trust)
 

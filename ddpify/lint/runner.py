@@ -87,5 +87,7 @@ def _pooled(documents: Sequence[Document], settings: Settings, workers: int) -> 
     order = sorted(range(len(documents)), key=lambda n: -len(documents[n].data))
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         job = partial(lint, settings=settings)
-        results = dict(zip(order, pool.map(job, [documents[n] for n in order], chunksize=4), strict=True))
+        results = dict(
+            zip(order, pool.map(job, [documents[n] for n in order], chunksize=4), strict=True)
+        )
     yield from (results[n] for n in range(len(documents)))

@@ -33,10 +33,13 @@ from ddpify.understanding.origins import ANY_RANK, LOCAL
 from ddpify.understanding.project import ModuleFile, Project
 from ddpify.understanding.structure import Guard, Structure, walk
 from ddpify.understanding.syntax import code_of
-from ddpify.understanding.values import UNKNOWN, Const, Function, Instance, Value
+from ddpify.understanding.values import UNKNOWN, Const, Function, Instance, Value, value
 
 # Words that make a condition doubtful. They only ever silence a rule, never speak for a finding.
-_MAY_BE_RANK = re.compile(r"(?i)rank|master|main_proc|is_main|primary|chief|leader|writer|logger|proc_id")
+_MAY_BE_RANK = re.compile(
+    r"(?i)rank|master|main_proc|is_main|primary|chief|leader|writer|logger|proc_id"
+)
+_NONE = value(Const(None))
 _STARTS = ("torch.distributed.init_process_group", DDP, FSDP, FULLY_SHARD, SAMPLER)
 
 
@@ -75,7 +78,7 @@ class Script:
 
     @cached_property
     def kind(self) -> str:
-        """"distributed", "single" (trains in one process) or "other"."""
+        """ "distributed", "single" (trains in one process) or "other"."""
         if any(name in self.facts.library_calls for name in _STARTS):
             return DISTRIBUTED
         trains = any(site.module is self.module for site, _ in self.facts.backwards.values())
@@ -123,7 +126,9 @@ class Script:
         for name, sites in self.facts.library_calls.items():
             if name in names or any(n.endswith(".") and name.startswith(n) for n in names):
                 for site in sites:
-                    if isinstance(site.node, cst.Call) and (everywhere or site.module is self.module):
+                    if isinstance(site.node, cst.Call) and (
+                        everywhere or site.module is self.module
+                    ):
                         found[site.node] = None
         return sorted(found, key=lambda n: self.structure_of(n).order.get(n, 0))
 
@@ -192,9 +197,9 @@ class Script:
         if self.is_sharded(loader) or not isinstance(call, cst.Call) or "**" in loader.arguments:
             return True
         for name in ("sampler", "batch_sampler"):
-            if name in loader.arguments and not _surely_none(loader.arguments[name]):
-                if not self._plain_sampler(loader.arguments[name]):
-                    return True
+            held = loader.arguments.get(name, _NONE)
+            if not _surely_none(held) and not self._plain_sampler(held):
+                return True
         known = loader.arguments.get("dataset", UNKNOWN)
         if not known:
             return True
@@ -232,7 +237,7 @@ class Script:
         found = []
         for model in self.facts.models:
             if is_wrapper(model) and isinstance(model.site, cst.Call):
-                held = [a for a in model.arguments.get("module", UNKNOWN).atoms]
+                held = list(model.arguments.get("module", UNKNOWN).atoms)
                 inner = tuple(a for a in held if isinstance(a, Instance))
                 found.append(Wrap(Site(model.site, model.module), model, inner))
         return found
@@ -395,7 +400,9 @@ class Script:
                 return self._function_without_grad(above, seen)
         return False
 
-    def _function_without_grad(self, function: cst.FunctionDef, seen: frozenset[cst.CSTNode]) -> bool:
+    def _function_without_grad(
+        self, function: cst.FunctionDef, seen: frozenset[cst.CSTNode]
+    ) -> bool:
         for one in function.decorators:
             target = one.decorator
             names = self.names(target.func if isinstance(target, cst.Call) else target)
@@ -430,7 +437,7 @@ class Script:
 
     def collectives(self, node: cst.CSTNode) -> list[tuple[str, cst.CSTNode]]:
         """The collectives that a block runs, by name, also in the functions that it calls."""
-        found = []
+        found: list[tuple[str, cst.CSTNode]] = []
         for one in self.reached(node):
             if isinstance(one, cst.Call):
                 names = self.names(one.func) & (COLLECTIVES | set(WRAPPERS))

@@ -89,9 +89,7 @@ def _codes(names: str | None) -> tuple[dict[str, str] | None, tuple[str, ...]]:
     return codes, tuple(unknown)
 
 
-def apply(
-    found: list[Diagnostic], suppressions: list[Suppression]
-) -> list[Diagnostic]:
+def apply(found: list[Diagnostic], suppressions: list[Suppression]) -> list[Diagnostic]:
     """The findings that no comment silences."""
     kept = []
     for one in found:

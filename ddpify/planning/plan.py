@@ -13,7 +13,12 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from ddpify.planning.options import Options
-from ddpify.planning.refusals import Refusal, refuse_before, refuse_reading
+from ddpify.planning.refusals import (
+    Refusal,
+    refuse_before,
+    refuse_lost_losses,
+    refuse_reading,
+)
 from ddpify.understanding.facts import Demand, Facts
 from ddpify.understanding.interpreter import Choices, interpret
 from ddpify.understanding.placement import Placement
@@ -57,6 +62,7 @@ def make_plan(project: Project, options: Options) -> Plan:
         plan.facts = interpret(project, plan.choices)
         refuse_before(plan.facts, project, plan.choices)
         if not _decide(plan):
+            refuse_lost_losses(plan.facts)
             return plan
     raise Refusal(project.entry, None, "its data flow does not settle", "report this script")
 

@@ -8,6 +8,7 @@ from ddpify.errors import DdpifyError
 from ddpify.understanding.facts import Demand, Facts, Site
 from ddpify.understanding.interpreter import Choices
 from ddpify.understanding.project import ModuleFile, Project
+from ddpify.understanding.values import Data
 
 _FRAMEWORKS = {
     "pytorch_lightning.": "PyTorch Lightning",
@@ -145,6 +146,17 @@ def _imports(file: ModuleFile) -> list[tuple[str, cst.CSTNode]]:
             else:
                 found += [(f"{base}.{dotted(alias.name)}", node) for alias in node.names]
     return found
+
+
+def refuse_lost_losses(facts: Facts) -> None:
+    """Refuse a loss that cannot be followed back to a batch: its reduction would be a guess."""
+    for site, loss in facts.backwards.values():
+        if not any(isinstance(atom, Data) for atom in loss.atoms):
+            raise _at(
+                site,
+                "where this loss comes from cannot be followed",
+                "compute it from the batch and the model's output in code that is at hand",
+            )
 
 
 def refuse_reading(entry: ModuleFile, demand: Demand) -> Refusal:

@@ -8,6 +8,7 @@ import libcst as cst
 
 from ddpify.understanding import expressions, library
 from ddpify.understanding.facts import Site
+from ddpify.understanding.structure import children
 from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import (
     UNKNOWN,
@@ -143,7 +144,7 @@ def _run_body(  # type: ignore[no-untyped-def]
 
 def _returned(run: Interpreter, function: Function, returned: list[Value]) -> Value:
     """The joined results; what a generator yields goes into one object that iterates them."""
-    if _is_generator(function.node):
+    if _yields(run, function.node):
         made = run.instance(function.node, function.module, "generator")
         for one in returned:
             for atom in one.of(Tup):
@@ -152,14 +153,22 @@ def _returned(run: Interpreter, function: Function, returned: list[Value]) -> Va
     return expressions.forget_births(join(*returned))
 
 
+def _yields(run: Interpreter, node: cst.CSTNode) -> bool:
+    """Whether a function is a generator, looked up once in a run."""
+    known: dict[cst.CSTNode, bool] = run.__dict__.setdefault("_generators", {})
+    if node not in known:
+        known[node] = _is_generator(node)
+    return known[node]
+
+
 def _is_generator(node: cst.CSTNode) -> bool:
-    stack = list(node.children)
+    stack = list(children(node))
     while stack:
         child = stack.pop()
         if isinstance(child, cst.Yield):
             return True
         if not isinstance(child, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
-            stack.extend(child.children)
+            stack.extend(children(child))
     return False
 
 

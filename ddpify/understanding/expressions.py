@@ -111,7 +111,9 @@ def attribute_of(run: Interpreter, node: cst.BaseExpression, atom: Atom, name: s
     if isinstance(atom, Super):
         return _super_attribute(run, node, atom.receiver, name)
     if isinstance(atom, Data):
-        return tensors.attribute(atom, node, name)
+        parent = run.module.parents.get(node)
+        called = isinstance(parent, cst.Call) and parent.func is node
+        return tensors.attribute(atom, name, called=called)
     if isinstance(atom, Tup) and name in ("values", "indices"):
         return join(*atom.items)
     if isinstance(atom, (Number, Tup, Const, Params, Device)):
@@ -152,7 +154,7 @@ def _instance_attribute(
         found = atom.type.find(name)
         if found is not None:
             return join(*(_bind(run, node, atom, one) for one in found.atoms))
-    special = library.instance_attribute(run, atom, name)
+    special = library.instance_attribute(run, node, atom, name)
     return special if special is not None else value(Method(value(atom), name))
 
 
@@ -210,7 +212,9 @@ def subscript_key(run: Interpreter, node: cst.Subscript) -> str:
         else:
             for bound in (part.lower, part.upper, part.step):
                 if bound is not None:
-                    run.eval(bound)
+                    for data in run.eval(bound).data:
+                        if data.placement is Placement.COUNT:
+                            run.facts.shape_uses.update(data.births)
             constants.append(...)
     return "*" if len(constants) != 1 or constants[0] is ... else f"[{constants[0]!r}]"
 

@@ -66,6 +66,7 @@ class Facts:
     loaders: list[Instance] = field(default_factory=list)
     permutations: dict[cst.CSTNode, Site] = field(default_factory=dict)
     draws: dict[cst.CSTNode, Site] = field(default_factory=dict)  # random rows of a batch
+    unwraps: dict[cst.CSTNode, Site] = field(default_factory=dict)  # model.module
     needed: set[cst.CSTNode] = field(default_factory=set)  # reductions of something partial
     iterated: set[Instance] = field(default_factory=set)
     optimizers: list[Instance] = field(default_factory=list)

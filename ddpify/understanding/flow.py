@@ -101,36 +101,48 @@ class Flow:
 
     def origins(self, node: cst.BaseExpression, module: ModuleFile) -> set[str]:
         """All labels of anything that went into an expression's value, however indirectly."""
-        made: dict[Slot, list[Dependency]] = defaultdict(list)
-        for move in self.moves:
-            for slot in move.targets:
-                made[slot] += move.source
+        made = self._sources
         found: set[str] = set()
-        todo, seen = list(self.dependencies(node, module)), set()
+        todo, seen = list(self.dependencies(node, module)), set[Slot]()
         while todo:
             one = todo.pop()
             found |= {one.label} if one.slot is None else self.labels.get(one.slot, set())
             todo += one.given or ()
             if one.slot is not None and one.slot not in seen:
                 seen.add(one.slot)
-                todo += made[one.slot]
+                todo += made.get(one.slot, ())
         return found
 
     def derived(self, start: Iterable[Slot]) -> set[Slot]:
         """All slots whose values are made from these."""
         found = set(start)
-        users: dict[Slot, list[Move]] = defaultdict(list)
-        for move in self.moves:
-            for one in move.source:
-                if one.slot is not None:
-                    users[one.slot].append(move)
         todo = list(found)
         while todo:
-            for move in users.get(todo.pop(), ()):
+            for move in self._users.get(todo.pop(), ()):
                 fresh = [target for target in move.targets if target not in found]
                 found.update(fresh)
                 todo += fresh
         return found
+
+    @cached_property
+    def _sources(self) -> dict[Slot, list[Dependency]]:
+        """What each slot is made from."""
+        made: dict[Slot, list[Dependency]] = defaultdict(list)
+        for move in self.moves:
+            for slot in move.targets:
+                made[slot] += move.source
+        return dict(made)
+
+    @cached_property
+    def _users(self) -> dict[Slot, list[Move]]:
+        """Where each slot's value goes."""
+        users: dict[Slot, list[Move]] = defaultdict(list)
+        for move in self.moves:
+            for one in move.source:
+                for inner in (one, *(one.given or ())):
+                    if inner.slot is not None:
+                        users[inner.slot].append(move)
+        return dict(users)
 
     # ------------------------------------------------------------------ solving
     def solve(self, extra: dict[cst.CSTNode, set[str]] | None = None) -> None:
@@ -260,9 +272,9 @@ class Flow:
             yield from self._attribute(node, module, pure)
         elif isinstance(node, cst.Call):
             yield from self._call(node, module, pure)
-        elif isinstance(node, cst.Comparison) and origins.asks_whether_distributed(node):
-            return
-        elif isinstance(node, (cst.Lambda, cst.FunctionDef)):
+        elif (
+            isinstance(node, cst.Comparison) and origins.asks_whether_distributed(node)
+        ) or isinstance(node, (cst.Lambda, cst.FunctionDef)):
             return
         elif isinstance(node, cst.FormattedString):
             for child in children(node):
@@ -279,7 +291,9 @@ class Flow:
             return
         yield Dependency(self.name_slots(node, module)[0], pure=pure, node=node)
 
-    def _attribute(self, node: cst.Attribute, module: ModuleFile, pure: bool) -> Iterator[Dependency]:
+    def _attribute(
+        self, node: cst.Attribute, module: ModuleFile, pure: bool
+    ) -> Iterator[Dependency]:
         held = self.facts.values.get(node)
         if held is not None and held.atoms and all(isinstance(a, Lib) for a in held.atoms):
             return
@@ -301,7 +315,9 @@ class Flow:
                         return True
         return False
 
-    def _subscript(self, node: cst.Subscript, module: ModuleFile, pure: bool) -> Iterator[Dependency]:
+    def _subscript(
+        self, node: cst.Subscript, module: ModuleFile, pure: bool
+    ) -> Iterator[Dependency]:
         if "os.environ" in origins.library_names(self.facts.values.get(node.value)):
             for element in node.slice:
                 if isinstance(element.slice, cst.Index):
@@ -414,13 +430,14 @@ class _Collector:
         made = self.flow.dependencies(source, self.module)
         self.flow.moves.append(Move(list(targets), made, node, adds))
 
-    def _assign(self, target: cst.BaseExpression, source: cst.BaseExpression, node: cst.CSTNode) -> None:
-        pairs = (cst.Tuple, cst.List)
-        if isinstance(target, pairs) and isinstance(source, pairs):
-            if len(target.elements) == len(source.elements):
-                for one, other in zip(target.elements, source.elements, strict=True):
-                    self._assign(one.value, other.value, node)
-                return
+    def _assign(
+        self, target: cst.BaseExpression, source: cst.BaseExpression, node: cst.CSTNode
+    ) -> None:
+        ones, others = _elements(target), _elements(source)
+        if ones is not None and others is not None and len(ones) == len(others):
+            for one, other in zip(ones, others, strict=True):
+                self._assign(one, other, node)
+            return
         self.move(self.flow.target_slots(target, self.module), source, node)
 
     def _on_Assign(self, node: cst.Assign) -> None:
@@ -438,7 +455,7 @@ class _Collector:
         self.move(self.flow.target_slots(node.target, self.module), node.value, node, adds=True)
 
     def _on_For(self, node: cst.For | cst.CompFor) -> None:
-        target = node.target
+        target: cst.BaseExpression = node.target
         if _counts(node.iter) and isinstance(target, cst.Tuple) and len(target.elements) == 2:
             target = target.elements[1].value  # the number is the same on every rank
         self.move(self.flow.target_slots(target, self.module), node.iter, node)
@@ -492,7 +509,7 @@ class _Collector:
         self.flow.moves.append(Move([("name", function.node, name)], made, node, passes=True))
 
     def _library(self, node: cst.Call) -> None:
-        """What passes through a collective is the same on all ranks; spawned functions get a rank."""
+        """What passes through a collective is the same on all ranks; spawned code gets a rank."""
         names = set(origins.library_names(self.flow.facts.values.get(node.func)))
         if names & REDUCING:
             for argument in node.args:
@@ -500,7 +517,7 @@ class _Collector:
         if any(name.startswith("torch.multiprocessing.s") for name in names) and node.args:
             held = self.flow.facts.values.get(node.args[0].value, value())
             for function in held.of(Function):
-                first = parameters(function.node)[:1]  # type: ignore[union-attr]
+                first = parameters(function.node)[:1]  # type: ignore[union-attr, arg-type]
                 source = [Dependency(label=origins.RANK), Dependency(label=origins.SPAWNED)]
                 for one in first:
                     slot: Slot = ("name", function.node, one.name.value)  # type: ignore[union-attr]
@@ -514,6 +531,13 @@ class _Collector:
             for argument in node.args:
                 targets = self.flow.target_slots(node.func.value, self.module)
                 self.move(targets, argument.value, node, adds=True)
+
+
+def _elements(node: cst.BaseExpression) -> list[cst.BaseExpression] | None:
+    """The elements of a display; None for anything else."""
+    if isinstance(node, (cst.Tuple, cst.List)):
+        return [element.value for element in node.elements]
+    return None
 
 
 def _counts(node: cst.BaseExpression) -> bool:
@@ -532,7 +556,7 @@ def bindings(structure: Structure) -> Iterator[tuple[cst.CSTNode, cst.BaseExpres
     for node in structure.all(cst.AssignTarget):
         yield node, node.target
     for one in structure.all(cst.AnnAssign, cst.AugAssign, cst.For, cst.CompFor, cst.NamedExpr):
-        yield one, one.target  # type: ignore[attr-defined]
+        yield one, one.target
     for item in structure.all(cst.AsName):
         if isinstance(item.name, (cst.Name, cst.Tuple, cst.List)):
             yield item, item.name
@@ -575,7 +599,14 @@ def _in_order(node: cst.CSTNode, surely: bool) -> Iterator[tuple[str, bool]]:
                 yield from _in_order(target.target, surely)
     else:
         certain = isinstance(
-            node, (cst.IndentedBlock, cst.SimpleStatementLine, cst.With, cst.Expr, cst.SimpleStatementSuite)
+            node,
+            (
+                cst.IndentedBlock,
+                cst.SimpleStatementLine,
+                cst.With,
+                cst.Expr,
+                cst.SimpleStatementSuite,
+            ),
         )
         for child in children(node):
             yield from _in_order(child, surely and certain)

@@ -23,11 +23,12 @@ class Framework:
 
 
 FRAMEWORKS = (
-    Framework("Lightning", ("pytorch_lightning", "lightning.pytorch", "lightning", "lightning_fabric")),
+    Framework("Lightning", ("pytorch_lightning", "lightning", "lightning_fabric")),
     Framework("Accelerate", ("accelerate",)),
-    Framework("the Hugging Face Trainer", ("transformers.Trainer", "transformers.Seq2SeqTrainer",
-                                            "transformers.trainer", "transformers.TrainingArguments",
-                                            "transformers.Seq2SeqTrainingArguments")),
+    Framework("the Hugging Face Trainer", (
+        "transformers.Trainer", "transformers.Seq2SeqTrainer", "transformers.trainer",
+        "transformers.TrainingArguments", "transformers.Seq2SeqTrainingArguments",
+    )),
     Framework("TRL", ("trl",)),
     Framework("DeepSpeed", ("deepspeed",)),
     Framework("Horovod", ("horovod",)),
@@ -50,7 +51,13 @@ FRAMEWORKS = (
     Framework("ddpify", ("ddpify.runtime", "ddpify_runtime")),
     Framework("environments", ("gym", "gymnasium", "pettingzoo", "procgen")),
 )  # fmt: skip
-_TENSOR_PARALLEL = ("parallelize_module", "init_device_mesh", "pipelining", "tensor.parallel", "rpc")
+_TENSOR_PARALLEL = (
+    "parallelize_module",
+    "init_device_mesh",
+    "pipelining",
+    "tensor.parallel",
+    "rpc",
+)
 _IMPORT = re.compile(r"^[ \t]*(?:from[ \t]+([\w.]+)[ \t]+import[ \t]+(.+)|import[ \t]+(.+))", re.M)
 
 

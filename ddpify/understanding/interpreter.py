@@ -36,6 +36,7 @@ from ddpify.understanding.values import (
 )
 
 _PASSES = 5
+_CONTEXT = 3  # calls that tell apart the objects made at one place
 _REDUCIBLE = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED)
 
 
@@ -77,7 +78,7 @@ class Interpreter:
         self.project = project
         self.choices = choices or Choices()
         self.facts = Facts()
-        self.heap: dict[tuple[cst.CSTNode, cst.CSTNode | None, str], Instance] = {}
+        self.heap: dict[tuple[cst.CSTNode, tuple[cst.CSTNode, ...], str], Instance] = {}
         self.born_in: dict[Instance, frozenset[cst.CSTNode]] = {}
         self.scopes: dict[ModuleFile, Scope] = {}
         self.loop_ends: dict[tuple[cst.CSTNode, int], dict[str, Value]] = {}
@@ -162,10 +163,10 @@ class Interpreter:
         return tuple(frame.call for frame in self.frames if frame.call is not None)
 
     def instance(self, node: cst.CSTNode, module: ModuleFile, kind: Class | str) -> Instance:
-        """The object made at a place, one for each caller of the function it stands in."""
-        caller = self.frame.call.node if self.frame.call else None
+        """The object made at a place, one for each way of the last few calls that lead there."""
+        callers = tuple(site.node for site in self.call_path[-_CONTEXT:])
         name = kind if isinstance(kind, str) else kind.node.name.value
-        key = (node, caller, name)
+        key = (node, callers, name)
         if key not in self.heap:
             self.heap[key] = Instance(node, module, kind)
             self.born_in[self.heap[key]] = self._batch_loops()

@@ -167,7 +167,9 @@ def _new_optimizer(
     made.arguments["params"] = value(*(Params(owner) for owner in owners))
 
 
-def instance_attribute(run: Interpreter, atom: Instance, name: str) -> Value | None:
+def instance_attribute(
+    run: Interpreter, node: cst.BaseExpression, atom: Instance, name: str
+) -> Value | None:
     """Attributes that library objects are known to have; None for a method."""
     if is_loader(atom):
         if name in LOADER_ARGUMENTS:
@@ -181,6 +183,7 @@ def instance_attribute(run: Interpreter, atom: Instance, name: str) -> Value | N
     if held is not None and name == "module":
         return held
     if is_model(atom) and name == "module":
+        run.facts.unwraps.setdefault(node, run.site(node))
         return value(atom)  # what a DataParallel wrapper holds
     if is_model(atom) and isinstance(atom.type, str) and name not in _KNOWN_MODEL_METHODS:
         return value(atom)  # a layer of a library model counts as the model
@@ -504,13 +507,15 @@ def _data_method(  # type: ignore[no-untyped-def]
         return REPLICATED
     if name == "size":
         return tensors.size(atom, node, args)
+    if name in _FACTS_OF_A_TENSOR:
+        return REPLICATED
     if name == "numel":
         return value(atom.placed(Placement.SUM)) if not atom.placement.partial else REPLICATED
     if name in ("new_zeros", "new_ones", "new_empty", "new_full", "new_tensor"):
         return _tensor_function(run, node, f"torch.{name}", name, args, kwargs)
     if name in _MOVES:
         world.moved(run, node, args, kwargs)
-        return tensors.fresh(value(atom)) if atom.form != "batch" else value(atom)
+        return tensors.fresh(value(replace(atom, form="tensor") if atom.form == "batch" else atom))
     if name in ("items", "keys", "values"):
         made = run.instance(node, run.module, "generator")
         pair = Tup((REPLICATED, value(atom)))
@@ -594,6 +599,9 @@ def _object_method(  # type: ignore[no-untyped-def]
     return _sink_method(run, node, args, kwargs, name)
 
 
+_FACTS_OF_A_TENSOR = frozenset(
+    "dim ndimension is_floating_point element_size stride get_device is_contiguous".split()
+)
 _DRAWS = frozenset("randn rand randint normal uniform standard_normal random".split())
 _PARSERS = ("argparse.ArgumentParser", "configargparse.ArgumentParser")
 _SCALERS = ("torch.cuda.amp.GradScaler", "torch.amp.GradScaler")

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import TypeVar
+from typing import Any, TypeVar, overload
 
 import libcst as cst
 
 Node = TypeVar("Node", bound=cst.CSTNode)
+Other = TypeVar("Other", bound=cst.CSTNode)
 
-_SILENT = ("whitespace", "comma", "semicolon", "lpar", "rpar", "lbracket", "rbracket", "lbrace")
-_SILENT += ("rbrace", "leading_lines", "lines_after", "header", "footer", "trailing", "colon")
+_SILENT = (
+    "whitespace", "comma", "semicolon", "lpar", "rpar", "lbracket", "rbracket", "lbrace", "rbrace",
+    "leading_lines", "lines_after", "header", "footer", "trailing", "colon",
+)  # fmt: skip
 _FIELDS: dict[type, tuple[str, ...]] = {}
 
 
@@ -53,10 +56,16 @@ class Structure:
                 self.parents[child] = node
             stack.extend(reversed(below))
 
-    def all(self, *types: type[Node]) -> list[Node]:
+    @overload
+    def all(self, one: type[Node], /) -> list[Node]: ...
+    @overload
+    def all(self, one: type[Node], two: type[Other], /) -> list[Node | Other]: ...
+    @overload
+    def all(self, *types: type[cst.CSTNode]) -> list[Any]: ...
+    def all(self, *types: type[cst.CSTNode]) -> list[Any]:
         """All nodes of these types, in source order."""
         found = [node for kind in types for node in self._by_type.get(kind, ())]
-        return sorted(found, key=self.order.__getitem__)  # type: ignore[arg-type]
+        return sorted(found, key=self.order.__getitem__)
 
     def up(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         """What encloses a node, from the inside out."""
@@ -152,12 +161,7 @@ def walk_here(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
 
 
 def _own_guard(above: cst.CSTNode, below: cst.CSTNode) -> Iterator[Guard]:
-    if isinstance(above, cst.If):
-        if below is above.body:
-            yield Guard(above.test, True, above)
-        elif below is above.orelse:
-            yield Guard(above.test, False, above)
-    elif isinstance(above, cst.IfExp):
+    if isinstance(above, (cst.If, cst.IfExp)):
         if below is above.body:
             yield Guard(above.test, True, above)
         elif below is above.orelse:

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from ddpify.understanding.structure import children
+
 _EMPTY_MODULE = cst.Module(body=())
 
 
@@ -27,9 +29,8 @@ def dotted(node: cst.BaseExpression) -> str | None:
 def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """The node and all nodes below it that carry meaning, in source order."""
     yield node
-    for child in node.children:
-        if not isinstance(child, cst.BaseParenthesizableWhitespace):
-            yield from walk(child)
+    for child in children(node):
+        yield from walk(child)
 
 
 def parents_of(module: cst.Module) -> dict[cst.CSTNode, cst.CSTNode]:
@@ -38,7 +39,7 @@ def parents_of(module: cst.Module) -> dict[cst.CSTNode, cst.CSTNode]:
     stack: list[cst.CSTNode] = [module]
     while stack:
         node = stack.pop()
-        for child in node.children:
+        for child in children(node):
             parents[child] = node
             stack.append(child)
     return parents

@@ -43,7 +43,7 @@ OVER_A_DIMENSION = frozenset(
     " log_softmax cumsum cumprod topk sort argsort mode kthvalue unbind chunk split count_nonzero"
     " nanmean nansum mean sum average softmin normalize cosine_similarity argpartition".split()
 )
-SELF_COUPLING = frozenset("unique bincount histc cdist pdist corrcoef cov multinomial".split())
+SELF_COUPLING = frozenset("unique bincount histc cdist pdist corrcoef cov".split())
 ROW_WISE_WITHOUT_DIMENSION = frozenset("softmax log_softmax softmin normalize split chunk".split())
 _PAIRS = frozenset("max min median mode topk sort kthvalue".split())  # values and indices
 TRANSPOSING = frozenset("t T transpose permute swapaxes movedim".split())
@@ -82,11 +82,11 @@ def part(atom: Data, position: int) -> Value:
         return value(replace(atom, placement=Placement.COUNT, form="number")) if (
             position == atom.dim
         ) else REPLICATED
-    return value(atom)
+    return value(replace(atom, form="tensor") if atom.form == "batch" else atom)
 
 
-def attribute(atom: Data, node: cst.BaseExpression, name: str) -> Value:
-    """An attribute of a tensor."""
+def attribute(atom: Data, name: str, *, called: bool) -> Value:
+    """An attribute of a tensor, or of an unseen structure of tensors."""
     if name == "shape":
         return value(replace(atom, form="shape", births=frozenset()))
     if name in ("device", "dtype", "ndim", "requires_grad", "is_cuda", "layout"):
@@ -95,7 +95,7 @@ def attribute(atom: Data, node: cst.BaseExpression, name: str) -> Value:
         return value(replace(atom, dim=1 - atom.dim if atom.dim < 2 else atom.dim))
     if name in ("data", "real"):
         return value(replace(atom, births=frozenset()))
-    return value(Method(value(atom), name))
+    return value(Method(value(atom), name) if called else replace(atom, births=frozenset()))
 
 
 # ---------------------------------------------------------------------- items
@@ -103,7 +103,7 @@ def item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
     """``tensor[...]``."""
     if atom.form == "shape":
         return _shape_item(run, node, atom)
-    if atom.form == "batch":
+    if atom.form == "batch" or _string_key(run, node):
         return _batch_item(run, node, atom)
     if atom.placement is not Placement.SHARD:
         return value(replace(atom, births=frozenset()))
@@ -122,13 +122,21 @@ def _shape_item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
     return REPLICATED
 
 
+def _string_key(run: Interpreter, node: cst.Subscript) -> bool:
+    """Whether the index is a name: then the whole is a dictionary of tensors."""
+    first = node.slice[0].slice
+    return isinstance(first, cst.Index) and isinstance(
+        run.facts.values.get(first.value, UNKNOWN).constant(), str
+    )
+
+
 def _batch_item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
     """An element of a batch by literal index; anything else indexes a tensor."""
     first = node.slice[0].slice
     if len(node.slice) == 1 and isinstance(first, cst.Index):
         if isinstance(run.facts.values.get(first.value, UNKNOWN).constant(), (int, str)):
-            return value(atom)
-        return value(replace(_index(run, node, atom), form="batch"))
+            return value(replace(atom, form="tensor"))
+        return value(_index(run, node, atom))
     return value(_index(run, node, atom))
 
 
@@ -167,7 +175,7 @@ def _index_kind(run: Interpreter, part_: cst.BaseSlice) -> tuple[str, Value]:
 def _index_rows(
     run: Interpreter, node: cst.Subscript, atom: Data, part_: cst.BaseSlice, kind: str, index: Value
 ) -> Data:
-    if kind == "whole":
+    if kind == "whole" or _counted_bounds(run, node):
         return replace(atom, births=frozenset(), form="tensor")
     if any(d.placement is Placement.SHARD for d in index.data):
         shuffled = any(d.form == "permutation" for d in index.data)
@@ -188,7 +196,21 @@ def replicated_item(run: Interpreter, node: cst.Subscript) -> Value:
         if isinstance(e.slice, cst.Index)
     ]
     shards = [d for i in indices for d in i.data if d.placement is Placement.SHARD]
+    shards += _counted_bounds(run, node)
     return value(shards[0].placed(Placement.SHARD)) if shards else REPLICATED
+
+
+def _counted_bounds(run: Interpreter, node: cst.Subscript) -> list[Data]:
+    """Bounds of slices that are the number of this rank's rows: ``x[:len(batch)]``."""
+    bounds = [
+        bound
+        for element in node.slice
+        if isinstance(element.slice, cst.Slice)
+        for bound in (element.slice.lower, element.slice.upper)
+        if bound is not None
+    ]
+    held = [d for bound in bounds for d in run.facts.values.get(bound, UNKNOWN).data]
+    return [d for d in held if d.placement is Placement.COUNT]
 
 
 # ---------------------------------------------------------------------- operators
@@ -281,6 +303,8 @@ def _matmul(left: Data | None, right: Data | None) -> Placement | None:
 
 def compare(run: Interpreter, nodes: Sequence[cst.BaseExpression], values: list[Value]) -> Value:
     """A comparison: elementwise on rows, and a reading of anything partial."""
+    if any(d.form == "shape" for one in values for d in one.data):
+        return REPLICATED  # whether shapes are equal does not depend on the number of rows
     shards = []
     for node, one in zip(nodes, values, strict=True):
         for data in one.data:
@@ -343,6 +367,8 @@ def _one(
         return _reshaped(run, data, rest)
     if name in OVER_A_DIMENSION:
         return _over(run, name, data, rest, kwargs)
+    if name == "grad":  # torch.autograd.grad: one gradient for each input
+        return value(replace(data, births=frozenset(), form="batch"))
     if name in SELF_COUPLING:
         return value(data.placed(_coupled(run)))
     return value(replace(data, births=frozenset(), form=_kept_form(data)))

@@ -3,12 +3,15 @@
 Importing this package does not import torch: the scripts run in processes of their own.
 """
 
-from ddpify.verify.api import RECORDED_STEPS, TIMEOUT, verify, warm_worker
+from ddpify.verify.api import TIMEOUT, verify, warm_worker
+from ddpify.verify.compare.causes import ALLOWABLE
+from ddpify.verify.report.as_json import as_json
+from ddpify.verify.report.page import as_html
 from ddpify.verify.report.text import render
 from ddpify.verify.verdict import Cause, Check, Comparison, Difference, Kind, Verdict, What
 
 __all__ = [
-    "RECORDED_STEPS",
+    "ALLOWABLE",
     "TIMEOUT",
     "Cause",
     "Check",
@@ -17,6 +20,8 @@ __all__ = [
     "Kind",
     "Verdict",
     "What",
+    "as_html",
+    "as_json",
     "render",
     "verify",
     "warm_worker",

@@ -192,6 +192,7 @@ class Verdict:
         torch: The version of torch.
         seconds: Wall time of everything.
         allowed: Names of causes that were accepted beforehand.
+        sources: Name and text of the original and of the converted script.
     """
 
     original: str
@@ -205,6 +206,7 @@ class Verdict:
     torch: str = ""
     seconds: float = 0.0
     allowed: frozenset[str] = frozenset()
+    sources: tuple[tuple[str, str], ...] = ()
 
     @property
     def named(self) -> list[Cause]:

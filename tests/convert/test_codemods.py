@@ -65,6 +65,12 @@ def test_a_model_is_wrapped_when_it_is_ready(tmp_path: Path, name: str) -> None:
     assert sum("dd.wrap" in line for line in lines) == 1
 
 
+def test_what_data_parallel_wrapped_is_the_model_itself(tmp_path: Path) -> None:
+    text = HEAD.replace("brain = nn.Linear(4, 3)", "brain = nn.DataParallel(nn.Linear(4, 3))")
+    lines = added(tmp_path, text + STEP + "torch.save(brain.module.state_dict(), 'x.pt')\n")
+    assert "dd.save(brain.state_dict(), 'x.pt')" in lines
+
+
 def test_an_untrained_model_is_not_wrapped(tmp_path: Path) -> None:
     text = HEAD + "teacher = nn.Linear(4, 3)\n" + STEP.replace(
         "penalty = F.cross_entropy(brain(a), b)",

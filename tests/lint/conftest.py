@@ -19,7 +19,13 @@ Lint = Callable[..., list[Diagnostic]]
 def lint_text(tmp_path: Path) -> Lint:
     """``lint_text(code, select=...)`` gives the findings of a file with this code."""
 
-    def run(text: str, *, select: tuple[str, ...] = ("ALL",), strict: bool = False, name: str = "train.py") -> list[Diagnostic]:
+    def run(
+        text: str,
+        *,
+        select: tuple[str, ...] = ("ALL",),
+        strict: bool = False,
+        name: str = "train.py",
+    ) -> list[Diagnostic]:
         path = tmp_path / name
         path.write_text(text)
         settings = Settings(root=tmp_path, select=select, strict=strict)

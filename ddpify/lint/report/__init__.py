@@ -57,7 +57,9 @@ def summary(report: Report) -> str:
         parts.append(f"{bugs} finding{'s' * (bugs != 1)}")
     if single:
         parts.append(f"{single} point{'s' * (single != 1)} that `ddpify convert` takes care of")
-    text = "Found " + " and ".join(parts) + (f" ({report.fixed} fixed)" if report.fixed else "") + "."
+    text = (
+        "Found " + " and ".join(parts) + (f" ({report.fixed} fixed)" if report.fixed else "") + "."
+    )
     safe = sum(1 for one in report.found if one.fix and one.fix.applicability == 2)
     unsafe = sum(1 for one in report.found if one.fix and one.fix.applicability == 1)
     if safe:

@@ -26,7 +26,9 @@ def _finding(one: Diagnostic, text: str | None) -> str:
     if source is not None:
         number = str(one.span.line)
         pad = " " * len(number)
-        width = one.span.end_column - one.span.column if one.span.end_line == one.span.line else None
+        width = (
+            one.span.end_column - one.span.column if one.span.end_line == one.span.line else None
+        )
         width = max(1, width if width is not None else len(source) - one.span.column + 1)
         before = "".join("\t" if c == "\t" else " " for c in source[: one.span.column - 1])
         lines += [f"{pad} |", f"{number} | {source}", f"{pad} | {before}{'^' * width}"]

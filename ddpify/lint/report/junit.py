@@ -19,7 +19,9 @@ def render(report: Report) -> str:
         lines.append(f'  <testsuite name={quoteattr(path)} tests="{total}" failures="{total}">')
         for one in found:
             case = quoteattr(f"{one.code} {one.name}")
-            lines.append(f'    <testcase name={case} classname={quoteattr(path)} line="{one.span.line}">')
+            lines.append(
+                f'    <testcase name={case} classname={quoteattr(path)} line="{one.span.line}">'
+            )
             text = escape(f"line {one.span.line}, column {one.span.column}: {one.message}")
             lines.append(f"      <failure message={quoteattr(one.message)}>{text}</failure>")
             lines.append("    </testcase>")

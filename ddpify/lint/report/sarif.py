@@ -35,7 +35,12 @@ def _result(one: Diagnostic, number: int, text: str | None) -> dict[str, object]
         "level": _level(one),
         "message": {"text": one.message},
         "locations": [
-            {"physicalLocation": {"artifactLocation": {"uri": _uri(one.path)}, "region": _region(one)}}
+            {
+                "physicalLocation": {
+                    "artifactLocation": {"uri": _uri(one.path)},
+                    "region": _region(one),
+                }
+            }
         ],
     }
     if one.fixable and one.fix is not None and text is not None:
@@ -67,7 +72,12 @@ def _region(one: Diagnostic) -> dict[str, int]:
 
 def _replacement(edit: Edit, starts: list[int]) -> dict[str, object]:
     first, last = _point(edit.start, starts), _point(edit.end, starts)
-    region = {"startLine": first[0], "startColumn": first[1], "endLine": last[0], "endColumn": last[1]}
+    region = {
+        "startLine": first[0],
+        "startColumn": first[1],
+        "endLine": last[0],
+        "endColumn": last[1],
+    }
     return {"deletedRegion": region, "insertedContent": {"text": edit.text}}
 
 

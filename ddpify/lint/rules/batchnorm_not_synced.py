@@ -60,7 +60,9 @@ _CONVERT = "torch.nn.SyncBatchNorm.convert_sync_batchnorm"
 _OTHERS = ("apex.parallel.convert_syncbn_model", "torch.nn.SyncBatchNorm")
 
 
-@rule("batchnorm-not-synced", group="wrapping", severity=Severity.SILENT, applies="single distributed")
+@rule(
+    "batchnorm-not-synced", group="wrapping", severity=Severity.SILENT, applies="single distributed"
+)
 def check(script: Script) -> Iterator[Finding]:
     """Models with BatchNorm whose statistics are those of one rank."""
     if script.uses(_CONVERT, *_OTHERS):
@@ -69,7 +71,7 @@ def check(script: Script) -> Iterator[Finding]:
         yield from _in_one_process(script)
         return
     size = _batch_size(script)
-    if size is not None and size >= _ENOUGH or size is None and not script.strict:
+    if (size is not None and size >= _ENOUGH) or (size is None and not script.strict):
         return
     for wrap in script.wraps:
         if wrap.site.module is script.module and any(map(batchnorm_in, wrap.held)):

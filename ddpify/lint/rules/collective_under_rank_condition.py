@@ -66,7 +66,12 @@ from ddpify.understanding.structure import Guard
 _IGNORED = {"torch.distributed.init_process_group"}
 
 
-@rule("collective-under-rank-condition", group="synchronisation", severity=Severity.HANG, applies="distributed")
+@rule(
+    "collective-under-rank-condition",
+    group="synchronisation",
+    severity=Severity.HANG,
+    applies="distributed",
+)
 def check(script: Script) -> Iterator[Finding]:
     """Collectives that only some ranks reach, here or through a function that is called."""
     for call in script.structure.all(cst.Call):
@@ -77,7 +82,8 @@ def check(script: Script) -> Iterator[Finding]:
         if name is None or any(_is_answered(script, guard, call, name) for guard in guards):
             continue
         yield Finding(
-            call, f"only some ranks reach {name.rsplit('.', 1)[-1]}(), the others never do: this hangs"
+            call,
+            f"only some ranks reach {name.rsplit('.', 1)[-1]}(), the others never do: this hangs",
         )
 
 

@@ -72,11 +72,12 @@ def check(script: Script) -> Iterator[Finding]:
         target = _module_of(call.func)
         if target is None or not script.is_wrapped(target.value):
             continue
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value in _HARMLESS:
-            if call.func is not target:
-                continue
+        if call.func is not target and _is_harmless(call.func):
+            continue
         wrappers = [a for a in script.instances(target.value) if is_wrapper(a)]
-        if any(_called_with_gradients(script, one) for one in wrappers) or script.without_grad(call):
+        if any(_called_with_gradients(script, one) for one in wrappers) or script.without_grad(
+            call
+        ):
             continue
         if _reaches(script, call, losses):
             yield Finding(
@@ -85,6 +86,10 @@ def check(script: Script) -> Iterator[Finding]:
                 " and the ranks drift apart",
                 _fix(script, call, target),
             )
+
+
+def _is_harmless(func: cst.BaseExpression) -> bool:
+    return isinstance(func, cst.Attribute) and func.attr.value in _HARMLESS
 
 
 def _module_of(func: cst.BaseExpression) -> cst.Attribute | None:
@@ -126,4 +131,6 @@ def _reaches(script: Script, call: cst.Call, losses: set[Slot]) -> bool:
 def _fix(script: Script, call: cst.Call, target: cst.Attribute) -> Fix | None:
     if call.func is not target:
         return None
-    return script.replace(target, code_of(target.value), "call the wrapped model", Applicability.UNSAFE)
+    return script.replace(
+        target, code_of(target.value), "call the wrapped model", Applicability.UNSAFE
+    )

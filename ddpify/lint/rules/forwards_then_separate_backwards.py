@@ -68,7 +68,12 @@ from ddpify.understanding.structure import walk_here
 from ddpify.understanding.values import Instance
 
 
-@rule("forwards-then-separate-backwards", group="wrapping", severity=Severity.SILENT, applies="distributed")
+@rule(
+    "forwards-then-separate-backwards",
+    group="wrapping",
+    severity=Severity.SILENT,
+    applies="distributed",
+)
 def check(script: Script) -> Iterator[Finding]:
     """F F B B on one wrapper within one step."""
     for loop in script.structure.all(cst.For, cst.While):
@@ -87,9 +92,11 @@ def _step(script: Script, loop: cst.For | cst.While) -> list[cst.Call]:
     """The calls of one round, in order; only what surely runs one after another."""
     found = []
     for node in walk_here(loop.body):
-        if isinstance(node, cst.Call) and script.structure.loops(node)[:1] == [loop]:
-            if not any(isinstance(g.statement, cst.If) and not g.left_early for g in _inner(script, node, loop)):
-                found.append(node)
+        if not isinstance(node, cst.Call) or script.structure.loops(node)[:1] != [loop]:
+            continue
+        guards = _inner(script, node, loop)
+        if not any(isinstance(g.statement, cst.If) and not g.left_early for g in guards):
+            found.append(node)
     return sorted(found, key=lambda n: script.positions.offsets(n)[1]) if len(found) > 3 else []
 
 
@@ -141,5 +148,3 @@ def _under_no_sync(script: Script, call: cst.Call) -> bool:
         isinstance(above, cst.With) and "no_sync" in script.code(above.items[0].item, 200)
         for above in script.structure.up(call)
     )
-
-

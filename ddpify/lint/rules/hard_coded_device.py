@@ -46,7 +46,11 @@ from ddpify.understanding.origins import ANY_RANK
 from ddpify.understanding.values import Device
 
 _ACCELERATORS = ("cuda", "xpu", "npu", "hpu")
-_SET_DEVICE = ("torch.cuda.set_device", "torch.accelerator.set_device_index", "torch.xpu.set_device")
+_SET_DEVICE = (
+    "torch.cuda.set_device",
+    "torch.accelerator.set_device_index",
+    "torch.xpu.set_device",
+)
 _MAKERS = (
     "torch.tensor", "torch.zeros", "torch.ones", "torch.empty", "torch.rand", "torch.randn",
     "torch.full", "torch.arange", "torch.randint", "torch.eye",
@@ -91,7 +95,11 @@ def _literals(script: Script) -> Iterator[cst.CSTNode]:
     bare = script.kind == SINGLE or not _knows_its_gpu(script)
     for call in script.structure.all(cst.Call):
         names = script.names(call.func)
-        if names & set(_SET_DEVICE) and call.args and _index(script, call.args[0].value) is not None:
+        if (
+            names & set(_SET_DEVICE)
+            and call.args
+            and _index(script, call.args[0].value) is not None
+        ):
             yield call
         elif "torch.device" in names:
             if _device_object(script, call, bare):
@@ -110,7 +118,9 @@ def _knows_its_gpu(script: Script) -> bool:
     """Whether the script says anywhere which GPU is the rank's own."""
     if script.uses(*_SET_DEVICE):
         return True
-    for call in script.calls("torch.device", "torch.distributed.init_process_group", everywhere=True):
+    for call in script.calls(
+        "torch.device", "torch.distributed.init_process_group", everywhere=True
+    ):
         module = script.owners[call]
         if any(script.flow.origins(a.value, module) & ANY_RANK for a in call.args):
             return True
@@ -179,5 +189,3 @@ def _device_ids(script: Script, call: cst.Call) -> Iterator[cst.CSTNode]:
         constants = [script.value(e.value).constant() for e in given.value.elements]
         if len(constants) == 1 and isinstance(given.value.elements[0].value, cst.Integer):
             yield given
-
-

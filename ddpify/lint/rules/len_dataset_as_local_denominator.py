@@ -52,15 +52,20 @@ from ddpify.understanding.origins import LENGTH, TOTAL
 from ddpify.understanding.values import UNKNOWN
 
 
-@rule("len-dataset-as-local-denominator", group="data", severity=Severity.SILENT, applies="distributed")
+@rule(
+    "len-dataset-as-local-denominator",
+    group="data",
+    severity=Severity.SILENT,
+    applies="distributed",
+)
 def check(script: Script) -> Iterator[Finding]:
     """Divisions of a rank's own total by the length of the data set."""
     for node, top, bottom in _divisions(script):
         if TOTAL in script.labels(top) and _is_whole_length(script, bottom):
             yield Finding(
                 node,
-                f"{script.code(top, 30)} counts this rank's part only, {script.code(bottom, 40)} all"
-                " of the data: the result is too small",
+                f"{script.code(top, 30)} counts this rank's part only, {script.code(bottom, 40)}"
+                " all of the data: the result is too small",
             )
 
 

@@ -44,7 +44,12 @@ from ddpify.lint.script import Script, argument, spreads
 from ddpify.understanding.flow import Slot
 
 
-@rule("load-without-map-location", group="device", severity=Severity.CRASH, applies="single distributed")
+@rule(
+    "load-without-map-location",
+    group="device",
+    severity=Severity.CRASH,
+    applies="single distributed",
+)
 def check(script: Script) -> Iterator[Finding]:
     """Loads of states, without a device or to one GPU."""
     loads = script.calls("torch.load")
@@ -57,7 +62,9 @@ def check(script: Script) -> Iterator[Finding]:
         given = argument(call, "map_location", 1)
         if given is None:
             fix = add_argument(script, call, 'map_location="cpu"', "load into main memory first")
-            yield Finding(call, "every rank loads to the GPU that saved the file, GPU 0 as a rule", fix)
+            yield Finding(
+                call, "every rank loads to the GPU that saved the file, GPU 0 as a rule", fix
+            )
         elif isinstance(given.value, cst.SimpleString) and _names_gpu(given.value):
             fix = script.replace(given.value, '"cpu"', "load into main memory first")
             yield Finding(given, "every rank loads to the same GPU", fix)
@@ -89,10 +96,10 @@ def _consumers(script: Script) -> list[cst.Call]:
 
 def _is_state(script: Script, call: cst.Call, states: set[Slot]) -> bool:
     """Whether what is loaded goes, at once or by a name, into `load_state_dict`."""
+    consumers = _consumers(script)
     for above in script.structure.up(call):
-        if isinstance(above, cst.Call) and isinstance(above.func, cst.Attribute):
-            if above.func.attr.value == "load_state_dict":
-                return True
+        if above in consumers:
+            return True
         if isinstance(above, (cst.Assign, cst.AnnAssign, cst.Return)):
             return any(m.node is above and states & set(m.targets) for m in script.flow.moves)
         if isinstance(above, cst.BaseStatement):

@@ -70,7 +70,12 @@ SEEDS = (
 _APART = ANY_RANK | {WORLD}
 
 
-@rule("manual-batches-same-on-all-ranks", group="data", severity=Severity.SILENT, applies="distributed")
+@rule(
+    "manual-batches-same-on-all-ranks",
+    group="data",
+    severity=Severity.SILENT,
+    applies="distributed",
+)
 def check(script: Script) -> Iterator[Finding]:
     """Hand-made batches that do not depend on the rank."""
     if not script.wraps or script.training_loaders:

@@ -63,7 +63,12 @@ from ddpify.understanding.values import Class, Instance
 _ITERABLE = ("IterableDataset", "IterDataPipe")
 
 
-@rule("missing-distributed-sampler", group="data", severity=Severity.SILENT, applies="single distributed")
+@rule(
+    "missing-distributed-sampler",
+    group="data",
+    severity=Severity.SILENT,
+    applies="single distributed",
+)
 def check(script: Script) -> Iterator[Finding]:
     """Training loaders that are not split among the ranks."""
     for loader in script.training_loaders:

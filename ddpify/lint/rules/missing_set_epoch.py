@@ -100,16 +100,15 @@ def _shuffling(script: Script) -> list[Instance]:
     found: dict[Instance, None] = {}
     for loader in script.facts.loaders:
         for atom in loader.arguments.get("sampler", UNKNOWN).atoms:
-            if isinstance(atom, Instance) and is_distributed_sampler(atom):
-                if _shuffles(atom):
-                    found[atom] = None
+            if isinstance(atom, Instance) and is_distributed_sampler(atom) and _shuffles(atom):
+                found[atom] = None
     return list(found)
 
 
 def _shuffles(sampler: Instance) -> bool:
     """Whether the order is random, as far as the arguments say."""
     held = sampler.arguments.get("shuffle", sampler.arguments.get("3", UNKNOWN))
-    return held.constant() is True or not held.atoms and "**" not in sampler.arguments
+    return held.constant() is True or (not held.atoms and "**" not in sampler.arguments)
 
 
 def _makes_itself_known(sampler: Instance) -> bool:

@@ -56,8 +56,8 @@ def check(script: Script) -> Iterator[Finding]:
             if script.owners.get(call) is script.module and _matters(script, wrap, call):
                 yield Finding(
                     call,
-                    "moved or cast after DistributedDataParallel wrapped it: gradients may no longer"
-                    " be averaged, without an error",
+                    "moved or cast after DistributedDataParallel wrapped it: gradients may no"
+                    " longer be averaged, without an error",
                 )
 
 
@@ -86,7 +86,9 @@ def _matters(script: Script, wrap: Wrap, call: cst.Call) -> bool:
 
 def _to_half(script: Script, call: cst.Call) -> bool:
     names = {name for a in call.args for name in script.names(a.value)}
-    return bool(names & {"torch.half", "torch.float16", "torch.bfloat16", "torch.double", "torch.float64"})
+    return bool(
+        names & {"torch.half", "torch.float16", "torch.bfloat16", "torch.double", "torch.float64"}
+    )
 
 
 def _before_training(script: Script, call: cst.Call) -> bool:
@@ -95,10 +97,13 @@ def _before_training(script: Script, call: cst.Call) -> bool:
     if structure.function(call) is not None or structure.loops(call):
         return True
     at = structure.order[call]
-    return any(
-        structure.order.get(node, 0) > at and script.trains(node)
-        for node in structure.all(cst.For, cst.While, cst.Expr)
-    ) or not script.facts.backwards
+    return (
+        any(
+            structure.order.get(node, 0) > at and script.trains(node)
+            for node in structure.all(cst.For, cst.While, cst.Expr)
+        )
+        or not script.facts.backwards
+    )
 
 
 def _moved_before(script: Script, wrap: Wrap) -> bool:

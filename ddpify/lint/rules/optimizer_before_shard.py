@@ -61,8 +61,8 @@ def check(script: Script) -> Iterator[Finding]:
                 if early.site.module is script.module and not _made_again(script, model, event):
                     yield Finding(
                         early.site.node,
-                        "made before the model is sharded: it steps parameters that are used no more,"
-                        " and the model never changes",
+                        "made before the model is sharded: it steps parameters that are used no"
+                        " more, and the model never changes",
                     )
                 break
 
@@ -72,7 +72,9 @@ def _replaces(script: Script, event: Event) -> bool:
     if event.kind == "shard":
         return True
     call = event.site.node
-    if not isinstance(call, cst.Call) or not any(one.type == FSDP for one in script.instances(call)):
+    if not isinstance(call, cst.Call) or not any(
+        one.type == FSDP for one in script.instances(call)
+    ):
         return False
     given = argument(call, "use_orig_params")
     return given is None or script.value(given.value).constant() is False

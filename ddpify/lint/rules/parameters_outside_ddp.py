@@ -78,7 +78,9 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 def _owners(optimizer: Instance) -> list[Instance]:
-    found = {a.owner: None for a in deep_atoms(optimizer.arguments["params"]) if isinstance(a, Params)}
+    found = {
+        a.owner: None for a in deep_atoms(optimizer.arguments["params"]) if isinstance(a, Params)
+    }
     return sorted(found, key=_name)
 
 

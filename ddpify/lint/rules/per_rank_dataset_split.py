@@ -55,7 +55,9 @@ _SEEDS = {
 _SEED_ALL = ("transformers.set_seed", "lightning.", "pytorch_lightning.")
 
 
-@rule("per-rank-dataset-split", group="data", severity=Severity.SILENT, applies="single distributed")
+@rule(
+    "per-rank-dataset-split", group="data", severity=Severity.SILENT, applies="single distributed"
+)
 def check(script: Script) -> Iterator[Finding]:
     """Random splits that ranks need not agree on."""
     for name, (keyword, position) in _SPLITS.items():
@@ -64,7 +66,10 @@ def check(script: Script) -> Iterator[Finding]:
                 continue
             if _shuffle_is_off(call) or script.rank_guards(call) or _agreed(script, name):
                 continue
-            text = "each rank splits the data by its own random numbers: they validate on what others train on"
+            text = (
+                "each rank splits the data by its own random numbers: they validate on what others"
+                " train on"
+            )
             if script.kind == SINGLE:
                 text = "all ranks must draw the same split"
             yield Finding(call, text, _fix(script, call, keyword))
@@ -86,5 +91,11 @@ def _fix(script: Script, call: cst.Call, keyword: str) -> Fix | None:
     torch = spelled(script, "torch")
     if keyword == "generator" and torch is None:
         return None
-    code = f"generator={torch}.Generator().manual_seed(0)" if keyword == "generator" else f"{keyword}=0"
-    return add_argument(script, call, code, "draw the same split on every rank", Applicability.UNSAFE)
+    code = (
+        f"generator={torch}.Generator().manual_seed(0)"
+        if keyword == "generator"
+        else f"{keyword}=0"
+    )
+    return add_argument(
+        script, call, code, "draw the same split on every rank", Applicability.UNSAFE
+    )

@@ -55,12 +55,19 @@ from ddpify.lint.script import Script
 from ddpify.understanding.values import Instance
 
 
-@rule("rank-conditional-update", group="synchronisation", severity=Severity.SILENT, applies="distributed")
+@rule(
+    "rank-conditional-update",
+    group="synchronisation",
+    severity=Severity.SILENT,
+    applies="distributed",
+)
 def check(script: Script) -> Iterator[Finding]:
     """Updates that not all ranks make."""
     for call in script.method_calls("step", "zero_grad", "update"):
         assert isinstance(call.func, cst.Attribute)
-        kinds = {_kind(one, call.func.attr.value) for one in script.instances(call.func.value)} - {None}
+        kinds = {_kind(one, call.func.attr.value) for one in script.instances(call.func.value)} - {
+            None
+        }
         if not kinds or not script.wraps or not script.rank_guards(call):
             continue
         if _both_branches(script, call):

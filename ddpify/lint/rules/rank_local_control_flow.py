@@ -74,7 +74,12 @@ from ddpify.understanding.structure import Guard
 _EXITS = ("sys.exit", "builtins.exit", "builtins.quit", "os._exit")
 
 
-@rule("rank-local-control-flow", group="synchronisation", severity=Severity.HANG, applies="distributed")
+@rule(
+    "rank-local-control-flow",
+    group="synchronisation",
+    severity=Severity.HANG,
+    applies="distributed",
+)
 def check(script: Script) -> Iterator[Finding]:
     """Ways out of a training loop that depend on a rank's own values."""
     if not script.wraps:
@@ -86,8 +91,8 @@ def check(script: Script) -> Iterator[Finding]:
                 reported.add(guard.test)
                 yield Finding(
                     guard.test,
-                    f"each rank decides by its own {script.code(guard.test, 40)}: one leaves the loop,"
-                    " the others wait for it forever",
+                    f"each rank decides by its own {script.code(guard.test, 40)}: one leaves the"
+                    " loop, the others wait for it forever",
                 )
 
 

@@ -57,13 +57,20 @@ from ddpify.lint.script import Script
 from ddpify.understanding.origins import LOCAL
 
 
-@rule("rank-local-learning-rate", group="synchronisation", severity=Severity.SILENT, applies="distributed")
+@rule(
+    "rank-local-learning-rate",
+    group="synchronisation",
+    severity=Severity.SILENT,
+    applies="distributed",
+)
 def check(script: Script) -> Iterator[Finding]:
     """Learning rates that follow a rank's own numbers."""
     text = "each rank sets its learning rate by its own {}: the models drift apart"
     for call in script.method_calls("step"):
         assert isinstance(call.func, cst.Attribute)
-        plateau = any(str(one.type).endswith("ReduceLROnPlateau") for one in script.instances(call.func.value))
+        plateau = any(
+            str(one.type).endswith("ReduceLROnPlateau") for one in script.instances(call.func.value)
+        )
         if plateau and call.args and LOCAL in script.labels(call.args[0].value):
             yield Finding(call.args[0], text.format(script.code(call.args[0].value, 40)))
     for assign in script.structure.all(cst.Assign):

@@ -65,8 +65,8 @@ def check(script: Script) -> Iterator[Finding]:
             reported.add(node)
             yield Finding(
                 node,
-                "only some ranks run the wrapped model: its forward waits for the others (with buffers"
-                " or shards), and this hangs",
+                "only some ranks run the wrapped model: its forward waits for the others (with"
+                " buffers or shards), and this hangs",
                 _fix(script, call) if node is call else None,
             )
 

@@ -65,7 +65,12 @@ from ddpify.understanding.distributed import DDP
 from ddpify.understanding.syntax import code_of
 
 
-@rule("requires-grad-changed-after-wrap", group="wrapping", severity=Severity.SILENT, applies="distributed")
+@rule(
+    "requires-grad-changed-after-wrap",
+    group="wrapping",
+    severity=Severity.SILENT,
+    applies="distributed",
+)
 def check(script: Script) -> Iterator[Finding]:
     """Changes of requires_grad after the wrap."""
     for wrap in script.wraps:
@@ -78,8 +83,8 @@ def check(script: Script) -> Iterator[Finding]:
         if script.owners.get(node) is script.module and _is_in_training(script, node):
             yield Finding(
                 node,
-                "changed after the model was wrapped: what is unfrozen now is never averaged, what is"
-                " frozen now fails",
+                "changed after the model was wrapped: what is unfrozen now is never averaged,"
+                " what is frozen now fails",
             )
 
 

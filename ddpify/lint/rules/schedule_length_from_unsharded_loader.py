@@ -58,7 +58,12 @@ _SCHEDULES = ("torch.optim.lr_scheduler.",)
 _LENGTHS = ("total_steps", "steps_per_epoch", "T_max", "T_0", "total_iters", "num_training_steps")
 
 
-@rule("schedule-length-from-unsharded-loader", group="synchronisation", severity=Severity.SILENT, applies="distributed")
+@rule(
+    "schedule-length-from-unsharded-loader",
+    group="synchronisation",
+    severity=Severity.SILENT,
+    applies="distributed",
+)
 def check(script: Script) -> Iterator[Finding]:
     """Schedules whose length counts all of the data."""
     for call in script.calls(*_SCHEDULES):
@@ -66,8 +71,8 @@ def check(script: Script) -> Iterator[Finding]:
             if _counts_everything(script, one.value) and _stepped_per_batch(script, call):
                 yield Finding(
                     one,
-                    f"{script.code(one.value, 40)} counts the steps of one process; with N ranks each"
-                    " makes an Nth of them",
+                    f"{script.code(one.value, 40)} counts the steps of one process; with N ranks"
+                    " each makes an Nth of them",
                 )
 
 
@@ -106,6 +111,8 @@ def _stepped_per_batch(script: Script, call: cst.Call) -> bool:
         assert isinstance(step.func, cst.Attribute)
         if made & set(script.instances(step.func.value)):
             for loop in script.structure_of(step).loops(step):
-                if isinstance(loop, cst.For) and any(map(script.is_sharded, script.loaders_in(loop.iter))):
+                if isinstance(loop, cst.For) and any(
+                    map(script.is_sharded, script.loaders_in(loop.iter))
+                ):
                     return True
     return False

@@ -65,7 +65,9 @@ from ddpify.understanding.facts import Event
 from ddpify.understanding.values import Instance
 
 
-@rule("stale-unwrapped-reference", group="wrapping", severity=Severity.SILENT, applies="distributed")
+@rule(
+    "stale-unwrapped-reference", group="wrapping", severity=Severity.SILENT, applies="distributed"
+)
 def check(script: Script) -> Iterator[Finding]:
     """Training calls of what was wrapped, past its wrapper."""
     for wrap in script.wraps:
@@ -78,8 +80,8 @@ def check(script: Script) -> Iterator[Finding]:
             if event.site.module is script.module and _only_raw(script, wrap.held[0], call):
                 yield Finding(
                     call,
-                    "this is the model from before it was wrapped: gradients are not averaged and the"
-                    " ranks drift apart",
+                    "this is the model from before it was wrapped: gradients are not averaged and"
+                    " the ranks drift apart",
                 )
                 break
 
@@ -89,9 +91,9 @@ def _calls_after(script: Script, wrap: Wrap) -> Iterator[Event]:
     after = False
     for event in script.events(wrap.held[0], "wrap", "call"):
         after = after or event.site.node is wrap.site.node
-        if after and event.kind == "call" and event.gradient:
-            if any(script.trains(loop) for loop in script.around(event.site.node)):
-                yield event
+        trains = after and event.kind == "call" and event.gradient
+        if trains and any(script.trains(loop) for loop in script.around(event.site.node)):
+            yield event
 
 
 def _only_raw(script: Script, raw: Instance, call: cst.CSTNode) -> bool:

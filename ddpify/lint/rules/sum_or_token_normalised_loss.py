@@ -53,7 +53,12 @@ from ddpify.understanding.origins import WORLD
 from ddpify.understanding.placement import Placement
 
 
-@rule("sum-or-token-normalised-loss", group="synchronisation", severity=Severity.SILENT, applies="single distributed")
+@rule(
+    "sum-or-token-normalised-loss",
+    group="synchronisation",
+    severity=Severity.SILENT,
+    applies="single distributed",
+)
 def check(script: Script) -> Iterator[Finding]:
     """Backward passes from sums over the batch."""
     for node, (site, loss) in script.facts.backwards.items():
@@ -63,12 +68,14 @@ def check(script: Script) -> Iterator[Finding]:
         if placements != {Placement.SUM} or not isinstance(node.func, cst.Attribute):
             continue
         if script.kind == SINGLE:
-            yield Finding(node, "a sum over the batch must be added up over the ranks, not averaged")
+            yield Finding(
+                node, "a sum over the batch must be added up over the ranks, not averaged"
+            )
         elif script.wraps and not _is_scaled(script, node.func.value):
             yield Finding(
                 node,
-                "the loss sums over the batch, and DDP averages over ranks: gradients are divided by"
-                " the number of ranks",
+                "the loss sums over the batch, and DDP averages over ranks: gradients are divided"
+                " by the number of ranks",
             )
 
 

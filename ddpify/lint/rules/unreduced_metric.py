@@ -59,9 +59,18 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
 from ddpify.understanding.origins import TOTAL
 
-_FUNCTIONS = ("builtins.print", "logging.info", "wandb.log", "mlflow.log_metric", "mlflow.log_metrics",
-              "json.dump", "tqdm.tqdm.write")  # fmt: skip
-_METHODS = frozenset("add_scalar add_scalars info log log_metrics log_metric write writerow".split())
+_FUNCTIONS = (
+    "builtins.print",
+    "logging.info",
+    "wandb.log",
+    "mlflow.log_metric",
+    "mlflow.log_metrics",
+    "json.dump",
+    "tqdm.tqdm.write",
+)
+_METHODS = frozenset(
+    "add_scalar add_scalars info log log_metrics log_metric write writerow".split()
+)
 
 
 @rule("unreduced-metric", group="synchronisation", severity=Severity.SILENT, applies="distributed")

@@ -64,7 +64,9 @@ _KINDS = ("save", "write")
 _READS = ("os.remove", "os.unlink", "os.rmdir", "shutil.rmtree", "os.removedirs")
 
 
-@rule("write-on-all-ranks", group="checkpoint", severity=Severity.SILENT, applies="single distributed")
+@rule(
+    "write-on-all-ranks", group="checkpoint", severity=Severity.SILENT, applies="single distributed"
+)
 def check(script: Script) -> Iterator[Finding]:
     """Writes that more than one rank makes to one path."""
     for effect in script.facts.effects.values():
@@ -77,7 +79,9 @@ def check(script: Script) -> Iterator[Finding]:
                 yield Finding(node, f"{name}() is for rank 0 alone")
         elif not _has_own_path(script, effect) and not _excused(script, effect, node):
             fix = None if script.has_fsdp else on_rank_zero(script, node, name)
-            yield Finding(node, f"all ranks write the same file with {name}(): it may be corrupt", fix)
+            yield Finding(
+                node, f"all ranks write the same file with {name}(): it may be corrupt", fix
+            )
 
 
 def _place(script: Script, effect: Effect) -> cst.CSTNode | None:

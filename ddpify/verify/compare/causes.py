@@ -136,12 +136,12 @@ SCALED_RATE = Cause(
 SUM_LOSS = Cause(
     "the loss is a sum over the batch, and the wrapper averages the ranks' gradients",
     "multiply a summed loss by the world size",
-    ("DDP408",),
+    ("DDP408", "DDP409"),
 )
 DIVIDED_LOSS = Cause(
     "the loss is divided by the world size, and the wrapper divides once more",
     "call backward on the mean over the rank's own samples",
-    ("DDP409", "DDP410"),
+    ("DDP409", "DDP410", "DDP408"),
 )
 SUMMED_GRADIENT = Cause(
     "the sum over the ranks is used where their mean is due",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,14 +23,14 @@ class DataFindings:
         compared: Whether both runs train on loaders whose samples are known by index.
         cause: Why the data differ; None where they do not.
         text: The difference in a sentence.
-        rank: The rank on which it shows, where it is one.
+        everywhere: Whether each rank reads all samples, be it to train on its slice of them.
         coverage: Samples of each pass over each loader that is trained on.
     """
 
     compared: bool = False
     cause: Cause | None = None
     text: str = ""
-    rank: int | None = None
+    everywhere: bool = False
     coverage: list[Coverage] = field(default_factory=list)
 
 
@@ -90,6 +90,7 @@ def compare(own: Sequence[Reading], ranks: Sequence[Sequence[Reading]]) -> DataF
         return found
     passes = [_passes(mine, theirs) for mine, theirs in training]
     found.coverage = [_coverage(item) for loader in passes for item in loader]
+    found.everywhere = all(item.everywhere for loader in passes for item in loader)
     found.compared &= all(mine.passes and theirs[0].trains for mine, theirs in training)
     found.text, cause = _leak(pairs) or _content(pairs) or _first(passes) or ("", None)
     found.cause = cause
@@ -115,20 +116,16 @@ Answer = tuple[str, Cause] | None
 def _first(loaders: Sequence[list[_Pass]]) -> Answer:
     """The first loader whose samples differ, and how."""
     for passes in loaders:
-        if all(item.batchwise and not item.everywhere for item in passes):
+        if all(item.batchwise for item in passes):
             continue
-        if found := _repeats(passes) or _pass(next(p for p in passes if _differs(p))):
+        if found := _repeats(passes) or _pass(next(p for p in passes if not p.batchwise)):
             return found
     return None
 
 
-def _differs(item: _Pass) -> bool:
-    return item.everywhere or not item.batchwise
-
-
 def _repeats(passes: list[_Pass]) -> Answer:
     """The same order in every pass, where the original has another each time."""
-    if len(passes) < 2 or passes[0].everywhere:
+    if len(passes) < 2:
         return None
     own = [[batch.roots for batch in item.own] for item in passes[:2]]
     other = [[batch.roots() for batch in item.batches] for item in passes[:2]]
@@ -142,9 +139,9 @@ def _pass(item: _Pass) -> Answer:
     wanted, found = item.wanted, item.found
     missing, extra = wanted - found, found - wanted
     size = len(item.own[0].roots) if item.own else 0
-    if item.everywhere:
-        return f"each rank has all {found.total()} samples of a pass", causes.NOT_SPLIT
-    shared = set.intersection(*item.by_rank) if item.world_size > 1 else set()
+    shared: set[Any] = set()
+    if item.world_size > 1 and not item.everywhere:
+        shared = set.intersection(*item.by_rank)
     if item.batches and len(item.batches[0].roots()) == size * item.world_size > size:
         text = f"a global batch has {size * item.world_size} samples; the original's {size}"
         return text, causes.BATCH_SIZE
@@ -194,16 +191,17 @@ def _content(pairs: Sequence[tuple[Reading, list[Reading]]]) -> Answer:
     """A sample whose content is another one than the original's under the same index."""
     for mine, theirs in pairs:
         known: dict[Any, float] = {}
-        if any(map(None.__ne__, _clashes([mine], known))):
+        if next(_clashes([mine], known), None) is not None:
             continue  # the original itself reads it otherwise each time
         for rank, reading in enumerate(theirs):
-            if found := next(_clashes([reading], known), None):
+            found = next(_clashes([reading], known), None)
+            if found is not None:
                 text = f"sample {found} on rank {rank} has another content than in the original"
                 return text, causes.CONTENT
     return None
 
 
-def _clashes(readings: Sequence[Reading], known: dict[Any, float]) -> Iterable[Any]:
+def _clashes(readings: Sequence[Reading], known: dict[Any, float]) -> Iterator[Any]:
     for batch in _all(readings):
         for root, mark in zip(batch.roots, batch.marks, strict=True):
             before = known.setdefault(root, mark)

@@ -78,7 +78,9 @@ def all_of(number: int, own: Step, ranks: Sequence[Step], evidence: Evidence) ->
     return [*_loss(number, own, ranks, evidence), *hard] if hard else []
 
 
-def _loss(number: int, own: Step, ranks: Sequence[Step], evidence: Evidence) -> Iterator[Difference]:
+def _loss(
+    number: int, own: Step, ranks: Sequence[Step], evidence: Evidence
+) -> Iterator[Difference]:
     if evidence.loss == "other":
         values = ", ".join(f"{step.losses[-1][-1]:.8g}" for step in ranks)
         text = f"loss {values} on the ranks; original {own.losses[-1][-1]:.8g}"
@@ -138,9 +140,7 @@ def _tensor(
     subject = f"{what.value} of {name}" if what is What.GRADIENT else name
     others = f" ({len(found)} of {len(evidence.names)} tensors)" if evidence.names else ""
     size = (most.size, most.limit, most.rank)
-    return Difference(
-        what, f"{subject} {text}{others}", number, name, *size, cause, at=evidence.at
-    )
+    return Difference(what, f"{subject} {text}{others}", number, name, *size, cause, at=evidence.at)
 
 
 def _listed(values: list[float]) -> str:

@@ -37,7 +37,7 @@ class RowComparison:
         missing: Rows of the original that no rank had.
         extra: Rows of the ranks beyond the original's.
         total: Rows of the original.
-        everywhere: Whether each rank had all of the original's rows.
+        everywhere: Whether every rank had the same rows.
     """
 
     missing: int
@@ -136,7 +136,7 @@ def compare_rows(own: Step, ranks: Sequence[Step]) -> RowComparison | None:
     repeats = [row for row in extra if _has(own.rows, row)]
     if len(extra) == len(repeats) < len(ranks):
         extra = []
-    everywhere = all(not any(_unmatched(own.rows, step.rows)) for step in ranks)
+    everywhere = all(not any(_unmatched(ranks[0].rows, step.rows)) for step in ranks[1:])
     return RowComparison(len(missing), len(extra), len(own.rows), everywhere and len(ranks) > 1)
 
 

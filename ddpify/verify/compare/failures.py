@@ -4,11 +4,13 @@ waits."""
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ddpify.verify.compare import causes
+from ddpify.verify.compare import causes, matching
+from ddpify.verify.compare.records import Totals
 from ddpify.verify.launch.launcher import Run
-from ddpify.verify.verdict import Difference, What
+from ddpify.verify.verdict import Cause, Difference, What
 
 TAIL = 12
 _FRAME = re.compile(r'File "([^"]+)", line (\d+),? in (\S+)')
@@ -52,10 +54,11 @@ def wants_cuda(run: Run) -> bool:
     return not run.ok and any(_CUDA.search(text) for text in texts)
 
 
-def hang(run: Run) -> Difference | None:
+def hang(run: Run, ranks: Sequence[Totals] = ()) -> Difference | None:
     """The ranks that wait for one another, if that is how the run ended."""
+    cause = _cause(ranks) if ranks else causes.OTHER_COLLECTIVES
     if run.ended == "hung":
-        return _waiting(run, {rank: _place(run, rank) for rank in sorted(run.status)})
+        return _waiting(run, {rank: _place(run, rank) for rank in sorted(run.status)}, cause)
     failed = run.first_failed
     left = [rank for rank, status in run.status.items() if status == 0]
     if failed is None or not left or not _PEER_GONE.search(run.text(failed, "err")):
@@ -63,10 +66,16 @@ def hang(run: Run) -> Difference | None:
     found = _place(run, failed, kind="err")
     where = f" at {found}" if found else ""
     text = f"rank {failed} waits{where} for rank {left[0]}, which has ended"
-    return Difference(What.HANG, text, rank=failed, cause=causes.HANG)
+    at = f"{found.path}:{found.line}" if found else ""
+    return Difference(What.HANG, text, rank=failed, cause=cause, at=at)
 
 
-def _waiting(run: Run, places: dict[int, Place | None]) -> Difference:
+def _cause(ranks: Sequence[Totals]) -> Cause:
+    mismatch = matching.first(ranks, ended=False)
+    return mismatch.cause if mismatch else matching.leftover(ranks)
+
+
+def _waiting(run: Run, places: dict[int, Place | None], cause: Cause) -> Difference:
     parts = []
     for rank, place in places.items():
         if run.status[rank] == 0:
@@ -74,8 +83,10 @@ def _waiting(run: Run, places: dict[int, Place | None]) -> Difference:
         else:
             parts.append(f"rank {rank} waits at {place}" if place else f"rank {rank} still runs")
     first = next((rank for rank, place in places.items() if place), 0)
+    found = places.get(first)
     text = f"no end after {run.seconds:.0f} s: " + "; ".join(parts)
-    return Difference(What.HANG, text, rank=first, cause=causes.HANG)
+    at = f"{found.path}:{found.line}" if found else ""
+    return Difference(What.HANG, text, rank=first, cause=cause, at=at)
 
 
 def _place(run: Run, rank: int, kind: str = "stack") -> Place | None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from ddpify.verify.compare import causes, failures, prints, steps
+from ddpify.verify.compare import causes, failures, matching, prints, steps
+from ddpify.verify.compare.data import DataFindings
+from ddpify.verify.compare.evidence import RowComparison
 from ddpify.verify.compare.prints import TextFindings
 from ddpify.verify.compare.records import Totals
 from ddpify.verify.compare.steps import StepFindings
 from ddpify.verify.launch.launcher import Run
-from ddpify.verify.verdict import Check, Comparison, Difference, Kind, What
+from ddpify.verify.verdict import Cause, Check, Comparison, Difference, Kind, What
 
 NEVER_ROUNDING = 1e-2
 """Relative differences above this are not looked at twice."""
@@ -43,18 +45,69 @@ def judge_original(run: Run, record: Path) -> tuple[Kind, str | None]:
     return Kind.EQUIVALENT, None
 
 
-def judge_run(comparison: Comparison, run: Run) -> bool:
+def judge_run(comparison: Comparison, run: Run, ranks: Sequence[Totals]) -> bool:
     """Whether the converted run ended well; else what happened is added to ``comparison``."""
     if run.ok:
         return True
-    hang = failures.hang(run)
+    hang = failures.hang(run, ranks)
+    mismatch = matching.first(ranks, ended=False)
     if hang is not None:
         comparison.kind = Kind.NOT_EQUIVALENT
         comparison.differences.append(hang)
+    elif mismatch is not None:
+        comparison.kind = Kind.NOT_EQUIVALENT
+        comparison.differences.append(mismatch.difference())
+        comparison.notes.append(failures.traceback_tail(run))
     else:
         comparison.kind = Kind.COULD_NOT_RUN
         comparison.failure = failures.traceback_tail(run)
     return False
+
+
+def judge_data(
+    comparison: Comparison, found: StepFindings, ids: DataFindings, *, split: bool
+) -> None:
+    """Answer whether the ranks train on the original's batches, and add the difference if not.
+
+    The rows that enter the model decide where they can be compared, as a script may slice its
+    batches after it has loaded them; the samples' indices say how they differ.
+    """
+    comparison.coverage = ids.coverage
+    text, cause, step = "", None, found.rows_differ
+    complete = found.rows_compared and not found.differences
+    if ids.everywhere and not split:
+        text, cause = "each rank trains on all samples of a batch", causes.NOT_SPLIT
+    elif found.rows is not None:
+        text, cause = _row_answer(found.rows, ids)
+    elif ids.cause is not None and not complete:
+        text, cause = ids.text, ids.cause
+    comparison.same_data = cause is None if found.rows_compared or ids.compared else None
+    if cause is not None:
+        found_ = Difference(What.DATA, text, step, cause=cause)
+        comparison.differences.append(found_)
+    comparison.checks.append(_data_check(comparison, ids, cause))
+
+
+def _row_answer(rows: RowComparison, ids: DataFindings) -> tuple[str, Cause]:
+    if rows.everywhere:
+        cause = causes.NOT_SPLIT if ids.compared else causes.SAME_BATCHES
+        return "each rank trains on the same rows", cause
+    if ids.cause is not None:
+        return ids.text, ids.cause
+    text = f"of {rows.total} rows that enter the model, {rows.missing} reach no rank"
+    if rows.extra:
+        text += f" and {rows.extra} are not the original's or come twice"
+    if not ids.compared:
+        return text, causes.OWN_BATCHES
+    return text, causes.LOST if rows.missing else causes.DOUBLED
+
+
+def _data_check(comparison: Comparison, ids: DataFindings, cause: Cause | None) -> Check:
+    if comparison.same_data is None:
+        return Check("samples in each batch", None, "not comparable")
+    total = sum(item.samples for item in ids.coverage)
+    remark = f"{total} samples in {len(ids.coverage)} passes" if ids.coverage else ""
+    return Check("samples in each batch", cause is None, remark)
 
 
 def may_be_rounding(found: StepFindings) -> bool:
@@ -144,24 +197,11 @@ def judge_devices(comparison: Comparison, ranks: Sequence[Totals]) -> None:
 
 def judge_collectives(comparison: Comparison, ranks: Sequence[Totals]) -> None:
     """Add the row, and the first place where the ranks' collectives do not match."""
-    first = ranks[0].collectives
-    for rank, record in enumerate(ranks[1:], 1):
-        pairs = zip(first, record.collectives, strict=False)
-        for at, (mine, theirs) in enumerate(pairs, 1):
-            if mine[:2] != theirs[:2]:
-                text = (
-                    f"collective {at} is {mine[0]} on rank 0 at {mine[2]}, "
-                    f"{theirs[0]} on rank {rank} at {theirs[2]}"
-                )
-                found = Difference(
-                    What.COLLECTIVE, text, rank=rank, cause=causes.OTHER_COLLECTIVES, at=theirs[2]
-                )
-                comparison.differences.append(found)
-                break
-    kinds = {item.what for item in comparison.differences}
-    comparison.checks.append(
-        Check("collectives", What.COLLECTIVE not in kinds, f"{len(first)} on rank 0")
-    )
+    found = matching.first(ranks, ended=True)
+    if found is not None:
+        comparison.differences.append(found.difference())
+    count = f"{len(ranks[0].collectives)} on rank 0"
+    comparison.checks.append(Check("collectives", found is None, count))
 
 
 def judge_printed(comparison: Comparison, found: TextFindings) -> None:
@@ -170,7 +210,9 @@ def judge_printed(comparison: Comparison, found: TextFindings) -> None:
     if found.wrong:
         own, other = found.wrong[0]
         text = f"prints {other!r}; original {own!r}"
-        cause = causes.DENOMINATOR if _is_share(own, other, comparison.nproc) else causes.PRINTED_NUMBER
+        cause = (
+            causes.DENOMINATOR if _is_share(own, other, comparison.nproc) else causes.PRINTED_NUMBER
+        )
         comparison.differences.append(Difference(What.PRINTED, text, name=own, cause=cause))
     if found.missing:
         text = f"does not print {found.missing[0]!r} ({len(found.missing)} such lines)"

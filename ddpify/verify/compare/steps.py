@@ -116,9 +116,7 @@ class _Comparer:
         own, *ranks = self.starts
         for number, start in own.items():
             for rank, starts in enumerate(ranks):
-                if number in starts and (
-                    found := differences.start(start, starts[number], rank)
-                ):
+                if number in starts and (found := differences.start(start, starts[number], rank)):
                     return [found]
         return []
 

@@ -79,7 +79,9 @@ class Collectives:
             if method == "__init__":
                 module = args[0] if args else kwargs["module"]
                 for parameter in module.parameters():
-                    self.wrapped[id(parameter)] = "averaged" if parameter.requires_grad else "frozen"
+                    self.wrapped[id(parameter)] = (
+                        "averaged" if parameter.requires_grad else "frozen"
+                    )
             return counted(model, *args, **kwargs)
 
         replace(DistributedDataParallel, method, call)
@@ -100,9 +102,8 @@ class Collectives:
         def call(*args: Any, **kwargs: Any) -> Any:
             self._depth += 1
             try:
-                if self._depth == 1 and self._count < MAX_RECORDED:
-                    self._count += 1
-                    self._emit("collective", op=name, shape=_shape(args), at=self.caller())
+                if self._depth == 1 and kwargs.get("group") in (None, dist.group.WORLD):
+                    self.note(name, _shape(args))
                 return real(*args, **kwargs)
             finally:
                 self._depth -= 1
@@ -110,12 +111,18 @@ class Collectives:
         call.__name__ = call.__qualname__ = name
         return call
 
+    def note(self, name: str, shape: list[int] | None = None) -> None:
+        """A collective begins, or what ranks do together besides."""
+        if self._count < MAX_RECORDED:
+            self._count += 1
+            self._emit("collective", op=name, shape=shape, at=self.caller())
+
     def caller(self) -> str:
         """The innermost line of the script's own files on the stack, as ``file.py:12``."""
         frame: Any = sys._getframe(2)
         while frame is not None:
             path = frame.f_code.co_filename
-            if path.startswith(self._folder):
+            if path.startswith(self._folder) and not path.endswith("ddpify_runtime.py"):
                 return f"{path[len(self._folder) :]}:{frame.f_lineno}"
             frame = frame.f_back
         return ""

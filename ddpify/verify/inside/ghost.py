@@ -15,20 +15,28 @@ from ddpify.verify.inside.patching import replace
 from ddpify.verify.inside.replay import Replay
 
 
-def install(world_size: int, replay: Replay | None) -> None:
-    """Split what every BatchNorm layer normalises like the batch at hand."""
+def install(world_size: int, replay: Replay | None, *, strided: bool) -> None:
+    """Split what every BatchNorm layer normalises like the batch at hand.
+
+    Args:
+        world_size: Number of ranks, where ``replay`` does not know the parts' sizes.
+        replay: The batches at hand.
+        strided: Rank r takes rows r, r + world_size, ... instead of a contiguous part.
+    """
     forward: Any = _BatchNorm.forward
 
     def by_rank(layer: Any, input: torch.Tensor) -> torch.Tensor:
         if not layer.training or len(input) < 2:
             whole: torch.Tensor = forward(layer, input)
             return whole
-        sizes = (replay.parts if replay else None) or _even(len(input), world_size)
-        order = _by_rank(len(input), sizes)
-        if order is None:
-            order = _by_rank(len(input), _even(len(input), world_size))
-        assert order is not None, "an even split always fits"
-        parts = [_part(layer, forward, input[rows], rank) for rank, rows in enumerate(order)]
+        order = _by_rank(len(input), replay.parts if replay else [])
+        if strided:
+            order = [torch.arange(rank, len(input), world_size) for rank in range(world_size)]
+        elif order is None:
+            order = list(torch.arange(len(input)).tensor_split(world_size))
+        parts = [
+            _part(layer, forward, input[rows], rank) for rank, rows in enumerate(order) if len(rows)
+        ]
         back = torch.argsort(torch.cat(order))
         return torch.cat(parts)[back]
 
@@ -37,19 +45,13 @@ def install(world_size: int, replay: Replay | None) -> None:
 
 def _part(layer: Any, forward: Any, rows: torch.Tensor, rank: int) -> torch.Tensor:
     """One rank's rows; only rank 0's move the running statistics."""
-    kept = {name: value.clone() for name, value in layer._buffers.items() if value is not None}
+    kept = dict(layer._buffers)
+    if rank:  # copies, as the backward pass asks for what the forward pass has seen
+        copied = {name: None if value is None else value.clone() for name, value in kept.items()}
+        layer._buffers.update(copied)
     out: torch.Tensor = forward(layer, rows)
-    if rank:
-        with torch.no_grad():
-            for name, value in kept.items():
-                layer._buffers[name].copy_(value)
+    layer._buffers.update(kept)
     return out
-
-
-def _even(total: int, world_size: int) -> list[int]:
-    """Sizes of contiguous parts; the first ones take what is over."""
-    base, extra = divmod(total, world_size)
-    return [base + (rank < extra) for rank in range(world_size) if base or rank < extra]
 
 
 def _by_rank(total: int, sizes: list[int]) -> list[torch.Tensor] | None:

@@ -36,6 +36,7 @@ class Guard:
 
     def __init__(self, job: Job, emit: Callable[..., None]) -> None:
         self.sandbox = Path(job.sandbox).resolve()
+        self.hidden = str(Path(job.hidden).resolve()) + os.sep if job.hidden else ""
         self.protected = [Path(folder).resolve() for folder in job.protected]
         self.emit = emit
         self._busy = False
@@ -63,6 +64,13 @@ class Guard:
         if self.sandbox not in real.parents:
             self._leave(target, real, truncates)
         self.emit("write", path=self._shown(target))
+
+    def _before_read(self, path: Any) -> None:
+        """Refuse a look at other runs and at records."""
+        name = os.path.abspath(os.fsdecode(path))
+        inside = self.hidden and name.startswith(self.hidden)
+        if inside and self.sandbox not in Path(name).parents:
+            raise PermissionError(f"ddpify verify: the script reads another run: {path}")
 
     def _leave(self, target: Path, real: Path, truncates: bool) -> None:
         """Turn a link out of the copy into a file of its own; refuse other writes outside."""
@@ -106,8 +114,12 @@ class Guard:
     def _judge(self, event: str, args: tuple[Any, ...]) -> None:
         if event == "open":
             flags = args[2] if isinstance(args[2], int) else 0
-            if flags & _WRITING and args[0] is not None:
+            if args[0] is None:
+                return
+            if flags & _WRITING:
                 self.before_write(args[0], truncates=bool(flags & os.O_TRUNC))
+            else:
+                self._before_read(args[0])
         elif event in _ONE_PATH:
             if event != "os.mkdir" or not Path(os.fsdecode(args[0])).is_dir():
                 self._must_be_ours(args[0])

@@ -62,8 +62,9 @@ class Loaders:
             return found
 
         def next_index(iterator: Any) -> Any:
-            if self._replay and self._replay.knows(*iterator.ddpify_place):
-                return self._replay.next_batch(*iterator.ddpify_place, iterator._auto_collation)
+            number, turn = iterator.ddpify_place
+            if self._replay and self._replay.knows(number, turn):
+                return self._replay.next_batch(number, turn, iterator._auto_collation)
             return sample(iterator)
 
         replace(base, "__init__", construct)

@@ -11,6 +11,9 @@ faked: Counter[str] = Counter()
 devices: Counter[int] = Counter()
 """How often each simulated GPU was used, by its index."""
 
+current_gpu = [0]
+"""Index of the simulated GPU that this process is set to."""
+
 
 def replace(owner: Any, name: str, value: Any) -> Any:
     """Set ``owner.name`` to ``value`` and return what was there (None where nothing was)."""

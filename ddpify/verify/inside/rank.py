@@ -97,7 +97,7 @@ def _prepare(job: Job, rank: int) -> Recorder:
     world = World(cuda=job.cuda, noise=job.noise)
     replay = Replay(job.replay) if job.replay else None
     if job.ghost:
-        ghost.install(job.ghost, replay)
+        ghost.install(job.ghost, replay, strided=job.strided)
     recorder = Recorder(f"{job.out}/rank{rank}.jsonl", world, job, replay)
     recorder.install()
     surroundings.install(rank)

@@ -95,6 +95,8 @@ class Recorder:
 
         def backward(tensors: Any, *args: Any, **kwargs: Any) -> None:
             self._loaders.trained()
+            if self._collectives.wrapped:
+                self._collectives.note("backward")
             if self._open and len(self._losses) < MAX_LOSSES:
                 given = list(_each(tensors))
                 self._losses.append([_number(tensor) for tensor in given])

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from ddpify.verify.inside.patching import answer, devices, faked, replace
+from ddpify.verify.inside.patching import answer, current_gpu, devices, faked, replace
 
 _NAME = "CPU in place of a GPU"
 _MEMORY = 16 << 30
@@ -56,8 +56,6 @@ def _answer(name: str, value: Any) -> None:
 
 
 def _queries(devices: int) -> None:
-    current = [0]
-
     def set_device(device: Any) -> None:
         index = torch.device(device).index if isinstance(device, str) else device
         index = getattr(index, "index", index)
@@ -65,7 +63,7 @@ def _queries(devices: int) -> None:
             raise RuntimeError(
                 f"CUDA error: invalid device ordinal {index} (of {devices} simulated)"
             )
-        current[0] = index or 0
+        current_gpu[0] = index or 0
 
     properties = SimpleNamespace(
         name=_NAME, total_memory=_MEMORY, major=8, minor=0, multi_processor_count=1
@@ -73,7 +71,7 @@ def _queries(devices: int) -> None:
     answers = {
         "is_available": True,
         "device_count": devices,
-        "current_device": lambda: current[0],
+        "current_device": lambda: current_gpu[0],
         "set_device": set_device,
         "get_device_name": _NAME,
         "get_device_capability": (8, 0),
@@ -155,7 +153,7 @@ def _modules() -> None:
     real_tensor_to = torch.Tensor.to
     replace(torch.nn.Module, "to", to)
     replace(torch.Tensor, "to", tensor_to)
-    answer(torch.nn.Module, "cuda", lambda self, *args, **kwargs: self, "Module.cuda")
+    answer(torch.nn.Module, "cuda", _module_cuda, "Module.cuda")
     _data_parallel()
     load = torch.load
 
@@ -168,6 +166,11 @@ def _modules() -> None:
     replace(torch, "Generator", _generator(torch.Generator))
     set_default = torch.set_default_device
     replace(torch, "set_default_device", lambda device: set_default("cpu"))
+
+
+def _module_cuda(module: Any, device: Any = None) -> Any:
+    devices[device if type(device) is int else current_gpu[0]] += 1
+    return module
 
 
 def _by_index(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from ddpify.verify.inside.patching import devices, faked
+from ddpify.verify.inside.patching import current_gpu, devices, faked
 
 NARROW = frozenset({torch.float32, torch.float16, torch.bfloat16})
 _TYPE_NAMES = {
@@ -76,12 +76,14 @@ class World(TorchFunctionMode):
     @staticmethod
     def _moved(device: torch.device, answer: Any) -> Any:
         faked["device 'cuda'"] += 1
-        devices[torch.cuda.current_device() if device.index is None else device.index] += 1
+        devices[current_gpu[0] if device.index is None else device.index] += 1
         return answer
 
     @staticmethod
     def _as_cuda(func: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         faked["Tensor." + ("is_cuda" if func is _IS_CUDA else func.__name__)] += 1
+        if func is torch.Tensor.cuda:
+            devices[args[1] if len(args) > 1 and type(args[1]) is int else current_gpu[0]] += 1
         return True if func is _IS_CUDA else args[0]
 
     def _meet(self, args: tuple[Any, ...]) -> tuple[Any, ...]:

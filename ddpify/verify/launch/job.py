@@ -23,6 +23,8 @@ class Job:
         noise: Relative size of the noise put on what meets a parameter; 0 for none.
         replay: A file of the batches that the loaders yield; empty for their own.
         ghost: Normalise batches as so many ranks do that do not synchronise it; 0 for as usual.
+        strided: Whether those ranks take every n-th row instead of contiguous parts.
+        hidden: Folder of other runs and records, which the script may not read.
         steps: Optimizer steps that are recorded.
         stop: End the script after ``steps`` steps.
         timeout: Seconds after which every rank is ended.
@@ -42,6 +44,8 @@ class Job:
     noise: float = 0.0
     replay: str = ""
     ghost: int = 0
+    strided: bool = False
+    hidden: str = ""
     steps: int = 200
     stop: bool = False
     timeout: float = 600.0

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import textwrap
 
-from ddpify.verify.verdict import Check, Comparison, Difference, Kind, Verdict
+from ddpify.verify.verdict import Check, Comparison, Difference, Kind, Verdict, What
 
 WIDTH = 100
+_WORD: dict[bool | None, str] = {True: "yes", False: "no", None: "unknown"}
 _RESULT = {True: "same", False: "DIFFERS", None: "-"}
 
 
@@ -23,8 +24,33 @@ def render(verdict: Verdict) -> str:
         )
     if verdict.failure:
         parts.append(verdict.failure)
-    parts.append(f"verdict: {verdict.kind.value}{_scope(verdict)}")
+    parts.append(f"verdict: {title(verdict)}{_scope(verdict)}")
     return "\n\n".join(parts) + "\n"
+
+
+def title(verdict: Verdict) -> str:
+    """The verdict in words: its kind, and the causes that it is except for."""
+    if verdict.kind is not Kind.EXCEPT:
+        return verdict.kind.value
+    allowed = " (allowed)" if verdict.exit_code == 0 else ""
+    return f"{verdict.kind.value} {', '.join(cause.name for cause in verdict.named)}{allowed}"
+
+
+def answers(comparison: Comparison) -> list[tuple[str, str]]:
+    """The two questions, each with its answer."""
+    causes = [item.cause for item in comparison.differences if item.what is What.DATA]
+    data = _WORD[comparison.same_data]
+    if causes and causes[0]:
+        data += f": {causes[0].name or causes[0].text}"
+    arithmetic = _WORD[comparison.same_arithmetic]
+    named = [item.cause for item in comparison.differences if item.what is not What.DATA]
+    if comparison.unjudged:
+        arithmetic = f"unknown: {comparison.unjudged}"
+    elif comparison.same_arithmetic is False and all(cause and cause.name for cause in named):
+        arithmetic += f", but only in {', '.join(cause.name for cause in named if cause)}"
+    if comparison.replayed:
+        arithmetic += " (the original trained on the converted run's batches)"
+    return [("same data?", data), ("same arithmetic?", arithmetic)]
 
 
 def _head(verdict: Verdict) -> str:
@@ -35,7 +61,7 @@ def _head(verdict: Verdict) -> str:
 
 
 def _scope(verdict: Verdict) -> str:
-    if verdict.kind is not Kind.EQUIVALENT:
+    if verdict.kind not in (Kind.EQUIVALENT, Kind.EXCEPT):
         return ""
     counts = [str(comparison.nproc) for comparison in verdict.comparisons]
     return f" ({verdict.steps} optimizer steps, {processes(' and '.join(counts))})"
@@ -48,7 +74,9 @@ def processes(count: int | str) -> str:
 
 def _comparison(comparison: Comparison) -> str:
     lines = [f"{processes(comparison.nproc)}: {comparison.kind.value}"]
-    lines += [_check(check) for check in comparison.checks]
+    if comparison.checks:
+        lines += [_wrapped(f"  {asked:<18}", answer) for asked, answer in answers(comparison)]
+        lines += ["", *map(_check, comparison.checks)]
     if comparison.failure:
         lines += ["", textwrap.indent(comparison.failure, "  ")]
     if comparison.differences:
@@ -74,6 +102,8 @@ def _difference(head: str, found: Difference) -> list[str]:
         limit = f" (limit {found.limit:.0e})" if found.limit is not None else ""
         rank = f" on rank {found.rank}" if found.rank is not None else ""
         lines.append(f"    relative size {found.size:.3g}{limit}{rank}")
+    if found.at:
+        lines.append(f"    at {found.at}")
     if found.cause is not None:
         rules = f" [{', '.join(found.cause.rules)}]" if found.cause.rules else ""
         lines.append(_wrapped("    suspected: ", found.cause.text + rules))

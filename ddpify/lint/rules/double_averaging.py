@@ -1,0 +1,81 @@
+"""The loss is divided by the number of ranks, which DistributedDataParallel does already.
+
+## What it does
+Looks for `(loss / world_size).backward()` with a wrapped model.
+
+## Why is this bad
+DDP averages gradients over the ranks. Divided again, they are N times too small, like a learning
+rate divided by N.
+
+## Example
+```python
+for x, y in loader:
+    loss = criterion(model(x), y)
+    (loss / world_size).backward()
+```
+
+## Use instead
+```python
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+```
+
+## Also fine
+A copy for the log.
+```python
+for x, y in loader:
+    loss = criterion(model(x), y)
+    loss.backward()
+    shown = loss.detach() / world_size
+    dist.all_reduce(shown)
+```
+
+## References
+https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.lint.diagnostics import Applicability, Severity
+from ddpify.lint.registry import Finding, rule
+from ddpify.lint.script import Script
+from ddpify.understanding.origins import WORLD
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.syntax import code_of
+
+
+@rule("double-averaging", group="synchronisation", severity=Severity.SILENT, applies="distributed")
+def check(script: Script) -> Iterator[Finding]:
+    """Losses over the number of ranks."""
+    if not script.wraps:
+        return
+    for node, (site, loss) in script.facts.backwards.items():
+        if site.module is not script.module or not isinstance(node, cst.Call):
+            continue
+        if not isinstance(node.func, cst.Attribute) or any(
+            d.placement is Placement.SUM for d in loss.data
+        ):
+            continue
+        division = node.func.value
+        if not isinstance(division, cst.BinaryOperation):
+            continue
+        if not isinstance(division.operator, cst.Divide):
+            continue
+        if _is_world_size(script, division.right):
+            text = code_of(division.left)
+            yield Finding(
+                division,
+                "DDP averages over the ranks already: gradients are N times too small",
+                script.replace(division, text, "do not divide", Applicability.UNSAFE),
+            )
+
+
+def _is_world_size(script: Script, node: cst.BaseExpression) -> bool:
+    return WORLD in script.labels(node) and isinstance(node, (cst.Name, cst.Attribute, cst.Call))

@@ -1,0 +1,75 @@
+"""All ranks download the same files at once.
+
+## What it does
+Looks for downloads (`download=True`, `urlretrieve`, `torch.hub`) that every rank reaches.
+
+## Why is this bad
+The ranks of a node write the same file at the same time; one reads what another has half written.
+
+## Example
+```python
+import torchvision
+data = torchvision.datasets.CIFAR10("data", download=True)
+```
+
+## Use instead
+```python
+import torchvision
+if local_rank == 0:
+    torchvision.datasets.CIFAR10("data", download=True)
+dist.barrier()
+data = torchvision.datasets.CIFAR10("data")
+```
+
+## Also fine
+```python
+import torchvision
+data = torchvision.datasets.CIFAR10("data", download=rank == 0)
+```
+
+## References
+https://docs.pytorch.org/vision/stable/datasets.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.lint.diagnostics import Severity
+from ddpify.lint.registry import SINGLE, Finding, rule
+from ddpify.lint.script import Script
+from ddpify.understanding.facts import Effect
+
+_READS = (
+    "zipfile.ZipFile",
+    "tarfile.open",
+    "requests.get",
+    "urllib.request.urlopen",
+    "wget.download",
+)
+
+
+@rule("download-on-all-ranks", group="data", severity=Severity.CRASH, applies="single distributed")
+def check(script: Script) -> Iterator[Finding]:
+    """Downloads that no rank does first."""
+    for effect in script.facts.effects.values():
+        node = effect.site.node
+        if (
+            effect.kind != "download"
+            or effect.site.module is not script.module
+            or effect.name in _READS
+        ):
+            continue
+        if script.kind == SINGLE:
+            yield Finding(node, "one rank of each node must download, the others wait for it")
+        elif not _excused(script, effect):
+            yield Finding(node, "all ranks download at once, into the same files")
+
+
+def _excused(script: Script, effect: Effect) -> bool:
+    if script.may_be_guarded(effect.site.node):
+        return True
+    structure = script.structure_of(effect.site.node)
+    return any(isinstance(above, cst.With) for above in structure.up(effect.site.node))

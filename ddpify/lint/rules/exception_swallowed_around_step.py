@@ -1,0 +1,102 @@
+"""A rank that fails in a step goes on with the next, and the others wait for it.
+
+## What it does
+Looks for `try` around a backward pass of a wrapped model whose handler neither raises nor ends the
+process.
+
+## Why is this bad
+The rank that caught the error skips its part of the all-reduce. The others wait for it, or pair
+it with the next step's.
+
+## Example
+```python
+for x, y in loader:
+    try:
+        criterion(model(x), y).backward()
+    except RuntimeError:
+        torch.cuda.empty_cache()
+        continue
+```
+
+## Use instead
+```python
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        criterion(model(x), y).backward()
+```
+
+## Also fine
+```python
+for x, y in loader:
+    try:
+        criterion(model(x), y).backward()
+    except RuntimeError:
+        print("failed at", x.shape)
+        raise
+try:
+    for x, y in loader:
+        criterion(model(x), y).backward()
+except KeyboardInterrupt:
+    print("stopped")
+```
+
+## References
+https://docs.pytorch.org/docs/stable/elastic/errors.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.lint.diagnostics import Severity
+from ddpify.lint.registry import Finding, rule
+from ddpify.lint.script import Script
+from ddpify.understanding.structure import walk
+from ddpify.understanding.syntax import dotted
+
+_CAUGHT = frozenset({"RuntimeError", "Exception", "BaseException", "torch.cuda.OutOfMemoryError",
+                     "torch.OutOfMemoryError"})  # fmt: skip
+_ENDS = ("sys.exit", "os._exit", "builtins.exit", "builtins.quit", "os.kill", "os.abort")
+
+
+@rule(
+    "exception-swallowed-around-step",
+    group="synchronisation",
+    severity=Severity.HANG,
+    applies="distributed",
+)
+def check(script: Script) -> Iterator[Finding]:
+    """Handlers inside training loops that let a rank go on alone."""
+    if not script.wraps:
+        return
+    for attempt in script.structure.all(cst.Try):
+        if not script.structure.loops(attempt) or not script.trains(attempt.body):
+            continue
+        for handler in attempt.handlers:
+            if _catches(handler) and not _stops(script, handler):
+                yield Finding(
+                    handler,
+                    "a rank that fails here goes on alone: the others wait for its gradients",
+                )
+
+
+def _catches(handler: cst.ExceptHandler) -> bool:
+    if handler.type is None:
+        return True
+    kinds = [handler.type]
+    if isinstance(handler.type, cst.Tuple):
+        kinds = [element.value for element in handler.type.elements]
+    return any(dotted(kind) in _CAUGHT for kind in kinds)
+
+
+def _stops(script: Script, handler: cst.ExceptHandler) -> bool:
+    """Whether the handler raises, ends the process, leaves, or agrees with the others."""
+    for node in walk(handler.body):
+        if isinstance(node, (cst.Raise, cst.Return, cst.Break)):
+            return True
+        if isinstance(node, cst.Call) and script.names(node.func) & set(_ENDS):
+            return True
+    return bool(script.collectives(handler.body))

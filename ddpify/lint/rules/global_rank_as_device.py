@@ -1,0 +1,81 @@
+"""The number among all processes is used as the number of a GPU.
+
+## What it does
+Looks for `set_device`, `torch.device` and `device_ids` with a global rank.
+
+## Why is this bad
+On the second node of 8 GPUs the ranks are 8 to 15, and there are no such GPUs: the job fails as
+soon as it grows past one node.
+
+## Example
+```python
+torch.cuda.set_device(dist.get_rank())
+```
+
+## Use instead
+```python
+torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+```
+
+## Also fine
+```python
+torch.cuda.set_device(rank % torch.cuda.device_count())
+```
+```python
+def worker(number):
+    torch.cuda.set_device(number)
+mp.spawn(worker, nprocs=2)
+```
+
+## References
+https://docs.pytorch.org/docs/stable/elastic/run.html#environment-variables
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.lint.diagnostics import Severity
+from ddpify.lint.registry import Finding, rule
+from ddpify.lint.script import Script, argument
+from ddpify.understanding.distributed import DDP
+from ddpify.understanding.origins import LOCAL_RANK, RANK, SPAWNED
+from ddpify.understanding.structure import walk
+
+
+@rule("global-rank-as-device", group="device", severity=Severity.CRASH, applies="distributed")
+def check(script: Script) -> Iterator[Finding]:
+    """Devices numbered by the global rank."""
+    if script.spawned:
+        return
+    for node in _indices(script):
+        labels = script.labels(node)
+        if RANK in labels and not labels & {LOCAL_RANK, SPAWNED} and not _wraps_around(node):
+            yield Finding(
+                node,
+                f"{script.code(node, 40)} counts all processes: past the first node there is no"
+                " such GPU",
+            )
+
+
+def _wraps_around(node: cst.BaseExpression) -> bool:
+    return any(isinstance(one, cst.Modulo) for one in walk(node))
+
+
+def _indices(script: Script) -> Iterator[cst.BaseExpression]:
+    for call in script.calls("torch.cuda.set_device", "torch.accelerator.set_device_index"):
+        if call.args:
+            yield call.args[0].value
+    for call in script.calls("torch.device"):
+        if len(call.args) > 1:
+            yield call.args[1].value
+        elif call.args and isinstance(call.args[0].value, cst.FormattedString):
+            for part in call.args[0].value.parts:
+                if isinstance(part, cst.FormattedStringExpression):
+                    yield part.expression
+    for call in script.calls(DDP):
+        given = argument(call, "device_ids", 1)
+        if given is not None and isinstance(given.value, cst.List):
+            yield from (element.value for element in given.value.elements)

@@ -1,0 +1,70 @@
+"""The script overwrites what torchrun tells it.
+
+## What it does
+Looks for `os.environ["MASTER_ADDR"] = ...` and the like in a script that reads torchrun's variables
+and starts no processes itself.
+
+## Why is this bad
+The ranks of other nodes wait at an address that torchrun never meant, or two jobs of one node
+meet at one port.
+
+## Example
+```python
+os.environ["MASTER_PORT"] = "12355"
+```
+
+## Use instead
+```python
+os.environ.setdefault("MASTER_PORT", "12355")
+```
+
+## Also fine
+```python
+if "MASTER_PORT" not in os.environ:
+    os.environ["MASTER_PORT"] = "12355"
+```
+
+## References
+https://docs.pytorch.org/docs/stable/elastic/train_script.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.lint.diagnostics import Severity
+from ddpify.lint.registry import Finding, rule
+from ddpify.lint.rules.cuda_visible_devices_in_script import environment_key
+from ddpify.lint.script import Script
+from ddpify.understanding.syntax import code_of
+
+_VARIABLES = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK")
+
+
+@rule("launcher-env-overridden", group="launch", severity=Severity.CRASH, applies="distributed")
+def check(script: Script) -> Iterator[Finding]:
+    """Assignments to the launcher's variables."""
+    if script.spawned or not _reads_launcher(script):
+        return
+    for assign in script.structure.all(cst.Assign):
+        name = environment_key(script, assign.targets[0].target)
+        if name not in _VARIABLES or script.guards(assign):
+            continue
+        fix = None
+        if isinstance(assign.value, cst.SimpleString) and len(assign.targets) == 1:
+            text = f'os.environ.setdefault("{name}", {code_of(assign.value)})'
+            if code_of(assign.targets[0].target).startswith("os.environ["):
+                fix = script.replace(assign, text, "keep what the launcher says")
+        yield Finding(assign, f"this overwrites the {name} that torchrun sets", fix)
+
+
+def _reads_launcher(script: Script) -> bool:
+    """Whether the script takes its local rank from the environment, as under torchrun."""
+    for structure in script.structures.values():
+        for one in structure.all(cst.Subscript, cst.Call):
+            text = script.code(one, 60)
+            if text.startswith(('os.environ["LOCAL_RANK"]', "os.environ['LOCAL_RANK']")):
+                return True
+    return False

@@ -1,0 +1,57 @@
+"""Every rank keeps its own log of the same run.
+
+## What it does
+Looks for `SummaryWriter` and `wandb.init` that all ranks reach.
+
+## Why is this bad
+N processes write N event files, or N runs, of which each holds its own part of the numbers.
+
+## Example
+```python
+from torch.utils.tensorboard import SummaryWriter
+writer = SummaryWriter("runs")
+```
+
+## Use instead
+```python
+from torch.utils.tensorboard import SummaryWriter
+writer = SummaryWriter("runs") if rank == 0 else None
+```
+
+## Also fine
+```python
+from torch.utils.tensorboard import SummaryWriter
+writer = SummaryWriter(f"runs/{rank}")
+```
+
+## References
+https://docs.pytorch.org/docs/stable/tensorboard.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.lint.diagnostics import Severity
+from ddpify.lint.registry import SINGLE, Finding, rule
+from ddpify.lint.script import Script
+from ddpify.understanding.origins import ANY_RANK
+from ddpify.understanding.world import WRITERS
+
+
+@rule(
+    "logger-on-all-ranks", group="checkpoint", severity=Severity.STYLE, applies="single distributed"
+)
+def check(script: Script) -> Iterator[Finding]:
+    """Writers and runs that each rank starts."""
+    for call in script.calls(*WRITERS, "wandb.init", "mlflow.start_run"):
+        if script.kind == SINGLE:
+            yield Finding(call, "rank 0 alone keeps the log")
+        elif not script.may_be_guarded(call) and not _names_rank(script, call):
+            yield Finding(call, "every rank keeps its own log of the run")
+
+
+def _names_rank(script: Script, call: cst.Call) -> bool:
+    return any(script.flow.origins(a.value, script.module) & ANY_RANK for a in call.args)

@@ -1,0 +1,76 @@
+"""All ranks make the same folder.
+
+## What it does
+Looks for `os.makedirs` and `os.mkdir` without `exist_ok=True` that all ranks reach.
+
+## Why is this bad
+The first rank makes the folder, the next raises FileExistsError. A test whether it exists does not
+help: several ranks pass it before one makes the folder.
+
+## Example
+```python
+if not os.path.exists("out"):
+    os.makedirs("out")
+```
+
+## Use instead
+```python
+os.makedirs("out", exist_ok=True)
+```
+
+## Also fine
+```python
+if rank == 0:
+    os.makedirs("out")
+```
+
+## Fix safety
+Safe: the folder is there afterwards in any case.
+
+## References
+https://docs.python.org/3/library/os.html#os.makedirs
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.lint.diagnostics import Severity
+from ddpify.lint.registry import SINGLE, Finding, rule
+from ddpify.lint.repairs import add_argument
+from ddpify.lint.script import Script, argument, spreads
+from ddpify.understanding.origins import ANY_RANK
+from ddpify.understanding.structure import walk
+
+
+@rule("makedirs-race", group="checkpoint", severity=Severity.CRASH, applies="single distributed")
+def check(script: Script) -> Iterator[Finding]:
+    """Folders that each rank tries to make first."""
+    for call in script.calls("os.makedirs", "os.mkdir"):
+        if argument(call, "exist_ok", 2) is not None or spreads(call):
+            continue
+        fix = None
+        if "os.makedirs" in script.names(call.func):
+            fix = add_argument(script, call, "exist_ok=True", "accept a folder that is there")
+        if script.kind == SINGLE:
+            yield Finding(call, "another rank may be first to make the folder", fix)
+        elif not _excused(script, call):
+            yield Finding(call, "the second rank to get here fails with FileExistsError", fix)
+
+
+def _excused(script: Script, call: cst.Call) -> bool:
+    if any(script.flow.origins(a.value, script.module) & ANY_RANK for a in call.args):
+        return True
+    inside_try = any(isinstance(above, cst.Try) for above in script.structure.up(call))
+    return inside_try or _guarded(script, call)
+
+
+def _guarded(script: Script, call: cst.Call) -> bool:
+    """Guards that ask whether a folder exists are the race itself, not a way out of it."""
+    for guard in script.guards(call):
+        asks_path = any("os.path." in name for n in walk(guard.test) for name in script.names(n))
+        if not asks_path and script.rank_guards(call):
+            return True
+    return script.may_be_guarded(call)

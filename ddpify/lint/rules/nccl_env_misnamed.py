@@ -1,0 +1,63 @@
+"""A variable for NCCL is set under a name that nothing reads.
+
+## What it does
+Looks for `NCCL_ASYNC_ERROR_HANDLING`, `NCCL_BLOCKING_WAIT` (now `TORCH_NCCL_...`) and
+`NCCL_TIMEOUT`, which neither PyTorch nor NCCL reads.
+
+## Why is this bad
+The setting has no effect, or will have none soon.
+
+## Example
+```python
+os.environ["NCCL_TIMEOUT"] = "1800"
+```
+
+## Use instead
+```python
+dist.init_process_group("nccl", timeout=timedelta(minutes=30))
+```
+
+## Also fine
+The script reads the variable itself.
+```python
+os.environ["NCCL_TIMEOUT"] = "1800"
+limit = int(os.environ["NCCL_TIMEOUT"])
+```
+
+## References
+https://docs.pytorch.org/docs/stable/torch_nccl_environment_variables.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.lint.diagnostics import Severity
+from ddpify.lint.registry import Finding, rule
+from ddpify.lint.rules.cuda_visible_devices_in_script import environment_key
+from ddpify.lint.script import Script
+
+_RENAMED = ("NCCL_ASYNC_ERROR_HANDLING", "NCCL_BLOCKING_WAIT")
+
+
+@rule(
+    "nccl-env-misnamed", group="launch", severity=Severity.STYLE, applies="single distributed other"
+)
+def check(script: Script) -> Iterator[Finding]:
+    """Assignments under old or unknown names."""
+    for assign in script.structure.all(cst.Assign):
+        target = assign.targets[0].target
+        name = environment_key(script, target)
+        if name in _RENAMED and isinstance(target, cst.Subscript):
+            key = target.slice[0].slice
+            fix = script.replace(key, f'"TORCH_{name}"', "use the new name")
+            yield Finding(assign, f"this variable is called TORCH_{name} now", fix)
+        elif name == "NCCL_TIMEOUT" and not _is_read(script):
+            yield Finding(assign, "nothing reads NCCL_TIMEOUT: give init_process_group a timeout")
+
+
+def _is_read(script: Script) -> bool:
+    quoted = script.source.text.count('"NCCL_TIMEOUT"') + script.source.text.count("'NCCL_TIMEOUT'")
+    return quoted > 1

@@ -1,0 +1,73 @@
+"""A DistributedSampler is given a rank or a size that is that of one node.
+
+## What it does
+Looks for `DistributedSampler(rank=...)` with a local rank, and `num_replicas=...` with the number
+of GPUs of the node or a literal.
+
+## Why is this bad
+On several nodes, ranks of different nodes read the same part of the data, and other parts are
+never read.
+
+## Example
+```python
+sampler = DistributedSampler(dataset, num_replicas=torch.cuda.device_count(), rank=local_rank)
+```
+
+## Use instead
+```python
+sampler = DistributedSampler(dataset)
+```
+
+## Also fine
+```python
+sampler = DistributedSampler(dataset, num_replicas=world_size, rank=rank)
+```
+
+## Fix safety
+Safe: without the arguments the sampler asks the process group.
+
+## When not to follow it
+With groups of ranks that share a model, where the data is split among the groups.
+
+## References
+https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.lint.diagnostics import Fix, Severity
+from ddpify.lint.registry import Finding, rule
+from ddpify.lint.repairs import drop_argument
+from ddpify.lint.script import Script, argument
+from ddpify.understanding.distributed import SAMPLER
+from ddpify.understanding.origins import DEVICES, LOCAL_RANK, RANK, SPAWNED
+
+
+@rule("sampler-rank-not-global", group="data", severity=Severity.SILENT, applies="distributed")
+def check(script: Script) -> Iterator[Finding]:
+    """Samplers with a local rank or a node's number of GPUs."""
+    for call in script.calls(SAMPLER, "torch.utils.data.DistributedSampler"):
+        for one in (argument(call, "num_replicas", 1), argument(call, "rank", 2)):
+            if one is None or script.spawned:
+                continue
+            labels = script.labels(one.value)
+            local = LOCAL_RANK in labels and not labels & {RANK, SPAWNED}
+            counted = DEVICES in labels or isinstance(one.value, cst.Integer)
+            if local or (
+                counted and one.keyword is not None and one.keyword.value == "num_replicas"
+            ):
+                fix = None
+                if one.keyword is not None:
+                    fix = Fix(
+                        "let the sampler ask the process group", (drop_argument(script, call, one),)
+                    )
+                yield Finding(
+                    one,
+                    f"{script.code(one.value, 40)} is that of one node: on several, ranks read the"
+                    " same data and miss the rest",
+                    fix,
+                )

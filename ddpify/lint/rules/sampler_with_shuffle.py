@@ -1,0 +1,60 @@
+"""A loader gets a sampler and is told to shuffle.
+
+## What it does
+Looks for a `DataLoader` with a sampler and `shuffle=True`.
+
+## Why is this bad
+The loader refuses: `sampler option is mutually exclusive with shuffle`. The sampler shuffles.
+
+## Example
+```python
+loader = DataLoader(dataset, 32, shuffle=True, sampler=sampler)
+```
+
+## Use instead
+```python
+loader = DataLoader(dataset, 32, sampler=sampler)
+```
+
+## Also fine
+```python
+maybe = sampler if world_size > 1 else None
+loader = DataLoader(dataset, 32, shuffle=maybe is None, sampler=maybe)
+```
+
+## References
+https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.DataLoader
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpify.lint.diagnostics import Fix, Severity
+from ddpify.lint.registry import Finding, rule
+from ddpify.lint.repairs import drop_argument
+from ddpify.lint.script import Script, argument
+from ddpify.understanding.values import Instance
+
+
+@rule(
+    "sampler-with-shuffle",
+    group="data",
+    severity=Severity.CRASH,
+    applies="single distributed other",
+)
+def check(script: Script) -> Iterator[Finding]:
+    """Loaders with both arguments."""
+    for call in script.calls("torch.utils.data.DataLoader"):
+        sampler, shuffle = argument(call, "sampler", 3), argument(call, "shuffle", 2)
+        if sampler is None or shuffle is None or script.value(shuffle.value).constant() is not True:
+            continue
+        held = script.value(sampler.value).atoms
+        if held and all(isinstance(a, Instance) for a in held):
+            fix = None
+            if shuffle.keyword is not None:
+                edit = drop_argument(script, call, shuffle)
+                fix = Fix("leave the shuffling to the sampler", (edit,))
+            yield Finding(
+                shuffle, "a loader with a sampler cannot shuffle: this raises ValueError", fix
+            )

@@ -1,0 +1,89 @@
+"""The checkpoint's keys start with `module.`.
+
+## What it does
+Looks for `torch.save` of the state of a wrapped model, when nothing loads a state into a wrapped
+model.
+
+## Why is this bad
+A plain model does not know the prefix: loading fails, or with `strict=False` loads nothing at all.
+
+## Example
+```python
+if rank == 0:
+    torch.save(model.state_dict(), path)
+```
+
+## Use instead
+```python
+if rank == 0:
+    torch.save(model.module.state_dict(), path)
+```
+
+## Also fine
+What is loaded is wrapped too.
+```python
+model.load_state_dict(torch.load(path, map_location=device))
+if rank == 0:
+    torch.save({"model": model.state_dict()}, path)
+```
+
+## Fix safety
+Unsafe: code elsewhere may expect the prefix.
+
+## References
+https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.lint.diagnostics import Applicability, Severity
+from ddpify.lint.registry import Finding, rule
+from ddpify.lint.script import Script
+from ddpify.understanding.structure import walk
+from ddpify.understanding.syntax import code_of
+
+_STRIPPERS = ("torch.nn.modules.utils.consume_prefix_in_state_dict_if_present",)
+
+
+@rule(
+    "wrapped-state-dict-saved", group="checkpoint", severity=Severity.CRASH, applies="distributed"
+)
+def check(script: Script) -> Iterator[Finding]:
+    """States of wrappers that are saved."""
+    if _is_expected(script):
+        return
+    for save in script.calls("torch.save"):
+        for node in walk(save.args[0]) if save.args else ():
+            if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
+                continue
+            if node.func.attr.value == "state_dict" and script.is_ddp(node.func.value):
+                text = f"{code_of(node.func.value)}.module"
+                fix = script.replace(
+                    node.func.value, text, "save the module inside", Applicability.UNSAFE
+                )
+                yield Finding(
+                    node, "its keys start with 'module.': a plain model cannot load them", fix
+                )
+
+
+def _is_expected(script: Script) -> bool:
+    """Whether something loads into a wrapped model, or takes the prefix off."""
+    if script.uses(*_STRIPPERS) or "module." in _texts(script):
+        return True
+    return any(
+        isinstance(call.func, cst.Attribute) and script.is_wrapped(call.func.value)
+        for call in script.method_calls("load_state_dict", everywhere=True)
+    )
+
+
+def _texts(script: Script) -> set[str]:
+    found = set()
+    for structure in script.structures.values():
+        for one in structure.all(cst.SimpleString):
+            text = one.evaluated_value
+            found |= {text} if isinstance(text, str) else set()
+    return found

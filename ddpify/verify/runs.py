@@ -1,0 +1,136 @@
+"""The runs behind one verdict, each in a copy of its own, each made once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from ddpify.verify.compare import batches, outputs, records
+from ddpify.verify.compare.batches import Reading
+from ddpify.verify.compare.records import Totals
+from ddpify.verify.launch import copies
+from ddpify.verify.launch.job import Job
+from ddpify.verify.launch.launcher import Run, Worker
+
+NOISE = 1e-15
+"""Relative size of the noise that stands for rounding: some units in the last place of float64."""
+RECORDED_STEPS = 200
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What a run may take: optimizer steps (None: all), seconds, seconds without progress."""
+
+    steps: int | None
+    timeout: float
+    stall: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A run with what it left behind."""
+
+    run: Run
+    copy: copies.Copy
+    files: set[str]
+    totals: list[Totals]
+
+    @property
+    def ok(self) -> bool:
+        """Whether every rank ended well."""
+        return self.run.ok
+
+    @cached_property
+    def paths(self) -> list[Path]:
+        """The ranks' records."""
+        out = Path(self.run.job.out)
+        return [out / f"rank{rank}.jsonl" for rank in range(self.run.job.world_size)]
+
+    @cached_property
+    def loaders(self) -> list[list[Reading]]:
+        """The loaders of each rank."""
+        return [batches.read(path) for path in self.paths]
+
+    def printed(self) -> list[str]:
+        """The ranks' standard output."""
+        return [self.run.text(rank, "out") for rank in range(self.run.job.world_size)]
+
+
+class Runs:
+    """Starts the scripts of one layout.
+
+    Args:
+        layout: What is copied for each run.
+        base: A folder for the copies and the records.
+        worker: The process that starts the ranks.
+        args: Arguments of both scripts.
+        limits: What a run may take.
+        echo: Takes a line about progress.
+    """
+
+    def __init__(
+        self,
+        layout: copies.Layout,
+        base: Path,
+        worker: Worker,
+        args: tuple[str, ...],
+        limits: Limits,
+        echo: Callable[[str], None],
+    ) -> None:
+        self.layout, self.base, self.worker = layout, base, worker
+        self.args, self.limits, self.echo = args, limits, echo
+        self._count = 0
+        self._noisy: dict[str, Outcome] = {}
+
+    def original(self, *, cuda: bool = False, replay: Path | None = None, ghost: int = 0,
+                 strided: bool = False) -> Outcome:  # fmt: skip
+        """The original on one process; see ``Job`` for the variations."""
+        options = {"cuda": cuda, "replay": str(replay or ""), "ghost": ghost, "strided": strided}
+        return self._run(replace(self._job(self.layout.script), **options))  # type: ignore[arg-type]
+
+    def converted(self, world_size: int, *, cuda: bool = False) -> Outcome:
+        """The converted script on ``world_size`` processes."""
+        job = self._job(self.layout.converted)
+        return self._run(replace(job, world_size=world_size, cuda=cuda))
+
+    def noisy(self, outcome: Outcome) -> Outcome:
+        """``outcome`` once more with noise of the size of rounding: what chance alone changes."""
+        key = outcome.run.job.out
+        if key not in self._noisy:
+            self.echo("again with rounding-sized noise, for the limits")
+            self._noisy[key] = self._run(replace(outcome.run.job, noise=NOISE))
+        return self._noisy[key]
+
+    def _job(self, script: Path) -> Job:
+        steps = self.limits.steps
+        return Job(
+            script=str(script),
+            shown_as=str(script),
+            args=self.args,
+            cwd="",
+            sandbox="",
+            protected=self.layout.protected,
+            hidden=str(self.base),
+            out="",
+            steps=steps or RECORDED_STEPS,
+            stop=steps is not None,
+            timeout=self.limits.timeout,
+            stall=self.limits.stall,
+        )
+
+    def _run(self, job: Job) -> Outcome:
+        """``job`` in a new copy."""
+        self._count += 1
+        copy = copies.copy(self.layout, self.base / f"run{self._count}")
+        before = copy.files()
+        out = self.base / f"record{self._count}"
+        script = copy.root / job.shown_as
+        place = {"cwd": str(copy.root), "sandbox": str(copy.sandbox), "out": str(out)}
+        job = replace(job, script=str(script), **place)  # type: ignore[arg-type]
+        run = self.worker.run(job)
+        self.echo(f"  {run.ended} in {run.seconds:.1f} s")
+        files = outputs.changed(before, copy.files())
+        totals = [records.totals(out / f"rank{rank}.jsonl") for rank in range(job.world_size)]
+        return Outcome(run, copy, files, totals)

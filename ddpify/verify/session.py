@@ -1,0 +1,165 @@
+"""One verdict: which runs it needs, and what each of them is compared with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+
+from ddpify.verify.compare import causes, data, failures, judging, outputs, replaying, series, steps
+from ddpify.verify.compare.steps import StepFindings
+from ddpify.verify.report.text import processes
+from ddpify.verify.runs import Outcome, Runs
+from ddpify.verify.verdict import Comparison, Difference, Kind, Verdict, What, worst
+
+
+class Session:
+    """The comparisons of one original with one converted script.
+
+    Args:
+        runs: Makes the runs.
+        echo: Takes a line about progress.
+        detail: Whether to keep what a report draws.
+    """
+
+    def __init__(self, runs: Runs, echo: Callable[[str], None], *, detail: bool) -> None:
+        self.runs, self.echo, self.detail = runs, echo, detail
+
+    def verdict(self, nproc: Sequence[int]) -> Verdict:
+        """Run everything and judge it."""
+        verdict = Verdict("", "")
+        own = self.original
+        verdict.faked = own.totals[0].faked
+        verdict.kind, verdict.failure = judging.judge_original(own.run, own.paths[0])
+        verdict.steps = own.totals[0].steps
+        if verdict.kind is not Kind.EQUIVALENT:
+            return verdict
+        verdict.comparisons = [self._compare(count) for count in nproc]
+        verdict.kind = worst([comparison.kind for comparison in verdict.comparisons])
+        return verdict
+
+    @cached_property
+    def original(self) -> Outcome:
+        """The original on one process, with CUDA redirected if it does not run without."""
+        self.echo("running the original on 1 process")
+        own = self.runs.original()
+        source = self.runs.layout.root / self.runs.layout.script
+        idle = own.ok and not own.totals[0].steps and "cuda" in source.read_text(errors="replace")
+        if idle or failures.wants_cuda(own.run):
+            self.echo("running the original again, with CUDA redirected to the CPU")
+            own = self.runs.original(cuda=True)
+        return own
+
+    def _compare(self, nproc: int) -> Comparison:
+        self.echo(f"running the converted script on {processes(nproc)}")
+        other = self.runs.converted(nproc)
+        if failures.wants_cuda(other.run) and failures.hang(other.run) is None:
+            self.echo("running it again, with CUDA redirected to the CPU")
+            other = self.runs.converted(nproc, cuda=True)
+        comparison = Comparison(nproc, Kind.EQUIVALENT, faked=other.totals[0].faked)
+        if judging.judge_run(comparison, other.run, other.totals):
+            _Comparing(self, comparison, other).run()
+        return comparison
+
+
+class _Comparing:
+    """One comparison whose converted run ended well."""
+
+    def __init__(self, session: Session, comparison: Comparison, other: Outcome) -> None:
+        self.session, self.runs = session, session.runs
+        self.own, self.other = session.original, other
+        self.reference = session.original
+        self.comparison = comparison
+
+    def run(self) -> None:
+        comparison, ranks = self.comparison, self.other.totals
+        found = self._steps(self.own)
+        self._judge_data(found)
+        if comparison.same_data is False:
+            found = self._replayed() or found
+        if self._per_rank_statistics(found):
+            found = self._with_ghosts(found)
+        if comparison.unjudged:
+            found = replace(found, differences=[])
+        own = self.reference.totals[0]
+        judging.judge_steps(comparison, found, own, ranks)
+        judging.judge_work(comparison, own, ranks)
+        judging.judge_collectives(comparison, ranks)
+        judging.judge_devices(comparison, ranks)
+        self._judge_outputs()
+        judging.conclude(comparison)
+        if self.session.detail:
+            reference = None if self.reference is self.own else self.reference.paths[0]
+            comparison.series = series.read(self.own.paths[0], self.other.paths, reference)
+
+    def _steps(self, reference: Outcome) -> StepFindings:
+        """The steps of a reference against the ranks', with limits from noise if that matters."""
+        found = steps.compare(reference.paths[0], self.other.paths)
+        if judging.may_be_rounding(found) and (noisy := self.runs.noisy(reference)).ok:
+            found = steps.compare(reference.paths[0], self.other.paths, noisy.paths[0])
+        return found
+
+    def _judge_data(self, found: StepFindings) -> None:
+        ids = data.compare(self.own.loaders[0], self.other.loaders)
+        split = judging.is_split(self.comparison.nproc, self.own.totals[0], self.other.totals)
+        judging.judge_data(self.comparison, found, ids, split=split)
+
+    def _write_replay(self) -> Path | None:
+        path = self.runs.base / f"replay{self.comparison.nproc}.json"
+        written = replaying.write(self.own.loaders[0], self.other.loaders, path)
+        return path if written else None
+
+    def _replayed(self) -> StepFindings | None:
+        """The steps against the original on the converted run's batches; None without them."""
+        path = self._write_replay()
+        if path is None:
+            self.comparison.unjudged = "the batches differ, and cannot be replayed"
+            return None
+        self.session.echo("running the original on the converted run's batches")
+        again = self.runs.original(cuda=self.own.run.job.cuda, replay=path)
+        if not again.ok:
+            self.comparison.unjudged = "the original does not run on the converted run's batches"
+            return None
+        found = self._steps(again)
+        if found.rows is not None and (found.rows.missing or not found.rows.everywhere):
+            self.comparison.unjudged = "the batches differ, and their replay does not meet them"
+            return None
+        self.reference, self.comparison.replayed = again, True
+        return found
+
+    def _per_rank_statistics(self, found: StepFindings) -> bool:
+        """Whether statistics of each rank's own batch may be all that differs."""
+        kinds = (What.LOSS, What.GRADIENT, What.BUFFER)
+        first = found.differences[0] if found.differences else None
+        return found.batch_norm and first is not None and first.what in kinds
+
+    def _with_ghosts(self, found: StepFindings) -> StepFindings:
+        """The steps against the original with statistics by rank, if that explains more."""
+        path, nproc, cuda = self._write_replay(), self.comparison.nproc, self.own.run.job.cuda
+        self.session.echo("running the original with BatchNorm statistics by rank")
+        for strided in (False, True):
+            ghost = self.runs.original(cuda=cuda, replay=path, ghost=nproc, strided=strided)
+            closer = self._steps(ghost) if ghost.ok else found
+            if not closer.differences or closer.compared > found.compared:
+                cause = causes.BATCH_NORM
+                if closer.differences:
+                    cause = causes.SUSPECTED_BATCH_NORM
+                first: Difference = found.differences[0]
+                self.comparison.differences.append(replace(first, cause=cause))
+                self.reference = ghost
+                return closer
+        return found
+
+    def _judge_outputs(self) -> None:
+        own, other = self.reference, self.other
+        text = judging.compare_printed(own.printed()[0], other.printed(), None)
+        if text.wrong and (noisy := self.runs.noisy(own)).ok:
+            again = noisy.printed()[0]
+            text = judging.compare_printed(own.printed()[0], other.printed(), again)
+        judging.judge_printed(self.comparison, text)
+        found = outputs.compare(
+            (own.copy.sandbox, own.files, own.totals[0]),
+            (other.copy.sandbox, other.files, other.totals),
+        )
+        judging.judge_files(self.comparison, len(own.files), found)

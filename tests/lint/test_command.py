@@ -1,0 +1,292 @@
+"""The command: exit codes, selection, suppression, fixes, formats, baseline, configuration."""
+
+from __future__ import annotations
+
+import io
+import json
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Ddpify
+from tests.lint.setups import SETUPS
+
+BAD = SETUPS["distributed"] + 'torch.save(net.state_dict(), "model.pt")\n'
+CLEAN = SETUPS["distributed"]
+
+
+def python(*arguments: str, cwd: Path, seed: str = "0") -> subprocess.CompletedProcess[str]:
+    """A Python process of its own that finds ddpify as this one does."""
+    env = {"PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONHASHSEED": seed}
+    command = [sys.executable, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, env=env, check=False)
+
+
+@pytest.fixture
+def script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "train.py"
+    path.write_text(BAD)
+    return path
+
+
+def test_exit_codes(script: Path, ddpify: Ddpify) -> None:
+    assert ddpify("lint", script).code == 1
+    assert ddpify("lint", script, "--exit-zero").code == 0
+    assert ddpify("lint", script, "--ignore", "DDP501").code == 0
+    assert ddpify("lint", script, "--select", "no-such-rule").code == 2
+    assert ddpify("lint", "nowhere.py").code == 2
+    assert ddpify("lint", script, "--output-format", "xml").code == 2
+
+
+def test_no_files_is_no_error(tmp_path: Path, ddpify: Ddpify) -> None:
+    assert ddpify("lint", tmp_path).code == 0
+
+
+@pytest.mark.parametrize("selector", ["DDP501", "write-on-all-ranks", "DDP5", "ALL", "ddp501"])
+def test_selectors(script: Path, ddpify: Ddpify, selector: str) -> None:
+    assert "DDP501" in ddpify("lint", script, "--select", selector).stdout
+    assert ddpify("lint", script, "--select", "DDP501", "--ignore", selector).code in (0, 1)
+
+
+def test_a_longer_selector_wins(script: Path, ddpify: Ddpify) -> None:
+    assert ddpify("lint", script, "--select", "DDP501", "--ignore", "DDP5").code == 1
+    assert ddpify("lint", script, "--select", "DDP5", "--ignore", "DDP501").code == 0
+
+
+@pytest.mark.parametrize(
+    "comment",
+    ["ddpify: ignore[DDP501]", "ddpify: ignore[write-on-all-ranks]", "ddpify: ignore", "noqa: DDP501",
+     "noqa: F401, DDP501"],
+)  # fmt: skip
+def test_trailing_suppression(script: Path, ddpify: Ddpify, comment: str) -> None:
+    script.write_text(BAD.rstrip("\n") + f"  # {comment}\n")
+    assert ddpify("lint", script).code == 0
+
+
+def test_suppression_from_the_line_above_and_for_the_file(script: Path, ddpify: Ddpify) -> None:
+    line = 'torch.save(net.state_dict(), "model.pt")\n'
+    script.write_text(CLEAN + "# ddpify: ignore[DDP501]\n" + line)
+    assert ddpify("lint", script).code == 0
+    script.write_text("# ddpify: file-ignore[write-on-all-ranks]\n" + BAD)
+    assert ddpify("lint", script).code == 0
+
+
+def test_a_comment_in_a_string_silences_nothing(script: Path, ddpify: Ddpify) -> None:
+    text = CLEAN + 'torch.save(net.state_dict(), "m.pt  # ddpify: ignore[DDP501]")\n'
+    script.write_text(text)
+    assert ddpify("lint", script).code == 1
+
+
+def test_unused_suppressions_are_found_and_removed(script: Path, ddpify: Ddpify) -> None:
+    script.write_text(CLEAN + "x = 1  # ddpify: ignore[DDP501]\n# ddpify: ignore[DDP102]\ny = 2\n")
+    done = ddpify("lint", script, "--output-format", "concise")
+    assert done.stdout.count("DDP001") == 2
+    assert ddpify("lint", script, "--fix").code == 0
+    assert script.read_text() == CLEAN + "x = 1\ny = 2\n"
+
+
+def test_fix_and_diff(script: Path, ddpify: Ddpify) -> None:
+    shown = ddpify("lint", script, "--diff")
+    assert shown.code == 1
+    assert "+if dist.get_rank() == 0:" in shown.stdout
+    assert script.read_text() == BAD
+    assert ddpify("lint", script, "--fix").code == 0
+    assert script.read_text().endswith(
+        'if dist.get_rank() == 0:\n    torch.save(net.state_dict(), "model.pt")\n'
+    )
+
+
+def test_unsafe_fixes_are_asked_for(script: Path, ddpify: Ddpify) -> None:
+    script.write_text(CLEAN + "train, val = random_split(dataset, [80, 20])\n")
+    assert ddpify("lint", script, "--fix").code == 1
+    assert ddpify("lint", script, "--fix", "--unsafe-fixes").code == 0
+    assert "manual_seed(0)" in script.read_text()
+
+
+def test_fixes_keep_line_endings_and_encoding(script: Path, ddpify: Ddpify) -> None:
+    text = "# -*- coding: latin-1 -*-\n# é\n" + BAD
+    script.write_bytes(text.replace("\n", "\r\n").encode("latin-1"))
+    assert ddpify("lint", script, "--fix").code == 0
+    data = script.read_bytes()
+    assert b"\xe9\r\n" in data
+    assert data.count(b"\n") == data.count(b"\r\n")
+
+
+def test_json(script: Path, ddpify: Ddpify) -> None:
+    (one,) = json.loads(ddpify("lint", script, "--output-format", "json").stdout)
+    assert one["code"] == "DDP501" and one["name"] == "write-on-all-ranks"
+    assert one["location"]["row"] == BAD.count("\n")
+    edit = one["fix"]["edits"][0]
+    fixed = BAD[: edit["start"]] + edit["content"] + BAD[edit["end"] :]
+    compile(fixed, "fixed.py", "exec")
+    assert one["context"] == "distributed"
+
+
+def test_sarif(script: Path, ddpify: Ddpify) -> None:
+    log = json.loads(ddpify("lint", script, "--output-format", "sarif").stdout)
+    (run,) = log["runs"]
+    assert log["version"] == "2.1.0" and run["tool"]["driver"]["rules"][0]["id"] == "DDP501"
+    (result,) = run["results"]
+    assert result["locations"][0]["physicalLocation"]["region"]["startLine"] == BAD.count("\n")
+    assert result["fixes"]
+
+
+def test_gitlab_fingerprints_do_not_depend_on_lines(script: Path, ddpify: Ddpify) -> None:
+    (first,) = json.loads(ddpify("lint", script, "--output-format", "gitlab").stdout)
+    script.write_text("\n\n" + BAD)
+    (second,) = json.loads(ddpify("lint", script, "--output-format", "gitlab").stdout)
+    assert first["fingerprint"] == second["fingerprint"]
+    assert first["location"] != second["location"]
+
+
+def test_junit_and_github(script: Path, ddpify: Ddpify) -> None:
+    root = ET.fromstring(ddpify("lint", script, "--output-format", "junit").stdout)
+    assert root.get("failures") == "1"
+    line = ddpify("lint", script, "--output-format", "github").stdout
+    assert line.startswith("::error title=ddpify DDP501") and f"line={BAD.count(chr(10))}" in line
+
+
+def test_full_shows_the_place(script: Path, ddpify: Ddpify) -> None:
+    out = ddpify("lint", script).stdout
+    assert "DDP501 write-on-all-ranks:" in out and "^^^^" in out and "--fix" in out
+
+
+def test_single_process_scripts_get_one_list(script: Path, ddpify: Ddpify) -> None:
+    script.write_text(SETUPS["single"] + 'torch.save(model.state_dict(), "m.pt")\n')
+    done = ddpify("lint", script)
+    assert done.code == 1
+    assert "trains in one process" in done.stdout and "`ddpify convert`" in done.stdout
+
+
+def test_statistics(script: Path, ddpify: Ddpify) -> None:
+    assert ddpify("lint", script, "--statistics").stdout == "1  DDP501  write-on-all-ranks\n"
+
+
+def test_baseline(script: Path, ddpify: Ddpify) -> None:
+    assert ddpify("lint", script, "--baseline", "known.json").code == 2
+    assert ddpify("lint", script, "--baseline", "known.json", "--write-baseline").code == 0
+    assert ddpify("lint", script, "--baseline", "known.json").code == 0
+    script.write_text("\n\n" + BAD)
+    assert ddpify("lint", script, "--baseline", "known.json").code == 0
+    script.write_text(BAD + 'torch.save(net.state_dict(), "other.pt")\n')
+    assert ddpify("lint", script, "--baseline", "known.json").code == 1
+
+
+def test_standard_input(script: Path, ddpify: Ddpify, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Standard:
+        buffer = io.BytesIO(BAD.encode())
+
+    monkeypatch.setattr(sys, "stdin", Standard)
+    done = ddpify("lint", "-", "--stdin-filename", "x/train.py", "--output-format", "concise")
+    assert done.code == 1 and done.stdout.startswith("x/train.py:")
+
+
+def test_configuration(script: Path, ddpify: Ddpify) -> None:
+    pyproject = script.parent / "pyproject.toml"
+    pyproject.write_text('[tool.ddpify]\nignore = ["write-on-all-ranks"]\n')
+    assert ddpify("lint", script).code == 0
+    pyproject.write_text('[tool.ddpify.per-file-ignores]\n"train.py" = ["DDP5"]\n')
+    assert ddpify("lint", script).code == 0
+    pyproject.write_text('[tool.ddpify]\nextend-exclude = ["train.py"]\n')
+    assert ddpify("lint", script.parent).code == 0
+    assert ddpify("lint", script).code == 1  # it is named
+    assert ddpify("lint", script, "--force-exclude").code == 0
+
+
+@pytest.mark.parametrize(
+    "text", ['colour = "red"', 'select = "DDP"', 'select = ["XYZ1"]', "strict = 3"]
+)
+def test_wrong_configuration(script: Path, ddpify: Ddpify, text: str) -> None:
+    (script.parent / "pyproject.toml").write_text(f"[tool.ddpify]\n{text}\n")
+    done = ddpify("lint", script)
+    assert done.code == 2 and ("pyproject.toml" in done.stderr or "no rule" in done.stderr)
+
+
+def test_gitignore(script: Path, ddpify: Ddpify) -> None:
+    (script.parent / ".gitignore").write_text("*.py\n!keep.py\n")
+    assert ddpify("lint", script.parent).code == 0
+    (script.parent / "keep.py").write_text(BAD)
+    done = ddpify("lint", script.parent, "--output-format", "concise")
+    assert "keep.py" in done.stdout and "train.py" not in done.stdout
+
+
+def test_syntax_errors_are_findings_and_the_rest_goes_on(script: Path, ddpify: Ddpify) -> None:
+    (script.parent / "broken.py").write_text("import torch\ndef f(:\n")
+    done = ddpify("lint", script.parent, "--output-format", "concise")
+    assert done.code == 1 and "broken.py:2" in done.stdout and "DDP501" in done.stdout
+
+
+def test_notebooks(script: Path, ddpify: Ddpify) -> None:
+    cells = [
+        {"cell_type": "markdown", "source": ["# text"]},
+        {"cell_type": "code", "source": ["%matplotlib inline\n", *CLEAN.splitlines(keepends=True)]},
+        {"cell_type": "code", "source": 'torch.save(net.state_dict(), "m.pt")'},
+        {"cell_type": "code", "source": "!ls"},
+    ]
+    path = script.with_name("a.ipynb")
+    path.write_text(json.dumps({"cells": cells, "nbformat": 4}))
+    done = ddpify("lint", path, "--output-format", "concise")
+    assert "a.ipynb:cell 3:1:1: DDP501" in done.stdout
+
+
+def test_launch_files(script: Path, ddpify: Ddpify) -> None:
+    path = script.with_name("run.sh")
+    path.write_text(
+        "#!/bin/bash\npython -m torch.distributed.launch --use-env --nproc_per_node=2 t.py\n"
+    )
+    assert ddpify("lint", path).code == 1
+    assert ddpify("lint", path, "--fix").code == 0
+    assert path.read_text() == "#!/bin/bash\ntorchrun --nproc_per_node=2 t.py\n"
+
+
+def test_the_cache_follows_the_files_that_are_imported(script: Path, ddpify: Ddpify) -> None:
+    helper = script.with_name("helper.py")
+    helper.write_text("def is_first():\n    return True\n")
+    script.write_text(
+        CLEAN
+        + "from helper import is_first\nif is_first():\n    torch.save(net.state_dict(), 'm.pt')\n"
+    )
+    for _ in range(2):
+        assert ddpify("lint", script).code == 1
+    helper.write_text(
+        "import torch.distributed as dist\ndef is_first():\n    return dist.get_rank() == 0\n"
+    )
+    assert ddpify("lint", script).code == 0
+
+
+def test_rule_pages(ddpify: Ddpify) -> None:
+    by_code, by_name = ddpify("rule", "ddp102"), ddpify("rule", "missing-set-epoch")
+    assert by_code.stdout == by_name.stdout and "## Why is this bad" in by_code.stdout
+    assert ddpify("rule", "DDP102", "--output-format", "json").code == 0
+    assert "DDPF01" in ddpify("rule", "--all").stdout
+    assert ddpify("rule", "nothing").code == 2
+
+
+def test_start_up_is_light(script: Path) -> None:
+    script.write_text("print('no framework here')\n")
+    code = (
+        "import sys; from ddpify.cli import main; main(['lint', 'train.py', '--no-cache']);"
+        " print([m for m in ('torch', 'black', 'libcst', 'rich') if m in sys.modules])"
+    )
+    assert python("-c", code, cwd=script.parent).stdout.splitlines()[-1] == "[]"
+
+
+def test_rules_import_no_matchers(script: Path) -> None:
+    code = (
+        "import sys; from ddpify.cli import main; main(['lint', 'train.py', '--no-cache']);"
+        " names = ('torch', 'black', 'libcst.matchers', 'libcst.codemod');"
+        " print([m for m in names if m in sys.modules])"
+    )
+    assert python("-c", code, cwd=script.parent).stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("seed", ["0", "1", "42"])
+def test_hash_seeds_change_nothing(script: Path, seed: str) -> None:
+    script.write_text(SETUPS["single"] + 'torch.save(model.state_dict(), "m.pt")\n')
+    arguments = ("-m", "ddpify", "lint", str(script), "--no-cache", "--output-format", "json")
+    outputs = {python(*arguments, cwd=script.parent, seed=one).stdout for one in ("7", seed)}
+    assert len(outputs) == 1 and "DDP501" in outputs.pop()

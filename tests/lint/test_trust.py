@@ -1,0 +1,47 @@
+"""What must never happen: a crash, or a finding in what convert itself wrote."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ddpify.lint.config import Settings
+from ddpify.lint.document import Document
+from ddpify.lint.engine import lint
+from tests.conftest import FIXTURES, Ddpify
+
+NAMES = sorted(path.parent.name for path in FIXTURES.glob("*/train.py"))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_converted_scripts_are_clean(name: str, ddpify: Ddpify, tmp_path: Path) -> None:
+    out = tmp_path / "train_ddp.py"
+    if ddpify("convert", FIXTURES / name / "train.py", "-o", out).code != 0:
+        pytest.skip("not converted")
+    done = ddpify("lint", out, "--no-cache", "--output-format", "concise")
+    assert done.code == 0, done.stdout
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "import torch\n",
+        "import torch\nfrom torch import *\nimport torch as torch\n",
+        "import torch\nclass A(A): pass\n",
+        "import torch\ndef f(): return f()\nf()\n",
+        "import torch\nx = [y for y in (lambda: x)()]\n",
+        "import torch\nwith open(x) as (a, b): pass\nfor a.b in c[0]: del a\n",
+        "import torch\nmatch torch:\n    case [a, *b] if a: pass\n    case {'x': 1, **r}: pass\n",
+        "import torch\nasync def f():\n    async for x in y: await x\n    yield\n",
+        "import torch\ntry: pass\nexcept* ValueError as e: raise\n",
+        "import torch\ntype X = int\n",
+        "import torch\nx = " + "(" * 60 + "1" + ")" * 60 + "\n",
+        "import torch\nx = " + "+".join("1" * 3000) + "\n",
+    ],
+)
+def test_odd_files_do_not_crash(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "odd.py"
+    path.write_text(text)
+    result = lint(Document(str(path), path.read_bytes()), Settings(root=tmp_path))
+    assert result.failure is None or "nested too deeply" in result.failure
