@@ -8,10 +8,10 @@ from typing import ClassVar
 import libcst as cst
 from libcst.codemod import CodemodCommand, SkipFile
 
+from ddpify.errors import DdpifyError
 from ddpify.planning.edits import Edits
 from ddpify.planning.options import Options
 from ddpify.planning.plan import Plan, make_plan
-from ddpify.errors import DdpifyError
 from ddpify.source import source_from_bytes
 from ddpify.understanding.project import Project
 

@@ -8,7 +8,7 @@ from ddpify.codemods import devices, files, loaders, models, process_group, redu
 from ddpify.codemods._command import Command
 
 
-class ConvertToTorchrun(Command):
+class ConvertToTorchrun(Command):  # type: ignore[misc]
     """Everything that ``ddpify convert`` does to a script, in place."""
 
     DESCRIPTION: ClassVar[str] = "Rewrite a single-GPU PyTorch training script for torchrun."
@@ -22,35 +22,35 @@ class ConvertToTorchrun(Command):
     )
 
 
-class UseRankDevice(Command):
+class UseRankDevice(Command):  # type: ignore[misc]
     """Hard-coded accelerators become the device of the rank."""
 
     DESCRIPTION: ClassVar[str] = "Replace hard-coded accelerators by the device of the rank."
     EDITS = (devices.edit, process_group.edit)
 
 
-class ShardLoaders(Command):
+class ShardLoaders(Command):  # type: ignore[misc]
     """Loaders give each rank its slice of the global batch."""
 
     DESCRIPTION: ClassVar[str] = "Split each global batch of the training loaders among the ranks."
     EDITS = (loaders.edit, process_group.edit)
 
 
-class WrapModels(Command):
+class WrapModels(Command):  # type: ignore[misc]
     """Trained models are wrapped in DistributedDataParallel."""
 
     DESCRIPTION: ClassVar[str] = "Wrap each trained model in DistributedDataParallel."
     EDITS = (models.edit, process_group.edit)
 
 
-class ReduceValues(Command):
+class ReduceValues(Command):  # type: ignore[misc]
     """Losses, metrics and counts become global where they are first read."""
 
     DESCRIPTION: ClassVar[str] = "Reduce losses, metrics and counts over the ranks."
     EDITS = (reductions.edit, process_group.edit)
 
 
-class WriteOnRankZero(Command):
+class WriteOnRankZero(Command):  # type: ignore[misc]
     """Checkpoints, files, folders, logs and bars are rank 0's alone."""
 
     DESCRIPTION: ClassVar[str] = "Let rank 0 alone write files and show progress."

@@ -51,7 +51,9 @@ def _under_condition(site: Site) -> bool:
     node = site.node
     while node in site.module.parents and not isinstance(node, cst.FunctionDef):
         node = site.module.parents[node]
-        if isinstance(node, cst.IfExp) or (isinstance(node, cst.If) and not is_main_guard(node.test)):
+        if isinstance(node, cst.IfExp) or (
+            isinstance(node, cst.If) and not is_main_guard(node.test)
+        ):
             return True
     return False
 

@@ -7,7 +7,7 @@ import libcst as cst
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Effect, Site
-from ddpify.understanding.library import is_model
+from ddpify.understanding.library import is_loader, is_model
 from ddpify.understanding.syntax import code_of, walk
 from ddpify.understanding.values import Bound, Class, Function, Instance
 
@@ -86,6 +86,8 @@ def _guard(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
     elif whole and _only_reductions_inside(plan, statement):
         _reduce_before(plan, edits, statement)
         _write_on_main(plan, edits, effect, site, statement)
+    elif whole and site is not effect.site and not _hands_over_training(plan, site):
+        _write_on_main(plan, edits, effect, site, statement)
     elif effect.name.endswith("open") and site is effect.site:
         _open_nothing(plan, edits, site)
     elif not effect.site.module.editable:
@@ -141,6 +143,18 @@ def _only_reductions_inside(plan: Plan, statement: cst.CSTNode) -> bool:
     simple = all(r.how in ("mean", "sum", "gather") and not r.weight for r in reductions)
     return simple and not any(
         ("save", n) in plan.facts.effects or _runs_own_code(plan, n) for n in nodes
+    )
+
+
+def _hands_over_training(plan: Plan, site: Site) -> bool:
+    """Whether a call of another file's code gives it a model or a loader, which all ranks run."""
+    arguments = site.node.args if isinstance(site.node, cst.Call) else ()
+    held = [plan.facts.values.get(a.value) for a in arguments]
+    return any(
+        isinstance(atom, Instance) and (is_model(atom) or is_loader(atom))
+        for one in held
+        if one is not None
+        for atom in one.atoms
     )
 
 

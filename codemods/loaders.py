@@ -25,14 +25,13 @@ def edit(plan: Plan, edits: Edits) -> None:
             edits.note(line, f"loader {text}")
             if classic:
                 edits.note(
-                    line, "samples come in DistributedSampler's order, not in the original's",
+                    line,
+                    "samples come in DistributedSampler's order, not in the original's",
                     attention=True,
                 )
 
 
-def _wrap(
-    plan: Plan, edits: Edits, loader: Instance, function: str, extra: str
-) -> Iterator[int]:
+def _wrap(plan: Plan, edits: Edits, loader: Instance, function: str, extra: str) -> Iterator[int]:
     if loader.module.editable and isinstance(loader.site, cst.Call):
         _wrap_call(plan, edits, loader.site, function, extra)
         yield plan.module.line(loader.site)
@@ -52,9 +51,7 @@ def _wrap(
         )
 
 
-def _wrap_call(
-    plan: Plan, edits: Edits, call: cst.Call, function: str, extra: str
-) -> None:
+def _wrap_call(plan: Plan, edits: Edits, call: cst.Call, function: str, extra: str) -> None:
     """Wrap a call of one line in place; after one of several lines, rebind its name."""
     parent = plan.module.parents[call]
     if isinstance(parent, cst.Assign) and "\n" in code_of(call) and len(parent.targets) == 1:
@@ -76,4 +73,3 @@ def _bindings(plan: Plan, loader: Instance) -> Iterator[tuple[cst.CSTNode, cst.B
                 held = plan.facts.values.get(name)
                 if held is not None and loader in held.atoms:
                     yield plan.module.statement(node), name
-

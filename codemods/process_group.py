@@ -56,7 +56,7 @@ def _only_imports(statement: cst.Try) -> bool:
 
 
 def _after_imports(plan: Plan, first: cst.CSTNode | None) -> int:
-    """The index after the last import that stands before the first action, else after the docstring."""
+    """The index after the last import before the first action, else after the docstring."""
     place = 0
     for index, statement in enumerate(plan.module.tree.body):
         if statement is first:

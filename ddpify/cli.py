@@ -192,7 +192,9 @@ def lint(
         Optional[int],  # noqa: UP045
         typer.Option("-j", "--jobs", help="Processes to use."),
     ] = None,
-    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Nothing where all is well.")] = False,
+    quiet: Annotated[
+        bool, typer.Option("-q", "--quiet", help="Nothing where all is well.")
+    ] = False,
 ) -> None:
     """Find what goes wrong, or must be looked after, on several processes.
 

@@ -10,10 +10,10 @@ from difflib import unified_diff
 import libcst as cst
 
 from ddpify.codemods import devices, files, loaders, models, process_group, reductions
+from ddpify.errors import DdpifyError
 from ddpify.planning.edits import Edits, Note
 from ddpify.planning.options import Options
 from ddpify.planning.plan import Plan, make_plan
-from ddpify.errors import DdpifyError
 from ddpify.source import Source, read_source
 from ddpify.understanding.project import Project
 from ddpify.understanding.syntax import walk

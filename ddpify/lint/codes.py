@@ -9,6 +9,7 @@ CODES: dict[str, str] = {
     # the engine's own
     "DDP000": "syntax-error",
     "DDP001": "unused-suppression",
+    "DDP002": "not-converted",
     # data
     "DDP101": "missing-distributed-sampler",
     "DDP102": "missing-set-epoch",
@@ -16,6 +17,7 @@ CODES: dict[str, str] = {
     "DDP104": "sampler-rank-not-global",
     "DDP106": "manual-batches-same-on-all-ranks",
     "DDP107": "per-rank-dataset-split",
+    "DDP110": "global-batch-changed",
     "DDP111": "len-dataset-as-local-denominator",
     "DDP116": "unordered-iteration-defines-state",
     "DDP117": "download-on-all-ranks",

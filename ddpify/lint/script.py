@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.errors import DdpifyError
 from ddpify.lint.diagnostics import Applicability, Edit, Fix
 from ddpify.lint.positions import Positions
 from ddpify.lint.registry import DISTRIBUTED, OTHER, SINGLE
@@ -34,6 +36,10 @@ from ddpify.understanding.project import ModuleFile, Project
 from ddpify.understanding.structure import Guard, Structure, walk
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import UNKNOWN, Const, Function, Instance, Value, value
+
+if TYPE_CHECKING:
+    from ddpify.planning.plan import Plan
+    from ddpify.planning.refusals import Refusal
 
 # Words that make a condition doubtful. They only ever silence a rule, never speak for a finding.
 _MAY_BE_RANK = re.compile(
@@ -83,6 +89,30 @@ class Script:
             return DISTRIBUTED
         trains = any(site.module is self.module for site, _ in self.facts.backwards.values())
         return SINGLE if trains and self.facts.optimizers else OTHER
+
+    @cached_property
+    def _planned(self) -> Plan | Refusal | None:
+        """What convert would do with a script of one process, or why it would not."""
+        from ddpify.planning.options import Options
+        from ddpify.planning.plan import make_plan
+        from ddpify.planning.refusals import Refusal
+
+        if self.kind != SINGLE:
+            return None
+        try:
+            return make_plan(self.project, Options())
+        except Refusal as refusal:
+            return refusal
+
+    @property
+    def plan(self) -> Plan | None:
+        """The plan of a conversion, where there is one."""
+        return self._planned if not isinstance(self._planned, DdpifyError) else None
+
+    @property
+    def refusal(self) -> Refusal | None:
+        """Why convert does not take a script of one process."""
+        return self._planned if isinstance(self._planned, DdpifyError) else None
 
     # ------------------------------------------------------------------ structure
     @cached_property

@@ -1,1 +1,1 @@
-"""From facts to decisions: what to reduce, what to split, what to refuse, and the edits that follow."""
+"""From facts to decisions: what to reduce, to split, to refuse, and the edits that follow."""

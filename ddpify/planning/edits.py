@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import libcst as cst
 
@@ -115,15 +116,15 @@ class _Rewriter(cst.CSTTransformer):
         super().__init__()
         self.edits = edits
 
-    def on_leave(self, original_node, updated_node):  # type: ignore[no-untyped-def]
-        updated = super().on_leave(original_node, updated_node)
+    def on_leave(self, original_node: Any, updated_node: Any) -> Any:
+        updated: Any = super().on_leave(original_node, updated_node)
         for change in self.edits.changes.get(original_node, ()):
             updated = change(updated)
         if isinstance(original_node, (cst.IndentedBlock, cst.Module)):
             updated = self._rebuild(original_node, updated)
         return updated
 
-    def _rebuild(self, original, updated):  # type: ignore[no-untyped-def]
+    def _rebuild(self, original: Any, updated: Any) -> Any:
         """A block with statements added, and runs of statements put under one header."""
         body: list[cst.BaseStatement] = []
         run: list[cst.BaseStatement] = []
@@ -154,15 +155,15 @@ class _Rewriter(cst.CSTTransformer):
         return updated.with_changes(body=body)
 
 
-def _take_lead(added, statement):  # type: ignore[no-untyped-def]
+def _take_lead(added: Sequence[Any], statement: Any) -> list[Any]:
     """Statements added before another take over the blank lines and comments above it."""
-    added = list(added)
-    if added:
-        added[0] = added[0].with_changes(leading_lines=statement.leading_lines)
-    return added
+    taking = list(added)
+    if taking:
+        taking[0] = taking[0].with_changes(leading_lines=statement.leading_lines)
+    return taking
 
 
-def _with_less_lead(statement):  # type: ignore[no-untyped-def]
+def _with_less_lead(statement: Any) -> Any:
     """What stood apart from the lines above keeps one blank line."""
     apart = any(line.comment is None for line in statement.leading_lines)
     return statement.with_changes(leading_lines=[cst.EmptyLine(indent=False)] if apart else [])

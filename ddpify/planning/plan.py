@@ -101,9 +101,7 @@ def _mend(plan: Plan, demand: Demand, owners: dict[cst.CSTNode, ModuleFile]) -> 
         raise refuse_reading(plan.project.entry, demand)
 
 
-def _editable(
-    demand: Demand, owners: dict[cst.CSTNode, ModuleFile]
-) -> list[cst.BaseExpression]:
+def _editable(demand: Demand, owners: dict[cst.CSTNode, ModuleFile]) -> list[cst.BaseExpression]:
     """The expressions to reduce: where the value was born, or else where it is read."""
     births = [b for b in demand.data.births if b in owners]
     if births and all(owners[b].editable for b in births):
@@ -137,12 +135,12 @@ def _reduce(plan: Plan, node: cst.BaseExpression, how: str, demand: Demand) -> N
     if how == "gather" and not collected and not _in_training(plan, demand):
         _replicate(plan, demand)
         return
-    if how == "count":
-        if node in plan.facts.shape_uses or not isinstance(node, (cst.Call, cst.Subscript)):
-            node, how = demand.site.node, "sum"  # type: ignore[assignment]
-            if not demand.site.module.editable:
-                _replicate(plan, demand)
-                return
+    shapes_too = node in plan.facts.shape_uses or not isinstance(node, (cst.Call, cst.Subscript))
+    if how == "count" and shapes_too:  # it stays local where it is made, and is summed where read
+        node, how = demand.site.node, "sum"  # type: ignore[assignment]
+        if not demand.site.module.editable:
+            _replicate(plan, demand)
+            return
     weighted = demand.data.placement is Placement.WEIGHTED
     weight = demand.data.counted[0] if weighted and node in demand.data.births else ""
     plan.reductions[node] = Reduction(node, how, weight)

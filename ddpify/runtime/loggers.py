@@ -10,6 +10,7 @@ class SilentLogger:
     """
 
     def __call__(self, *args: Any, **kwargs: Any) -> "SilentLogger":
+        """Whatever was to be logged is not."""
         return self
 
     def __getattr__(self, name: str) -> "SilentLogger":

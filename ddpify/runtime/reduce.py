@@ -183,7 +183,7 @@ def _reduced(x: torch.Tensor, factor: float) -> torch.Tensor:
 
 
 def _weighted_mean(x: Any, weight: Any, share: Share) -> Any:
-    """The mean over the ranks of x, each with its own weight; a rank of weight 0 counts for none."""
+    """The mean over the ranks of x, each with its own weight; one of weight 0 counts for none."""
     tensor = x if isinstance(x, torch.Tensor) else torch.tensor(float(x), dtype=torch.float64)
     own = torch.as_tensor(weight, dtype=tensor.dtype, device=tensor.device).detach().reshape(())
     own = torch.zeros_like(own) if share.ghost else own

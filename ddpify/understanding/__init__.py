@@ -1,0 +1,1 @@
+"""What a training script does, found out without running it: kinds, placements, effects."""

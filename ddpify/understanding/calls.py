@@ -72,7 +72,11 @@ def _instantiate(
 
 
 def call_instance(
-    run: Interpreter, node: cst.BaseExpression, target: Instance, args: list[Value], kwargs: Keywords
+    run: Interpreter,
+    node: cst.BaseExpression,
+    target: Instance,
+    args: list[Value],
+    kwargs: Keywords,
 ) -> Value:
     """``instance(...)``: a model's forward, a project object's ``__call__``, a library object."""
     if library.is_model(target):
@@ -106,10 +110,10 @@ def call_function(
     if site is not None:
         run.facts.callers.setdefault(function.node, set()).add(site)
     silent = _switches_grad_off(function)
-    key = (
-        function.node, site.node if site else None, receiver, tuple(args),
-        tuple(sorted(kwargs.items(), key=lambda pair: pair[0])), bool(run.no_grad or silent), forward,
-    )  # fmt: skip
+    named = tuple(sorted(kwargs.items(), key=lambda pair: pair[0]))
+    place = site.node if site else None
+    no_grad = bool(run.no_grad or silent)
+    key = (function.node, place, receiver, tuple(args), named, no_grad, forward)
     if key in run.results or key in run.running or len(run.frames) > _DEEPEST:
         return run.results.get(key, run.previous.get(key, UNKNOWN))
     run.running.add(key)
@@ -214,9 +218,7 @@ def bind_parameters(
         scope.names[parameters.star_kwarg.name.value] = value(extra)
 
 
-def _keyword(
-    run: Interpreter, function: Function, parameter: cst.Param, kwargs: Keywords
-) -> Value:
+def _keyword(run: Interpreter, function: Function, parameter: cst.Param, kwargs: Keywords) -> Value:
     name = parameter.name.value
     if name in kwargs:
         return kwargs[name]

@@ -121,9 +121,7 @@ def attribute_of(run: Interpreter, node: cst.BaseExpression, atom: Atom, name: s
     return UNKNOWN
 
 
-def _member_of(
-    run: Interpreter, node: cst.BaseExpression, atom: Namespace, name: str
-) -> Value:
+def _member_of(run: Interpreter, node: cst.BaseExpression, atom: Namespace, name: str) -> Value:
     if name == "__dict__":
         made = run.instance(node, run.module, "dict")
         for key, held in list(atom.scope.names.items()):
@@ -209,7 +207,7 @@ def subscript_key(run: Interpreter, node: cst.Subscript) -> str:
         part = element.slice
         if isinstance(part, cst.Index):
             constants.append(run.eval(part.value).constant())
-        else:
+        elif isinstance(part, cst.Slice):
             for bound in (part.lower, part.upper, part.step):
                 if bound is not None:
                     for data in run.eval(bound).data:

@@ -41,7 +41,7 @@ FRAMEWORKS = (
     Framework("detectron2", ("detectron2",)),
     Framework("Catalyst", ("catalyst",)),
     Framework("fastai", ("fastai",)),
-    Framework("Keras", ("keras", "tensorflow")),
+    Framework("Keras", ("keras",)),
     Framework("torch_xla", ("torch_xla",)),
     Framework("Megatron", ("megatron", "torchtitan", "nemo", "fairscale.nn.model_parallel")),
     Framework("Colossal-AI", ("colossalai",)),

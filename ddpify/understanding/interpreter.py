@@ -89,6 +89,7 @@ class Interpreter:
         self.no_grad = 0
         self.changes = 0
         self.functions: dict[cst.CSTNode, Function] = {}
+        self._classes: dict[cst.CSTNode, Class] = {}
         self.called: set[cst.CSTNode] = set()
 
     # ------------------------------------------------------------------ running
@@ -292,9 +293,7 @@ class Interpreter:
         if node.value is not None:
             self.assign(node.target, self._born(self.eval(node.value), node.value))
 
-    def _born(
-        self, result: Value, node: cst.BaseExpression, *, always: bool = False
-    ) -> Value:
+    def _born(self, result: Value, node: cst.BaseExpression, *, always: bool = False) -> Value:
         """A partial value that gets a name can be reduced where it gets it."""
         if not result.data or (isinstance(node, (cst.Name, cst.Tuple)) and not always):
             return result
@@ -427,12 +426,9 @@ class Interpreter:
             known.scope, known.bases = made.scope, made.bases
             for held in made.scope.names.values():
                 for function in held.of(Function):
-                    function.owner = known  # type: ignore[union-attr]
+                    assert isinstance(function, Function)
+                    function.owner = known
         return known
-
-    @property
-    def _classes(self) -> dict[cst.CSTNode, Class]:
-        return self.__dict__.setdefault("_known_classes", {})
 
     def _run_If(self, node: cst.If) -> bool:
         if is_main_guard(node.test):
@@ -568,10 +564,8 @@ class Interpreter:
         elif isinstance(target, cst.Subscript):
             self._assign_item(target, new)
 
-    def _unpack(
-        self, target: cst.Tuple | cst.List, new: Value, *, named: bool = False
-    ) -> None:
-        """Assign the parts of a value; a partial one that gets its name here can be reduced here."""
+    def _unpack(self, target: cst.Tuple | cst.List, new: Value, *, named: bool = False) -> None:
+        """Assign the parts of a value; a partial one that is named here can be reduced here."""
         count = len(target.elements)
         for position, element in enumerate(target.elements):
             part = expressions.unpacked(self, new, position, count)

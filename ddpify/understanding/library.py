@@ -97,7 +97,7 @@ def _is_module_class(name: str) -> bool:
     last = name.rsplit(".", 1)[-1]
     if name.startswith(("torch.nn.functional.", "torch.nn.utils.", "torch.nn.init.")):
         return False
-    if name.startswith("torch.nn.") or name.startswith("torchvision.models."):
+    if name.startswith(("torch.nn.", "torchvision.models.")):
         return last not in ("Parameter", "ParameterList") and (
             last[:1].isupper() or name.startswith("torchvision.models.")
         )
@@ -159,9 +159,7 @@ def _new_optimizer(
     made.role = "optimizer"
     if made not in run.facts.optimizers:
         run.facts.optimizers.append(made)
-    owners = dict.fromkeys(
-        a.owner for g in given for a in deep_atoms(g) if isinstance(a, Params)
-    )
+    owners = dict.fromkeys(a.owner for g in given for a in deep_atoms(g) if isinstance(a, Params))
     for owner in owners:
         run.facts.event(owner, "optimize", run.site(node))
     made.arguments["params"] = value(*(Params(owner) for owner in owners))
@@ -190,9 +188,13 @@ def instance_attribute(
     return None
 
 
-_KNOWN_MODEL_METHODS = _RETURNS_MODEL | _MODEL_METHODS | frozenset(
-    "children modules named_children named_modules buffers named_buffers zero_grad forward"
-    " __call__ register_forward_hook get_parameter add_module generate".split()
+_KNOWN_MODEL_METHODS = (
+    _RETURNS_MODEL
+    | _MODEL_METHODS
+    | frozenset(
+        "children modules named_children named_modules buffers named_buffers zero_grad forward"
+        " __call__ register_forward_hook get_parameter add_module generate".split()
+    )
 )
 
 
@@ -256,7 +258,7 @@ def _by_family(  # type: ignore[no-untyped-def]
 ) -> Value:
     if name in DATALOADERS:
         return _data_loader(run, node, args, kwargs)
-    if name.startswith("torch.optim.lr_scheduler.") or name.startswith("torch.optim.swa_utils."):
+    if name.startswith(("torch.optim.lr_scheduler.", "torch.optim.swa_utils.")):
         return _object(run, node, name, args, kwargs)
     if name.startswith("torch.optim.") and short[:1].isupper():
         made = _object(run, node, name, args, kwargs)
@@ -351,16 +353,14 @@ def _sized(
     return value(made)
 
 
-def _concatenated(
-    run: Interpreter, short: str, args: list[Value], kwargs: Keywords
-) -> Value:
+def _concatenated(run: Interpreter, short: str, args: list[Value], kwargs: Keywords) -> Value:
     """Tensors joined along a dimension; along the batch, they are a list of rows."""
     pieces = args[0] if args else kwargs.get("tensors", UNKNOWN)
     inner = [a for a in deep_atoms(pieces) if isinstance(a, Data) and a.placement.local]
     if not inner:
         return REPLICATED
     worst = [d for d in inner if d.placement is not Placement.SHARD]
-    given = (args[1] if len(args) > 1 else kwargs.get("dim") or kwargs.get("axis") or UNKNOWN)
+    given = args[1] if len(args) > 1 else kwargs.get("dim") or kwargs.get("axis") or UNKNOWN
     dim = given.constant() if given else 0
     first = (worst or inner)[0]
     placed = first.placed(first.placement)
@@ -452,7 +452,11 @@ def opaque(
 
 
 def call_instance(
-    run: Interpreter, node: cst.BaseExpression, target: Instance, args: list[Value], kwargs: Keywords
+    run: Interpreter,
+    node: cst.BaseExpression,
+    target: Instance,
+    args: list[Value],
+    kwargs: Keywords,
 ) -> Value:
     """``object(...)`` of a library object."""
     if isinstance(target.type, str) and losses.is_module(target.type):
@@ -564,9 +568,7 @@ def _plain_method(  # type: ignore[no-untyped-def]
     return tensors.function(run, node, name, operands, kwargs, args)
 
 
-def _params_method(
-    run: Interpreter, node: cst.BaseExpression, atom: Params, name: str
-) -> Value:
+def _params_method(run: Interpreter, node: cst.BaseExpression, atom: Params, name: str) -> Value:
     if name == "requires_grad_":
         run.facts.event(atom.owner, "change", run.site(node))
     return value(atom)
@@ -607,9 +609,7 @@ _PARSERS = ("argparse.ArgumentParser", "configargparse.ArgumentParser")
 _SCALERS = ("torch.cuda.amp.GradScaler", "torch.amp.GradScaler")
 
 
-def _add_argument(
-    run: Interpreter, atom: Instance, args: list[Value], kwargs: Keywords
-) -> None:
+def _add_argument(run: Interpreter, atom: Instance, args: list[Value], kwargs: Keywords) -> None:
     """An option may be what its default says."""
     names = [a.constant() for a in args]
     given = kwargs["dest"].constant() if "dest" in kwargs else None
@@ -853,9 +853,7 @@ def _autograd_backward(
     return _backward(run, node, *operands[0]) if operands else UNKNOWN
 
 
-def _load(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
-) -> Value:
+def _load(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
     return REPLICATED
 
 

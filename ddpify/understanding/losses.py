@@ -8,7 +8,7 @@ import libcst as cst
 
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.syntax import code_of
-from ddpify.understanding.values import REPLICATED, UNKNOWN, Data, Instance, Value, join, value
+from ddpify.understanding.values import REPLICATED, UNKNOWN, Data, Instance, Value, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
@@ -134,9 +134,7 @@ def _denominator(
     return (f"{weights}.sum()",)
 
 
-def _given(
-    name: str, args: list[Value], kwargs: dict[str, Value], module: Instance | None
-) -> bool:
+def _given(name: str, args: list[Value], kwargs: dict[str, Value], module: Instance | None) -> bool:
     if module is not None:
         position = {"weight": "0", "ignore_index": "2"}[name]
         held = module.arguments.get(name, module.arguments.get(position, UNKNOWN))
@@ -166,5 +164,3 @@ def _argument(node: cst.Call, name: str, position: int) -> cst.BaseExpression | 
             return argument.value
     positional = [a.value for a in node.args if a.keyword is None and not a.star]
     return positional[position] if len(positional) > position else None
-
-

@@ -48,7 +48,7 @@ class ModuleFile:
         return position.start.line if position else 1
 
     def statement(self, node: cst.CSTNode) -> cst.CSTNode:
-        """The statement that a node stands in: a simple statement's line or a compound statement."""
+        """The statement that a node stands in: a simple one's line, or a compound one."""
         while not isinstance(node, cst.BaseStatement):
             node = self.parents[node]
         return node

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 Operand = tuple[cst.BaseExpression, Value]
 
 LINEAR = frozenset(
-    "to cpu cuda float double half bfloat16 type type_as detach detach_ clone squeeze unsqueeze view reshape"
+    "to cpu cuda float double half bfloat16 type type_as detach detach_ clone squeeze unsqueeze"
+    " view reshape"
     " contiguous mean sum neg negative numpy requires_grad_ flatten ravel expand expand_as data"
     " retain_grad astype copy asarray array as_tensor from_numpy tensor item_ nan_to_num".split()
 )
@@ -79,9 +80,11 @@ def picked(placement: Placement) -> Placement:
 def part(atom: Data, position: int) -> Value:
     """One element of an unpacked tensor, batch or shape."""
     if atom.form == "shape":
-        return value(replace(atom, placement=Placement.COUNT, form="number")) if (
-            position == atom.dim
-        ) else REPLICATED
+        return (
+            value(replace(atom, placement=Placement.COUNT, form="number"))
+            if (position == atom.dim)
+            else REPLICATED
+        )
     return value(replace(atom, form="tensor") if atom.form == "batch" else atom)
 
 
@@ -218,19 +221,19 @@ def binary(
     run: Interpreter, node: cst.CSTNode, operator: str, left: Operand, right: Operand
 ) -> Value:
     """``left operator right``; an operand that cannot stay partial is demanded."""
-    sides = (left[1].data, right[1].data)
-    if not sides[0] and not sides[1]:
+    if not left[1].data and not right[1].data:
         return _plain(left[1], right[1])
     results: list[Value] = []
-    for one in sides[0] or [_reduced_part(left[1])]:
-        for other in sides[1] or [_reduced_part(right[1])]:
+    for one in _parts(left[1]):
+        for other in _parts(right[1]):
             results.append(_pair(run, operator, (left[0], one), (right[0], other)))
     return join(*results)
 
 
-def _reduced_part(whole: Value) -> Data | None:
-    """What has been reduced over the ranks, if the value is such."""
-    return next((a for a in whole.atoms if isinstance(a, Data)), None)
+def _parts(whole: Value) -> list[Data | None]:
+    """What ranks hold in part; else what has been reduced over them, if the value is such."""
+    parts: list[Data | None] = [*whole.data]
+    return parts or [next((a for a in whole.atoms if isinstance(a, Data)), None)]
 
 
 def _plain(left: Value, right: Value) -> Value:
@@ -378,9 +381,7 @@ def _kept_form(data: Data) -> str:
     return data.form if data.form in ("batch", "masked", "permutation") else "tensor"
 
 
-def _on_partial(
-    run: Interpreter, name: str, operand: cst.BaseExpression, data: Data
-) -> Value:
+def _on_partial(run: Interpreter, name: str, operand: cst.BaseExpression, data: Data) -> Value:
     if data.placement is Placement.COUNT:
         run.demand(operand, value(data), f"{name}()")
         return REPLICATED
@@ -482,4 +483,3 @@ def count(data: Data, node: cst.BaseExpression) -> Value:
     return value(
         replace(data, placement=Placement.COUNT, form="number", births=frozenset({node}), dim=0)
     )
-

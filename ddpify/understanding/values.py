@@ -18,6 +18,7 @@ from ddpify.understanding.placement import Placement
 if TYPE_CHECKING:
     from ddpify.understanding.project import ModuleFile
 
+
 @dataclass(frozen=True, slots=True)
 class Const:
     """A literal of the script."""

@@ -15,7 +15,6 @@ from ddpify.understanding.values import (
     Instance,
     Number,
     Value,
-    value,
 )
 
 if TYPE_CHECKING:
@@ -50,7 +49,8 @@ WRITING_METHODS = frozenset(
 )
 DOWNLOADS = frozenset(
     {
-        "urllib.request.urlretrieve", "urllib.request.urlopen", "torch.hub.load_state_dict_from_url",
+        "urllib.request.urlretrieve", "urllib.request.urlopen",
+        "torch.hub.load_state_dict_from_url",
         "torch.hub.download_url_to_file", "torch.hub.load", "torch.utils.model_zoo.load_url",
         "requests.get", "wget.download", "gdown.download", "tarfile.open", "zipfile.ZipFile",
         "six.moves.urllib.request.urlopen", "six.moves.urllib.request.urlretrieve",
@@ -98,7 +98,9 @@ def acts(
         run.effect("save", node, name)
     elif name in FOLDERS:
         run.effect("folder", node, name)
-    elif name in WRITES or (name in ("builtins.open", "io.open", "gzip.open") and _for_writing(args, kwargs)):
+    elif name in WRITES or (
+        name in ("builtins.open", "io.open", "gzip.open") and _for_writing(args, kwargs)
+    ):
         run.effect("write", node, name)
     elif name in WRITERS:
         run.effect("writer", node, name)
@@ -156,5 +158,3 @@ def number_or_name(given: Value) -> bool:
         or (isinstance(c, str) and c.split(":")[0] in _ACCELERATORS)
         for c in constants
     )
-
-

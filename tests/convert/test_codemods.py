@@ -1,4 +1,4 @@
-"""Loaders, models, files, devices and the process group: before and after, one small script each."""
+"""Loaders, models, files, devices, the process group: before and after, in small scripts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def test_the_whole_small_script(tmp_path: Path) -> None:
 
 def test_a_main_guard_gets_the_start(tmp_path: Path) -> None:
     body = "".join(f"    {line}\n" for line in (HEAD.split("\n\n", 1)[1] + STEP).splitlines())
-    text = f"{HEAD.split(chr(10) * 2, 1)[0]}\n\ndef main():\n{body}\n\nif __name__ == '__main__':\n    main()\n"
+    imports = HEAD.split("\n\n", 1)[0]
+    text = f"{imports}\n\ndef main():\n{body}\n\nif __name__ == '__main__':\n    main()\n"
     after = convert_text(tmp_path, text).data.decode()
     assert after.endswith("if __name__ == '__main__':\n    dd.init()\n    main()\n")
 
@@ -41,7 +42,10 @@ def test_vendored_scripts_import_the_file_beside_them(tmp_path: Path) -> None:
 MODELS = {
     "moved": ("brain = nn.Linear(4, 3).to('cpu')", "brain = dd.wrap(nn.Linear(4, 3).to('cpu'))"),
     "moved later": ("brain = nn.Linear(4, 3)\nbrain.to('cpu')", "brain = dd.wrap(brain)"),
-    "rebound": ("brain = nn.Linear(4, 3)\nbrain = brain.to('cpu')", "brain = dd.wrap(brain.to('cpu'))"),
+    "rebound": (
+        "brain = nn.Linear(4, 3)\nbrain = brain.to('cpu')",
+        "brain = dd.wrap(brain.to('cpu'))",
+    ),
     "under a condition": (
         "brain = nn.Linear(4, 3)\nif torch.cuda.is_available():\n    brain.cuda()",
         "brain = dd.wrap(brain)",
@@ -72,9 +76,13 @@ def test_what_data_parallel_wrapped_is_the_model_itself(tmp_path: Path) -> None:
 
 
 def test_an_untrained_model_is_not_wrapped(tmp_path: Path) -> None:
-    text = HEAD + "teacher = nn.Linear(4, 3)\n" + STEP.replace(
-        "penalty = F.cross_entropy(brain(a), b)",
-        "penalty = F.mse_loss(brain(a), teacher(a).detach())",
+    text = (
+        HEAD
+        + "teacher = nn.Linear(4, 3)\n"
+        + STEP.replace(
+            "penalty = F.cross_entropy(brain(a), b)",
+            "penalty = F.mse_loss(brain(a), teacher(a).detach())",
+        )
     )
     assert not any("teacher" in line and "wrap" in line for line in added(tmp_path, text))
 
@@ -106,7 +114,7 @@ for part in ("train", "val"):
         rule.step()
 """
     expected = (
-        'both = {part: dd.shard(DataLoader(TensorDataset(features, labels), **options))'
+        "both = {part: dd.shard(DataLoader(TensorDataset(features, labels), **options))"
         ' for part in ("train", "val")}'
     )
     assert expected in added(tmp_path, text)
@@ -129,7 +137,10 @@ FILES = {
     ),
     "folder": ("import os\nos.makedirs('out')", ["os.makedirs('out', exist_ok=True)"]),
     "one folder": ("import os\nos.mkdir('out')", ["os.makedirs('out', exist_ok=True)"]),
-    "numpy": ("import numpy as np\nnp.save('x.npy', [1])", ["if dd.is_main():", "np.save('x.npy', [1])"]),
+    "numpy": (
+        "import numpy as np\nnp.save('x.npy', [1])",
+        ["if dd.is_main():", "np.save('x.npy', [1])"],
+    ),
     "writer": (
         "from torch.utils.tensorboard import SummaryWriter\nlog = SummaryWriter()",
         ["log = SummaryWriter() if dd.is_main() else dd.silent()"],
@@ -202,14 +213,17 @@ def test_devices_that_follow_the_rank_are_left_alone(tmp_path: Path, code: str) 
 
 
 def test_the_choice_of_a_device_for_the_process_is_dropped(tmp_path: Path) -> None:
-    removed, _ = changed_lines(
-        convert_text(tmp_path, HEAD + "torch.cuda.set_device(0)\n" + STEP)
-    )
+    removed, _ = changed_lines(convert_text(tmp_path, HEAD + "torch.cuda.set_device(0)\n" + STEP))
     assert "torch.cuda.set_device(0)" in removed
 
 
 def test_formatting_comments_quotes_and_encoding_survive(tmp_path: Path) -> None:
-    text = "# -*- coding: latin-1 -*-\n" + HEAD + "name = 'caf\u00e9'   # d\u00e9j\u00e0  vu\r\n" + STEP
+    text = (
+        "# -*- coding: latin-1 -*-\n"
+        + HEAD
+        + "name = 'caf\u00e9'   # d\u00e9j\u00e0  vu\r\n"
+        + STEP
+    )
     script = tmp_path / "script.py"
     script.write_bytes(text.encode("latin-1"))
     from ddpify.convert import convert_file

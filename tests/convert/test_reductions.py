@@ -27,7 +27,10 @@ def step(*lines: str) -> str:
 
 
 LOSSES = {
-    "mean": (["x = F.cross_entropy(brain(a), b)", "x.backward()"], "x = dd.mean(F.cross_entropy(brain(a), b))"),
+    "mean": (
+        ["x = F.cross_entropy(brain(a), b)", "x.backward()"],
+        "x = dd.mean(F.cross_entropy(brain(a), b))",
+    ),
     "sum": (
         ["x = F.cross_entropy(brain(a), b, reduction='sum')", "x.backward()"],
         "x = dd.sum(F.cross_entropy(brain(a), b, reduction='sum'))",
@@ -36,13 +39,20 @@ LOSSES = {
         ["x = F.cross_entropy(brain(a), b, size_average=False)", "x.backward()"],
         "x = dd.sum(F.cross_entropy(brain(a), b, size_average=False))",
     ),
-    "by hand": (["x = (brain(a) ** 2).mean()", "x.backward()"], "x = dd.mean((brain(a) ** 2).mean())"),
+    "by hand": (
+        ["x = (brain(a) ** 2).mean()", "x.backward()"],
+        "x = dd.mean((brain(a) ** 2).mean())",
+    ),
     "sum over count": (
         ["x = (brain(a) ** 2).sum() / len(a)", "x.backward()"],
         "x = dd.mean((brain(a) ** 2).sum() / len(a))",
     ),
     "per sample": (
-        ["each = F.cross_entropy(brain(a), b, reduction='none')", "x = each.mean()", "x.backward()"],
+        [
+            "each = F.cross_entropy(brain(a), b, reduction='none')",
+            "x = each.mean()",
+            "x.backward()",
+        ],
         "x = dd.mean(each.mean())",
     ),
     "two means": (
@@ -102,8 +112,14 @@ def test_terms_that_are_read_alone_are_reduced_once(tmp_path: Path) -> None:
 
 
 METRICS = {
-    "item": ("total += (out.argmax(1) == b).sum().item()", "total += dd.sum((out.argmax(1) == b).sum()).item()"),
-    "float": ("total += float(F.mse_loss(out[:, 0], b))", "total += float(dd.mean(F.mse_loss(out[:, 0], b)))"),
+    "item": (
+        "total += (out.argmax(1) == b).sum().item()",
+        "total += dd.sum((out.argmax(1) == b).sum()).item()",
+    ),
+    "float": (
+        "total += float(F.mse_loss(out[:, 0], b))",
+        "total += float(dd.mean(F.mse_loss(out[:, 0], b)))",
+    ),
     "max indices": (
         "total += (torch.max(out, 1)[1] == b).sum().item()",
         "total += dd.sum((torch.max(out, 1)[1] == b).sum()).item()",

@@ -56,7 +56,7 @@ def summary(report: Report) -> str:
     if bugs:
         parts.append(f"{bugs} finding{'s' * (bugs != 1)}")
     if single:
-        parts.append(f"{single} point{'s' * (single != 1)} that `ddpify convert` takes care of")
+        parts.append(f"{single} point{'s' * (single != 1)} for `ddpify convert`")
     text = (
         "Found " + " and ".join(parts) + (f" ({report.fixed} fixed)" if report.fixed else "") + "."
     )

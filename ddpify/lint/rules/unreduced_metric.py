@@ -55,7 +55,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
-from ddpify.lint.registry import Finding, rule
+from ddpify.lint.registry import SINGLE, Finding, rule
 from ddpify.lint.script import Script
 from ddpify.understanding.origins import TOTAL
 
@@ -68,14 +68,23 @@ _FUNCTIONS = (
     "json.dump",
     "tqdm.tqdm.write",
 )
+_HOW = {
+    "mean": "a rank sees a part of the batch: the mean must be taken over all ranks",
+    "sum": "a rank sees a part of the batch: the sum must be taken over all ranks",
+    "gather": "a rank holds a part of the rows: all ranks' rows must be put together",
+    "count": "a rank counts its part of the batch: the size of all of it is meant",
+}
 _METHODS = frozenset(
     "add_scalar add_scalars info log log_metrics log_metric write writerow".split()
 )
 
 
-@rule("unreduced-metric", group="synchronisation", severity=Severity.SILENT, applies="distributed")
+@rule("unreduced-metric", group="synchronisation", severity=Severity.SILENT, applies="single distributed")
 def check(script: Script) -> Iterator[Finding]:
     """Reports of totals that no collective made whole."""
+    if script.kind == SINGLE:
+        yield from _in_one_process(script)
+        return
     for call in script.structure.all(cst.Call):
         if not _reports(script, call) or not script.on_some_ranks(call):
             continue
@@ -87,6 +96,15 @@ def check(script: Script) -> Iterator[Finding]:
                     " over the ranks before it is reported",
                 )
                 break
+
+
+def _in_one_process(script: Script) -> Iterator[Finding]:
+    """Values of which each rank will hold a part."""
+    if script.plan is None:
+        return
+    for node, reduction in script.plan.reductions.items():
+        if script.owners.get(node) is script.module:
+            yield Finding(node, f"{script.code(node, 40)}: {_HOW[reduction.how]}")
 
 
 def _reports(script: Script, call: cst.Call) -> bool:

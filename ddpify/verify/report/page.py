@@ -108,7 +108,7 @@ def _finding(found: Difference) -> str:
 def _losses(series: Series) -> str:
     lines = [Line("original", "own", series.original)]
     if series.reference:
-        lines.append(Line("original on the converted batches", "third", series.reference))
+        lines.append(Line("original, as it was compared with", "third", series.reference))
     lines.append(Line("converted, mean over the ranks", "other", series.converted))
     base = series.reference or series.original
     apart = [

@@ -44,8 +44,9 @@ svg { width: 100%; height: auto; display: block; } svg text { fill: var(--soft);
 .key { display: flex; flex-wrap: wrap; gap: 18px; color: var(--soft); font-size: 13px; }
 .key i { display: inline-block; width: 22px; height: 0; border-top: 3px solid; margin-right: 6px;
   vertical-align: 4px; }
-.heat { display: grid; grid-template-columns: minmax(80px, 230px) 1fr; gap: 0 10px; }
-.heat img { width: 100%; height: 100%; image-rendering: pixelated; border: 1px solid var(--line);
+.heat { display: grid; grid-template-columns: minmax(80px, 230px) 1fr; gap: 0 10px;
+  grid-template-rows: minmax(0, 1fr); }
+.heat img { width: 100%; height: 100%; min-height: 0; image-rendering: pixelated; border: 1px solid var(--line);
   display: block; }
 .heat ol { list-style: none; margin: 0; padding: 0; display: flex; flex-direction: column;
   font-size: 11px; color: var(--soft); text-align: right; }
