@@ -9,7 +9,7 @@ from ddpify.planning.plan import Plan
 from ddpify.understanding import world
 from ddpify.understanding.facts import Site
 from ddpify.understanding.syntax import is_main_guard, walk
-from ddpify.understanding.values import Const, Device, Value
+from ddpify.understanding.values import Const, Device, Lib, Method, Value
 
 
 def edit(plan: Plan, edits: Edits) -> None:
@@ -18,7 +18,30 @@ def edit(plan: Plan, edits: Edits) -> None:
     for node, (site, target) in plan.facts.device_moves.items():
         if site.module.editable and isinstance(node, cst.Call):
             _move(plan, edits, node, site, target, made)
+    _keywords(plan, edits)
     _settings(plan, edits)
+
+
+def _keywords(plan: Plan, edits: Edits) -> None:
+    """``torch.zeros(n, device='cuda')`` and ``torch.load(path, map_location='cuda:0')``."""
+    for node in plan.module.parents:
+        if not isinstance(node, cst.Call) or not _is_torchs(plan.facts.values.get(node.func)):
+            continue
+        for argument in node.args:
+            name = argument.keyword.value if argument.keyword is not None else ""
+            held = plan.facts.values.get(argument.value)
+            named = name in ("device", "map_location") and held is not None
+            if named and _names_accelerator(held) and argument.value not in edits.changes:
+                edits.put(argument.value, f"{plan.options.alias}.device()")
+                edits.note(plan.module.line(node), "on the device of this rank")
+
+
+def _is_torchs(called: Value | None) -> bool:
+    """Whether what is called is a function of PyTorch or a method."""
+    atoms = called.atoms if called is not None else ()
+    return any(
+        isinstance(a, Method) or (isinstance(a, Lib) and a.name.startswith("torch")) for a in atoms
+    )
 
 
 def _device_objects(plan: Plan, edits: Edits) -> set[cst.CSTNode]:

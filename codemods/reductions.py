@@ -128,8 +128,8 @@ def _permutations(plan: Plan, edits: Edits) -> None:
 
 def _squeezes(plan: Plan, edits: Edits) -> None:
     """A bare squeeze() also drops the batch dimension when a rank has a single sample."""
-    for node, (site, shape) in plan.facts.squeezes.items():
-        if shape and site.module.editable:
+    for node, site in plan.facts.squeezes.items():
+        if site.module.editable:
             edits.note(
                 site.line,
                 f"{_short(node)}: name the dimension to squeeze; a rank whose share of the batch"

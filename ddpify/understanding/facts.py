@@ -77,10 +77,8 @@ class Facts:
     backwards: dict[cst.CSTNode, tuple[Site, Value]] = field(default_factory=dict)
     library_calls: dict[str, list[Site]] = field(default_factory=dict)
     shape_uses: set[cst.CSTNode] = field(default_factory=set)
-    device_reads: set[cst.CSTNode] = field(default_factory=set)
     device_moves: dict[cst.CSTNode, tuple[Site, Value]] = field(default_factory=dict)
-    squeezes: dict[cst.CSTNode, tuple[Site, bool]] = field(default_factory=dict)
-    opaque_losses: dict[cst.CSTNode, Site] = field(default_factory=dict)
+    squeezes: dict[cst.CSTNode, Site] = field(default_factory=dict)  # of no named dimension
     callers: dict[cst.CSTNode, set[Site]] = field(default_factory=dict)
 
     def record(self, node: cst.CSTNode, value: Value) -> Value:

@@ -19,7 +19,7 @@ from ddpify.understanding.distributed import METRICS, REDUCING
 from ddpify.understanding.facts import Facts
 from ddpify.understanding.origins import CLEAN, DATA, GIVEN, LENGTH, LOCAL, TAKEN, TOTAL
 from ddpify.understanding.project import ModuleFile
-from ddpify.understanding.structure import Structure, children
+from ddpify.understanding.structure import Structure, children, walk
 from ddpify.understanding.values import (
     Bound,
     Class,
@@ -34,6 +34,8 @@ from ddpify.understanding.values import (
 Slot = tuple[object, ...]
 FunctionNode = cst.FunctionDef | cst.Lambda
 _TOTALS = {LOCAL: TOTAL, GIVEN[LOCAL]: GIVEN[TOTAL]}
+_NOT_SYNCHRONISING = frozenset("forward __init__ __call__ train fit run main step".split())
+_REDUCING_NAMES = {name.rsplit(".", 1)[-1] for name in REDUCING}
 _KEEPERS = frozenset("append extend add update insert put appendleft".split())
 
 
@@ -82,6 +84,7 @@ class Flow:
         for module, structure in structures.items():
             self._name_scopes(structure)
             _Collector(self, module, structure).collect()
+        self._clean_synchronised()
         self.solve()
 
     # ------------------------------------------------------------------ questions
@@ -195,6 +198,43 @@ class Flow:
                     fresh = set(move.targets) - self.cleaned
                     self.cleaned |= fresh
                     changed = changed or bool(fresh)
+
+    def _clean_synchronised(self) -> None:
+        """Objects with a method that reduces them, when the method is called anywhere.
+
+        Such methods (``meters.synchronize()``) are matched by name where the object is unknown:
+        it only silences.
+        """
+        methods = self._reducing_methods()
+        classes: set[object] = set()
+        for module, structure in self.structures.items():
+            for call in structure.all(cst.Call):
+                if isinstance(call.func, cst.Attribute) and call.func.attr.value in methods:
+                    self.cleaned |= self.slots(call.func.value, module)
+                    classes |= methods[call.func.attr.value]
+        held = {slot for move in self.moves for slot in move.targets}
+        self.cleaned |= {s for s in held if s[0] == "attribute" and s[1] in classes}
+
+    def _reducing_methods(self) -> dict[str, set[object]]:
+        """Methods that run a collective, or call one that does, with their classes."""
+        found: dict[str, set[object]] = defaultdict(set)
+        for _ in range(2):
+            known = set(found)
+            for structure in self.structures.values():
+                for function in structure.all(cst.FunctionDef):
+                    owner = structure.class_of(function)
+                    if owner is not None and self._reduces(function, known):
+                        found[function.name.value].add(owner)
+        return {name: owners for name, owners in found.items() if name not in _NOT_SYNCHRONISING}
+
+    def _reduces(self, function: cst.FunctionDef, known: set[str]) -> bool:
+        """Whether a function's body calls a collective, by name: it may not have been run."""
+        for node in walk(function.body):
+            if isinstance(node, cst.Call):
+                short = origins.name_of(node.func).rsplit(".", 1)[-1]
+                if short in _REDUCING_NAMES or short in known:
+                    return True
+        return False
 
     # ------------------------------------------------------------------ names
     def _name_scopes(self, structure: Structure) -> None:

@@ -111,14 +111,6 @@ def is_loader(instance: Instance) -> bool:
     return instance.type in DATALOADERS
 
 
-def is_dataset_class(made: Class) -> bool:
-    """Whether a project class is a data set."""
-    return any(
-        base.startswith(("torch.utils.data.", "torchvision.datasets."))
-        for base in made.library_bases()
-    )
-
-
 # ---------------------------------------------------------------------- instances
 def instantiated(
     run: Interpreter, node: cst.BaseExpression, made: Instance, args: list[Value], kwargs: Keywords
@@ -513,6 +505,8 @@ def _data_method(  # type: ignore[no-untyped-def]
         return tensors.size(atom, node, args)
     if name in _FACTS_OF_A_TENSOR:
         return REPLICATED
+    if name == "squeeze" and not args and not kwargs and atom.placement is Placement.SHARD:
+        run.facts.squeezes.setdefault(node, run.site(node))
     if name == "numel":
         return value(atom.placed(Placement.SUM)) if not atom.placement.partial else REPLICATED
     if name in ("new_zeros", "new_ones", "new_empty", "new_full", "new_tensor"):

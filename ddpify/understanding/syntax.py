@@ -55,15 +55,6 @@ def statements(body: cst.BaseSuite | cst.Module) -> Iterator[cst.BaseStatement]:
             yield statement
 
 
-def small_statements(body: cst.BaseSuite | cst.Module) -> Iterator[cst.CSTNode]:
-    """The statements of a block, with the parts of each simple line one by one."""
-    for statement in body.body:
-        if isinstance(statement, cst.SimpleStatementLine):
-            yield from statement.body
-        else:
-            yield statement
-
-
 def is_main_guard(test: cst.BaseExpression) -> bool:
     """Whether this is the condition ``__name__ == "__main__"``."""
     if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:

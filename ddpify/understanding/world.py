@@ -145,11 +145,6 @@ def _for_writing(args: list[Value], kwargs: Keywords) -> bool:
     return isinstance(text, str) and bool(set(text) & set("wax+"))
 
 
-def is_device(given: Value) -> bool:
-    """Whether a value names a device."""
-    return any(isinstance(atom, Device) for atom in given.atoms)
-
-
 def number_or_name(given: Value) -> bool:
     """Whether a value is a literal that names an accelerator."""
     constants = [a.value for a in given.atoms if isinstance(a, Const)]

@@ -187,6 +187,14 @@ DEVICES = {
         "labels = labels.to(dd.device(), non_blocking=True)",
     ),
     "to(n)": ("labels = labels.to(0)", "labels = labels.to(dd.device())"),
+    "keyword": (
+        "labels = torch.zeros(20, device='cuda')",
+        "labels = torch.zeros(20, device=dd.device())",
+    ),
+    "loaded": (
+        "labels = torch.load('x.pt', map_location='cuda:0')",
+        "labels = torch.load('x.pt', map_location=dd.device())",
+    ),
     "to(name)": ("labels = labels.to('cuda:0')", "labels = labels.to(dd.device())"),
 }
 

@@ -210,6 +210,12 @@ for data, target in train_loader:
     assert not any("loss" in line.split("=")[0] for line in added(tmp_path, text))
 
 
+def test_a_squeeze_of_no_named_dimension_is_noted(tmp_path: Path) -> None:
+    text = step("x = F.mse_loss(brain(a)[:, :1].squeeze(), b)", "x.backward()")
+    notes = [note for note in convert_text(tmp_path, text).notes if note.attention]
+    assert ["squeeze" in note.text for note in notes] == [True]
+
+
 def test_an_unseen_loss_is_taken_for_a_mean_and_noted(tmp_path: Path) -> None:
     text = f"""from somewhere import Judge
 {HEAD}

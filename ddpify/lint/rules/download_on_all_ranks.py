@@ -1,7 +1,8 @@
 """All ranks download the same files at once.
 
 ## What it does
-Looks for downloads (`download=True`, `urlretrieve`, `torch.hub`) that every rank reaches.
+Looks for downloads (`download=True`, `urlretrieve`) that every rank reaches. `torch.hub` writes
+aside and renames, which is safe.
 
 ## Why is this bad
 The ranks of a node write the same file at the same time; one reads what another has half written.
@@ -42,13 +43,9 @@ from ddpify.lint.registry import SINGLE, Finding, rule
 from ddpify.lint.script import Script
 from ddpify.understanding.facts import Effect
 
-_READS = (
-    "zipfile.ZipFile",
-    "tarfile.open",
-    "requests.get",
-    "urllib.request.urlopen",
-    "wget.download",
-)
+# What reads, and what PyTorch writes aside and renames, so that ranks cannot meet half a file.
+_HARMLESS = ("zipfile.", "tarfile.", "requests.", "urllib.request.urlopen", "torch.hub.")
+_HARMLESS += ("torch.utils.model_zoo.", "six.moves.urllib.request.urlopen", "nltk.")
 
 
 @rule("download-on-all-ranks", group="data", severity=Severity.CRASH, applies="single distributed")
@@ -56,11 +53,9 @@ def check(script: Script) -> Iterator[Finding]:
     """Downloads that no rank does first."""
     for effect in script.facts.effects.values():
         node = effect.site.node
-        if (
-            effect.kind != "download"
-            or effect.site.module is not script.module
-            or effect.name in _READS
-        ):
+        if effect.kind != "download" or effect.site.module is not script.module:
+            continue
+        if effect.name.startswith(_HARMLESS):
             continue
         if script.kind == SINGLE:
             yield Finding(node, "one rank of each node must download, the others wait for it")

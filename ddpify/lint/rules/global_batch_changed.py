@@ -67,7 +67,9 @@ def check(script: Script) -> Iterator[Finding]:
             text = f"{script.code(given.value, 30)} is the global batch: ranks must share it"
             yield Finding(given, text)
         elif not script.flow.origins(given.value, script.module) & _SIZES:
-            yield Finding(given, "each rank takes this many samples: the global batch grows with them")
+            yield Finding(
+                given, "each rank takes this many samples: the global batch grows with them"
+            )
 
 
 def _scales(script: Script) -> bool:

@@ -52,7 +52,11 @@ def check(script: Script) -> Iterator[Finding]:
         return
     for node in _indices(script):
         labels = script.labels(node)
-        if RANK in labels and not labels & {LOCAL_RANK, SPAWNED} and not _wraps_around(node):
+        if (
+            RANK in labels
+            and not labels & {LOCAL_RANK, SPAWNED}
+            and not _wraps_around(script, node)
+        ):
             yield Finding(
                 node,
                 f"{script.code(node, 40)} counts all processes: past the first node there is no"
@@ -60,8 +64,11 @@ def check(script: Script) -> Iterator[Finding]:
             )
 
 
-def _wraps_around(node: cst.BaseExpression) -> bool:
-    return any(isinstance(one, cst.Modulo) for one in walk(node))
+def _wraps_around(script: Script, node: cst.BaseExpression) -> bool:
+    """``rank % torch.cuda.device_count()``, here or where a name gets its value."""
+    slots = script.flow.slots(node, script.module)
+    sources = [m.node for m in script.flow.moves if slots & set(m.targets)]
+    return any(isinstance(one, cst.Modulo) for source in (node, *sources) for one in walk(source))
 
 
 def _indices(script: Script) -> Iterator[cst.BaseExpression]:

@@ -50,13 +50,17 @@ def check(script: Script) -> Iterator[Finding]:
     """The reason, at its line."""
     refusal = script.refusal
     if refusal is not None:
-        yield Finding(_place(script, refusal.path, refusal.line), f"not converted: {refusal.message}")
+        yield Finding(
+            _place(script, refusal.path, refusal.line), f"not converted: {refusal.message}"
+        )
 
 
 def _place(script: Script, path: str | None, line: int | None) -> cst.CSTNode:
     """The statement of a line of this file; else the first backward pass."""
     if path == str(script.module.path) and line is not None:
-        for node in script.structure.all(cst.SimpleStatementLine, cst.For, cst.While, cst.With, cst.If):
+        for node in script.structure.all(
+            cst.SimpleStatementLine, cst.For, cst.While, cst.With, cst.If
+        ):
             if script.positions.span(node).line == line:
                 return node
     own = [node for node in script.facts.backwards if script.owners.get(node) is script.module]

@@ -79,7 +79,12 @@ _METHODS = frozenset(
 )
 
 
-@rule("unreduced-metric", group="synchronisation", severity=Severity.SILENT, applies="single distributed")
+@rule(
+    "unreduced-metric",
+    group="synchronisation",
+    severity=Severity.SILENT,
+    applies="single distributed",
+)
 def check(script: Script) -> Iterator[Finding]:
     """Reports of totals that no collective made whole."""
     if script.kind == SINGLE:

@@ -46,8 +46,8 @@ svg { width: 100%; height: auto; display: block; } svg text { fill: var(--soft);
   vertical-align: 4px; }
 .heat { display: grid; grid-template-columns: minmax(80px, 230px) 1fr; gap: 0 10px;
   grid-template-rows: minmax(0, 1fr); }
-.heat img { width: 100%; height: 100%; min-height: 0; image-rendering: pixelated; border: 1px solid var(--line);
-  display: block; }
+.heat img { width: 100%; height: 100%; min-height: 0; display: block;
+  image-rendering: pixelated; border: 1px solid var(--line); }
 .heat ol { list-style: none; margin: 0; padding: 0; display: flex; flex-direction: column;
   font-size: 11px; color: var(--soft); text-align: right; }
 .heat li { flex: 1 1 0; min-height: 0; line-height: 1; overflow: hidden; white-space: nowrap;
@@ -72,7 +72,7 @@ summary, .gap { background: var(--panel); color: var(--soft); padding: 2px 12px;
   cursor: pointer; font-size: 12.5px; border-block: 1px solid var(--line); }
 pre { background: var(--panel); border: 1px solid var(--line); border-radius: 6px;
   padding: 12px; overflow-x: auto; }
-@media (max-width: 640px) { main { padding: 18px 12px; } 
+@media (max-width: 640px) { main { padding: 18px 12px; }
   .heat { grid-template-columns: 90px 1fr; } }
 @media print { .finding, .card, svg { break-inside: avoid; } }
 """

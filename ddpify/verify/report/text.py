@@ -31,9 +31,10 @@ def render(verdict: Verdict) -> str:
 def title(verdict: Verdict) -> str:
     """The verdict in words: its kind, and the causes that it is except for."""
     if verdict.kind is not Kind.EXCEPT:
-        return verdict.kind.value
+        return str(verdict.kind.value)
     allowed = " (allowed)" if verdict.exit_code == 0 else ""
-    return f"{verdict.kind.value} {', '.join(cause.name for cause in verdict.named)}{allowed}"
+    names = ", ".join(cause.name for cause in verdict.named)
+    return f"{verdict.kind.value} {names}{allowed}"
 
 
 def answers(comparison: Comparison) -> list[tuple[str, str]]:
