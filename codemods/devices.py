@@ -30,8 +30,9 @@ def _keywords(plan: Plan, edits: Edits) -> None:
         for argument in node.args:
             name = argument.keyword.value if argument.keyword is not None else ""
             held = plan.facts.values.get(argument.value)
-            named = name in ("device", "map_location") and held is not None
-            if named and _names_accelerator(held) and argument.value not in edits.changes:
+            if name not in ("device", "map_location") or held is None:
+                continue
+            if _names_accelerator(held) and argument.value not in edits.changes:
                 edits.put(argument.value, f"{plan.options.alias}.device()")
                 edits.note(plan.module.line(node), "on the device of this rank")
 
