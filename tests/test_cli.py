@@ -180,7 +180,7 @@ def test_already_converted_is_1(ddpify: Ddpify, tmp_path: Path, vendor: bool) ->
         path.unlink()
     Path("out").rmdir()
     done = ddpify("convert", "train.py", "-o", "again.py")
-    assert_refused(done, 1, "train.py: it is already converted", "the original")
+    assert_refused(done, 1, "train.py:5: it is already converted", "the original")
 
 
 @pytest.mark.parametrize(

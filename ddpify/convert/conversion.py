@@ -10,6 +10,7 @@ from difflib import unified_diff
 import libcst as cst
 
 from ddpify.codemods import devices, files, loaders, models, process_group, reductions
+from ddpify.convert.formatting import formatted_alike
 from ddpify.errors import DdpifyError
 from ddpify.planning.edits import Edits, Note
 from ddpify.planning.options import Options
@@ -40,7 +41,11 @@ class Conversion:
         """A unified diff from the original to the file that is to be called ``name``."""
         before = self.source.text.splitlines(keepends=True)
         after = self.data.decode(self.source.encoding).splitlines(keepends=True)
-        return "".join(unified_diff(before, after, str(self.source.path), name))
+        lines = unified_diff(before, after, str(self.source.path), name)
+        return "".join(
+            line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+            for line in lines
+        )
 
 
 def convert_file(path: str | os.PathLike[str], options: Options | None = None) -> Conversion:
@@ -58,7 +63,7 @@ def convert_file(path: str | os.PathLike[str], options: Options | None = None) -
     for codemod in CODEMODS:
         codemod(plan, edits)
     changed = edits.apply(project.entry.tree)
-    data = changed.bytes
+    data = formatted_alike(source, changed.code).encode(source.encoding)
     _check(source, data)
     return Conversion(source, data, tuple(sorted(edits.notes, key=lambda note: note.line)))
 

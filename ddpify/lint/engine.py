@@ -12,7 +12,17 @@ from ddpify.lint.config import Settings
 from ddpify.lint.diagnostics import Diagnostic, Fix, Severity, Span
 from ddpify.lint.document import LAUNCH, NOTEBOOK, Cells, Document, join_cells
 from ddpify.source import Source, source_from_bytes
+from ddpify.understanding.frameworks import ALL, frameworks_of
 
+# A file without any of these words has nothing that a rule could find, whatever it imports.
+_OF_RULES = re.compile(
+    r"backward|distributed|DataLoader|multiprocessing|cuda|\.to\(|torch\.save|torch\.load|random_split"
+    r"|makedirs|mkdir|SummaryWriter|wandb|download|open\(|fairscale|apex|listdir|glob"
+)
+# The same for the rules that no framework makes moot.
+_OF_OLD_NAMES = re.compile(
+    r"cuda\.amp|_six\b|_multigpu|DataParallelCPU|clip_grad_norm\b|NCCL_|distributed\.(?:launch|depr)"
+)
 _OF_INTEREST = re.compile(rb"\b(?:torch|apex|fairscale|ddpify)\b")
 
 
@@ -107,11 +117,13 @@ def _run_rules(
 def _check(
     source: Source, settings: Settings, codes: set[str]
 ) -> tuple[list[Diagnostic], tuple[str, ...]]:
+    covered = {group for one in frameworks_of(source.text) for group in one.covers}
+    if not (_OF_OLD_NAMES if covered >= ALL else _OF_RULES).search(source.text):
+        return [], ()
     from ddpify.lint import registry
     from ddpify.lint.script import Script
 
     script = Script(source, strict=settings.strict)
-    covered = {group for one in script.frameworks for group in one.covers}
     found: dict[tuple[str, Span], Diagnostic] = {}
     for rule in registry.load_all(codes):
         if script.kind not in rule.applies or rule.group in covered:

@@ -28,7 +28,6 @@ from ddpify.understanding.distributed import (
 )
 from ddpify.understanding.facts import Event, Facts, Site
 from ddpify.understanding.flow import Flow, Move
-from ddpify.understanding.frameworks import Framework, frameworks_of
 from ddpify.understanding.interpreter import Choices, interpret
 from ddpify.understanding.library import NO_GRAD, is_loader
 from ddpify.understanding.origins import ANY_RANK, LOCAL
@@ -77,11 +76,6 @@ class Script:
         self.positions = Positions(self.module)
 
     # ------------------------------------------------------------------ what kind of script
-    @cached_property
-    def frameworks(self) -> list[Framework]:
-        """Frameworks that the project's files import."""
-        return frameworks_of(self.source.text)
-
     @cached_property
     def kind(self) -> str:
         """ "distributed", "single" (trains in one process) or "other"."""
@@ -325,11 +319,11 @@ class Script:
         if function is None or function in seen:
             return False
         callers = self.callers(function)
-        if not callers or self._covers_all(callers):
+        if not callers or self.covers_all(callers):
             return False
         return all(self.on_some_ranks(site.node, seen | {function}) for site in callers)
 
-    def _covers_all(self, callers: list[Site]) -> bool:
+    def covers_all(self, callers: list[Site]) -> bool:
         """Whether both branches of one condition on the rank are among the callers."""
         sides: dict[cst.CSTNode, set[bool]] = {}
         for site in callers:

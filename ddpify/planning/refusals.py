@@ -6,33 +6,12 @@ import libcst as cst
 
 from ddpify.errors import DdpifyError
 from ddpify.understanding.facts import Demand, Facts, Site
+from ddpify.understanding.frameworks import training_framework
 from ddpify.understanding.interpreter import Choices
+from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import ModuleFile, Project
 from ddpify.understanding.values import Data
 
-_FRAMEWORKS = {
-    "pytorch_lightning.": "PyTorch Lightning",
-    "lightning.pytorch.": "PyTorch Lightning",
-    "lightning.Trainer": "PyTorch Lightning",
-    "lightning.fabric.": "Lightning Fabric",
-    "lightning.Fabric": "Lightning Fabric",
-    "lightning_fabric.": "Lightning Fabric",
-    "accelerate.": "Accelerate",
-    "deepspeed.": "DeepSpeed",
-    "horovod.": "Horovod",
-    "ray.train.": "Ray Train",
-    "transformers.Trainer": "the Hugging Face Trainer",
-    "transformers.Seq2SeqTrainer": "the Hugging Face Trainer",
-    "trl.": "TRL",
-    "composer.": "Composer",
-    "fastai.": "fastai",
-    "ignite.": "Ignite",
-    "catalyst.": "Catalyst",
-    "mmengine.": "MMEngine",
-    "mmcv.": "MMCV",
-    "torch_xla.": "torch_xla",
-    "keras.": "Keras",
-}
 _DISTRIBUTED = (
     "torch.distributed.init_process_group",
     "torch.nn.parallel.DistributedDataParallel",
@@ -46,6 +25,17 @@ _DISTRIBUTED = (
     "torch.distributed.rpc.",
     "torch.distributed.launcher",
 )
+_WORDS = {
+    Placement.REPLICATE: "a value",
+    Placement.SHARD: "samples of the batch",
+    Placement.ROWS: "samples picked from the batch by their position",
+    Placement.MEAN: "a mean over the batch",
+    Placement.SUM: "a sum over the batch",
+    Placement.COUNT: "the size of the batch",
+    Placement.PER_COUNT: "something divided by the size of the batch",
+    Placement.WEIGHTED: "a mean over some of the batch",
+    Placement.COUPLED: "a value that mixes the samples of the batch with each other",
+}
 _RUNTIME = ("ddpify.runtime", "ddpify_runtime")
 _ENVIRONMENTS = ("gym.", "gymnasium.", "pettingzoo.", "procgen.")
 
@@ -98,11 +88,12 @@ def refuse_before(facts: Facts, project: Project, choices: Choices) -> None:
 
 
 def _refuse_distributed(facts: Facts, project: Project) -> None:
-    imports = {name for file in project.files if file.editable for name in imported(file)}
-    if any(name.startswith(_RUNTIME) for name in imports):
+    imports = [pair for file in project.files if file.editable for pair in _imports(file)]
+    converted = [node for name, node in imports if name.startswith(_RUNTIME)]
+    if converted:
         raise Refusal(
             project.entry,
-            None,
+            converted[0],
             "it is already converted: it imports ddpify's runtime helper",
             "convert the original script",
         )
@@ -115,21 +106,15 @@ def _refuse_distributed(facts: Facts, project: Project) -> None:
 
 
 def _refuse_frameworks(facts: Facts, project: Project) -> None:
-    for file in project.files:
-        for name, node in _imports(file):
-            for prefix, framework in _FRAMEWORKS.items():
-                if f"{name}.".startswith(prefix) or name.startswith(prefix):
-                    raise Refusal(
-                        file,
-                        node,
-                        f"{framework} already trains on many GPUs",
-                        f"use its own settings for the number of devices ({framework})",
-                    )
-
-
-def imported(file: ModuleFile) -> list[str]:
-    """Qualified names that a file imports anywhere."""
-    return [name for name, _ in _imports(file)]
+    named = [(name, Site(node, file)) for file in project.files for name, node in _imports(file)]
+    for name, site in [*named, *facts.calls_to("")]:
+        framework = training_framework(name)
+        if framework is not None:
+            raise _at(
+                site,
+                f"{framework} already trains on many GPUs",
+                f"use its own settings for the number of devices ({framework})",
+            )
 
 
 def _imports(file: ModuleFile) -> list[tuple[str, cst.CSTNode]]:
@@ -164,7 +149,7 @@ def refuse_reading(entry: ModuleFile, demand: Demand) -> Refusal:
     return Refusal(
         demand.site.module,
         demand.site.node,
-        f"{demand.reader} reads a {demand.data.placement.value} of the batch,"
+        f"{demand.reader} reads {_WORDS[demand.data.placement]},"
         " which cannot be put together from the ranks' parts",
         "compute it from per-sample values, a mean or a sum over the batch",
     )

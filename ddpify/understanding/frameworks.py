@@ -23,7 +23,8 @@ class Framework:
 
 
 FRAMEWORKS = (
-    Framework("Lightning", ("pytorch_lightning", "lightning", "lightning_fabric")),
+    Framework("Lightning Fabric", ("lightning.fabric", "lightning.Fabric", "lightning_fabric")),
+    Framework("PyTorch Lightning", ("pytorch_lightning", "lightning")),
     Framework("Accelerate", ("accelerate",)),
     Framework("the Hugging Face Trainer", (
         "transformers.Trainer", "transformers.Seq2SeqTrainer", "transformers.trainer",
@@ -51,6 +52,7 @@ FRAMEWORKS = (
     Framework("ddpify", ("ddpify.runtime", "ddpify_runtime")),
     Framework("environments", ("gym", "gymnasium", "pettingzoo", "procgen")),
 )  # fmt: skip
+_NOT_TRAINERS = ("ddpify", "environments")
 _TENSOR_PARALLEL = (
     "parallelize_module",
     "init_device_mesh",
@@ -84,6 +86,14 @@ def _continued(text: str, names: str) -> str:
     start = text.find(names)
     lines = text[start : text.find(")", start)].splitlines()
     return ",".join(line.split("#")[0].rstrip(", ") for line in lines)
+
+
+def training_framework(name: str) -> str | None:
+    """The framework that a qualified name belongs to, if it runs the training itself."""
+    for framework in FRAMEWORKS:
+        if framework.name not in _NOT_TRAINERS and _matches(name, framework.imports):
+            return framework.name
+    return None
 
 
 def frameworks_of(text: str) -> list[Framework]:

@@ -322,6 +322,9 @@ def _tensor_function(  # type: ignore[no-untyped-def]
         if inner and not held.data:
             involved.append((node, value(*inner)))
     if not involved:
+        reduced = [a for _, v in operands for a in deep_atoms(v) if isinstance(a, Data)]
+        if reduced:
+            return value(reduced[0])
         return REPLICATED if name.startswith(("torch.", "numpy.", "math.")) else UNKNOWN
     return tensors.function(run, node, short, involved, kwargs, rest)
 
@@ -438,7 +441,9 @@ def opaque(
             else:
                 run.demand(expression, value(data), "code that is not seen")
     if not shards:
-        return value(run.instance(node, run.module, "an object"))
+        given = [a for v in (*args, *kwargs.values()) for a in deep_atoms(v)]
+        reduced = [a for a in given if isinstance(a, Data)]
+        return value(reduced[0] if reduced else run.instance(node, run.module, "an object"))
     loaders = frozenset(loader for d in shards for loader in d.loaders)
     return value(Data(Placement.SHARD, loaders, opaque=True))
 

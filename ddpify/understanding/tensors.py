@@ -343,8 +343,8 @@ def function(
         reduced = [a for _, v in operands for a in v.atoms if isinstance(a, Data)]
         return value(reduced[0]) if reduced and name != "detach" else REPLICATED
     results = [_one(run, node, name, n, d, rest, kwargs) for n, d in data]
-    local = [r for r in results if r.data or any(isinstance(a, Tup) for a in r.atoms)]
-    return join(*local) if local else REPLICATED
+    followed = [r for r in results if any(isinstance(a, (Data, Tup)) for a in r.atoms)]
+    return join(*followed) if followed else REPLICATED
 
 
 def _one(

@@ -71,6 +71,10 @@ LOSSES = {
         ["x = F.cross_entropy(brain(a), b, ignore_index=0)", "x.backward()"],
         "x = dd.mean(F.cross_entropy(brain(a), b, ignore_index=0), weight=(b != 0).sum())",
     ),
+    "root of a mean": (
+        ["x = torch.sqrt((brain(a) ** 2).mean())", "x.backward()"],
+        "x = torch.sqrt(dd.mean((brain(a) ** 2).mean()))",
+    ),
     "unpacked": (
         ["x, n = both(brain(a), b)", "x.backward()"],
         "x = dd.mean(x)",

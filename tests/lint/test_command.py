@@ -59,9 +59,14 @@ def test_a_longer_selector_wins(script: Path, ddpify: Ddpify) -> None:
 
 @pytest.mark.parametrize(
     "comment",
-    ["ddpify: ignore[DDP501]", "ddpify: ignore[write-on-all-ranks]", "ddpify: ignore", "noqa: DDP501",
-     "noqa: F401, DDP501"],
-)  # fmt: skip
+    [
+        "ddpify: ignore[DDP501]",
+        "ddpify: ignore[write-on-all-ranks]",
+        "ddpify: ignore",
+        "noqa: DDP501",
+        "noqa: F401, DDP501",
+    ],
+)
 def test_trailing_suppression(script: Path, ddpify: Ddpify, comment: str) -> None:
     script.write_text(BAD.rstrip("\n") + f"  # {comment}\n")
     assert ddpify("lint", script).code == 0

@@ -36,6 +36,7 @@ class Bug:
         what: The kinds of difference that may come first.
         rule: The code that must come first among the suspected rules.
         before: Replacements in the original, before it is converted.
+        both: Replacements in the original and in the converted script.
         note: The bug is slow, not wrong: a note must name the rule instead.
     """
 
@@ -44,6 +45,7 @@ class Bug:
     what: tuple[What, ...]
     rule: str
     before: Edits = ()
+    both: Edits = ()
     note: bool = False
 
 
@@ -58,7 +60,7 @@ def plant(source: str, edits: Edits) -> str:
 
 def plant_converted(source: str, bug: Bug) -> str:
     """The converted script with the bug and with the names that the bugs use."""
-    source = plant(source, bug.edits)
+    source = plant(plant(source, bug.both), bug.edits)
     place = "from ddpify import runtime as dd\n"
     return source.replace(place, place + HELPERS, 1)
 
@@ -69,6 +71,7 @@ BACKWARD = r"^( *)loss\.backward\(\)$"
 STEP = r"^( *)optimizer\.step\(\)$"
 FORWARD = r"^( *)output = model\(data\)\n( *)loss = "
 ON_RANK_0 = r"\1if dist.get_rank() == 0: "
+WHOLE_TEST = (r"test_loader = dd\.shard\(", "test_loader = dd.replicate(")
 DDP_MODEL = (WRAPPED, r"model = DDP(\1)")
 PLAIN_KEYS = (r"dd\.save\(model\.state_dict\(\)", "dd.save(model.module.state_dict()")
 OWN_EVALUATION = (r"dd\.(sum|mean)\((.*)\)\.item\(\)", r"(\2).item()")
@@ -80,8 +83,8 @@ WITH_BATCH_NORM = (
 ACCUMULATED: Edits = (
     (
         r"^( *)loss\.backward\(\)\n *optimizer\.step\(\)",
-        r"\1loss = loss / 2\n\1loss.backward()\n"
-        r"\1if batch_idx % 2 == 1 or batch_idx + 1 == len(train_loader):\n"
+        r"\1loss = loss / 4\n\1loss.backward()\n"
+        r"\1if batch_idx % 4 == 3 or batch_idx + 1 == len(train_loader):\n"
         r"\1    optimizer.step()\n\1    optimizer.zero_grad()",
     ),
     (r"^ *optimizer\.zero_grad\(\)\n( *output)", r"\1"),
@@ -90,14 +93,6 @@ SUMMED: Edits = (
     (r"loss = F\.nll_loss\(output, target\)", "loss = F.nll_loss(output, target, reduction='sum')"),
     (r"lr=args\.lr\)", "lr=args.lr, weight_decay=0.1)"),
 )
-PLATEAU: Edits = (
-    (r"scheduler = StepLR\(.*\)",
-     "scheduler = optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0, threshold=0.5)"),
-    (r"^( *)test\(model, device, test_loader\)\n *scheduler\.step\(\)",
-     r"\1scheduler.step(test(model, device, test_loader))"),
-    (r"^(    test_loss /= .*)$", r"\1\n    returned = test_loss"),
-    (r"^(def main)", r"\1"),
-)  # fmt: skip
 PER_BATCH_SCHEDULE: Edits = (
     (r"scheduler = StepLR\(.*\)",
      "scheduler = optim.lr_scheduler.CosineAnnealingLR(optimizer, 2 * len(train_loader))\n"
@@ -106,23 +101,24 @@ PER_BATCH_SCHEDULE: Edits = (
 )  # fmt: skip
 
 DATA_BUGS = [
-    Bug("no sampler", ((SHARDED, r"train_loader = \1"),), (What.DATA,), "DDP101"),
-    Bug("no set_epoch", ((SHARDED, r"train_loader = spread(\1)"),), (What.DATA,), "DDP102"),
+    Bug("no sampler", ((SHARDED, r"train_loader = \1"), WHOLE_TEST), (What.DATA,), "DDP101"),
+    Bug("no set_epoch", ((SHARDED, r"train_loader = spread(\1)"), WHOLE_TEST), (What.DATA,), "DDP102"),
     Bug(
         "sampler seeded by rank",
-        ((SHARDED, r"train_loader = spread(\1, seed=dist.get_rank())"),),
+        ((SHARDED, r"train_loader = spread(\1, seed=dist.get_rank())"), WHOLE_TEST),
         (What.DATA,),
         "DDP604",
     ),
     Bug(
         "sampler with rank 0 everywhere",
-        ((SHARDED, r"train_loader = spread(\1, num_replicas=dist.get_world_size(), rank=0)"),),
+        ((SHARDED, r"train_loader = spread(\1, num_replicas=dist.get_world_size(), rank=0)"), WHOLE_TEST),
         (What.DATA,),
         "DDP104",
     ),
     Bug(
         "batch size not divided",
-        ((SHARDED, r"train_loader = spread(\1, divide=False)"),),
+        ((SHARDED, r"train_loader = spread(\1, divide=False)"), WHOLE_TEST,
+         (r"model\.train\(\)", "model.train(); train_loader.sampler.set_epoch(epoch)")),
         (What.DATA,),
         "DDP110",
     ),
@@ -158,19 +154,21 @@ DATA_BUGS = [
     ),
     Bug(
         "batches drawn by hand, the same on all ranks",
-        ((SHARDED, r"train_loader = \1"),),
+        ((r"len\(train_loader\.dataset\)", "96"),),
         (What.DATA,),
         "DDP106",
-        before=(
+        both=(
             (
-                r"^( *)(test_loader = .*)$",
-                r"\1\2\n"
+                r"^( *)(model = .*)$",
                 r"\1stock = [train_loader.dataset[i] for i in range(96)]\n"
                 r"\1class ByHand(list):\n"
                 r"\1    dataset = stock\n"
+                r"\1test_loader, whole = [], test_loader\n"
+                r"\1test_loader = ByHand(test_loader)\n"
                 r"\1train_loader = ByHand((torch.stack([stock[i][0] for i in ix]), "
                 r"torch.as_tensor([int(stock[i][1]) for i in ix])) "
-                r"for ix in torch.randperm(96).split(16))",
+                r"for ix in torch.randperm(96).split(16))\n"
+                r"\1\2",
             ),
         ),
     ),
@@ -186,10 +184,8 @@ UPDATE_BUGS = [
     Bug("two steps a batch", ((STEP, r"\1optimizer.step()\n\1optimizer.step()"),),
         (What.STEPS,), "DDP407"),
     Bug("plateau on a number of one rank",
-        ((r"threshold=0\.5\)", "threshold=0.5)"),
-         (r"^( *)scheduler\.step\((.*)\)$",
-          r"\1scheduler.step((1.0 + dist.get_rank()) / (1 + epoch * (1 - dist.get_rank())))"
-          r" if test(model, device, test_loader) is None else None")),
+        ((r"scheduler\.step\(1\.0 / \(1 \+ epoch\)\)",
+          "scheduler.step(epoch if dist.get_rank() else 1.0 / (1 + epoch))"),),
         (What.LEARNING_RATE,), "DDP406",
         before=((r"scheduler = StepLR\(.*\)",
                  "scheduler = optim.lr_scheduler.ReduceLROnPlateau(optimizer, patience=0)"),
@@ -214,7 +210,7 @@ GRADIENT_BUGS = [
         ((BACKWARD, r"\1(loss / dist.get_world_size()).backward()"),),
         (What.LOSS, What.GRADIENT), "DDP409"),
     Bug("loss not over the accumulated batches",
-        ((r"dd\.mean\(loss / 2\)|loss / 2", "loss"),),
+        ((r"loss / 4", "loss"),),
         (What.LOSS, What.GRADIENT), "DDP416", before=ACCUMULATED),
     Bug("sum loss", ((r"loss = dd\.sum\((.*)\)$", r"loss = \1"),),
         (What.LOSS, What.GRADIENT), "DDP408", before=SUMMED),
@@ -291,22 +287,24 @@ OUTPUT_BUGS = [
     Bug("the same device everywhere",
         ((r"device = (.*)$", r"device = torch.device('cuda:0')"),), (What.DEVICE,), "DDP201"),
     Bug("loads onto the GPU that saved",
-        ((r"^( *)(optimizer = .*)$", r"\1torch.load('state.pt'); \2"),
+        ((r"torch\.load\('state.pt'.*\)", "torch.load('state.pt')"),
          (r"device = (.*)$", r"device = torch.device('cuda', int(os.environ['LOCAL_RANK']))")),
         (What.DEVICE,), "DDP205",
         before=((r"^( *)(optimizer = .*)$",
-                 r"\1torch.save(1, 'state.pt'); \2"),)),
+                 r"\1torch.save(1, 'state.pt')\n\1torch.load('state.pt')\n\1\2"),)),
     Bug("synchronised at each accumulated batch", (DDP_MODEL, PLAIN_KEYS), (), "DDP801",
         before=ACCUMULATED, note=True),
 ]  # fmt: skip
 
 FOOLS = [
     Bug("ignores its data", ((FORWARD, r"\1output = model(torch.zeros_like(data))\n\2loss = "),),
-        (What.DATA,), "DDP104"),
+        (What.DATA,), ""),
     Bug("trains on rank 0 alone",
         ((SHARDED, r"train_loader = \1"), (WRAPPED, r"model = \1"),
-         (r"^(def train\(.*\):)$", r"\1\n    if dist.get_rank(): return")),
-        (What.STEPS, What.WORK, What.DATA), "DDP407"),
+         (r"^(def train\(.*\):)$", r"\1\n    if dist.get_rank(): return"),
+         (r"loss = dd\.mean\((.*)\)$", r"loss = \1"), WHOLE_TEST,
+         (r"dd\.global_batch_size\(data\)", "len(data)")),
+        (What.STEPS, What.WORK, What.DATA), ""),
 ]  # fmt: skip
 
 BUGS = [*DATA_BUGS, *UPDATE_BUGS, *GRADIENT_BUGS, *HANGS, *OUTPUT_BUGS, *FOOLS]

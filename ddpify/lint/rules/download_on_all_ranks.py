@@ -44,8 +44,16 @@ from ddpify.lint.script import Script
 from ddpify.understanding.facts import Effect
 
 # What reads, and what PyTorch writes aside and renames, so that ranks cannot meet half a file.
-_HARMLESS = ("zipfile.", "tarfile.", "requests.", "urllib.request.urlopen", "torch.hub.")
-_HARMLESS += ("torch.utils.model_zoo.", "six.moves.urllib.request.urlopen", "nltk.")
+_HARMLESS = (
+    "zipfile.",
+    "tarfile.",
+    "requests.",
+    "urllib.request.urlopen",
+    "six.moves.urllib.request.urlopen",
+    "torch.hub.",
+    "torch.utils.model_zoo.",
+    "nltk.",
+)
 
 
 @rule("download-on-all-ranks", group="data", severity=Severity.CRASH, applies="single distributed")

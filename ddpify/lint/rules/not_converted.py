@@ -58,9 +58,9 @@ def check(script: Script) -> Iterator[Finding]:
 def _place(script: Script, path: str | None, line: int | None) -> cst.CSTNode:
     """The statement of a line of this file; else the first backward pass."""
     if path == str(script.module.path) and line is not None:
-        for node in script.structure.all(
-            cst.SimpleStatementLine, cst.For, cst.While, cst.With, cst.If
-        ):
+        kinds = (cst.SimpleStatementLine, cst.For, cst.While, cst.With, cst.If)
+        statements: list[cst.CSTNode] = script.structure.all(*kinds)
+        for node in statements:
             if script.positions.span(node).line == line:
                 return node
     own = [node for node in script.facts.backwards if script.owners.get(node) is script.module]

@@ -84,7 +84,9 @@ def _guarded_at(script: Script, call: cst.Call) -> cst.CSTNode | None:
     if function is None:
         return None
     callers = [s for s in script.callers(function) if _passes_wrapper(script, s.node)]
-    if callers and all(script.on_some_ranks(s.node) for s in callers):
+    if not callers or script.covers_all(callers):
+        return None
+    if all(script.on_some_ranks(s.node) for s in callers):
         first = callers[0]
         return first.node if first.module is script.module else call
     return None

@@ -118,8 +118,8 @@ def _first(loaders: Sequence[list[_Pass]]) -> Answer:
     for passes in loaders:
         if all(item.batchwise for item in passes):
             continue
-        if found := _repeats(passes) or _pass(next(p for p in passes if not p.batchwise)):
-            return found
+        found = _pass(next(item for item in passes if not item.batchwise))
+        return _repeats(passes) or found if found and found[1].name else found
     return None
 
 

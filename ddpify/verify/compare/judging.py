@@ -77,6 +77,8 @@ def judge_data(
     complete = found.rows_compared and not found.differences
     if ids.everywhere and not split:
         text, cause = "each rank trains on all samples of a batch", causes.NOT_SPLIT
+    elif ids.everywhere and found.rows is not None and found.rows.everywhere:
+        text, cause = "every rank trains on the same part of the samples", causes.LOST
     elif found.rows is not None:
         text, cause = _row_answer(found.rows, ids)
     elif ids.cause is not None and not complete:
@@ -90,8 +92,7 @@ def judge_data(
 
 def _row_answer(rows: RowComparison, ids: DataFindings) -> tuple[str, Cause]:
     if rows.everywhere:
-        cause = causes.NOT_SPLIT if ids.compared else causes.SAME_BATCHES
-        return "each rank trains on the same rows", cause
+        return "each rank trains on the same rows", causes.SAME_BATCHES
     if ids.cause is not None:
         return ids.text, ids.cause
     text = f"of {rows.total} rows that enter the model, {rows.missing} reach no rank"
@@ -180,7 +181,12 @@ def judge_work(comparison: Comparison, own: Totals, ranks: Sequence[Totals]) -> 
 
 
 def judge_devices(comparison: Comparison, ranks: Sequence[Totals]) -> None:
-    """Ranks that use, of the GPUs that are simulated, one that is not theirs."""
+    """What would go wrong on GPUs alone: others' devices, and moves that the wrapper misses."""
+    if moved := ranks[0].moved:
+        how, at = moved[0]
+        text = f"the model is {how} after it was wrapped"
+        found = Difference(What.DEVICE, text, cause=causes.MOVED, at=at)
+        comparison.differences.append(found)
     for rank, record in enumerate(ranks):
         others = {int(index) for index in record.devices} - {rank}
         if others:

@@ -83,6 +83,7 @@ class Totals:
         written: Paths opened for writing, final names.
         collectives: Each one that was begun: name, shape, line of the script.
         devices: Indices of the simulated GPUs that were used, with the number of uses.
+        moved: How wrapped models were moved or cast, and the script's line.
         complete: Whether the recording reached the script's end.
     """
 
@@ -93,6 +94,7 @@ class Totals:
     written: set[str] = field(default_factory=set)
     collectives: list[tuple[str, Any, str]] = field(default_factory=list)
     devices: dict[str, int] = field(default_factory=dict)
+    moved: list[tuple[str, str]] = field(default_factory=list)
     complete: bool = False
 
 
@@ -137,6 +139,8 @@ def totals(path: Path) -> Totals:
             result.saves[event["path"]] = event["tree"]
         elif kind == "collective":
             result.collectives.append((event["op"], event["shape"], event["at"]))
+        elif kind == "moved":
+            result.moved.append((event["how"], event["at"]))
         elif kind == "rename":
             _rename(result, event["old"], event["new"])
         elif kind == "end":

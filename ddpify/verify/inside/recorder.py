@@ -21,6 +21,7 @@ from ddpify.verify.inside import calls
 from ddpify.verify.inside.collectives import Collectives
 from ddpify.verify.inside.fingerprint import fingerprint, rows
 from ddpify.verify.inside.loaders import Loaders
+from ddpify.verify.inside.moves import Moves
 from ddpify.verify.inside.patching import devices, faked, replace
 from ddpify.verify.inside.randomness import states
 from ddpify.verify.inside.replay import Replay
@@ -64,6 +65,7 @@ class Recorder:
         self._grads: list[tuple[float, float] | None] = []
         self._before: list[tuple[float, float]] | None = None
         self._after: dict[int, list[tuple[float, float]]] = {}
+        self._rates: list[float] = []
         self._backwards: list[int] = []
         self._roots: list[str] = []
         self._buffers: list[torch.Tensor] = []
@@ -77,6 +79,7 @@ class Recorder:
         self._loaders.install()
         self._collectives.install()
         calls.install()
+        Moves(self._collectives.wrapped, self._moved).install()
         register_optimizer_step_pre_hook(self._before_step)
         register_optimizer_step_post_hook(self._after_step)
         self._watch_backward()
@@ -85,6 +88,9 @@ class Recorder:
         module = torch.nn.modules.module
         module.register_module_forward_pre_hook(self._enter_module)
         module.register_module_forward_hook(self._leave_module, always_call=True)
+
+    def _moved(self, how: str) -> None:
+        self.emit("moved", how=how, at=self._collectives.caller())
 
     def finish(self) -> None:
         """The totals, when the script has ended."""
@@ -148,6 +154,7 @@ class Recorder:
             return
         if id(optimizer) not in self._optimizers:
             self._introduce(optimizer)
+        self._rates = [float(group["lr"]) for group in optimizer.param_groups if "lr" in group]
         self._grads = [self._gradient(parameter) for parameter in _parameters(optimizer)]
         before = [fingerprint(parameter) for parameter in _parameters(optimizer)]
         self._before = None if before == self._after.get(id(optimizer)) else before
@@ -168,12 +175,11 @@ class Recorder:
             raise StopAfterSteps(0)
 
     def _write_step(self, optimizer: Optimizer) -> None:
-        groups = optimizer.param_groups
         params = self._after[id(optimizer)] = [fingerprint(p) for p in _parameters(optimizer)]
         self.emit(
             "step",
             optimizer=self._optimizers[id(optimizer)],
-            lr=[float(group["lr"]) for group in groups if "lr" in group],
+            lr=self._rates,
             before=self._before,
             params=params,
             grads=self._grads,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -53,6 +54,9 @@ class World(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
+        if self.cuda and func is torch.device:
+            args = self._constructed(args, kwargs or {})
+            kwargs = None
         args = tuple(self._translate(value) for value in args)
         named = {name: self._translate(value) for name, value in (kwargs or {}).items()}
         func = _WIDENED.get(func, func)
@@ -74,9 +78,17 @@ class World(TorchFunctionMode):
         return value
 
     @staticmethod
+    def _constructed(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """``torch.device("cuda", 1)``: one argument that holds the index."""
+        kind = args[0] if args else kwargs.get("type", kwargs.get("device"))
+        index = args[1] if len(args) > 1 else kwargs.get("index")
+        return (f"{kind}:{index}",) if isinstance(kind, str) and index is not None else (kind,)
+
+    @staticmethod
     def _moved(device: torch.device, answer: Any) -> Any:
         faked["device 'cuda'"] += 1
-        devices[current_gpu[0] if device.index is None else device.index] += 1
+        if not _asked_by_torch():
+            devices[current_gpu[0] if device.index is None else device.index] += 1
         return answer
 
     @staticmethod
@@ -99,6 +111,15 @@ class World(TorchFunctionMode):
     def _shaken(self, value: torch.Tensor) -> torch.Tensor:
         draw = _NORMAL(torch.empty_like(value, requires_grad=False), generator=self._generator)
         return value * (1 + self.noise * draw)
+
+
+def _asked_by_torch() -> bool:
+    """Whether a line of torch itself makes the call that is translated."""
+    frame: Any = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename == __file__:
+        frame = frame.f_back
+    name = frame.f_globals.get("__name__", "") if frame is not None else ""
+    return str(name).split(".")[0] == "torch"
 
 
 def _holds_parameter(value: Any) -> bool:

@@ -1,0 +1,26 @@
+"""A script keeps the form that it is written in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import black
+
+from tests.convert.examples import HEAD, STEP, convert_text
+
+WIDE = HEAD.replace("batch_size=6, shuffle=True", "batch_size=6, shuffle=True, drop_last=False")
+
+
+def test_what_black_wrote_stays_as_black_writes(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text("[tool.black]\nline-length = 100\n")
+    mode = black.Mode(line_length=100)
+    data = convert_text(tmp_path, black.format_str(WIDE + STEP, mode=mode)).data.decode()
+    assert data == black.format_str(data, mode=mode)
+    assert max(map(len, data.splitlines())) <= 100
+
+
+def test_any_other_form_is_left_alone(tmp_path: Path) -> None:
+    text = (WIDE + STEP).replace("lr=0.1", "lr = 0.1")
+    data = convert_text(tmp_path, text).data.decode()
+    assert "lr = 0.1" in data
+    assert max(map(len, data.splitlines())) > 100
