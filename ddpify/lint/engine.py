@@ -105,17 +105,22 @@ def _in_cell(found: Diagnostic, cells: Cells) -> Diagnostic:
 def _run_rules(
     source: Source, settings: Settings, codes: set[str]
 ) -> tuple[list[Diagnostic], tuple[str, ...], str | None]:
-    """All findings of the rules; a defect of ours is reported, never raised."""
-    try:
-        return *_check(source, settings, codes), None
-    except RecursionError:
-        return [], (), "an expression or a chain of calls is nested too deeply"
-    except Exception as error:
-        return [], (), f"{type(error).__name__}: {error}"
+    """All findings of the rules; a defect of ours is reported, never raised.
+
+    Where imports lead too deep, the file is understood alone.
+    """
+    for most_files in (60, 1):
+        try:
+            return *_check(source, settings, codes, most_files), None
+        except RecursionError:
+            continue
+        except Exception as error:
+            return [], (), f"{type(error).__name__}: {error}"
+    return [], (), "an expression or a chain of calls is nested too deeply"
 
 
 def _check(
-    source: Source, settings: Settings, codes: set[str]
+    source: Source, settings: Settings, codes: set[str], most_files: int
 ) -> tuple[list[Diagnostic], tuple[str, ...]]:
     covered = {group for one in frameworks_of(source.text) for group in one.covers}
     if not (_OF_OLD_NAMES if covered >= ALL else _OF_RULES).search(source.text):
@@ -123,7 +128,7 @@ def _check(
     from ddpify.lint import registry
     from ddpify.lint.script import Script
 
-    script = Script(source, strict=settings.strict)
+    script = Script(source, strict=settings.strict, most_files=most_files)
     found: dict[tuple[str, Span], Diagnostic] = {}
     for rule in registry.load_all(codes):
         if script.kind not in rule.applies or rule.group in covered:

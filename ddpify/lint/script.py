@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -63,13 +64,27 @@ class Wrap:
         return self.site.node
 
 
+class BoundedProject(Project):
+    """A project of which only so many files are read: what is beyond them is as a library."""
+
+    def __init__(self, entry: Source, most: int) -> None:
+        super().__init__(entry)
+        self._most = most
+
+    def _read(self, path: Path, name: str) -> ModuleFile | None:
+        if path.resolve() not in self._files and len(self._files) >= self._most:
+            return None
+        return super()._read(path, name)
+
+
 class Script:
     """A Python file, understood together with the local files that it imports."""
 
-    def __init__(self, source: Source, *, strict: bool = False) -> None:
+    def __init__(self, source: Source, *, strict: bool = False, most_files: int = 60) -> None:
+        """Raises RecursionError where calls or imports go too deep."""
         self.source = source
         self.strict = strict
-        self.project = Project(source)
+        self.project: Project = BoundedProject(source, most_files)
         self.module = self.project.entry
         self.choices = Choices()
         self.facts: Facts = interpret(self.project, self.choices)

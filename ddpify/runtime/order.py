@@ -24,7 +24,7 @@ class DistributedBatches:
                 "sampler='distributed' takes the place of a plain or shuffled order only, not of "
                 f"a {type(loader.sampler).__name__}"
             )
-        self.samplers = [
+        self.samplers: list[DistributedSampler[Any]] = [
             DistributedSampler(
                 loader.dataset, size, rank, shuffle=shuffle, drop_last=loader.drop_last
             )

@@ -6,20 +6,26 @@ from typing import Any
 
 import pytest
 import torch
-from torch.utils.data import DataLoader, DistributedSampler, WeightedRandomSampler
+from torch.utils.data import (
+    DataLoader,
+    DistributedSampler,
+    TensorDataset,
+    WeightedRandomSampler,
+)
 
 from ddpify import runtime as dd
 from tests.runtime import ranks
 
 
 def _epochs() -> dict[str, Any]:
-    loader = dd.shard(
-        DataLoader(list(range(23)), batch_size=6, shuffle=True), sampler="distributed"
+    samples = TensorDataset(torch.arange(23))
+    loader = dd.shard(DataLoader(samples, batch_size=6, shuffle=True), sampler="distributed")
+    sampler: DistributedSampler[Any] = DistributedSampler(
+        samples, dd.world_size(), dd.rank(), shuffle=True
     )
-    sampler = DistributedSampler(range(23), dd.world_size(), dd.rank(), shuffle=True)
     seen, expected = [], []
     for epoch in range(3):
-        seen.append(torch.cat(list(loader)).tolist())
+        seen.append(torch.cat([batch for (batch,) in loader]).tolist())
         sampler.set_epoch(epoch)
         expected.append(list(sampler))
     return {"seen": seen, "expected": expected, "steps": len(loader)}
@@ -35,7 +41,8 @@ def test_each_epoch_is_the_distributed_samplers(size: int) -> None:
 
 
 def _weighted() -> str:
-    loader = DataLoader([1, 2, 3], sampler=WeightedRandomSampler([1.0, 1.0, 1.0], 3))
+    samples = TensorDataset(torch.arange(3))
+    loader = DataLoader(samples, sampler=WeightedRandomSampler([1.0, 1.0, 1.0], 3))
     try:
         dd.shard(loader, sampler="distributed")
     except TypeError as error:

@@ -14,7 +14,7 @@ from ddpify.verify import What
 
 Edits = tuple[tuple[str, str], ...]
 
-HELPERS = '''
+HELPERS = """
 import os, sys
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel as DDP
@@ -23,7 +23,7 @@ def spread(loader, divide=True, **options):
     sampler = DistributedSampler(loader.dataset, **options)
     size = loader.batch_size // dist.get_world_size() if divide else loader.batch_size
     return Loader(loader.dataset, batch_size=size, sampler=sampler)
-'''
+"""
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,12 @@ PER_BATCH_SCHEDULE: Edits = (
 
 DATA_BUGS = [
     Bug("no sampler", ((SHARDED, r"train_loader = \1"), WHOLE_TEST), (What.DATA,), "DDP101"),
-    Bug("no set_epoch", ((SHARDED, r"train_loader = spread(\1)"), WHOLE_TEST), (What.DATA,), "DDP102"),
+    Bug(
+        "no set_epoch",
+        ((SHARDED, r"train_loader = spread(\1)"), WHOLE_TEST),
+        (What.DATA,),
+        "DDP102",
+    ),
     Bug(
         "sampler seeded by rank",
         ((SHARDED, r"train_loader = spread(\1, seed=dist.get_rank())"), WHOLE_TEST),
@@ -111,14 +116,20 @@ DATA_BUGS = [
     ),
     Bug(
         "sampler with rank 0 everywhere",
-        ((SHARDED, r"train_loader = spread(\1, num_replicas=dist.get_world_size(), rank=0)"), WHOLE_TEST),
+        (
+            (SHARDED, r"train_loader = spread(\1, num_replicas=dist.get_world_size(), rank=0)"),
+            WHOLE_TEST,
+        ),
         (What.DATA,),
         "DDP104",
     ),
     Bug(
         "batch size not divided",
-        ((SHARDED, r"train_loader = spread(\1, divide=False)"), WHOLE_TEST,
-         (r"model\.train\(\)", "model.train(); train_loader.sampler.set_epoch(epoch)")),
+        (
+            (SHARDED, r"train_loader = spread(\1, divide=False)"),
+            WHOLE_TEST,
+            (r"model\.train\(\)", "model.train(); train_loader.sampler.set_epoch(epoch)"),
+        ),
         (What.DATA,),
         "DDP110",
     ),

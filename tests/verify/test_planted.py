@@ -36,15 +36,15 @@ def test_no_split(mutant: Mutant) -> None:
         ("x[rank::world], y[rank::world]", "x, y"), (BACKWARD, "(loss / count).backward()")
     )
     what, rules, text = first(verdict)
-    assert what is What.WORK
-    assert "DDP101" in rules
+    assert what is What.DATA
+    assert rules == ("DDP101",)
     assert "work is not split" in text
 
 
 @pytest.mark.parametrize(
     ("new", "rule"),
     [
-        ("(loss / count).backward()", "DDP408"),
+        ("(loss / count).backward()", "DDP409"),
         ("(loss * world * world / count).backward()", "DDP409"),
         ("(loss * world / 4 / count).backward()", "DDP416"),
     ],
@@ -61,7 +61,7 @@ def test_learning_rate_on_one_rank(mutant: Mutant) -> None:
     verdict = mutant((old, "        if rank == 0:\n            scheduler.step()\n"))
     what, rules, _ = first(verdict)
     assert what is What.LEARNING_RATE
-    assert rules == ("DDP406",)
+    assert rules == ("DDP407",)
     assert verdict.comparisons[0].differences[0].step == 8
 
 
@@ -106,15 +106,16 @@ def test_not_wrapped(mutant: Mutant) -> None:
     assert "DDP303" in rules
 
 
-def test_other_order(mutant: Mutant) -> None:
-    edit = (
-        "    torch.manual_seed(0)\n    model",
-        "    torch.manual_seed(0)\n    torch.rand(1)\n    model",
-    )
+def test_other_order_is_a_named_cause(mutant: Mutant) -> None:
     other = ("shuffle=True", "shuffle=True, generator=torch.Generator().manual_seed(5)")
-    what, rules, _ = first(mutant(edit, other))
-    assert what is What.DATA
-    assert "DDP102" in rules
+    verdict = mutant(other)
+    assert verdict.kind is Kind.EXCEPT, render(verdict)
+    assert [cause.name for cause in verdict.named] == ["order"]
+    assert verdict.exit_code == 1
+    comparison = verdict.comparisons[0]
+    assert (comparison.same_data, comparison.same_arithmetic) == (False, True)
+    assert comparison.replayed
+    assert mutant(other, allow=["order"]).exit_code == 0
 
 
 def test_fewer_steps(mutant: Mutant) -> None:
