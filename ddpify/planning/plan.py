@@ -125,7 +125,7 @@ def _how(data: Data, reader: str) -> str | None:
         return "mean"
     if data.placement is Placement.ROWS and data.births:
         return "gather"
-    if data.placement is Placement.SHARD and data.form != "masked":
+    if data.placement is Placement.SHARD and data.form not in ("masked", "stacked"):
         return "gather"
     return None
 

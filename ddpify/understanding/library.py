@@ -360,7 +360,10 @@ def _concatenated(run: Interpreter, short: str, args: list[Value], kwargs: Keywo
     first = (worst or inner)[0]
     placed = first.placed(first.placement)
     rows = dim in (0, ...) and short not in ("stack", "hstack") and not worst
-    return value(replace(placed, form="masked" if rows else "tensor"))
+    if not rows:
+        return value(placed)
+    masked = any(d.form == "masked" for d in inner)
+    return value(replace(placed, form="masked" if masked else "stacked"))
 
 
 def _operands(
@@ -740,12 +743,15 @@ def _len(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value
 
 
 def _sum(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
-    """``sum(values)``: of partial values it is partial, of rows it is a sum."""
+    """``sum(tensor)`` adds up its rows; ``sum(values)`` adds values, which keep their placement."""
     results = []
-    for atom in deep_atoms(args[0]) if args else ():
-        if isinstance(atom, Data) and atom.placement.local:
+    for atom in args[0].atoms if args else ():
+        if isinstance(atom, Data):
             rows = atom.placement is Placement.SHARD
             results.append(value(atom.placed(Placement.SUM if rows else atom.placement)))
+            continue
+        held = [a for a in deep_atoms(value(atom)) if isinstance(a, Data)]
+        results += [value(a.placed(a.placement)) for a in held]
     return join(*results) if results else REPLICATED
 
 

@@ -281,7 +281,8 @@ def _result(base: Data, placement: Placement, left: Data | None, right: Data | N
         births = (left.births if left else frozenset()) | (right.births if right else frozenset())
         return replace(base, placement=placement, births=births, form="number")
     opaque = any(d.opaque for d in (left, right) if d is not None)
-    form = "masked" if any(d.form == "masked" for d in (left, right) if d) else "tensor"
+    forms = {d.form for d in (left, right) if d is not None}
+    form = next((f for f in ("masked", "stacked") if f in forms), "tensor")
     dims = [d.dim for d in (left, right) if d is not None and d.placement is Placement.SHARD]
     return replace(base.placed(placement), opaque=opaque, form=form, dim=max(dims, default=0))
 
@@ -378,7 +379,7 @@ def _one(
 
 
 def _kept_form(data: Data) -> str:
-    return data.form if data.form in ("batch", "masked", "permutation") else "tensor"
+    return data.form if data.form in ("batch", "masked", "permutation", "stacked") else "tensor"
 
 
 def _on_partial(run: Interpreter, name: str, operand: cst.BaseExpression, data: Data) -> Value:

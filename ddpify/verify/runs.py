@@ -11,8 +11,10 @@ from ddpify.verify.compare import batches, outputs, records
 from ddpify.verify.compare.batches import Reading
 from ddpify.verify.compare.records import Totals
 from ddpify.verify.launch import copies
+from ddpify.verify.launch.hashing import uses_hashes
 from ddpify.verify.launch.job import Job
 from ddpify.verify.launch.launcher import Run, Worker
+from ddpify.verify.launch.progress import Progress
 
 NOISE = 1e-15
 """Relative size of the noise that stands for rounding: some units in the last place of float64."""
@@ -83,6 +85,7 @@ class Runs:
         self.args, self.limits, self.echo = args, limits, echo
         self._count = 0
         self._noisy: dict[str, Outcome] = {}
+        self._expected = limits.steps or 0
 
     def original(self, *, cuda: bool = False, replay: Path | None = None, ghost: int = 0,
                  strided: bool = False) -> Outcome:  # fmt: skip
@@ -93,7 +96,16 @@ class Runs:
     def converted(self, world_size: int, *, cuda: bool = False) -> Outcome:
         """The converted script on ``world_size`` processes."""
         job = self._job(self.layout.converted)
-        return self._run(replace(job, world_size=world_size, cuda=cuda))
+        hashes = self._uses_hashes
+        return self._run(replace(job, world_size=world_size, cuda=cuda, hash_seeds=hashes))
+
+    @cached_property
+    def _uses_hashes(self) -> bool:
+        layout = self.layout
+        return any(
+            uses_hashes(layout.root, script)
+            for script in (layout.converted_from, layout.root / layout.script)
+        )
 
     def noisy(self, outcome: Outcome) -> Outcome:
         """``outcome`` once more with noise of the size of rounding: what chance alone changes."""
@@ -129,8 +141,9 @@ class Runs:
         script = copy.root / job.shown_as
         place = {"cwd": str(copy.root), "sandbox": str(copy.sandbox), "out": str(out)}
         job = replace(job, script=str(script), **place)  # type: ignore[arg-type]
-        run = self.worker.run(job)
+        run = self.worker.run(job, Progress(out / "rank0.jsonl", self._expected, self.echo))
         self.echo(f"  {run.ended} in {run.seconds:.1f} s")
         files = outputs.changed(before, copy.files())
         totals = [records.totals(out / f"rank{rank}.jsonl") for rank in range(job.world_size)]
+        self._expected = self._expected or min(totals[0].steps, job.steps)
         return Outcome(run, copy, files, totals)

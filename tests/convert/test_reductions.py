@@ -75,6 +75,14 @@ LOSSES = {
         ["x = torch.sqrt((brain(a) ** 2).mean())", "x.backward()"],
         "x = torch.sqrt(dd.mean((brain(a) ** 2).mean()))",
     ),
+    "two halves": (
+        ["x = torch.cat([brain(a), -brain(a)]).pow(2).mean()", "x.backward()"],
+        "x = dd.mean(torch.cat([brain(a), -brain(a)]).pow(2).mean())",
+    ),
+    "added tensors": (
+        ["x = sum([brain(a), brain(a)]).pow(2).mean()", "x.backward()"],
+        "x = dd.mean(sum([brain(a), brain(a)]).pow(2).mean())",
+    ),
     "unpacked": (
         ["x, n = both(brain(a), b)", "x.backward()"],
         "x = dd.mean(x)",

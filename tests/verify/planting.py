@@ -77,8 +77,8 @@ PLAIN_KEYS = (r"dd\.save\(model\.state_dict\(\)", "dd.save(model.module.state_di
 OWN_EVALUATION = (r"dd\.(sum|mean)\((.*)\)\.item\(\)", r"(\2).item()")
 WITH_BATCH_NORM = (
     r"model = (Net\(.*\))\.to\(device\)",
-    r"model = torch.nn.Sequential(torch.nn.BatchNorm1d(2) if 'moons' in str(__file__ + "
-    r"open(__file__).read()) else torch.nn.BatchNorm2d(1), \1).to(device)",
+    r"model = torch.nn.Sequential(torch.nn.BatchNorm1d(2) if hasattr(args, 'hidden') "
+    r"else torch.nn.BatchNorm2d(1), \1).to(device)",
 )
 ACCUMULATED: Edits = (
     (

@@ -22,7 +22,7 @@ def judged(bug: Bug, folder: Path, worker: Worker) -> Verdict:
     converted = convert_file(script).data.decode()
     script.write_text(plant(source, bug.both))
     (folder / "train_ddp.py").write_text(plant_converted(converted, bug))
-    args = ["--epochs", "2", "--hidden", "8"]
+    args = ["--epochs", "3", "--hidden", "8"]
     return verify(
         script, folder / "train_ddp.py", worker=worker, timeout=60, stall=2.0, script_args=args
     )

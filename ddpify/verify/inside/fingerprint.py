@@ -16,7 +16,7 @@ MAX_KEYS = 20_000
 @functools.lru_cache(maxsize=1)
 def _directions() -> torch.Tensor:
     """Fixed pseudo-random values of about unit variance, shape (CHUNK,), float64."""
-    at = torch.arange(CHUNK, dtype=torch.float64)
+    at = torch.arange(1, CHUNK + 1, dtype=torch.float64)
     return torch.sin(at * at * 0.7310585786 + at * 1.6180339887) * math.sqrt(2.0)
 
 

@@ -15,10 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import torch
-
-from ddpify.verify.inside.fingerprint import tree
-from ddpify.verify.inside.patching import replace
+from ddpify.verify.inside.saves import Saves
 from ddpify.verify.launch.job import Job
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -44,18 +41,13 @@ class Guard:
     def install(self) -> None:
         """Watch this process; an audit hook stays until the process ends."""
         sys.addaudithook(self._audit)
-        save = torch.save
+        Saves(self._before_save, self._saved).install()
 
-        def watched_save(obj: Any, f: Any, *args: Any, **kwargs: Any) -> Any:
-            path = f if isinstance(f, (str, os.PathLike)) else getattr(f, "name", None)
-            if isinstance(f, (str, os.PathLike)):
-                self.before_write(f, truncates=True)
-            result = save(obj, f, *args, **kwargs)
-            if isinstance(path, (str, os.PathLike)):
-                self.emit("save", path=self._shown(path), tree=tree(obj))
-            return result
+    def _before_save(self, path: Any) -> None:
+        self.before_write(path, truncates=True)
 
-        replace(torch, "save", watched_save)
+    def _saved(self, path: Any, content: dict[str, Any]) -> None:
+        self.emit("save", path=self._shown(path), tree=content)
 
     def before_write(self, path: Any, *, truncates: bool) -> None:
         """Allow, prepare or refuse a write to ``path``."""

@@ -30,9 +30,11 @@ class Replay:
         return turn < len(self._passes.get(loader, []))
 
     def length(self, loader: int) -> int | None:
-        """The number of batches in the first pass; None for a loader without batches."""
-        passes = self._passes.get(loader)
-        return len(passes[0]) if passes else None
+        """The number of batches in the longest pass; None for a loader without batches.
+
+        (A pass may have been left early, as by ``next(iter(loader))``.)
+        """
+        return max(map(len, self._passes.get(loader, [])), default=None)
 
     def next_batch(self, loader: int, turn: int, collated: bool) -> Any:
         """The indices of the next batch; a single one where the loader does not collate."""

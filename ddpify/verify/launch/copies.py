@@ -169,7 +169,7 @@ def copy(layout: Layout, sandbox: Path) -> Copy:
             target.parent.mkdir(parents=True, exist_ok=True)
             mirror.bring(Path(os.path.normpath(layout.root / above)), target)
     place = root / layout.converted
-    if layout.root / layout.converted != layout.converted_from:
+    if layout.root / layout.converted != layout.converted_from or not place.exists():
         _bring(layout.converted_from, place)
     return Copy(sandbox, root)
 

@@ -25,6 +25,7 @@ class Job:
         ghost: Normalise batches as so many ranks do that do not synchronise it; 0 for as usual.
         strided: Whether those ranks take every n-th row instead of contiguous parts.
         hidden: Folder of other runs and records, which the script may not read.
+        hash_seeds: Start each rank with its own seed for the hashes of strings.
         steps: Optimizer steps that are recorded.
         stop: End the script after ``steps`` steps.
         timeout: Seconds after which every rank is ended.
@@ -46,6 +47,7 @@ class Job:
     ghost: int = 0
     strided: bool = False
     hidden: str = ""
+    hash_seeds: bool = False
     steps: int = 200
     stop: bool = False
     timeout: float = 600.0

@@ -12,6 +12,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -25,7 +26,16 @@ _BOOT = (
     "import sys; sys.path.append(sys.argv[1]); "
     "from ddpify.verify.launch.worker import main; main(sys.argv[2:])"
 )
-_PRELOADED = ("torchvision", "torchvision.transforms", "torchvision.datasets", "tqdm", "PIL.Image")
+_PRELOADED = (
+    "torchvision",
+    "torchvision.transforms",
+    "torchvision.datasets",
+    "tqdm",
+    "PIL.Image",
+    "safetensors.torch",
+)
+TICK = 5.0
+"""Seconds between two looks at a run's progress."""
 _TORCHRUN = frozenset(
     [
         "RANK",
@@ -138,21 +148,26 @@ class Worker:
                 with contextlib.suppress(BrokenPipeError):
                     pipe.close()
 
-    def run(self, job: Job) -> Run:
-        """Run ``job`` and wait for it."""
+    def run(self, job: Job, tick: Callable[[float], None] = lambda seconds: None) -> Run:
+        """Run ``job`` and wait for it; ``tick`` is called with the seconds so far, now and then."""
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(json.dumps(job.to_json()) + "\n")
             self._process.stdin.flush()
         except BrokenPipeError:
             raise self._died() from None
-        answer = self._answer(job.timeout + _SLACK)
+        answer = self._answer(job.timeout + _SLACK, tick)
         status = {int(rank): code for rank, code in answer["status"].items()}
         return Run(job, status, answer["ended"], answer["first_failed"], answer["seconds"])
 
-    def _answer(self, timeout: float) -> dict[str, Any]:
+    def _answer(
+        self, timeout: float, tick: Callable[[float], None] = lambda seconds: None
+    ) -> dict[str, Any]:
         assert self._process.stdout is not None
-        ready = select.select([self._process.stdout], [], [], timeout)[0]
+        start, ready = time.monotonic(), False
+        while not ready and (spent := time.monotonic() - start) < timeout:
+            tick(spent)
+            ready = bool(select.select([self._process.stdout], [], [], TICK)[0])
         line = self._process.stdout.readline() if ready else ""
         if not line:
             raise self._died()

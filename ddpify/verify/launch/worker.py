@@ -13,13 +13,19 @@ import os
 import select
 import signal
 import socket
+import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+import ddpify
 from ddpify.verify.launch.job import Job
 
+_RANK = (
+    "import sys; sys.path.append(sys.argv[1]); "
+    "from ddpify.verify.launch.worker import rank_main; rank_main(*sys.argv[2:])"
+)
 GRACE = 8.0
 """Seconds that the other ranks get to end by themselves after one has failed."""
 
@@ -54,8 +60,33 @@ def run(job: Job) -> dict[str, Any]:
     Path(job.out).mkdir(parents=True, exist_ok=True)
     port = _free_port()
     start = time.monotonic()
-    ranks = {_fork(job, rank, port): rank for rank in range(job.world_size)}
+    ranks = {_start(job, rank, port): rank for rank in range(job.world_size)}
     return {**_Watch(job, ranks).wait(), "seconds": time.monotonic() - start}
+
+
+def _start(job: Job, rank: int, port: int) -> int:
+    """The process id of a new rank."""
+    return _spawn(job, rank, port) if rank and job.hash_seeds else _fork(job, rank, port)
+
+
+def _spawn(job: Job, rank: int, port: int) -> int:
+    """A rank in a new interpreter, where hashes of strings differ; slow, as it imports torch."""
+    package = str(Path(ddpify.__file__).resolve().parent.parent)
+    arguments = [package, json.dumps(job.to_json()), str(rank), str(port)]
+    process = subprocess.Popen(
+        [sys.executable, "-c", _RANK, *arguments],
+        env={**os.environ, "PYTHONHASHSEED": str(rank)},
+    )
+    return process.pid
+
+
+def rank_main(job: str, rank: str, port: str) -> None:
+    """The entry point of such an interpreter."""
+    from ddpify.verify.inside.rank import become
+
+    with contextlib.suppress(ImportError):
+        importlib.import_module("numpy")
+    become(Job.from_json(json.loads(job)), int(rank), int(port))
 
 
 def _fork(job: Job, rank: int, port: int) -> int:

@@ -1,0 +1,1 @@
+"""Measurements that take too long for the tests."""
