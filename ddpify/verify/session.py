@@ -31,6 +31,7 @@ class Session:
         verdict = Verdict("", "")
         own = self.original
         verdict.faked = own.totals[0].faked
+        verdict.notes = judging.not_simulated(verdict.faked)
         verdict.kind, verdict.failure = judging.judge_original(own.run, own.paths[0])
         verdict.steps = own.totals[0].steps
         if verdict.kind is not Kind.EQUIVALENT:

@@ -175,6 +175,18 @@ class Comparison:
     notes: list[str] = field(default_factory=list)
     faked: dict[str, int] = field(default_factory=dict)
 
+    @property
+    def leading(self) -> list[Difference]:
+        """The differences to look at: those with a named cause, and the first of the others."""
+        others = [item for item in self.differences if not (item.cause and item.cause.name)]
+        return [item for item in self.differences if item not in others[1:]]
+
+    @property
+    def following(self) -> list[Difference]:
+        """The other differences, which probably follow from the leading ones."""
+        leading = self.leading
+        return [item for item in self.differences if item not in leading]
+
 
 @dataclass
 class Verdict:

@@ -113,7 +113,8 @@ def _parameter(number: int, evidence: Evidence) -> Iterator[Difference]:
     apart, off = evidence.parameters_apart, evidence.parameters_off
     if apart or off:
         text = "differs between the ranks" if apart else "is not the original's"
-        cause = suspects.parameter(evidence)
+        explained = evidence.gradients_apart or evidence.gradients_off
+        cause = None if explained else suspects.parameter(evidence)
         yield _tensor(What.PARAMETER, number, evidence, apart or off, text, cause)
 
 
@@ -132,7 +133,7 @@ def _tensor(
     evidence: Evidence,
     found: list[Departure],
     text: str,
-    cause: Cause,
+    cause: Cause | None,
 ) -> Difference:
     """The difference of the tensor that departs most, and how many do."""
     most = max(found, key=lambda item: item.size)

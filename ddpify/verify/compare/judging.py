@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ddpify.verify.compare import causes, failures, matching, prints, steps
@@ -20,6 +20,22 @@ LEAST_WORK = 0.75
 """Share of the original's work that the ranks together do at least."""
 SHARE = 0.25
 """How far a printed number may be from one rank's share of the original's, to be called so."""
+NOT_SIMULATED = {
+    "torch.autocast (off)": "mixed precision was off: its rounding and overflows are not compared",
+    "torch.compile": "torch.compile was off: what it generates is not compared",
+}
+ARITHMETIC = frozenset(
+    [
+        What.START,
+        What.STEPS,
+        What.BETWEEN,
+        What.LOSS,
+        What.GRADIENT,
+        What.LEARNING_RATE,
+        What.PARAMETER,
+        What.BUFFER,
+    ]
+)
 compare_printed = prints.compare
 
 
@@ -43,6 +59,11 @@ def judge_original(run: Run, record: Path) -> tuple[Kind, str | None]:
     if not found.moved:
         return Kind.VACUOUS, "no parameter moved, so any two scripts would agree"
     return Kind.EQUIVALENT, None
+
+
+def not_simulated(faked: Mapping[str, int]) -> list[str]:
+    """What a script does that was left out of the comparison, in sentences."""
+    return [text for name, text in NOT_SIMULATED.items() if faked.get(name)]
 
 
 def judge_run(comparison: Comparison, run: Run, ranks: Sequence[Totals]) -> bool:
@@ -216,9 +237,7 @@ def judge_printed(comparison: Comparison, found: TextFindings) -> None:
     if found.wrong:
         own, other = found.wrong[0]
         text = f"prints {other!r}; original {own!r}"
-        cause = (
-            causes.DENOMINATOR if _is_share(own, other, comparison.nproc) else causes.PRINTED_NUMBER
-        )
+        cause = _printed_cause(comparison, own, other)
         comparison.differences.append(Difference(What.PRINTED, text, name=own, cause=cause))
     if found.missing:
         text = f"does not print {found.missing[0]!r} ({len(found.missing)} such lines)"
@@ -226,8 +245,8 @@ def judge_printed(comparison: Comparison, found: TextFindings) -> None:
     if found.repeated:
         line, times = found.repeated[0]
         text = f"the line {line!r} comes {times} times ({len(found.repeated)} such lines)"
-        cause = causes.PRINTED_TWICE
-        comparison.differences.append(Difference(What.PRINTED, text, name=line, cause=cause))
+        twice = Difference(What.PRINTED, text, name=line, cause=causes.PRINTED_TWICE)
+        comparison.differences.append(twice)
     extra = len(found.extra) - len(found.repeated)
     if extra > 0:
         comparison.notes.append(f"rank 0 prints {extra} lines that the original does not print")
@@ -237,6 +256,15 @@ def judge_files(comparison: Comparison, count: int, differences: list[Difference
     """Add the row and the differences about written files."""
     comparison.checks.append(Check("files written", not differences, f"{count}"))
     comparison.differences += differences
+
+
+def _printed_cause(comparison: Comparison, own: str, other: str) -> Cause | None:
+    """Why a printed number differs; nothing new where training itself does."""
+    if any(item.what in ARITHMETIC for item in comparison.differences):
+        return None
+    if _is_share(own, other, comparison.nproc):
+        return causes.DENOMINATOR
+    return causes.PRINTED_NUMBER
 
 
 def _is_share(own: str, other: str, nproc: int) -> bool:
@@ -251,10 +279,8 @@ def conclude(comparison: Comparison) -> None:
     """Set the verdict of a comparison whose runs ended well."""
     order = list(What)
     comparison.differences.sort(key=lambda item: order.index(item.what))
-    arithmetic = {What.START, What.STEPS, What.BETWEEN, What.LOSS, What.GRADIENT}
-    arithmetic |= {What.LEARNING_RATE, What.PARAMETER, What.BUFFER}
     if comparison.same_arithmetic is None and not comparison.unjudged:
-        found = [item for item in comparison.differences if item.what in arithmetic]
+        found = [item for item in comparison.differences if item.what in ARITHMETIC]
         comparison.same_arithmetic = not found
     named = [item.cause and item.cause.name for item in comparison.differences]
     if all(named):

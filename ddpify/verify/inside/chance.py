@@ -117,9 +117,7 @@ def _no_dropout() -> None:
 
 def _loaders() -> None:
     """Loaders without workers, whose samples are seeded by their index."""
-    init, iterate = DataLoader.__init__, DataLoader.__iter__
-    base: Any = loaders._BaseDataLoaderIter
-    advance, sample = base.__next__, base._next_index
+    init = DataLoader.__init__
 
     def without_workers(self: Any, dataset: Any, *args: Any, **kwargs: Any) -> None:
         if len(args) > 4:
@@ -130,6 +128,17 @@ def _loaders() -> None:
                      "persistent_workers", "pin_memory", "pin_memory_device"):  # fmt: skip
             kwargs.pop(name, None)
         init(self, dataset, *args, **kwargs)
+
+    replace(DataLoader, "__init__", without_workers)
+    replace(fetchers._MapDatasetFetcher, "fetch", _fetch)
+    _follow_loaders()
+
+
+def _follow_loaders() -> None:
+    """Know where the loop is by the batches that loaders yield."""
+    iterate = DataLoader.__iter__
+    base: Any = loaders._BaseDataLoaderIter
+    advance, sample = base.__next__, base._next_index
 
     def begin(self: Any) -> Any:
         PLACE.looping = True
@@ -143,11 +152,9 @@ def _loaders() -> None:
         with PLACE.drawing():
             return sample(self)
 
-    replace(DataLoader, "__init__", without_workers)
     replace(DataLoader, "__iter__", begin)
     replace(base, "__next__", following)
     replace(base, "_next_index", sampling)
-    replace(fetchers._MapDatasetFetcher, "fetch", _fetch)
 
 
 def _fetch(self: Any, index: Any) -> Any:

@@ -44,7 +44,9 @@ class Loaders:
         """Hook the construction of loaders, their iterators and the fetch of samples."""
         chance.PLACE.watch = self._fetched
         self._number_loaders()
-        base: Any = loaders._BaseDataLoaderIter
+        self._watch_iterators(loaders._BaseDataLoaderIter)
+
+    def _watch_iterators(self, base: Any) -> None:
         begin, advance, sample = base.__init__, base.__next__, base._next_index
 
         def construct(iterator: Any, loader: Any) -> None:

@@ -140,19 +140,7 @@ class _Stream:
 
 
 def _modules() -> None:
-    module_to = torch.nn.Module.to
-
-    def to(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
-        args, kwargs = _by_index(args, kwargs)
-        return module_to(self, *args, **kwargs)
-
-    def tensor_to(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        args, kwargs = _by_index(args, kwargs)
-        return real_tensor_to(self, *args, **kwargs)
-
-    real_tensor_to = torch.Tensor.to
-    replace(torch.nn.Module, "to", to)
-    replace(torch.Tensor, "to", tensor_to)
+    _moves()
     answer(torch.nn.Module, "cuda", _module_cuda, "Module.cuda")
     _data_parallel()
     load = torch.load
@@ -166,6 +154,23 @@ def _modules() -> None:
     replace(torch, "Generator", _generator(torch.Generator))
     set_default = torch.set_default_device
     replace(torch, "set_default_device", lambda device: set_default("cpu"))
+
+
+def _moves() -> None:
+    """``to`` with a plain integer for a GPU."""
+    module_to = torch.nn.Module.to
+
+    def to(self: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+        args, kwargs = _by_index(args, kwargs)
+        return module_to(self, *args, **kwargs)
+
+    def tensor_to(self: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        args, kwargs = _by_index(args, kwargs)
+        return real_tensor_to(self, *args, **kwargs)
+
+    real_tensor_to = torch.Tensor.to
+    replace(torch.nn.Module, "to", to)
+    replace(torch.Tensor, "to", tensor_to)
 
 
 def _module_cuda(module: Any, device: Any = None) -> Any:

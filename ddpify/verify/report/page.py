@@ -27,6 +27,7 @@ def as_html(verdict: Verdict) -> str:
     parts = [_head(verdict), *(map(_comparison, verdict.comparisons))]
     if verdict.failure:
         parts.append(f"<h2>What happened</h2><pre>{escape(verdict.failure)}</pre>")
+    parts += [f'<p class="soft">{escape(note)}</p>' for note in verdict.notes]
     parts += [_scripts(verdict), _environment(verdict)]
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -45,9 +46,8 @@ def _head(verdict: Verdict) -> str:
         f'<header class="{_tone(verdict.kind)}"><h1>{escape(said[0].upper() + said[1:])}</h1>'
         f"<p><code>{escape(verdict.original)}</code> on 1 process{against}{on}, "
         f"{verdict.steps} optimizer steps</p>"
-        '<p class="soft">What this says: these steps, on this data, compute the same on the CPU in '
-        "double precision. Chance that depends on how a batch is split is taken out "
-        "(dropout, augmentation, noise).</p></header>"
+        '<p class="soft">Compared step by step on the CPU in double precision; chance that depends '
+        "on how a batch is split is taken out (dropout, augmentation, noise).</p></header>"
     )
 
 
@@ -59,10 +59,7 @@ def _comparison(comparison: Comparison) -> str:
     parts = [f"<h2>On {processes(comparison.nproc)}</h2>"]
     if comparison.checks:
         parts.append(_questions(comparison))
-    parts += map(_finding, comparison.differences[:6])
-    more = len(comparison.differences) - 6
-    if more > 0:
-        parts.append(f'<p class="soft">and {more} more differences that follow from these</p>')
+    parts += [*map(_finding, comparison.leading), _following(comparison.following)]
     if comparison.failure:
         parts.append(f"<pre>{escape(comparison.failure)}</pre>")
     if comparison.series:
@@ -103,6 +100,18 @@ def _finding(found: Difference) -> str:
         rows.append(f"<p>Remedy: {escape(found.cause.remedy)}</p>")
     named = " named" if found.cause and found.cause.name else ""
     return f'<div class="finding{named}">{"".join(rows)}</div>'
+
+
+def _following(differences: Sequence[Difference]) -> str:
+    """What is probably a consequence, in a line each."""
+    rows = "".join(
+        f"<li>{escape(found.what.value)}: {escape(found.text)}</li>" for found in differences
+    )
+    return (
+        f'<p class="soft">And then, probably from that:</p><ul class="soft">{rows}</ul>'
+        if (rows)
+        else ""
+    )
 
 
 def _losses(series: Series) -> str:

@@ -24,6 +24,9 @@ def render(verdict: Verdict) -> str:
         )
     if verdict.failure:
         parts.append(verdict.failure)
+    if verdict.kind is Kind.EXCEPT and verdict.exit_code:
+        names = ",".join(cause.name for cause in verdict.named)
+        parts.append(f"to accept that: --allow {names}")
     parts.append(f"verdict: {title(verdict)}{_scope(verdict)}")
     return "\n\n".join(parts) + "\n"
 
@@ -81,8 +84,9 @@ def _comparison(comparison: Comparison) -> str:
     if comparison.failure:
         lines += ["", textwrap.indent(comparison.failure, "  ")]
     if comparison.differences:
-        lines += ["", *_difference("first difference: ", comparison.differences[0])]
-        later = comparison.differences[1:]
+        for at, found in enumerate(comparison.leading):
+            lines += ["", *_difference("" if at else "first difference: ", found)]
+        later = comparison.following
         lines += [_wrapped("  then: ", item.text) for item in later[:4]]
         if len(later) > 4:
             lines.append(f"  and {len(later) - 4} more")
