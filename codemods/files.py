@@ -174,16 +174,20 @@ def _open_nothing(plan: Plan, edits: Edits, site: Site) -> None:
     """Other ranks write into the null device: the handle outlives the statement."""
     assert isinstance(site.node, cst.Call)
     first = site.node.args[0].value
-    alias = plan.options.alias
+    _on_main_else(plan, edits, first, "os.devnull")
+    edits.imports.add("os")
+    edits.note(site.line, f"{code_of(first)} written by rank 0 alone")
+
+
+def _on_main_else(plan: Plan, edits: Edits, node: cst.CSTNode, other: str) -> None:
+    """An expression ``x`` becomes ``x if is_main() else other``."""
 
     def change(updated: cst.CSTNode) -> cst.CSTNode:
-        made = cst.parse_expression(f"_ if {alias}.is_main() else os.devnull")
+        made = cst.parse_expression(f"_ if {plan.options.alias}.is_main() else {other}")
         assert isinstance(made, cst.IfExp) and isinstance(updated, cst.BaseExpression)
         return made.with_changes(body=updated)
 
-    edits.change(first, change)
-    edits.imports.add("os")
-    edits.note(site.line, f"{code_of(first)} written by rank 0 alone")
+    edits.change(node, change)
 
 
 def _short_name(effect: Effect) -> str:
@@ -277,14 +281,7 @@ def _writer(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
     if site is not effect.site:
         edits.note(site.line, f"{_short_name(effect)} on every rank", attention=True)
         return
-    alias = plan.options.alias
-
-    def change(updated: cst.CSTNode) -> cst.CSTNode:
-        made = cst.parse_expression(f"_ if {alias}.is_main() else {alias}.silent()")
-        assert isinstance(made, cst.IfExp) and isinstance(updated, cst.BaseExpression)
-        return made.with_changes(body=updated)
-
-    edits.change(site.node, change)
+    _on_main_else(plan, edits, site.node, f"{plan.options.alias}.silent()")
     edits.note(site.line, f"{_short_name(effect)} on rank 0 alone")
 
 
@@ -297,14 +294,7 @@ def _logfile(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
     target = named.get("filename") or (site.node.args[0].value if site.node.args else None)
     if target is None:
         return
-    alias = plan.options.alias
-
-    def change(updated: cst.CSTNode) -> cst.CSTNode:
-        made = cst.parse_expression(f"_ if {alias}.is_main() else os.devnull")
-        assert isinstance(made, cst.IfExp) and isinstance(updated, cst.BaseExpression)
-        return made.with_changes(body=updated)
-
-    edits.change(target, change)
+    _on_main_else(plan, edits, target, "os.devnull")
     edits.imports.add("os")
     edits.note(site.line, "log file of rank 0 alone")
 
