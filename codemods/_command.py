@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
-from typing import ClassVar
 
 import libcst as cst
 from libcst.codemod import CodemodCommand, SkipFile
@@ -19,7 +19,10 @@ from ddpify.understanding.project import Project
 class Command(CodemodCommand):
     """A codemod as a LibCST command: it skips files that ddpify does not convert."""
 
-    EDITS: ClassVar[tuple[Callable[[Plan, Edits], None], ...]] = ()
+    @property
+    @abstractmethod
+    def EDITS(self) -> tuple[Callable[[Plan, Edits], None], ...]:
+        """What it does, in order."""
 
     def transform_module_impl(self, tree: cst.Module) -> cst.Module:
         """The changed tree, from ddpify's own reading of the file."""

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ddpify.codemods import devices, files, loaders, models, process_group, reductions
+from ddpify.codemods import devices, files, loaders, models, process_group, reductions, whole_calls
 from ddpify.codemods._command import Command
+
+from ddpify.convert.conversion import CODEMODS
 
 
 class ConvertToTorchrun(Command):  # type: ignore[misc]
     """Everything that ``ddpify convert`` does to a script, in place."""
 
     DESCRIPTION: ClassVar[str] = "Rewrite a single-GPU PyTorch training script for torchrun."
-    EDITS = (
-        devices.edit,
-        loaders.edit,
-        models.edit,
-        reductions.edit,
-        files.edit,
-        process_group.edit,
-    )
+    EDITS = CODEMODS
 
 
 class UseRankDevice(Command):  # type: ignore[misc]
@@ -47,7 +42,7 @@ class ReduceValues(Command):  # type: ignore[misc]
     """Losses, metrics and counts become global where they are first read."""
 
     DESCRIPTION: ClassVar[str] = "Reduce losses, metrics and counts over the ranks."
-    EDITS = (reductions.edit, process_group.edit)
+    EDITS = (reductions.edit, whole_calls.edit, process_group.edit)
 
 
 class WriteOnRankZero(Command):  # type: ignore[misc]

@@ -8,7 +8,9 @@ from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.understanding import world
 from ddpify.understanding.facts import Site
-from ddpify.understanding.syntax import is_main_guard, walk
+from ddpify.understanding.project import ModuleFile
+from ddpify.understanding.structure import walk
+from ddpify.understanding.syntax import code_of, is_main_guard
 from ddpify.understanding.values import Const, Device, Lib, Method, Value
 
 
@@ -24,7 +26,8 @@ def edit(plan: Plan, edits: Edits) -> None:
 
 def _keywords(plan: Plan, edits: Edits) -> None:
     """``torch.zeros(n, device='cuda')`` and ``torch.load(path, map_location='cuda:0')``."""
-    for node in plan.module.parents:
+    for site in plan.sites(cst.Call):
+        node = site.node
         if not isinstance(node, cst.Call) or not _is_torchs(plan.facts.values.get(node.func)):
             continue
         for argument in node.args:
@@ -34,7 +37,7 @@ def _keywords(plan: Plan, edits: Edits) -> None:
                 continue
             if _names_accelerator(held) and argument.value not in edits.changes:
                 edits.put(argument.value, f"{plan.options.alias}.device()")
-                edits.note(plan.module.line(node), "on the device of this rank")
+                edits.note(site, "on the device of this rank", rule="hard-coded-device")
 
 
 def _is_torchs(called: Value | None) -> bool:
@@ -50,12 +53,39 @@ def _device_objects(plan: Plan, edits: Edits) -> set[cst.CSTNode]:
     made: set[cst.CSTNode] = set()
     for _, site in plan.facts.calls_to("torch.device"):
         held = plan.facts.values.get(site.node)
-        if not site.module.editable or held is None or not _hard_coded(held, site):
+        if not site.module.editable or held is None:
+            continue
+        if not (_hard_coded(held, site) or _formats_an_index(site.node)):
+            _device_option(plan, edits, site)
             continue
         edits.put(site.node, f"{plan.options.alias}.device()")
-        edits.note(site.line, "the device of this rank")
+        edits.note(site, "the device of this rank", rule="hard-coded-device")
         made.add(site.node)
     return made
+
+
+def _device_option(plan: Plan, edits: Edits, site: Site) -> None:
+    """``torch.device('cuda' if args.cuda else 'cpu')`` does not ask which accelerator is there."""
+    given = site.node.args[0].value if isinstance(site.node, cst.Call) and site.node.args else None
+    if not isinstance(given, cst.IfExp) or _asks_what_is_there(given.test, site.module):
+        return
+    held = plan.facts.values.get(given.body)
+    if held is not None and _names_accelerator(held):
+        edits.put(given.body, f"{plan.options.alias}.device()")
+        edits.note(site, "the device of this rank, if one is asked for", rule="hard-coded-device")
+
+
+def _asks_what_is_there(test: cst.BaseExpression, module: ModuleFile) -> bool:
+    """Whether a condition comes from ``is_available()``, there or where its names are set."""
+    names = {code_of(node) for node in walk(test) if isinstance(node, (cst.Name, cst.Attribute))}
+    if any(name.endswith("is_available") for name in names):
+        return True
+    set_by = [
+        code_of(node.value)
+        for node in module.parents
+        if isinstance(node, cst.Assign) and any(code_of(t.target) in names for t in node.targets)
+    ]
+    return any("is_available" in code for code in set_by) or not set_by
 
 
 def _hard_coded(held: Value, site: Site) -> bool:
@@ -69,6 +99,13 @@ def _hard_coded(held: Value, site: Site) -> bool:
         return True
     unconditional = accelerators and not any(d.conditional for d in accelerators)
     return bool(unconditional) and not _under_condition(site)
+
+
+def _formats_an_index(node: cst.CSTNode) -> bool:
+    """``"cuda:{}".format(args.gpu)``, ``f"cuda:{gpu}"``: the same device on every rank."""
+    texts = [n.raw_value for n in walk(node) if isinstance(n, cst.SimpleString)]
+    texts += [n.value for n in walk(node) if isinstance(n, cst.FormattedStringText)]
+    return any(text.startswith(f"{kind}:") for text in texts for kind in world.ACCELERATORS)
 
 
 def _under_condition(site: Site) -> bool:
@@ -94,12 +131,12 @@ def _move(
     method = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
     if method == "cuda":
         edits.change(node, lambda updated: _to_device(updated, device))
-        edits.note(site.line, "moved to the device of this rank")
+        edits.note(site, "moved to the device of this rank", rule="hard-coded-device")
     elif method == "to" and _names_accelerator(target):
         argument = _device_argument(node)
         if argument is not None:
             edits.put(argument, device)
-            edits.note(site.line, "moved to the device of this rank")
+            edits.note(site, "moved to the device of this rank", rule="hard-coded-device")
 
 
 def _names_accelerator(target: Value) -> bool:
@@ -131,11 +168,12 @@ def _settings(plan: Plan, edits: Edits) -> None:
     for _, site in plan.facts.calls_to("torch.cuda.set_device"):
         if site.module.editable:
             _drop_set_device(plan, edits, site)
-    for node in plan.module.parents:
-        if isinstance(node, cst.Assign) and _sets_visible(node):
+    for site in plan.sites(cst.Assign):
+        if isinstance(site.node, cst.Assign) and _sets_visible(site.node):
             edits.note(
-                plan.module.line(node),
+                site,
                 "CUDA_VISIBLE_DEVICES is for the launcher to set: it hides GPUs from ranks here",
+                rule="cuda-visible-devices-in-script",
                 attention=True,
             )
 
@@ -149,7 +187,9 @@ def _drop_set_device(plan: Plan, edits: Edits, site: Site) -> None:
         edits.remove(statement)
     else:
         edits.put(site.node, f"torch.cuda.set_device({plan.options.alias}.local_rank())")
-    edits.note(site.line, "the rank's device is set when the process group starts")
+    edits.note(
+        site, "the rank's device is set when the process group starts", rule="hard-coded-device"
+    )
 
 
 def _sets_visible(node: cst.Assign) -> bool:

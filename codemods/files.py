@@ -8,7 +8,8 @@ from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Effect, Site
 from ddpify.understanding.library import is_loader, is_model
-from ddpify.understanding.syntax import code_of, walk
+from ddpify.understanding.structure import walk
+from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import Bound, Class, Function, Instance
 
 
@@ -39,7 +40,7 @@ def _save(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
         _save_to_path(plan, edits, block, site.node)
     else:
         edits.put(site.node.func, f"{plan.options.alias}.save")
-    edits.note(site.line, "saved by rank 0 alone, atomically")
+    edits.note(site, "saved by rank 0 alone, atomically", rule=_RULES[effect.kind])
 
 
 def _opened_for_it_alone(site: Site) -> cst.With | None:
@@ -86,15 +87,21 @@ def _guard(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
     elif whole and _only_reductions_inside(plan, statement):
         _reduce_before(plan, edits, statement)
         _write_on_main(plan, edits, effect, site, statement)
+    elif effect.kind == "save" and site is not effect.site and _goes_on(plan, site):
+        edits.put_under(statement, f"with {plan.options.alias}.main_saves():")
+        edits.note(site, f"{_short_name(effect)} by rank 0 alone", rule=_RULES[effect.kind])
     elif whole and site is not effect.site and not _hands_over_training(plan, site):
         _write_on_main(plan, edits, effect, site, statement)
     elif effect.name.endswith("open") and site is effect.site:
-        _open_nothing(plan, edits, site)
+        _open_nothing(plan, edits, effect, site)
     elif not effect.site.module.editable:
         _local_main_first(plan, edits, effect, site)
     else:
         edits.note(
-            site.line, f"{_short_name(effect)} is done by every rank: guard it", attention=True
+            site,
+            f"{_short_name(effect)} is done by every rank: guard it",
+            rule=_RULES[effect.kind],
+            attention=True,
         )
 
 
@@ -102,7 +109,7 @@ def _write_on_main(
     plan: Plan, edits: Edits, effect: Effect, site: Site, statement: cst.CSTNode
 ) -> None:
     edits.put_under(statement, f"if {plan.options.alias}.is_main():")
-    edits.note(site.line, f"{_short_name(effect)} on rank 0 alone")
+    edits.note(site, f"{_short_name(effect)} on rank 0 alone", rule=_RULES[effect.kind])
 
 
 def _reduce_before(plan: Plan, edits: Edits, statement: cst.CSTNode) -> None:
@@ -146,6 +153,13 @@ def _only_reductions_inside(plan: Plan, statement: cst.CSTNode) -> bool:
     )
 
 
+def _goes_on(plan: Plan, site: Site) -> bool:
+    """Whether all ranks must run a call that saves: it may change its object, or use a model."""
+    called = plan.facts.values.get(site.node.func) if isinstance(site.node, cst.Call) else None
+    atoms = called.atoms if called is not None else ()
+    return any(isinstance(a, (Bound, Instance)) for a in atoms) or _hands_over_training(plan, site)
+
+
 def _hands_over_training(plan: Plan, site: Site) -> bool:
     """Whether a call of another file's code gives it a model or a loader, which all ranks run."""
     arguments = site.node.args if isinstance(site.node, cst.Call) else ()
@@ -165,18 +179,19 @@ def _runs_own_code(plan: Plan, node: cst.CSTNode) -> bool:
     called = plan.facts.values.get(node.func)
     atoms = called.atoms if called is not None else ()
     return any(
-        isinstance(a, (Function, Bound, Class)) or (isinstance(a, Instance) and is_model(a))
+        isinstance(a, (Function, Bound, Class))
+        or (isinstance(a, Instance) and (is_model(a) or isinstance(a.type, Class)))
         for a in atoms
     )
 
 
-def _open_nothing(plan: Plan, edits: Edits, site: Site) -> None:
+def _open_nothing(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
     """Other ranks write into the null device: the handle outlives the statement."""
     assert isinstance(site.node, cst.Call)
     first = site.node.args[0].value
     _on_main_else(plan, edits, first, "os.devnull")
-    edits.imports.add("os")
-    edits.note(site.line, f"{code_of(first)} written by rank 0 alone")
+    edits.imports[site.module].add("os")
+    edits.note(site, f"{code_of(first)} written by rank 0 alone", rule=_RULES[effect.kind])
 
 
 def _on_main_else(plan: Plan, edits: Edits, node: cst.CSTNode, other: str) -> None:
@@ -188,6 +203,11 @@ def _on_main_else(plan: Plan, edits: Edits, node: cst.CSTNode, other: str) -> No
         return made.with_changes(body=updated)
 
     edits.change(node, change)
+
+
+def _leave_to_the_user(edits: Edits, effect: Effect, site: Site, what: str) -> None:
+    text = f"{_short_name(effect)} is {what}"
+    edits.note(site, text, rule=_RULES[effect.kind], attention=True)
 
 
 def _short_name(effect: Effect) -> str:
@@ -205,7 +225,7 @@ def _folder(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
     edits.change(site.node, _exist_ok)
     if effect.name == "os.mkdir":
         edits.put(site.node.func, "os.makedirs")
-    edits.note(site.line, "folder made by whichever rank comes first")
+    edits.note(site, "folder made by whichever rank comes first", rule=_RULES[effect.kind])
 
 
 def _exist_ok(updated: cst.CSTNode) -> cst.CSTNode:
@@ -234,16 +254,22 @@ def _local_main_first(plan: Plan, edits: Edits, effect: Effect, site: Site) -> N
     statement = site.module.statement(site.node)
     if not isinstance(statement, cst.SimpleStatementLine):
         edits.note(
-            site.line, f"{_short_name(effect)} is done by every rank at once", attention=True
+            site,
+            f"{_short_name(effect)} is done by every rank at once",
+            rule=_RULES[effect.kind],
+            attention=True,
         )
         return
     if isinstance(statement.body[0], cst.Return):
         edits.note(
-            site.line, f"{_short_name(effect)} is done by every rank at once", attention=True
+            site,
+            f"{_short_name(effect)} is done by every rank at once",
+            rule=_RULES[effect.kind],
+            attention=True,
         )
         return
     edits.put_under(statement, f"with {plan.options.alias}.local_main_first():")
-    edits.note(site.line, f"{_short_name(effect)} once a node")
+    edits.note(site, f"{_short_name(effect)} once a node", rule=_RULES[effect.kind])
 
 
 def _bar(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
@@ -259,7 +285,7 @@ def _bar(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
         edits.put(old, f"({code_of(old)}) or {hidden}")
     else:
         edits.change(site.node, lambda updated: _with_keyword(updated, f"disable={hidden}"))
-    edits.note(site.line, "progress bar on rank 0 alone")
+    edits.note(site, "progress bar on rank 0 alone")
 
 
 def _with_keyword(updated: cst.CSTNode, keyword: str) -> cst.CSTNode:
@@ -279,26 +305,38 @@ def _with_keyword(updated: cst.CSTNode, keyword: str) -> cst.CSTNode:
 def _writer(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
     """The other ranks log to an object that does nothing."""
     if site is not effect.site:
-        edits.note(site.line, f"{_short_name(effect)} on every rank", attention=True)
+        edits.note(
+            site, f"{_short_name(effect)} on every rank", rule=_RULES[effect.kind], attention=True
+        )
         return
     _on_main_else(plan, edits, site.node, f"{plan.options.alias}.silent()")
-    edits.note(site.line, f"{_short_name(effect)} on rank 0 alone")
+    edits.note(site, f"{_short_name(effect)} on rank 0 alone", rule=_RULES[effect.kind])
 
 
 def _logfile(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
     """Log files of the other ranks are the null device."""
     if site is not effect.site or not isinstance(site.node, cst.Call):
-        edits.note(site.line, "a log file is opened by every rank", attention=True)
+        edits.note(
+            site, "a log file is opened by every rank", rule=_RULES[effect.kind], attention=True
+        )
         return
     named = {a.keyword.value: a.value for a in site.node.args if a.keyword is not None}
     target = named.get("filename") or (site.node.args[0].value if site.node.args else None)
     if target is None:
         return
     _on_main_else(plan, edits, target, "os.devnull")
-    edits.imports.add("os")
-    edits.note(site.line, "log file of rank 0 alone")
+    edits.imports[site.module].add("os")
+    edits.note(site, "log file of rank 0 alone", rule=_RULES[effect.kind])
 
 
+_RULES = {
+    "save": "write-on-all-ranks",
+    "write": "write-on-all-ranks",
+    "folder": "makedirs-race",
+    "download": "download-on-all-ranks",
+    "writer": "logger-on-all-ranks",
+    "logfile": "logger-on-all-ranks",
+}
 _HANDLERS = {
     "save": _save,
     "write": _guard,

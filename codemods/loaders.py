@@ -6,11 +6,14 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from ddpify.planning.bindings import bindings
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan, loader_instances
 from ddpify.planning.refusals import Refusal
-from ddpify.understanding.syntax import code_of, names_of
-from ddpify.understanding.values import Instance
+from ddpify.understanding.facts import Site
+from ddpify.understanding.structure import walk
+from ddpify.understanding.syntax import code_of
+from ddpify.understanding.values import UNKNOWN, Bound, Class, Function, Instance
 
 
 def edit(plan: Plan, edits: Edits) -> None:
@@ -18,58 +21,96 @@ def edit(plan: Plan, edits: Edits) -> None:
     for loader in loader_instances(plan):
         unsplit = plan.replicated.get(loader.site)
         function = f"{plan.options.alias}.{'replicate' if unsplit else 'shard'}"
-        classic = plan.options.sampler == "distributed" and not unsplit
-        extra = ', sampler="distributed"' if classic else ""
-        for line in _wrap(plan, edits, loader, function, extra):
-            text = f"runs whole on every rank: {unsplit}" if unsplit else "split among the ranks"
-            edits.note(line, f"loader {text}")
-            if classic:
-                edits.note(
-                    line,
-                    "samples come in DistributedSampler's order, not in the original's",
-                    attention=True,
-                )
+        changes = {} if unsplit else _changes(plan, loader)
+        for site in _wrap(plan, edits, loader, function, "".join(changes)):
+            _say(edits, site, unsplit)
+            for text in changes.values():
+                edits.note(site, text, attention=True)
+            if not unsplit and _pads(loader):
+                edits.note(site, _PADDING, attention=True)
 
 
-def _wrap(plan: Plan, edits: Edits, loader: Instance, function: str, extra: str) -> Iterator[int]:
+_PADDING = (
+    "its collate function makes samples equally long: on each rank as long as the longest of the"
+    " rank's own, so that a model must not be touched by how much padding there is"
+)
+_MAKES_EQUAL = ("pad_sequence", "pad", "max")
+
+
+def _pads(loader: Instance) -> bool:
+    """Whether the loader puts batches together by a function that looks at all of their samples."""
+    given = loader.arguments.get("collate_fn", UNKNOWN)
+    called = [
+        found
+        for atom in given.atoms
+        for found in (
+            (atom.type.find("__call__") or UNKNOWN).atoms
+            if isinstance(atom, Instance) and isinstance(atom.type, Class)
+            else (atom.function if isinstance(atom, Bound) else atom,)
+        )
+    ]
+    return any(
+        isinstance(node, cst.Call) and code_of(node.func).rsplit(".", 1)[-1] in _MAKES_EQUAL
+        for function in called
+        if isinstance(function, Function)
+        for node in walk(function.node.body)
+    )
+
+
+def _changes(plan: Plan, loader: Instance) -> dict[str, str]:
+    """Arguments that let the training differ from the original's, and what each means."""
+    found = {}
+    if plan.options.sampler == "distributed":
+        text = "samples come in DistributedSampler's order, not in the original's"
+        found[', sampler="distributed"'] = text
+    if plan.options.batch == "per-rank" and loader.site in plan.choices.trained:
+        scaled = plan.options.scale_lr
+        rates = f"grow with it by the {scaled} rule" if scaled else "stay (--scale-lr changes them)"
+        found[', batch="per-rank"'] = (
+            "each of N ranks takes batches of the script's size: the global batch is N times the"
+            f" original's, with 1/N of the steps; learning rates {rates}"
+        )
+    return found
+
+
+def _say(edits: Edits, site: Site, unsplit: str | None) -> None:
+    if unsplit:
+        edits.note(site, f"loader runs whole on every rank: {unsplit}")
+    else:
+        rule = "missing-distributed-sampler"
+        edits.note(site, "loader split among the ranks", rule=rule)
+
+
+def _wrap(plan: Plan, edits: Edits, loader: Instance, function: str, extra: str) -> Iterator[Site]:
     if loader.module.editable and isinstance(loader.site, cst.Call):
-        _wrap_call(plan, edits, loader.site, function, extra)
-        yield plan.module.line(loader.site)
+        site = Site(loader.site, loader.module)
+        _wrap_call(edits, site, function, extra)
+        yield site
         return
     found = False
-    for statement, target in _bindings(plan, loader):
+    for site, target in bindings(plan, loader):
         found = True
-        edits.rebind(statement, code_of(target), function, extra)
-        yield plan.module.line(statement)
+        edits.rebind(site.node, code_of(target), function, extra)
+        yield site
     if not found:
-        raise Refusal(
-            loader.module,
-            loader.site,
-            f"the loader is made in {loader.module.path.name}, and {plan.module.path.name} gives"
-            " it no name",
-            "bind the loader to a name in the script, or convert the whole project",
+        plan.refuse(
+            Refusal(
+                loader.module,
+                loader.site,
+                f"the loader is made in {loader.module.path.name}, and"
+                f" {plan.project.entry.path.name} gives it no name",
+                "bind the loader to a name in the script, or convert the whole project",
+            )
         )
 
 
-def _wrap_call(plan: Plan, edits: Edits, call: cst.Call, function: str, extra: str) -> None:
+def _wrap_call(edits: Edits, site: Site, function: str, extra: str) -> None:
     """Wrap a call of one line in place; after one of several lines, rebind its name."""
-    parent = plan.module.parents[call]
+    call, parent = site.node, site.module.parents[site.node]
     if isinstance(parent, cst.Assign) and "\n" in code_of(call) and len(parent.targets) == 1:
         target = parent.targets[0].target
         if isinstance(target, (cst.Name, cst.Attribute)):
-            edits.rebind(plan.module.statement(call), code_of(target), function, extra)
+            edits.rebind(site.module.statement(call), code_of(target), function, extra)
             return
     if not edits.wrapped.get(call):
         edits.wrap(call, function, extra)
-
-
-def _bindings(plan: Plan, loader: Instance) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression]]:
-    """The statements of the script that bind a loader of another file to a name."""
-    for node in plan.module.parents:
-        if not isinstance(node, cst.Assign) or not isinstance(node.value, cst.Call):
-            continue
-        for target in node.targets:
-            for name in names_of(target.target):
-                held = plan.facts.values.get(name)
-                if held is not None and loader in held.atoms:
-                    yield plan.module.statement(node), name

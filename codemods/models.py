@@ -6,43 +6,64 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from ddpify.planning.bindings import bindings
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import Refusal
 from ddpify.understanding.facts import Event, Site
 from ddpify.understanding.project import ModuleFile
-from ddpify.understanding.syntax import code_of, is_main_guard, names_of
+from ddpify.understanding.structure import walk
+from ddpify.understanding.syntax import code_of, is_main_guard
 from ddpify.understanding.values import Instance, Params, deep_atoms
 
-_SHAPING = ("make", "move", "change", "parallel")
+_SHAPING = ("make", "move", "change", "parallel", "given")
 
 
 def edit(plan: Plan, edits: Edits) -> None:
     """Wrap the trained models."""
     models = trained_models(plan)
     if not models:
-        raise Refusal(
-            plan.module,
-            plan.facts.optimizers[0].site if plan.facts.optimizers else None,
-            "the optimizer's parameters do not come from a model that is seen here",
-            "pass it model.parameters()",
+        plan.refuse(
+            Refusal(
+                plan.project.entry,
+                plan.facts.optimizers[0].site if plan.facts.optimizers else None,
+                "the optimizer's parameters do not come from a model that is seen here",
+                "pass it model.parameters()",
+            )
         )
     _drop_unwraps(plan, edits)
+    _drop_from_untrained(plan, edits, models)
     for model in models:
         event = _last_shaping(plan, model)
-        if event is not None:
-            _wrap_at(plan, edits, model, event)
-        else:
-            _wrap_where_bound(plan, edits, model)
+        try:
+            if event is not None:
+                _wrap_at(plan, edits, model, event)
+            else:
+                _wrap_where_bound(plan, edits, model)
+        except Refusal as refusal:
+            plan.refuse(refusal)
+
+
+def _drop_from_untrained(plan: Plan, edits: Edits, trained: list[Instance]) -> None:
+    """A DataParallel around another model would spread each rank's work over all devices."""
+    for model in plan.facts.models:
+        for event in plan.facts.events.get(model, ()) if model not in trained else ():
+            if event.kind == "parallel" and event.site.module.editable:
+                _drop_data_parallel(event.site.module, edits, event.site.node)
+                edits.note(event.site, "no DataParallel: each rank works on its own device")
 
 
 def _drop_unwraps(plan: Plan, edits: Edits) -> None:
     """Without DataParallel, ``model.module`` is the model itself."""
     for node, site in plan.facts.unwraps.items():
-        guarded = any(isinstance(n, cst.If) and "module" in code_of(n.test) for n in _above(site))
+        guarded = any(
+            isinstance(n, (cst.If, cst.IfExp)) and "module" in code_of(n.test) for n in _above(site)
+        )
         if site.module.editable and isinstance(node, cst.Attribute) and not guarded:
             edits.change(node, lambda updated: updated.value)  # type: ignore[attr-defined]
-            edits.note(site.line, "the model itself, which DataParallel no longer wraps")
+            edits.note(
+                site, "the model itself, which DataParallel no longer wraps", rule="data-parallel"
+            )
 
 
 def _above(site: Site) -> Iterator[cst.CSTNode]:
@@ -53,7 +74,7 @@ def _above(site: Site) -> Iterator[cst.CSTNode]:
 
 
 def trained_models(plan: Plan) -> list[Instance]:
-    """The models, as wholes, whose parameters an optimizer steps."""
+    """The models, as wholes, whose parameters an optimizer steps, or the script by hand."""
     owners: list[Instance] = []
     for optimizer in plan.facts.optimizers:
         for atom in deep_atoms(optimizer.arguments["params"]):
@@ -61,7 +82,8 @@ def trained_models(plan: Plan) -> list[Instance]:
             owner = _whole(plan, atom.owner)
             if owner not in owners:
                 owners.append(owner)
-    return owners
+    by_hand = [_whole(plan, model) for model in plan.facts.models if model in plan.facts.stepped]
+    return list(dict.fromkeys([*owners, *by_hand]))
 
 
 def _whole(plan: Plan, part: Instance) -> Instance:
@@ -80,28 +102,24 @@ def _whole(plan: Plan, part: Instance) -> Instance:
 
 
 def _last_shaping(plan: Plan, model: Instance) -> Event | None:
-    """The last thing done to a model before it is first called."""
+    """The last thing done to a model before it is first called, or given to an optimizer."""
     events = plan.facts.events.get(model, [])
-    first_call = next((i for i, e in enumerate(events) if e.kind == "call"), len(events))
-    shaping = [e for e in events[:first_call] if e.kind in _SHAPING and e.site.module.editable]
+    # Sharding replaces the parameters that an optimizer would hold.
+    used = ("call",) if plan.options.strategy == "ddp" else ("call", "optimize")
+    first_use = next((i for i, e in enumerate(events) if e.kind in used), len(events))
+    shaping = [e for e in events[:first_use] if e.kind in _SHAPING and e.site.module.editable]
     return shaping[-1] if shaping else None
 
 
 def _wrap_where_bound(plan: Plan, edits: Edits, model: Instance) -> None:
     """A model that another file makes and moves is wrapped where the script gets it."""
     function = f"{plan.options.alias}.wrap"
-    extra = "" if plan.options.sync_batchnorm else ", sync_batchnorm=False"
-    for node in plan.module.parents:
-        if not isinstance(node, cst.Assign) or not isinstance(node.value, cst.Call):
-            continue
-        for target in node.targets:
-            for name in names_of(target.target):
-                held = plan.facts.values.get(name)
-                if held is not None and model in held.atoms:
-                    statement = plan.module.statement(node)
-                    edits.rebind(statement, code_of(name), function, extra)
-                    edits.note(plan.module.line(node), "model wrapped in DistributedDataParallel")
-                    return
+    extra = _arguments(plan, model)
+    for site, name in bindings(plan, model):
+        statement = _last_before_use(site.module, site.node, code_of(name))
+        edits.rebind(statement, code_of(name), function, extra)
+        edits.note(site, f"model {plan.options.wrapped_as}")
+        return
     raise Refusal(
         model.module,
         model.site,
@@ -113,18 +131,48 @@ def _wrap_where_bound(plan: Plan, edits: Edits, model: Instance) -> None:
 def _wrap_at(plan: Plan, edits: Edits, model: Instance, event: Event) -> None:
     module = event.site.module
     function = f"{plan.options.alias}.wrap"
-    extra = "" if plan.options.sync_batchnorm else ", sync_batchnorm=False"
+    extra = _arguments(plan, model)
+    if event.kind == "make" and _made_for_several(plan, event):
+        _wrap_where_bound(plan, edits, model)
+        return
     if event.kind in ("make", "move", "parallel"):
         outermost = _outermost(plan, module, model, event.site.node)
         gone = event.kind == "parallel" and _drop_data_parallel(module, edits, event.site.node)
         if not gone and _stands_alone(module, outermost):
             if function not in edits.wrapped.get(outermost, ()):
                 edits.wrap(outermost, function, extra)
-            edits.note(module.line(outermost), "model wrapped in DistributedDataParallel")
+            edits.note(Site(outermost, module), f"model {plan.options.wrapped_as}")
             return
     statement, name = _after(module, event.site.node)
     edits.rebind(statement, name, function, extra)
-    edits.note(module.line(statement), f"{name} wrapped in DistributedDataParallel")
+    edits.note(Site(statement, module), f"{name} {plan.options.wrapped_as}")
+
+
+def _made_for_several(plan: Plan, event: Event) -> bool:
+    """Whether a function returns a new model to several callers, who may do different things."""
+    parents = event.site.module.parents
+    makers = [model for model in plan.facts.models if model.site is event.site.node]
+    return len(makers) > 1 and isinstance(parents.get(event.site.node), cst.Return)
+
+
+def _arguments(plan: Plan, model: Instance) -> str:
+    """What follows the model in the call of ``wrap``."""
+    states = _optimizer_states(plan, model) if plan.options.strategy == "auto" else None
+    counted = "" if states is None else f", optimizer_states={states}"
+    return plan.options.wrap_arguments + counted
+
+
+def _optimizer_states(plan: Plan, model: Instance) -> int | None:
+    """How many tensors a model's optimizer keeps for each parameter; None for 2, as Adam does."""
+    for optimizer in plan.facts.optimizers:
+        stepped = deep_atoms(optimizer.arguments["params"])
+        owners = [_whole(plan, atom.owner) for atom in stepped if isinstance(atom, Params)]
+        call = optimizer.site
+        if optimizer.type == "torch.optim.SGD" and model in owners and isinstance(call, cst.Call):
+            named = [a.keyword.value for a in call.args if a.keyword is not None]
+            starred = any(argument.star for argument in call.args)
+            return int("momentum" in named or starred or len(call.args) - len(named) > 2)
+    return None
 
 
 def _outermost(
@@ -163,6 +211,32 @@ def _stands_alone(module: ModuleFile, node: cst.BaseExpression) -> bool:
     return _conditional(module, module.statement(node)) is None
 
 
+def _last_before_use(module: ModuleFile, statement: cst.CSTNode, name: str) -> cst.CSTNode:
+    """The outermost branch or loop around a statement after which the name is not yet used."""
+    found = current = statement
+    while current in module.parents and not isinstance(current, cst.FunctionDef):
+        current = module.parents[current]
+        if isinstance(current, cst.If) and is_main_guard(current.test):
+            break
+        if isinstance(current, (cst.For, cst.While, cst.Try, cst.If)):
+            if _used_after(module, current, found, name):
+                break
+            found = current
+    return found
+
+
+def _used_after(module: ModuleFile, block: cst.CSTNode, statement: cst.CSTNode, name: str) -> bool:
+    """Whether a name is read in a block after one of its statements."""
+    end = module.offsets(statement)[1]
+    return any(
+        isinstance(node, (cst.Name, cst.Attribute))
+        and module.offsets(node)[0] >= end
+        and code_of(node) == name
+        and not isinstance(module.parents[node], cst.AssignTarget)
+        for node in walk(block)
+    )
+
+
 def _conditional(module: ModuleFile, statement: cst.CSTNode) -> cst.CSTNode | None:
     """The outermost branch or loop, inside its function, that a statement stands in."""
     found = None
@@ -186,11 +260,13 @@ def _after(module: ModuleFile, node: cst.CSTNode) -> tuple[cst.CSTNode, str]:
         raise Refusal(
             module, node, "the model has no name here to wrap it by", "bind the model to a name"
         )
-    return _conditional(module, statement) or statement, name
+    return _last_before_use(module, statement, name), name
 
 
 def _name_of_model(node: cst.CSTNode, module: ModuleFile) -> str | None:
     """``model`` of ``model.to(d)``, ``model.fc = ...``, ``model = ...``, ``for p in model....``."""
+    if isinstance(node, cst.Name):  # profile(model, ...)
+        return node.value
     statement = node
     while not isinstance(statement, (cst.Assign, cst.Expr, cst.For, cst.BaseStatement)):
         statement = module.parents[statement]
@@ -234,7 +310,7 @@ def _drop_data_parallel(module: ModuleFile, edits: Edits, node: cst.CSTNode) -> 
         and len(statement.body) == 1
         and _conditional(module, statement) is not None
     ):
-        edits.remove(statement)
+        _remove(module, edits, statement)
         return True
 
     def change(updated: cst.CSTNode) -> cst.CSTNode:
@@ -243,3 +319,15 @@ def _drop_data_parallel(module: ModuleFile, edits: Edits, node: cst.CSTNode) -> 
 
     edits.changes[node].insert(0, change)
     return False
+
+
+def _remove(module: ModuleFile, edits: Edits, statement: cst.BaseStatement) -> None:
+    """Take a statement out, and the condition that nothing stands under any more."""
+    edits.remove(statement)
+    block = module.parents[statement]
+    holder = module.parents.get(block)
+    if not isinstance(holder, cst.If) or holder.orelse is not None:
+        return
+    stands_alone = isinstance(module.parents[holder], (cst.IndentedBlock, cst.Module))
+    if stands_alone and edits.removed.issuperset(holder.body.body):
+        edits.remove(holder)

@@ -8,45 +8,69 @@ import libcst as cst
 
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
-from ddpify.understanding.syntax import dotted, is_main_guard, walk
+from ddpify.understanding.project import ModuleFile
+from ddpify.understanding.structure import walk
+from ddpify.understanding.syntax import code_of, dotted, is_main_guard
 
 _IMPORTS = (cst.Import, cst.ImportFrom)
 
 
 def edit(plan: Plan, edits: Edits) -> None:
-    """Add the import and the call; run it after the other codemods."""
-    body = plan.module.tree.body
-    alias = plan.options.alias
+    """Add the start to each script, and the import to what uses it; run after other codemods."""
+    for module in plan.editable:
+        if module in plan.project.entries:
+            first = _first_action(module)
+            _import(plan, edits, module, first)
+            _start(plan, edits, module, first)
+        elif edits.change_in(module):
+            _import(plan, edits, module, None)
+
+
+def _start(plan: Plan, edits: Edits, module: ModuleFile, first: cst.CSTNode | None) -> None:
+    body = module.tree.body
+    start = plan.options.start_line + "\n"
     guard = next((s for s in body if isinstance(s, cst.If) and is_main_guard(s.test)), None)
-    first = _first_action(plan)
-    place = _after_imports(plan, first)
-    lines = [f"import {name}" for name in sorted(edits.imports) if not _imports(body, name)]
-    _insert_imports(edits, body, place, [*lines, plan.options.import_line])
-    start = f"{alias}.init()\n"
-    if guard is not None and first is guard:
-        inner = guard.body.body[0]
-        if isinstance(guard.body, cst.IndentedBlock):
-            edits.insert_before(inner, start)
-            return
-    if first is None:
-        return
-    edits.insert_before(first, start)
+    if guard is not None and first is guard and isinstance(guard.body, cst.IndentedBlock):
+        edits.insert_before(guard.body.body[0], start)
+    elif first is not None:
+        edits.insert_before(first, start)
 
 
-def _first_action(plan: Plan) -> cst.CSTNode | None:
+def _import(plan: Plan, edits: Edits, module: ModuleFile, first: cst.CSTNode | None) -> None:
+    """Import the helper, if the changes use it, and what else they need."""
+    body = module.tree.body
+    needed = sorted(edits.imports.get(module, ()))
+    lines = [f"import {name}" for name in needed if not _imports(body, name)]
+    if module in plan.project.entries or _uses(edits.apply(module.tree), plan.options.alias):
+        lines.append(plan.options.import_line)
+    _insert_imports(edits, body, _after_imports(body, first), lines)
+
+
+def _uses(tree: cst.Module, alias: str) -> bool:
+    return any(isinstance(node, cst.Name) and node.value == alias for node in walk(tree))
+
+
+def _first_action(module: ModuleFile) -> cst.CSTNode | None:
     """The first top-level statement that does anything but import and define."""
-    for statement in plan.module.tree.body:
+    for statement in module.tree.body:
         if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
             continue
         if isinstance(statement, cst.SimpleStatementLine):
             if all(isinstance(part, _IMPORTS) for part in statement.body):
                 continue
-            if not any(isinstance(n, cst.Call) for n in walk(statement)):
+            if not any(isinstance(n, cst.Call) for n in walk(statement)) or _finds_modules(
+                statement
+            ):
                 continue
         if isinstance(statement, cst.Try) and _only_imports(statement):
             continue
         return statement
     return None
+
+
+def _finds_modules(statement: cst.SimpleStatementLine) -> bool:
+    """``sys.path.insert(...)`` and the like, which stand between imports."""
+    return all(code_of(part).startswith("sys.path.") for part in statement.body)
 
 
 def _only_imports(statement: cst.Try) -> bool:
@@ -55,10 +79,10 @@ def _only_imports(statement: cst.Try) -> bool:
     )
 
 
-def _after_imports(plan: Plan, first: cst.CSTNode | None) -> int:
+def _after_imports(body: Sequence[cst.CSTNode], first: cst.CSTNode | None) -> int:
     """The index after the last import before the first action, else after the docstring."""
     place = 0
-    for index, statement in enumerate(plan.module.tree.body):
+    for index, statement in enumerate(body):
         if statement is first:
             break
         if isinstance(statement, cst.SimpleStatementLine) and isinstance(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import libcst as cst
 
+from ddpify.planning.bindings import is_bound_name
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan, Reduction
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.syntax import code_of
+from ddpify.understanding.syntax import brief, code_of
 
 _TEXT = {
     "mean": "the mean over the global batch",
@@ -20,9 +21,10 @@ _TEXT = {
 def edit(plan: Plan, edits: Edits) -> None:
     """Wrap each expression that is to be reduced."""
     for reduction in plan.reductions.values():
-        line = plan.module.line(reduction.node)
-        edits.note(line, f"{_short(reduction.node)}: {_TEXT[reduction.how]}")
-        if _is_target(plan, reduction):
+        site = plan.site(reduction.node)
+        rule = "sum-or-token-normalised-loss" if reduction.trained_on else "unreduced-metric"
+        edits.note(site, f"{brief(reduction.node)}: {_TEXT[reduction.how]}", rule=rule)
+        if is_bound_name(site):
             _rebind(plan, reduction, edits)
         elif reduction.how == "count":
             _count(reduction.node, plan.options.alias, edits)
@@ -31,34 +33,25 @@ def edit(plan: Plan, edits: Edits) -> None:
             edits.wrap(reduction.node, f"{plan.options.alias}.{reduction.how}", extra)
         if reduction.node in plan.assumed:
             edits.note(
-                line,
-                f"{_short(reduction.node)} is taken for a mean over the samples: what it divides by"
+                site,
+                f"{brief(reduction.node)} is taken for a mean over the samples: what it divides by"
                 " is not seen here (targets that do not count would make the ranks' parts unequal)",
                 attention=True,
             )
+    for node in plan.choices.split:
+        edits.wrap(node, f"{plan.options.alias}.split")
+        edits.note(plan.site(node), f"{brief(node)}: works on the whole batch; this rank's rows")
     _draws(plan, edits)
+    _named_sizes(plan, edits)
     _squeezes(plan, edits)
-    _permutations(plan, edits)
-
-
-def _is_target(plan: Plan, reduction: Reduction) -> bool:
-    """Whether the expression is a name that a tuple is unpacked into."""
-    element = plan.module.parents[reduction.node]
-    if not isinstance(element, cst.Element) or not isinstance(reduction.node, cst.Name):
-        return False
-    return isinstance(plan.module.parents[plan.module.parents[element]], cst.AssignTarget)
+    _orders(plan, edits)
 
 
 def _rebind(plan: Plan, reduction: Reduction, edits: Edits) -> None:
     name = code_of(reduction.node)
-    statement = plan.module.statement(reduction.node)
+    statement = plan.module_of(reduction.node).statement(reduction.node)
     function = f"{plan.options.alias}.{reduction.how}"
     edits.rebind(statement, name, function)
-
-
-def _short(node: cst.CSTNode) -> str:
-    text = " ".join(code_of(node).split())
-    return text if len(text) <= 50 else text[:47] + "..."
 
 
 def _count(node: cst.BaseExpression, alias: str, edits: Edits) -> None:
@@ -95,9 +88,9 @@ def _draws(plan: Plan, edits: Edits) -> None:
         if not site.module.editable or not isinstance(node, cst.Call):
             continue
         for size in _count_nodes(plan, node):
-            edits.wrap(size, f"{alias}.global_batch_size")
+            _whole_count(size, alias, edits)
         edits.wrap(node, f"{alias}.split")
-        edits.note(site.line, f"{_short(node)}: this rank's rows of the global batch's draw")
+        edits.note(site, f"{brief(node)}: this rank's rows of the global batch's")
 
 
 def _count_nodes(plan: Plan, call: cst.Call) -> list[cst.BaseExpression]:
@@ -114,16 +107,42 @@ def _count_nodes(plan: Plan, call: cst.Call) -> list[cst.BaseExpression]:
     return found
 
 
-def _permutations(plan: Plan, edits: Edits) -> None:
-    """Rows that are shuffled within a batch meet rows of their own rank only."""
-    for node, site in plan.facts.permutations.items():
-        if site.module.editable:
-            edits.note(
-                site.line,
-                f"{_short(node)}: rows are shuffled among those of their own rank, not among"
-                " the whole batch",
-                attention=True,
-            )
+def _orders(plan: Plan, edits: Edits) -> None:
+    """A permutation is of the whole batch, and so are the rows that it orders."""
+    alias = plan.options.alias
+    for node, site in plan.facts.orders.items():
+        if site.module.editable and isinstance(node, cst.Call):
+            for size in _count_nodes(plan, node):
+                _whole_count(size, alias, edits)
+    for node, regrouped in plan.facts.regrouped.items():
+        edits.wrap(regrouped.rows, f"{alias}.gather")
+        edits.wrap(node, f"{alias}.split")
+        edits.note(
+            regrouped.site,
+            f"{brief(node)}: this rank's rows, once the whole batch is put in order",
+        )
+
+
+def _whole_count(size: cst.BaseExpression, alias: str, edits: Edits) -> None:
+    """The global batch's number of rows, in place of this rank's."""
+    if isinstance(size, cst.Subscript) or (isinstance(size, cst.Call) and _asks_rows(size)):
+        _count(size, alias, edits)
+    else:
+        edits.wrap(size, f"{alias}.global_batch_size")
+
+
+def _asks_rows(call: cst.Call) -> bool:
+    """Whether a call is ``len(x)`` or ``x.size(...)``."""
+    name = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
+    return isinstance(name, cst.Name) and name.value in ("len", "size")
+
+
+def _named_sizes(plan: Plan, edits: Edits) -> None:
+    """``x.view(batch_size, -1)`` keeps this rank's rows."""
+    for node, site in plan.facts.named_sizes.items():
+        assert isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute)
+        edits.put(node.args[0].value, f"len({code_of(node.func.value)})")
+        edits.note(site, f"{brief(node)}: as many rows as this rank has")
 
 
 def _squeezes(plan: Plan, edits: Edits) -> None:
@@ -131,8 +150,8 @@ def _squeezes(plan: Plan, edits: Edits) -> None:
     for node, site in plan.facts.squeezes.items():
         if site.module.editable:
             edits.note(
-                site.line,
-                f"{_short(node)}: name the dimension to squeeze; a rank whose share of the batch"
+                site,
+                f"{brief(node)}: name the dimension to squeeze; a rank whose share of the batch"
                 " is one sample loses its batch dimension here",
                 attention=True,
             )

@@ -2,7 +2,7 @@
 
 import sys
 
-from ddpify.cli import main
+from ddpify.start import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -75,14 +75,24 @@ def _common(
 @app.command()
 def convert(
     script: Annotated[
-        Path, typer.Argument(help="The single-GPU training script; - is standard input.")
+        Path,
+        typer.Argument(
+            help="The training script, a project's folder, or a launch file; - is standard input."
+        ),
     ],
     output: Annotated[
         Optional[Path],  # noqa: UP045 - typer resolves this at run time on 3.10
         typer.Option("-o", "--output", help="Where to write it; - is standard output."),
     ] = None,
+    entry: Annotated[
+        Optional[list[Path]],  # noqa: UP045
+        typer.Option(help="The script in the folder that starts the training; may be repeated."),
+    ] = None,
     in_place: Annotated[
-        bool, typer.Option("--in-place", help="Write over the script itself.")
+        bool,
+        typer.Option(
+            "--in-place", help="Write over the script itself, or over a project that is in git."
+        ),
     ] = False,
     diff: Annotated[bool, typer.Option("--diff", help="Show the diff.")] = False,
     vendor: Annotated[
@@ -96,32 +106,114 @@ def convert(
         ),
     ] = "exact",
     sync_batchnorm: Annotated[
-        bool, typer.Option(help="Synchronise BatchNorm statistics among the ranks.")
+        bool,
+        typer.Option(
+            "--sync-bn/--no-sync-bn",
+            "--sync-batchnorm/--no-sync-batchnorm",
+            help="Synchronise BatchNorm statistics among the ranks.",
+        ),
     ] = True,
+    batch: Annotated[
+        str,
+        typer.Option(help="Whose the script's batch size is: 'global', or 'per-rank' for each."),
+    ] = "global",
+    scale_lr: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="With --batch per-rank: scale learning rates, 'linear' or 'sqrt'."),
+    ] = None,
+    force: Annotated[
+        bool,
+        typer.Option(
+            "--force",
+            help="Convert what can be converted, mark the rest with comments, and exit with 1.",
+        ),
+    ] = False,
+    strategy: Annotated[
+        str,
+        typer.Option(
+            help="'ddp': the model whole on every rank; 'fsdp': sharded; 'auto': by what fits."
+        ),
+    ] = "ddp",
+    mixed_precision: Annotated[
+        Optional[str],  # noqa: UP045
+        typer.Option(help="With fsdp, run the model in bfloat16 or float16."),
+    ] = None,
+    activation_checkpointing: Annotated[
+        bool, typer.Option(help="Compute the activations of blocks again in backward.")
+    ] = False,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Take snapshots, from which a restarted training goes on."),
+    ] = False,
+    snapshot_steps: Annotated[
+        int,
+        typer.Option(min=0, help="With --resume: steps between snapshots. Default: 10 minutes."),
+    ] = 0,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace an output file that is there already.")
     ] = False,
+    copy_all: Annotated[
+        bool,
+        typer.Option("--copy-all", help="Of a folder, also copy large files and folders of data."),
+    ] = False,
     quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Only errors.")] = False,
 ) -> None:
-    """Rewrite a single-GPU training script into one for torchrun."""
-    from ddpify.convert import Options, convert_file
-    from ddpify.convert.output import choose_output, report, write
+    """Rewrite a single-GPU training script, or a project, into one for torchrun.
 
-    if sampler not in ("exact", "distributed"):
+    A shell script that starts torch.distributed.launch is rewritten into one that starts torchrun.
+    """
+    from ddpify.convert import Options
+    from ddpify.convert.command import Request, run
+
+    _check_choice("sampler", sampler, "exact", "distributed")
+    _check_choice("strategy", strategy, "ddp", "fsdp", "auto")
+    if mixed_precision is not None:
+        _check_choice("dtype", mixed_precision, "bfloat16", "float16")
+        _check_choice("strategy for mixed precision", strategy, "fsdp")
+    _check_choice("batch", batch, "global", "per-rank")
+    if scale_lr is not None:
+        _check_choice("rule", scale_lr, "linear", "sqrt")
+        if batch != "per-rank":
+            raise DdpifyError(
+                "--scale-lr is for global batches that grow with the number of ranks",
+                remedy="add --batch per-rank, or leave it out",
+                exit_code=2,
+            )
+    if resume and strategy != "ddp":
         raise DdpifyError(
-            f"unknown sampler {sampler!r}", remedy="use exact or distributed", exit_code=2
+            "--resume does not yet store the state of a sharded model",
+            remedy="leave out --strategy, or use dd.save_sharded and dd.load_sharded",
+            exit_code=2,
         )
-    target = choose_output(
-        script, output, in_place=in_place, diff=diff, vendor=vendor, overwrite=overwrite
+    request = Request(
+        script=script,
+        output=output,
+        entries=tuple(entry or ()),
+        in_place=in_place,
+        diff=diff,
+        overwrite=overwrite,
+        copy_all=copy_all,
+        quiet=quiet,
     )
-    options = Options(sampler=sampler, sync_batchnorm=sync_batchnorm, vendored=vendor)
-    conversion = convert_file(script, options)
-    if diff:
-        print(conversion.diff(str(target or script)), end="")
-    if target is not None:
-        write(conversion, target, vendor=vendor)
-    if not quiet:
-        print(report(conversion, target), file=sys.stderr)
+    options = Options(
+        sampler=sampler,
+        sync_batchnorm=sync_batchnorm,
+        force=force,
+        vendored=vendor,
+        strategy=strategy,
+        mixed_precision=mixed_precision,
+        activation_checkpointing=activation_checkpointing,
+        resume=resume,
+        snapshot_steps=snapshot_steps,
+    )
+    raise typer.Exit(run(request, options))
+
+
+def _check_choice(what: str, given: str, *choices: str) -> None:
+    """A usage error for anything but one of a few words."""
+    if given not in choices:
+        remedy = f"use {' or '.join(choices)}"
+        raise DdpifyError(f"unknown {what} {given!r}", remedy=remedy, exit_code=2)
 
 
 @app.command()
@@ -272,13 +364,16 @@ def verify(
         Optional[list[str]],  # noqa: UP045
         typer.Option(help="A cause to accept: order, batch-size, padding or batchnorm."),
     ] = None,
+    device: Annotated[
+        str, typer.Option(help="cpu, or cuda to run on this machine's GPUs, one for each process.")
+    ] = "cpu",
     json_output: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     report: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option(help="Write a page about it, one HTML file, there."),
     ] = None,
 ) -> None:
-    """Run the original and its torchrun version on the CPU, and compare them step by step.
+    """Run the original and its torchrun version, and compare them step by step.
 
     Arguments after -- go to the script.
     """
@@ -298,11 +393,156 @@ def verify(
         echo=lambda line: print(line, file=sys.stderr),
         allow=[name for names in allow or () for name in names.split(",")],
         detail=report is not None,
+        device=device,
     )
     if report is not None:
         write_atomically(report, as_html(verdict).encode())
-    print(as_json(verdict) if json_output else render(verdict))
+    print(as_json(verdict) if json_output else render(verdict).rstrip())
     raise typer.Exit(verdict.exit_code)
+
+
+@app.command()
+def launch(
+    context: typer.Context,
+    script: Annotated[str, typer.Argument(help="The distributed script, as the nodes see it.")],
+    nodes: Annotated[int, typer.Option(min=1, help="Nodes.")] = 1,
+    gpus_per_node: Annotated[
+        int, typer.Option(min=1, help="GPUs, and so processes, on each node.")
+    ] = 1,
+    on: Annotated[
+        str,
+        typer.Option(help="torchrun, slurm, kubernetes (Indexed Job) or kubeflow (PyTorchJob)."),
+    ] = "torchrun",
+    output: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("-o", "--output", help="Write it there instead of printing it."),
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace an output file that is there already.")
+    ] = False,
+    cpu: Annotated[bool, typer.Option("--cpu", help="Train on the CPU: ask for no GPU.")] = False,
+    name: Annotated[str, typer.Option(help="The job's name; default: the script's.")] = "",
+    hosts: Annotated[
+        str, typer.Option(help="The nodes' names or addresses for torchrun, as in a,b,c.")
+    ] = "",
+    port: Annotated[
+        int, typer.Option(min=1024, max=65535, help="The rendezvous's port on the first node.")
+    ] = 29500,
+    interface: Annotated[
+        str, typer.Option(help="The network interface between the nodes, such as eth0.")
+    ] = "",
+    cpus_per_process: Annotated[
+        int, typer.Option(min=1, help="CPU cores for each process and its loader workers.")
+    ] = 8,
+    max_restarts: Annotated[
+        int, typer.Option(min=0, help="How often to start again after a failure.")
+    ] = 0,
+    time: Annotated[str, typer.Option(help="The time limit of a Slurm job.")] = "",
+    image: Annotated[str, typer.Option(help="The container image for Kubernetes.")] = "",
+) -> None:
+    """Write a launch file: for torchrun by hand, Slurm, or Kubernetes.
+
+    Arguments after -- go to the script.
+    """
+    from ddpify.launching.command import launch_file
+    from ddpify.launching.launch import Launch
+    from ddpify.launching.output import put
+
+    request = Launch(
+        script,
+        context.obj or (),
+        nodes=nodes,
+        per_node=gpus_per_node,
+        cpu=cpu,
+        name=name,
+        hosts=[host for host in hosts.split(",") if host],
+        port=port,
+        interface=interface,
+        cpus_per_process=cpus_per_process,
+        max_restarts=max_restarts,
+        time=time,
+        image=image,
+    )
+    put(launch_file(request, on), output, overwrite=overwrite)
+
+
+@app.command()
+def doctor(
+    nproc: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(min=1, help="Ranks to start for the test; default: one a GPU, or 2."),
+    ] = None,
+    json_output: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Examine this environment, and let ranks exchange data; also under torchrun.
+
+    Exit codes: 0 nothing found, 1 findings, 2 wrong usage.
+    """
+    from ddpify.doctor.command import as_json, as_text, examine, exit_code
+
+    findings = examine(nproc)
+    if findings is not None:
+        print(as_json(findings) if json_output else as_text(findings), flush=True)
+        raise typer.Exit(exit_code(findings))
+
+
+@app.command()
+def profile(
+    context: typer.Context,
+    script: Annotated[Path, typer.Argument(help="The distributed script.")],
+    nproc: Annotated[str, typer.Option(help="Numbers of processes, as in 1,2,4.")] = "1,2",
+    steps: Annotated[int, typer.Option(min=2, help="Optimizer steps to measure.")] = 50,
+    warm_up: Annotated[int, typer.Option(min=0, help="Steps before them.")] = 10,
+    timeout: Annotated[float, typer.Option(help="Seconds that one run may take.")] = 600.0,
+    json_output: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    report: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="Write a page with the plots, one HTML file, there."),
+    ] = None,
+) -> None:
+    """Measure how a script scales: steps per second, waiting, memory; with advice.
+
+    The script runs in a copy of its folder, and ends after the measured steps. Arguments after --
+    go to it.
+    """
+    from ddpify.profiling.command import profile as run_profile
+    from ddpify.profiling.page import as_html
+    from ddpify.profiling.report import as_json, as_text
+    from ddpify.profiling.runs import Request
+    from ddpify.source import write_atomically
+
+    request = Request(script, context.obj or (), steps=steps, warm_up=warm_up, timeout=timeout)
+    found = run_profile(request, _counts(nproc), lambda line: print(line, file=sys.stderr))
+    if report is not None:
+        write_atomically(report, as_html(found).encode())
+    print(as_json(found) if json_output else as_text(found))
+
+
+@app.command()
+def plan(
+    context: typer.Context,
+    script: Annotated[
+        Path, typer.Argument(help="The training script, converted or not; it is run.")
+    ],
+    memory: Annotated[
+        Optional[float],  # noqa: UP045
+        typer.Option(help="GiB of a GPU. Default: of this machine's."),
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option(help="Seconds that the script may take to its first batch.")
+    ] = 600.0,
+    json_output: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Say how much memory a GPU needs under DDP and FSDP, for 1 to 512 of them.
+
+    Runs the script, as one process, up to its first batch. Arguments after -- go to the script.
+    """
+    from ddpify.sizing.measuring import measure
+    from ddpify.sizing.table import as_json, plan_of, render
+
+    found = measure(script, context.obj or (), timeout)
+    planned = plan_of(script, found, round(memory * 2**30) if memory else None)
+    print(as_json(planned) if json_output else render(planned))
 
 
 def _counts(text: str) -> list[int]:

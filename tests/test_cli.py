@@ -129,7 +129,7 @@ def test_unreadable_input_is_2(ddpify: Ddpify, name: str) -> None:
 def test_a_folder_is_2(ddpify: Ddpify) -> None:
     Path("train.py").mkdir()
     done = ddpify("convert", "train.py", "-o", "out.py")
-    assert_refused(done, 2, "train.py: this is a folder", "name one Python script")
+    assert_refused(done, 2, "train.py: this is a folder", "--entry")
 
 
 def test_a_missing_file_is_2(ddpify: Ddpify) -> None:
@@ -152,13 +152,14 @@ def test_without_a_training_loop_is_1(ddpify: Ddpify, text: str) -> None:
     assert_refused(done, 1, "train.py: it has no training loop", "the script that trains")
 
 
-def test_without_a_loader_is_1(ddpify: Ddpify) -> None:
+def test_without_a_batch_is_1(ddpify: Ddpify) -> None:
     text = PREPARED.format(imports="", setup="").replace(
-        "for x, y in DataLoader(dataset, batch_size=2):", "for x, y in [dataset.tensors] * 3:"
+        "(model(x) - y).pow(2).mean()", "model.weight.pow(2).mean()"
     )
+    assert "weight" in text
     write(text)
     done = ddpify("convert", "train.py", "-o", "out.py")
-    assert_refused(done, 1, "train.py:12: the loss does not come from", "DataLoader")
+    assert_refused(done, 1, "train.py:12: the loss comes neither from", "batches of samples")
 
 
 @pytest.mark.parametrize("name", DISTRIBUTED)
@@ -344,12 +345,36 @@ def test_line_endings_and_encoding_reach_standard_output(ddpify: Ddpify) -> None
     assert done.stdout.count(b"\n") == done.stdout.count(b"\r\n")
 
 
+@pytest.mark.parametrize(
+    ("options", "remedy"),
+    [
+        (["--batch", "local"], "use global or per-rank"),
+        (["--scale-lr", "linear"], "add --batch per-rank"),
+        (["--batch", "per-rank", "--scale-lr", "cube"], "use linear or sqrt"),
+        (["--sampler", "random"], "use exact or distributed"),
+    ],
+)
+def test_options_that_make_no_sense_are_2(ddpify: Ddpify, options: list[str], remedy: str) -> None:
+    write(SCRIPT)
+    done = ddpify("convert", "train.py", "-o", "out.py", *options)
+    assert done.code == 2
+    assert remedy in done.stderr
+    assert not Path("out.py").exists()
+
+
+@pytest.mark.parametrize("option", ["--no-sync-bn", "--no-sync-batchnorm"])
+def test_batch_norm_of_each_rank(ddpify: Ddpify, option: str) -> None:
+    write(SCRIPT)
+    assert ddpify("convert", "train.py", "-o", "out.py", option).code == 0
+    assert ", sync_batchnorm=False)" in Path("out.py").read_text()
+
+
 def test_ctrl_c_is_130_without_a_traceback(ddpify: Ddpify, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
     write(SCRIPT)
-    monkeypatch.setattr("ddpify.convert.convert_file", interrupted)
+    monkeypatch.setattr("ddpify.convert.command.convert_file", interrupted)
     done = ddpify("convert", "train.py", "-o", "out.py")
     assert done.code == 130
     assert "Traceback" not in done.stderr

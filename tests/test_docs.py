@@ -14,12 +14,23 @@ from ddpify import runtime
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCK = re.compile(r"(<!-- ddpify (.*) -->\n```\w+\n)((?:(?!```).*\n)*)(```\n)")
+VOLATILE = re.compile(
+    r"(?<=torch )\S+(?=,)|\d+\.\d(?= s$)|(?<=largest difference )\S+|\d+(?= on rank 0)",
+    re.MULTILINE,
+)
 LINK = re.compile(r"\]\((?!https?:|#)([^)#]+)")
 
 
 def renewed(text: str) -> str:
     """The page with the output of each command that it names above a block."""
-    return BLOCK.sub(lambda match: match[1] + output(match[2].split()) + match[4], text)
+    return BLOCK.sub(
+        lambda match: match[1] + kept(match[3], output(match[2].split())) + match[4], text
+    )
+
+
+def kept(shown: str, new: str) -> str:
+    """What is shown, as long as no more than times, versions and rounding have changed."""
+    return shown if VOLATILE.sub("#", shown) == VOLATILE.sub("#", new) else new
 
 
 def output(arguments: list[str]) -> str:

@@ -15,6 +15,7 @@ NAMES = sorted(path.parent.name for path in FIXTURES.glob("*/train.py"))
 NEEDS_CUDA = {"hardcoded_cuda"}
 
 Originals = Callable[[str], Training]
+Convert = Callable[..., Path]
 
 
 @pytest.fixture(scope="session")
@@ -29,12 +30,12 @@ def originals(runs: TrainingRuns) -> Originals:
 
 
 @pytest.fixture
-def converted(ddpify: Ddpify, tmp_path: Path) -> Callable[[str], Path]:
+def converted(ddpify: Ddpify, tmp_path: Path) -> Convert:
     """Converts a fixture's script."""
 
-    def convert(name: str) -> Path:
+    def convert(name: str, *options: str) -> Path:
         out = tmp_path / "train_ddp.py"
-        done = ddpify("convert", FIXTURES / name / "train.py", "-o", out)
+        done = ddpify("convert", FIXTURES / name / "train.py", "-o", out, *options)
         assert done.code == 0, done.stderr
         return out
 
@@ -52,15 +53,32 @@ def test_converted_trains_the_same(
     world_size: int,
     runs: TrainingRuns,
     originals: Originals,
-    converted: Callable[[str], Path],
+    converted: Convert,
 ) -> None:
     script = converted(name)
     assert_same_training(originals(name), runs.run(script, world_size, beside=FIXTURES / name))
 
 
+@pytest.mark.parametrize(
+    ("name", "world_size"),
+    [
+        ("batchnorm_cnn", 2),
+        ("rnn_language_model", 2),
+        ("trainer_class", 2),
+        ("two_terms", 3),
+        ("weighted_sampler", 2),
+    ],
+)
+def test_sharded_trains_the_same(
+    name: str, world_size: int, runs: TrainingRuns, originals: Originals, converted: Convert
+) -> None:
+    script = converted(name, "--strategy", "fsdp")
+    assert_same_training(originals(name), runs.run(script, world_size, beside=FIXTURES / name))
+
+
 @pytest.mark.parametrize("name", ["functions", "hardcoded_cuda"])
 def test_converted_runs_without_torchrun(
-    name: str, runs: TrainingRuns, originals: Originals, converted: Callable[[str], Path]
+    name: str, runs: TrainingRuns, originals: Originals, converted: Convert
 ) -> None:
     assert_same_training(originals(name), runs.run(converted(name)))
 
@@ -68,7 +86,18 @@ def test_converted_runs_without_torchrun(
 @pytest.mark.torchrun
 @pytest.mark.parametrize("name", ["batchnorm_cnn", "multi_file"])
 def test_converted_under_torchrun(
-    name: str, runs: TrainingRuns, originals: Originals, converted: Callable[[str], Path]
+    name: str, runs: TrainingRuns, originals: Originals, converted: Convert
 ) -> None:
     script = converted(name)
     assert_same_training(originals(name), runs.torchrun(script, 2, beside=FIXTURES / name))
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 3])
+def test_converted_project_trains_the_same(
+    world_size: int, runs: TrainingRuns, ddpify: Ddpify, tmp_path: Path
+) -> None:
+    project, entry, out = FIXTURES / "trainer_project", "tools/train.py", tmp_path / "out"
+    done = ddpify("convert", project, "-o", out, "--entry", entry)
+    assert done.code == 0, done.stderr
+    original = runs.run(project / entry, project=project)
+    assert_same_training(original, runs.run(out / entry, world_size, project=out))

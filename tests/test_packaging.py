@@ -197,4 +197,4 @@ def test_wheel_works_outside_and_inside_the_checkout(
 
 
 def test_console_script_is_declared() -> None:
-    assert PROJECT["project"]["scripts"] == {"ddpify": "ddpify.cli:main"}
+    assert PROJECT["project"]["scripts"] == {"ddpify": "ddpify.start:main"}

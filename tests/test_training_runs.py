@@ -79,7 +79,7 @@ def test_same_script_is_the_same(run: Run) -> None:
         ("model.state_dict(), ", "dict(model.state_dict()), ", "files: model.pt"),
         ('f"loss {loss', 'f"Loss {loss', "files: log.txt, line 1"),
         ("log.txt", "log2.txt", "files: "),
-        ("nn.Dropout(0.5)", "nn.Identity(), *[torch.nn.Identity()] * 3", "of the rows"),
+        ("nn.Dropout(0.5)", "nn.Identity(), *[torch.nn.Identity()] * 3", "of the work"),
         ("\ntorch.save(model", "\n1 / 0\ntorch.save(model", "ZeroDivisionError"),
     ],
 )
@@ -97,7 +97,7 @@ def test_vacuous_run_is_refused(run: Run) -> None:
 
 
 def test_unsplit_work_is_found(run: Run) -> None:
-    with pytest.raises(AssertionError, match="rank 0 did 100% of the rows"):
+    with pytest.raises(AssertionError, match="rank 0 did 100% of the work"):
         assert_same_training(run(), run(world_size=2))
 
 

@@ -24,6 +24,8 @@ from typing import Any
 
 import torch
 import torch._dynamo
+import torch.distributed.fsdp  # here once, not in every rank
+from torch.distributed.tensor import DTensor
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
@@ -113,13 +115,13 @@ def run_job(job: dict[str, Any], rank: int) -> None:
 
 
 class Record:
-    """What one rank did: optimizer steps, rows given to layers in training, files written."""
+    """What one rank did: optimizer steps, elements given to layers in training, files written."""
 
     def __init__(self, folder: Path, path: Path) -> None:
         self.folder = folder
         self.path = path
         self.steps: list[dict[str, Any]] = []
-        self.rows = 0
+        self.elements = 0
         self.written: list[str] = []
         self._optimizers: list[torch.optim.Optimizer] = []
 
@@ -139,14 +141,14 @@ class Record:
             {
                 "optimizer": numbers[0],
                 "learning_rates": [float(group["lr"]) for group in groups],
-                "parameters": [p.detach().clone() for group in groups for p in group["params"]],
+                "parameters": [whole(p) for group in groups for p in group["params"]],
             }
         )
 
     def _before_layer(self, module: torch.nn.Module, args: tuple[Any, ...]) -> None:
         is_leaf = next(module.children(), None) is None
         if module.training and is_leaf and args and isinstance(args[0], torch.Tensor):
-            self.rows += args[0].shape[0] if args[0].dim() > 1 else 0
+            self.elements += args[0].numel()
 
     def _audit(self, event: str, args: tuple[Any, ...]) -> None:
         if event == "open" and isinstance(args[0], str) and args[2] & (os.O_WRONLY | os.O_RDWR):
@@ -168,7 +170,13 @@ class Record:
             self.written.append(str(absolute.relative_to(self.folder)))
 
     def _write(self, save: Callable[..., None]) -> None:
-        save({"steps": self.steps, "rows": self.rows, "written": self.written}, self.path)
+        save({"steps": self.steps, "elements": self.elements, "written": self.written}, self.path)
+
+
+def whole(parameter: torch.Tensor) -> torch.Tensor:
+    """A copy of a parameter; of a sharded one, put together from all ranks."""
+    plain = parameter.detach()
+    return plain.full_tensor() if isinstance(plain, DTensor) else plain.clone()
 
 
 def remove_chance() -> None:

@@ -6,36 +6,62 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from difflib import unified_diff
+from pathlib import Path
 
 import libcst as cst
 
-from ddpify.codemods import devices, files, loaders, models, process_group, reductions
+from ddpify.codemods import (
+    batches,
+    devices,
+    files,
+    learning_rates,
+    loaders,
+    models,
+    order,
+    process_group,
+    reductions,
+    resume,
+    whole_calls,
+)
 from ddpify.convert.formatting import formatted_alike
+from ddpify.convert.marking import mark
 from ddpify.errors import DdpifyError
 from ddpify.planning.edits import Edits, Note
 from ddpify.planning.options import Options
 from ddpify.planning.plan import Plan, make_plan
+from ddpify.planning.refusals import Refusal
+from ddpify.planning.shardable import refuse_unshardable
 from ddpify.source import Source, read_source
-from ddpify.understanding.project import Project
-from ddpify.understanding.syntax import walk
+from ddpify.understanding.project import ModuleFile, Project
 
 CODEMODS: tuple[Callable[[Plan, Edits], None], ...] = (
     devices.edit,
     loaders.edit,
+    batches.edit,
     models.edit,
+    learning_rates.edit,
     reductions.edit,
+    whole_calls.edit,
     files.edit,
+    order.edit,
+    resume.edit,
     process_group.edit,
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """What came of a script: the new text as bytes, and what was done where."""
+    """What came of a file: the new text as bytes, what was done where, and what starts it."""
 
     source: Source
     data: bytes
     notes: tuple[Note, ...]
+    runs_with: str = "torchrun --nproc_per_node=N"
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is left that is only marked as not converted."""
+        return not any(note.unconverted for note in self.notes)
 
     def diff(self, name: str) -> str:
         """A unified diff from the original to the file that is to be called ``name``."""
@@ -51,26 +77,82 @@ class Conversion:
 def convert_file(path: str | os.PathLike[str], options: Options | None = None) -> Conversion:
     """Convert one script; other files that it imports are read, not changed.
 
+    Where it is refused because such a file would have to change, the remedy names the command
+    that converts the project.
+
     Raises:
         DdpifyError: The file cannot be read, or is not converted (a ``Refusal``), with the line
             and what would help.
     """
     source = read_source(path)
+    options = options or Options()
     project = Project(source)
-    options = _with_free_alias(options or Options(), project.entry.tree)
+    try:
+        return conversions(project, options)[project.entry]
+    except Refusal as refusal:
+        raise _with_siblings(refusal, project, options) from None
+
+
+def conversions(project: Project, options: Options) -> dict[ModuleFile, Conversion]:
+    """The files of a project that change, its entries first.
+
+    Raises:
+        Refusal: The training is not converted.
+    """
     plan = make_plan(project, options)
+    plan.options = _with_free_alias(options, plan.editable)
+    if options.strategy != "ddp":
+        refuse_unshardable(plan)
     edits = Edits()
     for codemod in CODEMODS:
         codemod(plan, edits)
-    changed = edits.apply(project.entry.tree)
-    data = formatted_alike(source, changed.code).encode(source.encoding)
+    for refusal in plan.refusals:
+        mark(refusal, plan, edits)
+    return {
+        module: _changed(module, edits)
+        for module in plan.editable
+        if module in project.entries or edits.change_in(module)
+    }
+
+
+def _changed(module: ModuleFile, edits: Edits) -> Conversion:
+    source = module.source
+    data = formatted_alike(source, edits.apply(module.tree).code).encode(source.encoding)
     _check(source, data)
-    return Conversion(source, data, tuple(sorted(edits.notes, key=lambda note: note.line)))
+    notes = [note for note in edits.notes if note.path == source.path]
+    return Conversion(source, data, tuple(sorted(notes, key=lambda note: note.line)))
 
 
-def _with_free_alias(options: Options, tree: cst.Module) -> Options:
-    """An alias that the script does not use for something else."""
-    names = {node.value for node in walk(tree) if isinstance(node, cst.Name)}
+def _with_siblings(refusal: Refusal, project: Project, options: Options) -> Refusal:
+    """The same refusal; where the whole project is converted, its remedy says how."""
+    if len(project.files) == 1:
+        return refusal
+    folder = Path(os.path.commonpath([file.path.resolve().parent for file in project.files]))
+    shown = Path(os.path.relpath(folder)) if folder.is_relative_to(Path.cwd()) else folder
+    entry = project.entry.path.resolve().relative_to(folder)
+    try:
+        whole = Project(read_source(shown / entry), folder=shown)
+        changed = conversions(whole, options)
+    except DdpifyError:
+        return refusal
+    others = [
+        note for module, one in changed.items() if module is not whole.entry for note in one.notes
+    ]
+    if not others:
+        return refusal
+    places = "; ".join(f"{note.path}:{note.line}: {note.text}" for note in others[:3])
+    more = f"; and {len(others) - 3} more" if len(others) > 3 else ""
+    refusal.remedy = (
+        f"convert the whole project: ddpify convert {shown} -o OUT --entry {entry}"
+        f" (it changes {places}{more})"
+    )
+    return refusal
+
+
+def _with_free_alias(options: Options, files: list[ModuleFile]) -> Options:
+    """An alias that the scripts do not use for something else."""
+    nodes = (node for file in files for node in file.parents)
+    names = {node.value for node in nodes if isinstance(node, cst.Name)}
     for alias in (options.alias, "ddp", "ddpify_runtime", "_dd"):
         if alias not in names:
             return replace(options, alias=alias)

@@ -130,10 +130,10 @@ def report(conversion: Conversion, output: Path | None) -> str:
     written = None if output == STDOUT else output
     count = "1 change" if len(done) == 1 else f"{len(done)} changes"
     lines = [f"{path}: {count}" + (f", written to {written}" if written else "")]
-    lines += [f"  {path}:{note.line}: {note.text}" for note in done]
+    lines += [f"  {note}" for note in done]
     if attention:
         lines.append("look at:")
-        lines += [f"  {path}:{note.line}: {note.text}" for note in attention]
+        lines += [f"  {note}" for note in attention]
     if written is not None:
-        lines.append(f"run it: torchrun --nproc_per_node=N {written}")
+        lines.append(f"run it: {conversion.runs_with} {written}")
     return "\n".join(lines)

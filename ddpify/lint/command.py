@@ -15,35 +15,9 @@ from ddpify.lint.config import Settings, usage
 from ddpify.lint.diagnostics import Diagnostic
 from ddpify.lint.document import NOTEBOOK, PYTHON, Document, kind_of
 from ddpify.lint.engine import Result, lint
+from ddpify.lint.options import Options
 
 CLEAN, FOUND = 0, 1
-
-
-@dataclass(frozen=True, slots=True)
-class Options:
-    """The options of the command line, as they are given."""
-
-    select: Sequence[str] = ()
-    ignore: Sequence[str] = ()
-    extend_select: Sequence[str] = ()
-    exclude: Sequence[str] = ()
-    extend_exclude: Sequence[str] = ()
-    fix: bool = False
-    unsafe_fixes: bool = False
-    diff: bool = False
-    output_format: str = "full"
-    output_file: Path | None = None
-    statistics: bool = False
-    exit_zero: bool = False
-    strict: bool = False
-    stdin_filename: str | None = None
-    force_exclude: bool = False
-    baseline: Path | None = None
-    write_baseline: bool = False
-    config: Path | None = None
-    no_cache: bool = False
-    jobs: int | None = None
-    quiet: bool = False
 
 
 @dataclass(slots=True)

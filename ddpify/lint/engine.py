@@ -21,7 +21,9 @@ _OF_RULES = re.compile(
 )
 # The same for the rules that no framework makes moot.
 _OF_OLD_NAMES = re.compile(
-    r"cuda\.amp|_six\b|_multigpu|DataParallelCPU|clip_grad_norm\b|NCCL_|distributed\.(?:launch|depr)"
+    r"cuda\.amp|_six\b|_multigpu|DataParallelCPU|clip_grad_norm\b|NCCL_|distributed\.(?:launch|depr|pipe)"
+    r"|apex|fairscale|_gather_base|_scatter_base|_into_tensor|_scatter_tensor|broadcast_buffers"
+    r"|_composable|distributed\._tensor|_state_dict|state_dict_type|wrap_policy"
 )
 _OF_INTEREST = re.compile(rb"\b(?:torch|apex|fairscale|ddpify)\b")
 
@@ -137,6 +139,8 @@ def _check(
             one = _diagnostic(rule, script, source.path, finding)
             found.setdefault((rule.code, one.span), one)
     others = [str(f.path.resolve()) for f in script.project.files if f is not script.module]
+    declared = script.__dict__.get("requirements")
+    others += [str(declared)] if declared is not None else []
     return sorted(found.values()), tuple(sorted(others))
 
 

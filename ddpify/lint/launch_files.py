@@ -5,24 +5,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from ddpify.launching.migration import OldLaunch, find_script, old_launches, wants_argument
 from ddpify.lint.diagnostics import Applicability, Diagnostic, Edit, Fix, Severity, Span
 from ddpify.lint.document import Document
 
-_LAUNCH = re.compile(r"\bpython[0-9.]*(?:\s+-u)?\s+-m\s+torch\.distributed\.launch\b")
-_USE_ENV = re.compile(r"(?<=\s)--use[-_]env\b")
+_IGNORED = re.compile(r"#\s*ddpify:\s*ignore(?:$|\[[^\]]*(?:DDP905|distributed-launch))")
 
 
 def check_launch_file(document: Document, codes: set[str]) -> Iterator[Diagnostic]:
-    """Findings in a file that is not Python, one line at a time."""
+    """Findings in a file that is not Python."""
     if "DDP905" not in codes:
         return
     text = document.data.decode("utf-8", "replace")
-    offset = 0
-    for number, line in enumerate(text.splitlines(keepends=True), 1):
-        command = line.split("#")[0] if line.lstrip().startswith("#") else line
-        match = _LAUNCH.search(command)
-        if match and not _ignored(line):
-            span = Span(number, match.start() + 1, number, match.end() + 1)
+    lines = text.splitlines()
+    for launch in old_launches(text):
+        span = _span(text, launch)
+        if not _IGNORED.search(lines[span.line - 1]):
             yield Diagnostic(
                 document.path,
                 span,
@@ -31,26 +29,22 @@ def check_launch_file(document: Document, codes: set[str]) -> Iterator[Diagnosti
                 "torch.distributed.launch is deprecated and passes --local-rank to the script:"
                 " use torchrun",
                 Severity.STYLE,
-                fix=_fix(line, match, offset),
+                fix=_fix(launch, document.path),
             )
-        offset += len(line)
 
 
-def _ignored(line: str) -> bool:
-    return bool(re.search(r"#\s*ddpify:\s*ignore(?:$|\[[^\]]*(?:DDP905|distributed-launch))", line))
+def _span(text: str, launch: OldLaunch) -> Span:
+    (line, column), (end_line, end_column) = (
+        (text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at))
+        for at in (launch.start, launch.end)
+    )
+    return Span(line, column, end_line, end_column)
 
 
-def _fix(line: str, match: re.Match[str], offset: int) -> Fix:
-    """Without --use-env the script may want --local-rank, which torchrun does not pass."""
-    edits = [Edit(offset + match.start(), offset + match.end(), "torchrun")]
-    use_env = _USE_ENV.search(line)
-    if use_env is not None:
-        edits.append(
-            Edit(offset + use_env.start(), offset + use_env.end() + _space(line, use_env), "")
-        )
-    trust = Applicability.SAFE if use_env else Applicability.UNSAFE
-    return Fix("start it with torchrun", tuple(edits), trust)
-
-
-def _space(line: str, match: re.Match[str]) -> int:
-    return 1 if line[match.end() : match.end() + 1] == " " else 0
+def _fix(launch: OldLaunch, path: str) -> Fix:
+    """Safe where the script is known not to need the argument that torchrun does not pass."""
+    edits = tuple(Edit(*edit) for edit in launch.edits)
+    script = find_script(launch.script, path)
+    known = launch.uses_env or (script is not None and wants_argument(script) is None)
+    trust = Applicability.SAFE if known else Applicability.UNSAFE
+    return Fix("start it with torchrun", edits, trust)

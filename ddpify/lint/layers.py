@@ -10,6 +10,11 @@ from ddpify.understanding.library import is_model
 from ddpify.understanding.values import Instance, Value, deep_atoms
 
 _BATCHNORM = re.compile(r"torch\.nn\.(?:modules\.batchnorm\.)?(?:Lazy)?BatchNorm[123]d$")
+_SYNCHRONISED = (
+    "torch.nn.SyncBatchNorm.convert_sync_batchnorm",
+    "torch.nn.SyncBatchNorm",
+    "apex.parallel.convert_syncbn_model",
+)
 _ZOO = re.compile(
     r"torchvision\.models\.(?:\w+\.)?(?:(?:wide_)?resn[et]xt?\d*|resnext|densenet|mobilenet|"
     r"shufflenet|mnasnet|efficientnet|googlenet|inception|regnet|vgg\d+_bn|deeplab|fcn|lraspp)"
@@ -40,6 +45,11 @@ def batchnorm_in(model: Instance) -> Instance | None:
         if isinstance(layer.type, str) and (_BATCHNORM.match(layer.type) or _ZOO.match(layer.type)):
             return layer
     return None
+
+
+def synchronises_batchnorm(script: Script) -> bool:
+    """Whether the script makes BatchNorm layers take their statistics over all ranks."""
+    return script.uses(*_SYNCHRONISED)
 
 
 def is_part_of(part: Instance, model: Instance) -> bool:

@@ -1,13 +1,10 @@
-"""Where nodes are in the text: computed once, for files that have findings."""
+"""Where findings and fixes stand in the text."""
 
 from __future__ import annotations
-
-from functools import cached_property
 
 import libcst as cst
 
 from ddpify.lint.diagnostics import Span
-from ddpify.lint.suppressions import line_starts
 from ddpify.understanding.project import ModuleFile
 
 
@@ -17,32 +14,22 @@ class Positions:
     def __init__(self, module: ModuleFile) -> None:
         self.module = module
 
-    @cached_property
-    def _starts(self) -> list[int]:
-        return line_starts(self.module.source.text)
-
     def span(self, node: cst.CSTNode) -> Span:
         """Lines and columns from 1; the header alone of a compound statement."""
-        found = self.module.span(node)
-        if found is None:
-            return Span(1, 1, 1, 1)
-        start, end = found.start, found.end
+        begin, end = self.module.offsets(node)
+        line, column = self.module.lines.place(begin)
         if isinstance(node, (cst.BaseCompoundStatement, cst.Module)):
-            return Span(start.line, start.column + 1, start.line, start.column + 1 + 1)
-        return Span(start.line, start.column + 1, end.line, end.column + 1)
+            return Span(line, column + 1, line, column + 2)
+        end_line, end_column = self.module.lines.place(end)
+        return Span(line, column + 1, end_line, end_column + 1)
 
     def offsets(self, node: cst.CSTNode) -> tuple[int, int]:
         """The characters of the text that a node covers."""
-        found = self.module.span(node)
-        assert found is not None
-        begin = self._starts[found.start.line - 1] + found.start.column
-        return begin, self._starts[found.end.line - 1] + found.end.column
+        return self.module.offsets(node)
 
     def line_start(self, node: cst.CSTNode) -> int:
         """The offset at which the line of a node's start begins."""
-        found = self.module.span(node)
-        assert found is not None
-        return self._starts[found.start.line - 1]
+        return self.module.lines.starts[self.module.line(node) - 1]
 
     def indentation(self, node: cst.CSTNode) -> str:
         """The white space before a node's line."""

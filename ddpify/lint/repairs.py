@@ -6,7 +6,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Edit, Fix
 from ddpify.lint.script import Script
-from ddpify.understanding.syntax import dotted
+from ddpify.understanding.syntax import code_of, dotted
 
 
 def spelled(script: Script, module: str) -> str | None:
@@ -58,6 +58,24 @@ def _name_in(part: cst.ImportFrom, parent: str, last: str) -> str | None:
     return None
 
 
+def import_of(script: Script, module: str) -> tuple[str, tuple[Edit, ...]]:
+    """How the file writes a module of the standard library, and the import where it has none."""
+    name = spelled(script, module)
+    if name is not None:
+        return name, ()
+    for statement in script.module.tree.body:
+        if isinstance(statement, cst.SimpleStatementLine) and isinstance(
+            statement.body[0], (cst.Import, cst.ImportFrom)
+        ):
+            first = statement.body[0]
+            if isinstance(first, cst.ImportFrom) and code_of(first).startswith("from __future__"):
+                continue
+            start = script.positions.offsets(statement)[0]
+            line = f"import {module}{script.module.tree.default_newline}"
+            return module, (Edit(start, start, line),)
+    return module, ()
+
+
 def on_rank_zero(script: Script, node: cst.CSTNode, what: str) -> Fix | None:
     """Put a statement of its own under a test for rank 0; None where that is not so simple."""
     line = script.structure.statement(node)
@@ -89,6 +107,18 @@ def at_head_of(script: Script, block: cst.BaseSuite, code: str) -> Edit | None:
     first: cst.CSTNode = block.body[0]
     start = script.positions.offsets(first)[0]
     indent = script.positions.indentation(first)
+    return Edit(start, start, f"{code}{script.module.tree.default_newline}{indent}")
+
+
+def before(script: Script, node: cst.CSTNode, code: str) -> Edit | None:
+    """Insert a statement above the one that a node stands in; None in the middle of a line."""
+    statement = script.structure.statement(node)
+    if not isinstance(statement, (cst.SimpleStatementLine, cst.With)):
+        return None
+    indent = script.positions.indentation(statement)
+    start = script.positions.line_start(statement) + len(indent)
+    if start != script.positions.offsets(statement)[0]:
+        return None
     return Edit(start, start, f"{code}{script.module.tree.default_newline}{indent}")
 
 

@@ -31,8 +31,10 @@ from ddpify.understanding.facts import Event, Facts, Site
 from ddpify.understanding.flow import Flow, Move
 from ddpify.understanding.interpreter import Choices, interpret
 from ddpify.understanding.library import NO_GRAD, is_loader
+from ddpify.understanding.ordering import Ordering
 from ddpify.understanding.origins import ANY_RANK, LOCAL
 from ddpify.understanding.project import ModuleFile, Project
+from ddpify.understanding.requirements import declaring_file, minimum_torch
 from ddpify.understanding.structure import Guard, Structure, walk
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import UNKNOWN, Const, Function, Instance, Value, value
@@ -109,7 +111,7 @@ class Script:
         if self.kind != SINGLE:
             return None
         try:
-            return make_plan(self.project, Options())
+            return make_plan(self.project, Options(), (self.facts, self.choices))
         except Refusal as refusal:
             return refusal
 
@@ -123,11 +125,22 @@ class Script:
         """Why convert does not take a script of one process."""
         return self._planned if isinstance(self._planned, DdpifyError) else None
 
+    # ------------------------------------------------------------------ requirements
+    @cached_property
+    def requirements(self) -> Path | None:
+        """The file that says which versions of torch will do."""
+        return declaring_file(self.module.path)
+
+    def requires_torch(self, major: int, minor: int) -> bool:
+        """Whether the project surely runs with this version of torch or a later one."""
+        declared = self.requirements
+        return declared is not None and minimum_torch(declared) >= (major, minor)
+
     # ------------------------------------------------------------------ structure
     @cached_property
     def structures(self) -> dict[ModuleFile, Structure]:
         """The structure of each of the project's files."""
-        return {file: Structure(file.tree) for file in self.project.files}
+        return {file: file.structure for file in self.project.files}
 
     @cached_property
     def structure(self) -> Structure:
@@ -137,7 +150,10 @@ class Script:
     @cached_property
     def owners(self) -> dict[cst.CSTNode, ModuleFile]:
         """The file of each node."""
-        return {node: f for f, structure in self.structures.items() for node in structure.order}
+        found: dict[cst.CSTNode, ModuleFile] = {}
+        for file, structure in self.structures.items():
+            found |= dict.fromkeys(structure.order, file)
+        return found
 
     def structure_of(self, node: cst.CSTNode) -> Structure:
         """The structure of the file that a node is in."""
@@ -164,7 +180,7 @@ class Script:
         found: dict[cst.Call, None] = {}
         for name, sites in self.facts.library_calls.items():
             if name in names or any(n.endswith(".") and name.startswith(n) for n in names):
-                for site in sites:
+                for site in sites.values():
                     if isinstance(site.node, cst.Call) and (
                         everywhere or site.module is self.module
                     ):
@@ -208,6 +224,11 @@ class Script:
         over = [x for x in loops if isinstance(x, cst.For) and self.loaders_in(x.iter)]
         return any(("name", loop, move.targets[0][2]) not in move.targets for loop in over)
 
+    @cached_property
+    def ordering(self) -> Ordering:
+        """Collections whose order differs between processes."""
+        return Ordering(self.facts, self.structures, self.flow)
+
     def labels(self, node: cst.BaseExpression) -> set[str]:
         """The labels of an expression (see ``understanding.origins``)."""
         return self.flow.of(node, self.owners.get(node, self.module))
@@ -243,7 +264,8 @@ class Script:
         if not known:
             return True
         apart = ANY_RANK | {origins.WORLD}
-        return any(self.flow.origins(a.value, self.owners[call]) & apart for a in call.args)
+        chosen = [a for a in (argument(call, "dataset", 0), argument(call, "sampler", 3)) if a]
+        return any(self.flow.origins(a.value, self.owners[call]) & apart for a in chosen)
 
     def _plain_sampler(self, held: Value) -> bool:
         atoms = [a for a in held.atoms if not (isinstance(a, Const) and a.value is None)]
@@ -285,6 +307,11 @@ class Script:
     def wrapped(self) -> set[Instance]:
         """The wrapper objects."""
         return {wrap.wrapper for wrap in self.wraps}
+
+    @cached_property
+    def averages(self) -> bool:
+        """Whether a wrapper averages gradients over the ranks."""
+        return bool(self.wraps) or self.uses(FULLY_SHARD)
 
     def is_ddp(self, node: cst.CSTNode) -> bool:
         """Whether an expression surely is a DDP object."""
@@ -369,6 +396,18 @@ class Script:
         inner = seen | {function}
         return all(self.may_be_guarded(site.node, inner) for site in callers)
 
+    def takes_turns(self, node: cst.CSTNode) -> bool:
+        """Whether a node stands under a context manager with a barrier: one rank goes first."""
+        for above in self.structure_of(node).up(node):
+            for item in above.items if isinstance(above, cst.With) else ():
+                if isinstance(item.item, cst.Call) and any(
+                    name.endswith(".barrier")
+                    for function in self.flow.called(item.item)
+                    for name, _ in self.collectives(function.node)
+                ):
+                    return True
+        return False
+
     @cached_property
     def spawned(self) -> set[cst.CSTNode]:
         """Functions that run in processes that the script starts itself."""
@@ -410,6 +449,10 @@ class Script:
         names = self.names(target)
         plain = ("torch.", "builtins.", "functools.", "hydra.", "click.", "dataclasses.", "typing.")
         return bool(names) and all(name.startswith(plain) for name in names)
+
+    def in_try(self, node: cst.CSTNode) -> bool:
+        """Whether an error here may be taken by a `try` in the same file."""
+        return any(isinstance(above, cst.Try) for above in self.structure_of(node).up(node))
 
     def around(self, node: cst.CSTNode) -> list[cst.For | cst.While]:
         """The loops around a node, in its function and in those that call it."""

@@ -7,6 +7,7 @@ import re
 import tokenize
 from dataclasses import dataclass, field
 
+from ddpify.lines import line_starts
 from ddpify.lint.codes import code_of
 from ddpify.lint.diagnostics import Applicability, Diagnostic, Edit, Fix, Severity, Span
 
@@ -147,8 +148,3 @@ def _removal(one: Suppression, idle: list[str], whole: bool, text: str, start: i
             end = text.find("\n", end) + 1 or len(text)
         edit = Edit(begin, end, "")
     return Fix("remove the comment", (edit,), Applicability.SAFE)
-
-
-def line_starts(text: str) -> list[int]:
-    """The offset at which each line starts."""
-    return [0, *(match.end() for match in re.finditer(r"\r\n?|\n", text))]

@@ -9,21 +9,35 @@ from typing import Any
 
 import libcst as cst
 
+from ddpify.lint.codes import BY_NAME
+from ddpify.understanding.facts import Site
+from ddpify.understanding.project import ModuleFile
+
 Change = Callable[[cst.CSTNode], cst.CSTNode]
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """One thing that a conversion did, or that the user must look at."""
+    """One thing that a conversion did, or that the user must look at.
 
+    ``code``: the lint rule whose pitfall it mends, as in ``DDP101``; empty where there is none.
+    """
+
+    path: str
     line: int
     text: str
+    code: str = ""
     attention: bool = False
+    unconverted: bool = False
+
+    def __str__(self) -> str:
+        code = f"{self.code} " if self.code else ""
+        return f"{self.path}:{self.line}: {code}{self.text}"
 
 
 @dataclass(slots=True)
 class Edits:
-    """The changes of one file, collected before any is made."""
+    """The changes of a script and its modules, collected before any is made."""
 
     changes: dict[cst.CSTNode, list[Change]] = field(default_factory=lambda: defaultdict(list))
     before: dict[cst.CSTNode, list[cst.BaseStatement]] = field(
@@ -35,9 +49,10 @@ class Edits:
     wrapped: dict[cst.CSTNode, list[str]] = field(default_factory=lambda: defaultdict(list))
     rebound: dict[cst.CSTNode, list[str]] = field(default_factory=lambda: defaultdict(list))
     blocks: dict[cst.CSTNode, str] = field(default_factory=dict)
+    comments: dict[cst.CSTNode, list[str]] = field(default_factory=lambda: defaultdict(list))
     replaced: set[cst.CSTNode] = field(default_factory=set)  # statements that are gone
     removed: set[cst.CSTNode] = field(default_factory=set)
-    imports: set[str] = field(default_factory=set)
+    imports: dict[ModuleFile, set[str]] = field(default_factory=lambda: defaultdict(set))
     notes: list[Note] = field(default_factory=list)
 
     def change(self, node: cst.CSTNode, change: Change) -> None:
@@ -76,19 +91,42 @@ class Edits:
         """Put a statement under ``with ...:`` or ``if ...:``; neighbours share one header."""
         self.blocks.setdefault(statement, header)
 
+    def comment(self, statement: cst.CSTNode, lines: list[str]) -> None:
+        """Put lines of comment above a statement."""
+        self.comments[statement] += [f"# {line}" for line in lines]
+
     def remove(self, statement: cst.CSTNode) -> None:
         """Take a statement out; the lines above it go to the next one."""
         self.replaced.add(statement)
         self.removed.add(statement)
 
-    def note(self, line: int, text: str, *, attention: bool = False) -> None:
-        """Say what was done, or what to look at."""
-        note = Note(line, text, attention)
+    def note(
+        self,
+        site: Site,
+        text: str,
+        *,
+        rule: str = "",
+        attention: bool = False,
+        unconverted: bool = False,
+    ) -> None:
+        """Say what was done, or what to look at; ``rule`` is the lint rule that it satisfies."""
+        code = BY_NAME[rule] if rule else ""
+        path = str(site.module.path)
+        note = Note(path, site.line, text, code, attention or unconverted, unconverted)
         if note not in self.notes:
             self.notes.append(note)
 
-    def __bool__(self) -> bool:
-        return bool(self.changes or self.before or self.after or self.blocks or self.removed)
+    def change_in(self, module: ModuleFile) -> bool:
+        """Whether anything is to be changed in a module."""
+        collected = (
+            self.changes,
+            self.before,
+            self.after,
+            self.blocks,
+            self.comments,
+            self.removed,
+        )
+        return any(node in module.parents for nodes in collected for node in nodes)
 
     def apply(self, tree: cst.Module) -> cst.Module:
         """The changed tree."""
@@ -122,6 +160,11 @@ class _Rewriter(cst.CSTTransformer):
             updated = change(updated)
         if isinstance(original_node, (cst.IndentedBlock, cst.Module)):
             updated = self._rebuild(original_node, updated)
+        if original_node in self.edits.comments:
+            new = [
+                cst.EmptyLine(comment=cst.Comment(c)) for c in self.edits.comments[original_node]
+            ]
+            updated = updated.with_changes(leading_lines=[*updated.leading_lines, *new])
         return updated
 
     def _rebuild(self, original: Any, updated: Any) -> Any:
@@ -131,6 +174,7 @@ class _Rewriter(cst.CSTTransformer):
         header = ""
         for old, new in zip(original.body, updated.body, strict=True):
             if old in self.edits.removed:
+                body.extend(self.edits.after.get(old, ()))
                 continue
             under = self.edits.blocks.get(old, "")
             if run and (under != header or self.edits.before.get(old)):

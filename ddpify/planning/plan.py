@@ -8,33 +8,45 @@ always right.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import libcst as cst
 
+from ddpify.planning.batches import split_batches
 from ddpify.planning.options import Options
 from ddpify.planning.refusals import (
     Refusal,
+    lost_losses,
     refuse_before,
-    refuse_lost_losses,
     refuse_reading,
 )
-from ddpify.understanding.facts import Demand, Facts
+from ddpify.understanding.facts import Demand, Facts, Site
 from ddpify.understanding.interpreter import Choices, interpret
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import ModuleFile, Project
-from ddpify.understanding.values import Data, Instance, Value
+from ddpify.understanding.values import UNKNOWN, Data, Instance
 
 _ROUNDS = 25
+_SUITED = {
+    "mean": {Placement.MEAN, Placement.WEIGHTED},
+    "sum": {Placement.SUM, Placement.COUNT, Placement.PER_COUNT},
+    "count": {Placement.COUNT, Placement.PER_COUNT},
+    "gather": {Placement.SHARD, Placement.ROWS},
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """One expression to reduce: how is mean, sum, gather or count; weight as code."""
+    """One expression to reduce: how is mean, sum, gather or count; weight as code.
+
+    ``trained_on``: gradients come from it.
+    """
 
     node: cst.BaseExpression
     how: str
     weight: str = ""
+    trained_on: bool = False
 
 
 @dataclass(slots=True)
@@ -48,63 +60,166 @@ class Plan:
     reductions: dict[cst.CSTNode, Reduction] = field(default_factory=dict)
     replicated: dict[cst.CSTNode, str] = field(default_factory=dict)  # loader's place -> why
     assumed: set[cst.CSTNode] = field(default_factory=set)
+    refusals: list[Refusal] = field(default_factory=list)  # what is left unconverted by force
+
+    def refuse(self, refusal: Refusal) -> None:
+        """Raise a refusal or, where the user wants what can be had, keep it to be marked."""
+        if refusal.final or not self.options.force:
+            raise refusal
+        if all(str(refusal) != str(known) for known in self.refusals):
+            self.refusals.append(refusal)
 
     @property
-    def module(self) -> ModuleFile:
-        """The file to convert."""
-        return self.project.entry
+    def editable(self) -> list[ModuleFile]:
+        """The files that may be changed, the script itself first."""
+        return [file for file in self.project.files if file.editable]
+
+    def module_of(self, node: cst.CSTNode) -> ModuleFile:
+        """The file that a node stands in."""
+        owner = self.project.owner(node)
+        assert owner is not None
+        return owner
+
+    def sites(self, *kinds: type[cst.CSTNode]) -> Iterator[Site]:
+        """All nodes of these types in the files that may be changed."""
+        for file in self.editable:
+            yield from (Site(node, file) for node in file.parents if isinstance(node, kinds))
+
+    def site(self, node: cst.CSTNode) -> Site:
+        """A node with its file."""
+        return Site(node, self.module_of(node))
 
 
-def make_plan(project: Project, options: Options) -> Plan:
-    """Decide everything; raises :class:`Refusal` where the script cannot be converted."""
-    plan = Plan(project, options, Facts(), Choices())
-    for _ in range(_ROUNDS):
-        plan.facts = interpret(project, plan.choices)
-        refuse_before(plan.facts, project, plan.choices)
+def make_plan(
+    project: Project, options: Options, known: tuple[Facts, Choices] | None = None
+) -> Plan:
+    """Decide everything.
+
+    Args:
+        project: The script and the files that it imports.
+        options: What the user asked for.
+        known: What interpreting the project without any decision gave, where that is known.
+
+    Raises:
+        Refusal: The script cannot be converted.
+    """
+    choices = Choices(trained=set(known[1].trained)) if known else Choices()
+    plan = Plan(project, options, known[0] if known else interpret(project, choices), choices)
+    for number in range(_ROUNDS):
+        if number:
+            plan.facts = interpret(project, plan.choices)
+        try:
+            if split_batches(plan.facts, plan.choices):
+                continue
+            refuse_before(plan.facts, project, plan.choices)
+        except Refusal as refusal:
+            plan.refuse(refusal)
         if not _decide(plan):
-            refuse_lost_losses(plan.facts)
+            for lost in lost_losses(plan.facts):
+                plan.refuse(lost)
             return plan
-    raise Refusal(project.entry, None, "its data flow does not settle", "report this script")
+    plan.refuse(Refusal(project.entry, None, "its data flow does not settle", "report this script"))
+    return plan
 
 
 def _decide(plan: Plan) -> bool:
     """One more decision for each open demand; whether any was made."""
-    for node in [n for n in plan.reductions if n not in plan.facts.needed]:
+    for node in [n for n in plan.reductions if n not in plan.facts.reduced]:
         del plan.reductions[node]  # another reduction, decided in the same round, did it
         plan.choices.reduced.discard(node)
+    outdated = [node for node in plan.reductions if _is_outdated(plan, node)]
+    for node in outdated:
+        del plan.reductions[node]  # something in it is whole by now: to be decided anew
+        plan.choices.reduced.discard(node)
+    if outdated:
+        return True
     before = (len(plan.reductions), len(plan.replicated))
-    owners = _module_index(plan.project)
-    for demand in plan.facts.demands.values():
-        _mend(plan, demand, owners)
+    learnt = _learnt_from(plan)
+    left = [d for d in plan.facts.demands.values() if not _mend(plan, d, learnt)]
+    for node in plan.reductions:
+        _check_alike(plan, node)
+    if left and (len(plan.reductions), len(plan.replicated)) == before:
+        for demand in left:  # else what was decided may mend it
+            plan.refuse(refuse_reading(plan.project.entry, demand))
     if len(plan.replicated) != before[1]:
         # What was decided for a loader that is now run whole may be needed by nobody.
         plan.reductions.clear()
         plan.choices.reduced.clear()
+        plan.choices.split.clear()
         return True
     return len(plan.reductions) != before[0]
 
 
-def _module_index(project: Project) -> dict[cst.CSTNode, ModuleFile]:
-    return {node: file for file in project.files for node in file.parents}
+def _learnt_from(plan: Plan) -> frozenset[cst.BaseExpression]:
+    """What a loss is made of by picking rows: gathered, it would no longer match other rows.
+
+    Often its first dimension is not the batch at all, as in ``tokens[:-1]``. Where batches are made
+    by hand, their dimension is known.
+    """
+    if plan.choices.by_hand:
+        return frozenset()
+    return frozenset(
+        birth
+        for demand in plan.facts.demands.values()
+        if demand.reader == "backward()" and demand.data.placement is Placement.ROWS
+        for birth in demand.data.births
+    )
 
 
-def _mend(plan: Plan, demand: Demand, owners: dict[cst.CSTNode, ModuleFile]) -> None:
+def _mend(plan: Plan, demand: Demand, learnt: frozenset[cst.BaseExpression]) -> bool:
+    """Decide what gives a reader a whole value; whether anything does."""
     trained = any(loader.site in plan.choices.trained for loader in demand.data.loaders)
-    editable = _editable(demand, owners)
+    editable = _editable(demand, plan.project)
     how = _how(demand.data, demand.reader)
+    if trained and (_keeps_single_rows(plan, demand) or demand.data.births & learnt):
+        return _gather_arguments(plan, demand)
     if how is not None and editable:
         for node in editable:
             _reduce(plan, node, how, demand)
     elif not trained:
         _replicate(plan, demand)
-    elif not _gather_arguments(plan, demand):
-        raise refuse_reading(plan.project.entry, demand)
+    else:
+        return _gather_names(plan, demand) or _gather_arguments(plan, demand)
+    return True
 
 
-def _editable(demand: Demand, owners: dict[cst.CSTNode, ModuleFile]) -> list[cst.BaseExpression]:
+def _keeps_single_rows(plan: Plan, demand: Demand) -> bool:
+    """Whether a function keeps rows that it also returns, as a pool of earlier samples does."""
+    call = next((c for c in reversed(demand.calls) if c.module.editable), None)
+    if call is None or not demand.reader.startswith("a collection"):
+        return False
+    returned = plan.facts.values.get(call.node, UNKNOWN).data
+    return any(d.placement is Placement.ROWS for d in (demand.data, *returned)) and bool(returned)
+
+
+def _is_outdated(plan: Plan, node: cst.CSTNode) -> bool:
+    """Whether a reduction suits nothing of what it gets, as in ``correct / n`` of a whole sum."""
+    got = plan.facts.reduced.get(node, ())
+    suited = _SUITED[plan.reductions[node].how]
+    return not any(data.opaque or data.placement in suited for data in got)
+
+
+def _check_alike(plan: Plan, node: cst.CSTNode) -> None:
+    """A line that several calls reach is reduced in one way: what it gets must suit that.
+
+    Raises:
+        Refusal: It does not, and the loaders that it comes from are trained on.
+    """
+    how = plan.reductions[node].how
+    for data in plan.facts.reduced.get(node, ()):
+        if data.opaque or data.placement in _SUITED[how]:
+            continue
+        demand = Demand(plan.site(node), data, "a line that is reduced for another call")
+        if any(loader.site in plan.choices.trained for loader in data.loaders):
+            raise refuse_reading(plan.project.entry, demand)
+        _replicate(plan, demand)
+
+
+def _editable(demand: Demand, project: Project) -> list[cst.BaseExpression]:
     """The expressions to reduce: where the value was born, or else where it is read."""
-    births = [b for b in demand.data.births if b in owners]
-    if births and all(owners[b].editable for b in births):
+    owners = {birth: project.owner(birth) for birth in demand.data.births}
+    births = [birth for birth, owner in owners.items() if owner is not None]
+    if births and all(owner.editable for owner in owners.values() if owner is not None):
         return births
     if demand.site.module.editable and demand.data.placement is not Placement.ROWS:
         return [demand.site.node]  # type: ignore[list-item]
@@ -116,15 +231,17 @@ def _how(data: Data, reader: str) -> str | None:
     if data.placement is Placement.MEAN:
         return "mean"
     if data.placement is Placement.WEIGHTED:
-        return "mean" if data.form != "masked" else None
+        return "mean" if data.counted or not data.names else None
     if data.placement is Placement.SUM:
         return "sum"
     if data.placement in (Placement.COUNT, Placement.PER_COUNT):
         return "count"
     if data.placement is Placement.SHARD and data.opaque and reader in ("backward()", "item()"):
         return "mean"
-    if data.placement is Placement.ROWS and data.births:
+    if data.placement in (Placement.ROWS, Placement.COUPLED) and data.births:
         return "gather"
+    if data.placement is Placement.SHARD and data.form == "stacked" and data.births:
+        return "gather"  # each of the pieces
     if data.placement is Placement.SHARD and data.form not in ("masked", "stacked"):
         return "gather"
     return None
@@ -137,16 +254,39 @@ def _reduce(plan: Plan, node: cst.BaseExpression, how: str, demand: Demand) -> N
         return
     shapes_too = node in plan.facts.shape_uses or not isinstance(node, (cst.Call, cst.Subscript))
     if how == "count" and shapes_too:  # it stays local where it is made, and is summed where read
-        node, how = demand.site.node, "sum"  # type: ignore[assignment]
         if not demand.site.module.editable:
-            _replicate(plan, demand)
+            _sum_argument(plan, demand)
             return
+        node, how = demand.site.node, "sum"  # type: ignore[assignment]
     weighted = demand.data.placement is Placement.WEIGHTED
     weight = demand.data.counted[0] if weighted and node in demand.data.births else ""
-    plan.reductions[node] = Reduction(node, how, weight)
-    plan.choices.reduced.add(node)
+    known = plan.reductions.get(node)
+    trained_on = demand.reader == "backward()" or (known is not None and known.trained_on)
+    _record(plan, Reduction(node, how, weight, trained_on))
     if how == "mean" and (demand.data.opaque or (weighted and not weight)):
         plan.assumed.add(node)
+
+
+def _record(plan: Plan, reduction: Reduction) -> None:
+    plan.reductions[reduction.node] = reduction
+    plan.choices.reduced.add(reduction.node)
+
+
+def _sum_argument(plan: Plan, demand: Demand) -> None:
+    """Give a function of another file the size of the global batch.
+
+    Raises:
+        Refusal: No argument of a call is that size, and the batch is trained on.
+    """
+    for call in reversed(demand.calls):
+        counts = _given(plan, call, Placement.COUNT)
+        if call.module.editable and counts:
+            for node in counts:
+                _record(plan, Reduction(node, "sum"))
+            return
+    if _in_training(plan, demand):
+        raise refuse_reading(plan.project.entry, demand)
+    _replicate(plan, demand)
 
 
 def _in_training(plan: Plan, demand: Demand) -> bool:
@@ -161,21 +301,54 @@ def _replicate(plan: Plan, demand: Demand) -> None:
         plan.choices.replicated.add(loader.site)
 
 
+def _gather_names(plan: Plan, demand: Demand) -> bool:
+    """Gather rows where they got their names, before a computation couples them."""
+    if demand.data.placement not in (Placement.COUPLED, Placement.SHARD, Placement.WEIGHTED):
+        return False
+    nodes = [part for name in demand.data.names for part in _parts(plan, name)]
+    owners = [plan.project.owner(node) for node in nodes]
+    if not nodes or not all(owner is not None and owner.editable for owner in owners):
+        return False
+    for node in nodes:
+        _record(plan, Reduction(node, "gather"))
+    return True
+
+
+def _parts(plan: Plan, node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """The expressions to gather in place of one: those that a concatenation puts together."""
+    given = node.args[0].value if isinstance(node, cst.Call) and node.args else None
+    stacked = any(d.form == "stacked" for d in plan.facts.values.get(node, UNKNOWN).data)
+    if not stacked or not isinstance(given, (cst.List, cst.Tuple)):
+        return [node]
+    parts = [plan.facts.values.get(e.value, UNKNOWN).data for e in given.elements]
+    named = [name for part in parts for data in part for name in data.names]
+    return named if all(data.names for part in parts for data in part) else [node]
+
+
 def _gather_arguments(plan: Plan, demand: Demand) -> bool:
-    """Give a function of another file the whole batch, where it reads what ranks hold in part."""
+    """Give a function the whole batch where it reads what no reduction makes whole.
+
+    Of rows that it returns, each rank takes its own.
+    """
     for call in reversed(demand.calls):
         if not call.module.editable or not isinstance(call.node, cst.Call):
             continue
-        shards = [a.value for a in call.node.args if _is_shard(plan.facts.values.get(a.value))]
+        shards = _given(plan, call, Placement.SHARD)
         for node in shards:
-            plan.reductions[node] = Reduction(node, "gather")
-            plan.choices.reduced.add(node)
+            _record(plan, Reduction(node, "gather"))
+        returned = plan.facts.values.get(call.node, UNKNOWN).data
+        if shards and any(d.placement in (Placement.ROWS, Placement.SHARD) for d in returned):
+            loaders = frozenset(loader for d in returned for loader in d.loaders)
+            plan.choices.split[call.node] = loaders
         return bool(shards)
     return False
 
 
-def _is_shard(held: Value | None) -> bool:
-    return held is not None and any(d.placement is Placement.SHARD for d in held.data)
+def _given(plan: Plan, call: Site, placement: Placement) -> list[cst.BaseExpression]:
+    """The arguments of a call that have a placement."""
+    arguments = call.node.args if isinstance(call.node, cst.Call) else ()
+    held = [(a.value, plan.facts.values.get(a.value, UNKNOWN).data) for a in arguments]
+    return [node for node, data in held if any(d.placement is placement for d in data)]
 
 
 def loader_instances(plan: Plan) -> list[Instance]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from ddpify.errors import DdpifyError
@@ -19,7 +21,9 @@ _DISTRIBUTED = (
     "torch.utils.data.DistributedSampler",
     "torch.distributed.fsdp.",
     "torch.distributed._composable",
-    "apex.parallel.",
+    "apex.parallel.DistributedDataParallel",
+    "apex.parallel.Reducer",
+    "apex.parallel.multiproc",
     "fairscale.",
     "torch.multiprocessing.spawn",
     "torch.distributed.rpc.",
@@ -41,37 +45,50 @@ _ENVIRONMENTS = ("gym.", "gymnasium.", "pettingzoo.", "procgen.")
 
 
 class Refusal(DdpifyError):
-    """The script is readable, but is not converted; exit code 1."""
+    """The script is readable, but is not converted; exit code 1.
+
+    ``final``: nothing in the script could be converted, whatever the user asks for.
+    """
 
     def __init__(
-        self, module: ModuleFile, node: cst.CSTNode | None, message: str, remedy: str
+        self,
+        module: ModuleFile,
+        node: cst.CSTNode | None,
+        message: str,
+        remedy: str,
+        *,
+        final: bool = False,
     ) -> None:
         line = module.line(node) if node is not None else None
         super().__init__(message, path=str(module.path), line=line, remedy=remedy, exit_code=1)
+        self.module = module
+        self.node = node
+        self.final = final
 
 
-def _at(site: Site, message: str, remedy: str) -> Refusal:
-    return Refusal(site.module, site.node, message, remedy)
+def _at(site: Site, message: str, remedy: str, *, final: bool = False) -> Refusal:
+    return Refusal(site.module, site.node, message, remedy, final=final)
 
 
 def refuse_before(facts: Facts, project: Project, choices: Choices) -> None:
     """Refuse scripts that are of another kind altogether."""
     _refuse_distributed(facts, project)
     _refuse_frameworks(facts, project)
-    for _, site in facts.calls_to(*_ENVIRONMENTS):
-        raise _at(
-            site,
-            "it learns from an environment that it runs itself",
-            "each process must run its own environments; split them by hand",
-        )
     if not facts.backwards:
         raise Refusal(
             project.entry,
             None,
             "it has no training loop: nothing here calls backward()",
             "convert the script that trains",
+            final=True,
         )
-    if not facts.optimizers:
+    for _, site in facts.calls_to(*_ENVIRONMENTS):
+        raise _at(
+            site,
+            "it learns from an environment that it runs itself",
+            "each process must run its own environments; split them by hand",
+        )
+    if not facts.optimizers and not facts.stepped:
         site, _ = next(iter(facts.backwards.values()))
         raise _at(
             site,
@@ -82,8 +99,9 @@ def refuse_before(facts: Facts, project: Project, choices: Choices) -> None:
         site, _ = next(iter(facts.backwards.values()))
         raise _at(
             site,
-            "the loss does not come from the batches of a DataLoader, so there is nothing to split",
-            "feed the training loop from a torch.utils.data.DataLoader",
+            "the loss comes neither from the batches of a DataLoader nor from a tensor whose"
+            " samples a model takes one by one, so there is nothing to split",
+            "feed the model with batches of samples along the first dimension",
         )
 
 
@@ -96,12 +114,14 @@ def _refuse_distributed(facts: Facts, project: Project) -> None:
             converted[0],
             "it is already converted: it imports ddpify's runtime helper",
             "convert the original script",
+            final=True,
         )
     for name, site in facts.calls_to(*_DISTRIBUTED):
         raise _at(
             site,
             f"it is already distributed: it calls {name.rsplit('.', 1)[-1]}()",
             "run `ddpify lint --fix` on it instead",
+            final=True,
         )
 
 
@@ -114,6 +134,7 @@ def _refuse_frameworks(facts: Facts, project: Project) -> None:
                 site,
                 f"{framework} already trains on many GPUs",
                 f"use its own settings for the number of devices ({framework})",
+                final=True,
             )
 
 
@@ -133,11 +154,11 @@ def _imports(file: ModuleFile) -> list[tuple[str, cst.CSTNode]]:
     return found
 
 
-def refuse_lost_losses(facts: Facts) -> None:
-    """Refuse a loss that cannot be followed back to a batch: its reduction would be a guess."""
+def lost_losses(facts: Facts) -> Iterator[Refusal]:
+    """The losses that cannot be followed back to a batch: their reduction would be a guess."""
     for site, loss in facts.backwards.values():
         if not any(isinstance(atom, Data) for atom in loss.atoms):
-            raise _at(
+            yield _at(
                 site,
                 "where this loss comes from cannot be followed",
                 "compute it from the batch and the model's output in code that is at hand",

@@ -1,36 +1,51 @@
 """What a converted training script calls to train, on any number of ranks, as one process would."""
 
-from ddpify.runtime.files import local_main_first, save
+from ddpify.runtime.batch import shard_batch
+from ddpify.runtime.dtensor import full_tensor
+from ddpify.runtime.files import local_main_first, main_saves, save
+from ddpify.runtime.joined import scale_lr
 from ddpify.runtime.loader import replicate, shard
 from ddpify.runtime.loggers import silent
 from ddpify.runtime.model import unwrap, wrap
 from ddpify.runtime.process import (
     barrier,
     device,
-    init,
     is_main,
     local_rank,
     rank,
     world_size,
 )
 from ddpify.runtime.reduce import gather, global_batch_size, mean, split, sum
+from ddpify.runtime.resume import resumable, snapshot
+from ddpify.runtime.sharded_files import load_sharded, save_sharded
+from ddpify.runtime.spread import spread
+from ddpify.runtime.start import init
 
 __all__ = [
     "barrier",
     "device",
+    "full_tensor",
     "gather",
     "global_batch_size",
     "init",
     "is_main",
+    "load_sharded",
     "local_main_first",
     "local_rank",
+    "main_saves",
     "mean",
     "rank",
     "replicate",
+    "resumable",
     "save",
+    "save_sharded",
+    "scale_lr",
     "shard",
+    "shard_batch",
     "silent",
+    "snapshot",
     "split",
+    "spread",
     "sum",
     "unwrap",
     "world_size",

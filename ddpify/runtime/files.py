@@ -9,7 +9,11 @@ from typing import Any
 
 import torch
 
+from ddpify.runtime.dtensor import anything_is_sharded
+from ddpify.runtime.gathering import gathered
 from ddpify.runtime.process import barrier, is_main, local_rank, world_size
+
+_torch_save = torch.save
 
 
 @contextlib.contextmanager
@@ -26,20 +30,38 @@ def local_main_first() -> Iterator[None]:
         barrier()
 
 
+@contextlib.contextmanager
+def main_saves() -> Iterator[None]:
+    """Inside, torch.save is save(), also in code of other modules: rank 0 writes for all.
+
+    Ranks must come to the same calls of torch.save in the body.
+    """
+    plain = torch.save
+    if world_size() > 1:
+        torch.save = save
+    try:
+        yield
+    finally:
+        torch.save = plain
+
+
 def save(obj: Any, f: Any, *args: Any, **kwargs: Any) -> None:
     """torch.save by rank 0 alone; when it returns, on any rank, the file is there, complete.
 
     A file named by its path appears in one step, so that a run that is interrupted leaves the
-    former file; a file object is written to as it is. A collective: every rank calls it.
+    former file; a file object is written to as it is. What is sharded is written whole, on the
+    CPU, as one process would. A collective: every rank calls it.
     """
     if world_size() == 1:
-        torch.save(obj, f, *args, **kwargs)
+        _torch_save(obj, f, *args, **kwargs)
         return
+    if anything_is_sharded():
+        obj = gathered(obj)
     if is_main():
         if isinstance(f, str | os.PathLike):
             _save_in_one_step(obj, os.path.realpath(f), args, kwargs)
         else:
-            torch.save(obj, f, *args, **kwargs)
+            _torch_save(obj, f, *args, **kwargs)
     barrier()
 
 
@@ -48,7 +70,7 @@ def _save_in_one_step(obj: Any, target: str, args: tuple[Any, ...], kwargs: dict
     folder = tempfile.mkdtemp(dir=os.path.dirname(target), prefix=".saving-")
     try:
         draft = os.path.join(folder, os.path.basename(target))
-        torch.save(obj, draft, *args, **kwargs)
+        _torch_save(obj, draft, *args, **kwargs)
         with open(draft, "rb+") as written:
             os.fsync(written.fileno())
         os.replace(draft, target)

@@ -11,7 +11,7 @@ import random
 import sys
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar, cast
 
 import torch
@@ -19,7 +19,10 @@ from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 from torch.utils.data.datapipes.datapipe import IterDataPipe, MapDataPipe
 
 from ddpify.runtime.classes import subclass_of
+from ddpify.runtime.indices import compact
+from ddpify.runtime.joined import JoinedBatches, report_batch
 from ddpify.runtime.order import DistributedBatches
+from ddpify.runtime.position import Pass, position
 from ddpify.runtime.process import world, world_size
 from ddpify.runtime.rng import (
     broadcast_random_state,
@@ -39,6 +42,7 @@ class Parts:
         self.sampler = sampler
         self.batches = batches
         self.shares: deque[Share | None] = deque()
+        self.under_way = position().opening
 
     def __iter__(self) -> "Parts":
         return self
@@ -46,7 +50,7 @@ class Parts:
     def __next__(self) -> Any:
         sampler = self.sampler
         sampler.latest = self
-        batch = next(self.batches)
+        batch = self._next_batch()
         if not sampler.batched and not _is_batch(batch):
             _warn_once(
                 "a loader with batch_size=None yields single samples: every rank takes them all"
@@ -56,7 +60,7 @@ class Parts:
         if not hasattr(batch, "__getitem__"):
             batch = list(batch)
         place = world()
-        share = share_of(len(batch), place.rank, place.size)
+        share = share_of(len(batch), place.rank, place.size) if place.size > 1 else None
         self.shares.append(share)
         if share is None:
             return batch
@@ -68,14 +72,28 @@ class Parts:
         first, last = bounds(len(batch), place.rank, place.size)
         return batch[first:last]
 
+    def _next_batch(self) -> Any:
+        one, self.under_way = self.under_way, None
+        if one is None:
+            return next(self.batches)
+        return one.draw(self.batches, self.sampler.generators)
+
 
 class PartSampler:
     """A sampler of global batches, seen from one rank. Its length is the script's own sampler's."""
 
-    def __init__(self, whole: Any, *, batched: bool, fetched_here: bool) -> None:
+    def __init__(
+        self,
+        whole: Any,
+        *,
+        batched: bool,
+        fetched_here: bool,
+        generators: Sequence[torch.Generator],
+    ) -> None:
         self.whole = whole
         self.batched = batched
         self.fetched_here = fetched_here
+        self.generators = generators
         self.latest: Parts | None = None
 
     def __iter__(self) -> Parts:
@@ -136,9 +154,12 @@ class WorkerSeed:
 class SharedIterator:
     """An iterator of a sharded or replicated loader; its other attributes are the plain one's."""
 
-    def __init__(self, loader: "SharedLoader", inner: Iterator[Any]) -> None:
+    def __init__(
+        self, loader: "SharedLoader", inner: Iterator[Any], under_way: Pass | None
+    ) -> None:
         self._loader = loader
         self._inner = inner
+        self._pass = under_way
         self._parts: Parts | None = None
         self._loop = Loop()
         self._asked_from: tuple[Any, int] = (None, -1)
@@ -147,10 +168,13 @@ class SharedIterator:
         return self
 
     def __next__(self) -> Any:
+        if self._pass is not None and self._pass.leaves_out():
+            return None
         try:
-            data = next(self._inner)
+            data = self._fetched()
         except StopIteration:
             loops().exhausted(self._loop)
+            position().end_pass(self._pass)
             raise
         finally:
             leave_own_stream()
@@ -166,6 +190,12 @@ class SharedIterator:
         self._asked_from = frame.f_code, frame.f_lasti
         return data
 
+    def _fetched(self) -> Any:
+        if self._pass is not None and self._loader.ddpify_sampler is None:
+            for _ in range(self._pass.unread()):
+                next(self._inner)
+        return next(self._inner)
+
     def __len__(self) -> int:
         return len(self._inner)  # type: ignore[arg-type]
 
@@ -180,6 +210,7 @@ class SharedIterator:
         # `next(iter(loader))` drops the iterator in the very instruction that asks it for a
         # batch, and goes on to work with that; a loop left by `break` does so in another, when
         # its batch has been used.
+        position().end_pass(self.__dict__.get("_pass"))
         frame = sys._getframe(1)
         loops().dropped(self._loop, keep=self._asked_from == (frame.f_code, frame.f_lasti))
 
@@ -192,9 +223,19 @@ class SharedLoader(DataLoader[Any]):
 
     def __iter__(self) -> Any:
         """As the loader's own, from rank 0's random states. A collective."""
-        broadcast_random_state(_generators(self))
+        generators = _generators(self)
+        if world_size() > 1:
+            broadcast_random_state(generators)
+        here = position()
+        under_way = here.begin_pass(_length(self))
+        if under_way is not None:
+            under_way.make(generators)
         fork_own_stream(world().rank)
-        return SharedIterator(self, super().__iter__())
+        here.opening = under_way
+        try:
+            return SharedIterator(self, super().__iter__(), under_way)
+        finally:
+            here.opening = None
 
     @property
     def _index_sampler(self) -> Any:
@@ -203,7 +244,7 @@ class SharedLoader(DataLoader[Any]):
         return self.ddpify_sampler
 
 
-def shard(loader: AnyLoader, *, sampler: str = "exact") -> AnyLoader:
+def shard(loader: AnyLoader, *, sampler: str = "exact", batch: str = "global") -> AnyLoader:
     """A loader that yields this rank's part of each batch of ``loader`` (the global batch).
 
     Attributes and length are those of ``loader``; a plain ``python`` run gets ``loader``
@@ -217,21 +258,40 @@ def shard(loader: AnyLoader, *, sampler: str = "exact") -> AnyLoader:
     ``sampler="distributed"`` takes the samples in the order of PyTorch's DistributedSampler
     instead of the loader's own, which differs from the original's.
 
-    Raises TypeError for what is not a torch DataLoader, or one over a DataPipe, and for a
-    sampler that DistributedSampler cannot take the place of.
+    ``batch="per-rank"`` takes the batches of ``loader`` for those of each rank: as many
+    consecutive ones as there are ranks make one global batch. Lengths shrink accordingly.
+
+    Raises TypeError for what is not a torch DataLoader, or one over a DataPipe, for a sampler
+    that DistributedSampler cannot take the place of, and with ``batch="per-rank"`` for one that
+    has no batches of indices.
     """
     if sampler not in ("exact", "distributed"):
         raise ValueError(f"sampler is 'exact' or 'distributed', not {sampler!r}")
+    if batch not in ("global", "per-rank"):
+        raise ValueError(f"batch is 'global' or 'per-rank', not {batch!r}")
     shared = _shared(loader)
     if not isinstance(shared, SharedLoader) or shared is loader:
         return loader
+    if batch == "per-rank":
+        _join_batches(shared)
     if isinstance(shared.dataset, IterableDataset):
         _share_samples(shared)
     else:
         _share_indices(shared)
-        if sampler == "distributed" and shared.ddpify_sampler is not None:
-            shared.ddpify_sampler.whole = DistributedBatches(loader, world_size())
+        if sampler == "distributed" and world_size() > 1 and shared.ddpify_sampler is not None:
+            shared.ddpify_sampler.whole = DistributedBatches(loader, world_size(), batch)
     return shared
+
+
+def _join_batches(shared: SharedLoader) -> None:
+    """Let a global batch be as many of the loader's own as there are ranks."""
+    if isinstance(shared.dataset, IterableDataset) or shared.batch_sampler is None:
+        raise TypeError(
+            "batch='per-rank' needs a loader that makes batches of a data set with indices"
+        )
+    joined = JoinedBatches(shared.batch_sampler, world_size(), drop_last=shared.drop_last)
+    shared.__dict__["batch_sampler"] = joined
+    report_batch(shared.batch_size)
 
 
 def replicate(loader: AnyLoader) -> AnyLoader:
@@ -244,7 +304,8 @@ def replicate(loader: AnyLoader) -> AnyLoader:
 
 def _shared(loader: AnyLoader) -> AnyLoader:
     """A copy of ``loader`` that is a SharedLoader and does nothing with its batches yet."""
-    if world_size() == 1 or isinstance(loader, SharedLoader):
+    alone = world_size() == 1
+    if isinstance(loader, SharedLoader) or (alone and not position().active):
         return loader
     if not isinstance(loader, DataLoader):
         raise TypeError(
@@ -266,11 +327,12 @@ def _shared(loader: AnyLoader) -> AnyLoader:
 def _share_indices(shared: SharedLoader) -> None:
     batched = shared.batch_sampler is not None
     shared.__dict__["ddpify_sampler"] = PartSampler(
-        shared.batch_sampler if batched else shared.sampler,
+        compact(shared.batch_sampler) if batched else shared.sampler,
         batched=batched,
         fetched_here=shared.num_workers == 0,
+        generators=_generators(shared),
     )
-    if batched:
+    if batched and world_size() > 1:
         # Else single samples may turn out to be replicated, to be read alike on all ranks.
         shared.worker_init_fn = WorkerSeed(shared.worker_init_fn, world().rank)
 
@@ -280,6 +342,8 @@ def _share_samples(shared: SharedLoader) -> None:
         _warn_once("an iterable data set with batch_size=None: every rank takes all of it")
         return
     place = world()
+    if place.size == 1:
+        return
     _warn_once(
         f"an iterable data set is read whole by each of the {place.size} ranks, which keeps "
         "its part of every batch: reading and decoding take as long as on one"
@@ -299,6 +363,14 @@ def _generators(loader: DataLoader[Any]) -> list[torch.Generator]:
     holders = (loader, sampler, batches, getattr(batches, "sampler", None))
     found = [getattr(holder, "generator", None) for holder in holders]
     return list({id(g): g for g in found if isinstance(g, torch.Generator)}.values())
+
+
+def _length(loader: DataLoader[Any]) -> int | None:
+    """The batches of an epoch; None where only the end of one tells."""
+    try:
+        return len(loader)
+    except TypeError:
+        return None
 
 
 def _is_batch(index: Any) -> bool:

@@ -1,15 +1,7 @@
-"""The model: gradients averaged over the ranks, and otherwise the module that it was.
+"""The model: trained on all ranks, and otherwise the module that it was."""
 
-A model becomes distributed by a change of its class, in place: attributes, methods,
-``isinstance``, the keys of its state dict and every reference to it stay. Its forward goes
-through DistributedDataParallel.
-"""
-
-import contextlib
-import functools
-import inspect
-from collections.abc import Iterable
-from typing import Any, cast
+import sys
+from collections.abc import Iterable, Sequence
 
 import torch
 import torch.distributed as dist
@@ -18,136 +10,117 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.parallel import DistributedDataParallel
 
 from ddpify.runtime.batchnorm import SyncedBatchNorm, synchronise_batch_norm
-from ddpify.runtime.classes import reduced_as, subclass_of
-from ddpify.runtime.process import kept, rank, world_size
-from ddpify.runtime.rng import fork_own_stream, own_seed, own_torch_stream
-from ddpify.runtime.share import current_share, inside_forward
+from ddpify.runtime.blocks import repeated_blocks
+from ddpify.runtime.instancenorm import track_over_ranks
+from ddpify.runtime.materialising import Initialiser, Materialiser, is_on_meta
+from ddpify.runtime.memory import Footprint, device_memory, explained, footprint
+from ddpify.runtime.process import device, is_main, kept, rank, world_size
+from ddpify.runtime.recomputation import recompute_blocks
+from ddpify.runtime.replication import DistributedModule, replicate_model
+from ddpify.runtime.rng import fork_own_stream, own_seed
+from ddpify.runtime.sharding import fsdp_options, shard_model
+from ddpify.runtime.units import ShardedModule, Sharding
 
-ENGINE = "_ddpify_engine"
+STRATEGIES = ("ddp", "fsdp", "auto")
 
 _forked_devices: set[torch.device] = set()
 
 
-class ForwardReducer(DistributedDataParallel):
-    """DistributedDataParallel around the forward of a DistributedModule's own class."""
-
-    def _run_ddp_forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        # Not through the model's __call__, which is under way: its hooks would run twice.
-        with self._inside_ddp_forward():
-            return self.module.ddpify_forward(*inputs, **kwargs)
-
-
-class GradientEngine:
-    """Keeps a model's gradients the same on all ranks: their average after every backward.
-
-    DistributedDataParallel does so during the one backward that follows a forward, if every
-    parameter gets a gradient in it. What it misses (a second backward, layers called past the
-    model's forward, unused parameters), where it would fail or leave each rank with its own
-    gradients, is averaged afterwards.
-    """
-
-    def __init__(self, model: nn.Module, **options: Any) -> None:
-        """``options`` are DistributedDataParallel's."""
-        self.model = model
-        self.options = options
-        self.trained = [p for p in model.parameters() if p.requires_grad]
-        self.frozen = [p for p in model.parameters() if not p.requires_grad]
-        self.reducer: ForwardReducer | None = ForwardReducer(model, **options)
-        self.reducer_waits = False
-        self.in_backward = False
-        self.arrived = 0
-        self.hooks = [
-            p.register_post_accumulate_grad_hook(self._arrive)  # type: ignore[no-untyped-call]
-            for p in self.trained
-        ]
-
-    def run(self, *inputs: Any, **kwargs: Any) -> Any:
-        """The model's forward on this rank's rows."""
-        self.in_backward = False  # a backward that failed did not end
-        own = current_share() is not None and self.trained[0].device.type == "cpu"
-        with inside_forward(), own_torch_stream() if own else contextlib.nullcontext():
-            if self.reducer is None:
-                return self.model.ddpify_forward(*inputs, **kwargs)  # type: ignore[operator]
-            out = self.reducer(*inputs, **kwargs)
-        self.reducer_waits = torch.is_grad_enabled()
-        return out
-
-    def retire(self) -> None:
-        """Leave the parameters to another engine."""
-        self._drop_reducer()
-        for hook in self.hooks:
-            hook.remove()
-
-    def _arrive(self, _: torch.Tensor) -> None:
-        if not self.in_backward:
-            self.in_backward, self.arrived = True, 0
-            torch.autograd.Variable._execution_engine.queue_callback(self._end_backward)
-        self.arrived += 1
-
-    def _end_backward(self) -> None:
-        waited, self.reducer_waits, self.in_backward = self.reducer_waits, False, False
-        partial = self.arrived < len(self.trained) and not self.options["find_unused_parameters"]
-        if waited and partial:
-            # It has copied back nothing and would refuse the next forward.
-            self._drop_reducer()
-        if partial or not waited:
-            # What was in .grad before is the same on all ranks, and so is its own average.
-            average_gradients(self.trained)
-
-    def _drop_reducer(self) -> None:
-        if self.reducer is not None:
-            # Its hooks on the parameters go when nothing refers to the reducer within.
-            del self.reducer.reducer, self.reducer.logger
-            self.reducer = None
-
-
-class DistributedModule(nn.Module):
-    """Mixed in before a model's class: see the module's docstring."""
-
-    ddpify_class: type[nn.Module]
-
-    def ddpify_forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        """The forward of the model's own class."""
-        return self.ddpify_class.forward(self, *inputs, **kwargs)
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        """Without the engine, as the model's own class: what pickles and copies hold."""
-        make, args, *rest = reduced_as(
-            self.ddpify_class, type(self), super().__reduce_ex__(protocol)
-        )
-        if rest and isinstance(rest[0], dict):
-            rest[0] = {key: value for key, value in rest[0].items() if key != ENGINE}
-        return make, args, *rest
-
-
 def wrap(
-    model: nn.Module, *, sync_batchnorm: bool = True, find_unused_parameters: bool = False
+    model: nn.Module,
+    *,
+    strategy: str = "ddp",
+    sync_batchnorm: bool = True,
+    find_unused_parameters: bool = False,
+    blocks: Sequence[type[nn.Module]] | None = None,
+    mixed_precision: torch.dtype | str | None = None,
+    activation_checkpointing: bool = False,
+    init_weights: Initialiser | None = None,
+    optimizer_states: float = 2.0,
 ) -> nn.Module:
     """Make the model, in place, train on all ranks as one process would on the global batch.
 
-    Every rank gets rank 0's parameters and buffers. Batch normalisation layers use the
-    statistics of the global batch unless ``sync_batchnorm`` is False;
-    ``find_unused_parameters`` is DistributedDataParallel's. Changes nothing in a plain
-    ``python`` run. A collective.
+    Every rank gets rank 0's parameters and buffers. Changes nothing in a plain ``python`` run.
+    A collective.
+
+    strategy: "ddp" keeps the whole model on every rank (DistributedDataParallel); "fsdp" divides
+    parameters, gradients and optimizer states (FSDP2's ``fully_shard``), and must come before the
+    optimizer is made; "auto" is "ddp" where that fits into the device's memory, with
+    ``optimizer_states`` tensors for each parameter (2 is Adam's), and says so on stderr.
+
+    sync_batchnorm: normalise with the statistics of the global batch.
+    find_unused_parameters: DistributedDataParallel's.
+    blocks: classes of the parts that are gathered one at a time (default: repeated blocks).
+    mixed_precision: with "fsdp", the dtype in which parameters are gathered and computed with,
+    or its name.
+    activation_checkpointing: compute the activations of the blocks again in backward, instead
+    of keeping them; at one process too.
+    init_weights: of a model on the meta device, gives each module values, as ``apply`` would.
+
+    Raises ValueError for another strategy, or an option that it does not have.
     """
-    if world_size() == 1 or isinstance(model, DistributedModule):
+    _check_options(strategy, mixed_precision)
+    if isinstance(model, DistributedModule | ShardedModule):
+        return model
+    world_size()  # an error before init(), whatever the model is
+    parts = repeated_blocks(model, blocks)
+    if activation_checkpointing:
+        recompute_blocks(parts)
+    place = _place_of(model)
+    if strategy == "auto":
+        strategy = _chosen(footprint(model, parts, optimizer_states), place)
+    trained = any(p.requires_grad for p in model.parameters())
+    sharded = strategy == "fsdp" and trained and world_size() > 1
+    filling = Materialiser(place, init_weights) if is_on_meta(model) else None
+    if filling is not None and not sharded:
+        for part in (*parts, model):  # the order of sharding, in which values are drawn
+            filling.fill(part)
+    if world_size() == 1:
         return model
     synced = sync_batchnorm and synchronise_batch_norm(model)
-    if not any(p.requires_grad for p in model.parameters()):
-        _broadcast([*model.parameters(), *model.buffers()])
-        return model
+    if sync_batchnorm:
+        track_over_ranks(model)
+    send_buffers = not synced and _has_plain_batch_norm(model)
+    _fork_generators({place, *(p.device for p in model.parameters())})
+    if sharded:
+        sharding = Sharding(model, parts, fsdp_options(place, mixed_precision))
+        return _shard(sharding, filling, send_buffers)
+    if not trained:  # DistributedDataParallel, which there is none of then, would send them
+        _broadcast(model.parameters())
     _broadcast(model.buffers())
+    if not trained:
+        return model
+    return replicate_model(
+        model, place, find_unused_parameters=find_unused_parameters, send_buffers=send_buffers
+    )
+
+
+def _shard(sharding: Sharding, filling: Materialiser | None, send_buffers: bool) -> nn.Module:
+    if filling is not None:
+        sharding.prepare = filling.fill
+    else:
+        _broadcast([*sharding.model.parameters(), *sharding.model.buffers()])
+    sharding.before_forward = broadcast_buffers if send_buffers else None
+    return shard_model(sharding)
+
+
+def _place_of(model: nn.Module) -> torch.device:
+    """The model's device; where it is to be on one, if it is on the meta device."""
     devices = {p.device for p in model.parameters()}
-    _fork_generators(devices)
-    place = devices.pop() if len(devices) == 1 else torch.device("cpu")
-    options = {
-        "device_ids": None if place.type == "cpu" else [place.index],
-        "find_unused_parameters": find_unused_parameters,
-        _buffers_option(): not synced and _has_plain_batch_norm(model),
-    }
-    model.__dict__[ENGINE] = GradientEngine(model, **options)
-    model.__class__ = _distributed_class(cast(Any, type(model)))
-    return model
+    if len(devices) != 1:
+        return torch.device("cpu")
+    place = devices.pop()
+    return device() if place.type == "meta" else place
+
+
+def _chosen(held: Footprint, place: torch.device) -> str:
+    """The strategy that fits into the smallest rank's memory; rank 0 says why."""
+    memory = torch.tensor(device_memory(place))
+    if world_size() > 1:
+        dist.all_reduce(memory, dist.ReduceOp.MIN)
+    if is_main():
+        print(f"ddpify: {explained(held, world_size(), int(memory))}", file=sys.stderr)
+    return held.choice(world_size(), int(memory))
 
 
 def unwrap(model: nn.Module) -> nn.Module:
@@ -155,57 +128,16 @@ def unwrap(model: nn.Module) -> nn.Module:
     return model.module if isinstance(model, DistributedDataParallel) else model
 
 
-@torch.no_grad()
-def average_gradients(parameters: list[nn.Parameter]) -> None:
-    """Replace each gradient by its mean over the ranks, one that a rank lacks counting as zero."""
-    device = parameters[0].device
-    present = torch.tensor([p.grad is not None for p in parameters], dtype=torch.uint8)
-    anywhere = kept(present.to(device))
-    dist.all_reduce(anywhere, dist.ReduceOp.MAX)
-    flat: dict[tuple[torch.dtype, torch.device], list[torch.Tensor]] = {}
-    for parameter, needed in zip(parameters, anywhere.tolist(), strict=True):
-        if not needed:
-            continue
-        if parameter.grad is None:
-            parameter.grad = torch.zeros_like(parameter)
-        if parameter.grad.is_sparse:
-            parameter.grad = parameter.grad.to_dense()
-        flat.setdefault((parameter.dtype, parameter.device), []).append(parameter.grad)
-    for grads in flat.values():
-        _average_together(grads)
+def broadcast_buffers(model: nn.Module) -> None:
+    """Give every rank rank 0's buffers."""
+    _broadcast(model.buffers())
 
 
-def _average_together(tensors: list[torch.Tensor]) -> None:
-    joined = kept(torch.cat([tensor.reshape(-1) for tensor in tensors]))
-    dist.all_reduce(joined)
-    joined.div_(world_size())
-    parts = torch.split(joined, [tensor.numel() for tensor in tensors])
-    for tensor, part in zip(tensors, parts, strict=True):
-        tensor.copy_(part.view_as(tensor))
-
-
-@functools.cache
-def _distributed_class(plain: Any) -> Any:
-    @functools.wraps(plain.forward)
-    def forward(self: nn.Module, *inputs: Any, **kwargs: Any) -> Any:
-        return _engine_of(self).run(*inputs, **kwargs)
-
-    return subclass_of(plain, DistributedModule, ddpify_class=plain, forward=forward)
-
-
-def _engine_of(model: nn.Module) -> GradientEngine:
-    """The model's engine; a new one when parameters came to be trained that it does not know."""
-    engine: GradientEngine = model.__dict__[ENGINE]
-    if any(p.requires_grad for p in engine.frozen):
-        engine.retire()
-        engine = model.__dict__[ENGINE] = GradientEngine(model, **engine.options)
-    return engine
-
-
-def _buffers_option() -> str:
-    """DistributedDataParallel's switch for sending rank 0's buffers before each forward."""
-    accepted = inspect.signature(DistributedDataParallel.__init__).parameters
-    return "forward_sync_buffers" if "forward_sync_buffers" in accepted else "broadcast_buffers"
+def _check_options(strategy: str, mixed_precision: torch.dtype | str | None) -> None:
+    if strategy not in STRATEGIES:
+        raise ValueError(f"strategy={strategy!r} is none of {', '.join(STRATEGIES)}")
+    if strategy != "fsdp" and mixed_precision is not None:
+        raise ValueError('mixed_precision is an option of strategy="fsdp"')
 
 
 def _has_plain_batch_norm(model: nn.Module) -> bool:
@@ -225,7 +157,7 @@ def _broadcast(tensors: Iterable[torch.Tensor]) -> None:
 def _fork_generators(devices: set[torch.device]) -> None:
     """Give each rank draws of its own on an accelerator, once (the CPU's stream is switched)."""
     for place in devices - _forked_devices:
-        if place.type != "cpu":
+        if place.type not in ("cpu", "meta"):
             fork_own_stream(rank())
             torch.get_device_module(place).manual_seed(own_seed())
             _forked_devices.add(place)

@@ -8,13 +8,12 @@ import multiprocessing
 import os
 import sys
 import time
-import traceback
 from dataclasses import dataclass
-from types import TracebackType
 
 import torch
 import torch.distributed as dist
 
+from ddpify.runtime.failures import end_rank, leave
 from ddpify.runtime.rng import broadcast_random_state
 
 LAUNCH_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
@@ -33,37 +32,26 @@ class World:
 _world: World | None = None
 
 
-def init(*, timeout: datetime.timedelta | None = None) -> None:
-    """Join the process group of a torchrun launch; do nothing in a plain ``python`` run.
-
-    The device is this rank's accelerator (``LOCAL_RANK``), or the CPU. From here on, ranks
-    other than 0 print nothing to standard output, an uncaught exception ends its rank at once
-    with a traceback that names it, and rank 0's random states hold on every rank.
-
-    ``timeout`` bounds each collective (default: the environment's ``DDPIFY_TIMEOUT`` in
-    seconds, else torch's own default). A second call does nothing, nor does a call in a worker
-    process.
-
-    Raises RuntimeError where launch variables are missing, or ranks outnumber the node's
-    accelerators.
-    """
+def join_ranks(timeout: datetime.timedelta | None) -> bool:
+    """What start.init() does about ranks; False where it has been done, or is not to be."""
     global _world
     if _world is not None or _in_child():
-        return
+        return False
     if not _launched():
         _world = _alone()
-        return
+        return True
     _check_launch()
     if os.environ["WORLD_SIZE"] == "1":
         _world = _alone()
-        return
+        return True
     _world = _join_group(timeout)
-    sys.excepthook = _end_rank
+    sys.excepthook = end_rank
     if _world.rank != 0:
         _silence_stdout()
         _silence_logs()
     broadcast_random_state([])
     atexit.register(_leave_group)
+    return True
 
 
 def world() -> World:
@@ -203,6 +191,7 @@ def kept(tensor: torch.Tensor) -> torch.Tensor:
 
 def _leave_group() -> None:
     if dist.is_initialized():
+        leave()
         time.sleep(0.01)  # lets go of the lock, for a thread that drops what kept() did not see
         dist.destroy_process_group()
 
@@ -218,16 +207,3 @@ def _silence_stdout() -> None:
     sink = open(os.devnull, "w")  # noqa: SIM115 (it stays open)
     os.dup2(sink.fileno(), 1)
     sys.stdout = sink
-
-
-def _end_rank(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
-    """Print the traceback under this rank's name and end at once.
-
-    An orderly exit could wait for the other ranks, which wait for this one: only the end of the
-    process, which closes its connections, frees them.
-    """
-    lines = "".join(traceback.format_exception(kind, value, trace)).splitlines(keepends=True)
-    sys.stdout.flush()
-    sys.stderr.write("".join(f"[rank {world().rank}] {line}" for line in lines))
-    sys.stderr.flush()
-    os._exit(130 if issubclass(kind, KeyboardInterrupt) else 1)

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from ddpify.runtime.pending import send
 from ddpify.runtime.process import kept, world, world_size
 from ddpify.runtime.share import Share, bounds, current_share, in_forward
 
@@ -43,29 +44,24 @@ class GatherRows(torch.autograd.Function):
     """Every rank's rows (dimension 1 of x) in order of rank; a ghost's row is left out."""
 
     @staticmethod
-    def forward(ctx: Any, x: torch.Tensor, counts: list[int]) -> torch.Tensor:
-        """x: (blocks, rows, ...); ``counts``: each rank's rows. Returns (blocks, sum, ...)."""
-        place = world().rank
-        ctx.first, ctx.count = sum_of(counts[:place]), counts[place]
+    def forward(ctx: Any, x: torch.Tensor, total: int, each: int) -> torch.Tensor:
+        """x: (blocks, rows, ...), ``each`` rows for a sample of the global batch's ``total``.
+
+        Returns (blocks, total * each, ...).
+        """
+        first, last = bounds(total, world().rank, world_size())
+        ctx.first, ctx.count = first * each, (last - first) * each
         ctx.rows = x.shape[1]
-        return _all_rows(x, counts)
+        return _all_rows(x, total, each)
 
     @staticmethod
-    def backward(ctx: Any, *grads: Any) -> tuple[torch.Tensor, None]:
+    def backward(ctx: Any, *grads: Any) -> tuple[torch.Tensor, None, None]:
         """This rank's rows of the ranks' summed gradients."""
         grad = over_ranks(grads[0], 1.0, None)
         own = grad.narrow(1, ctx.first, ctx.count)
         if not ctx.count:
             own = grad.new_zeros(grad.shape[0], ctx.rows, *grad.shape[2:])
-        return own, None
-
-
-def sum_of(counts: list[int]) -> int:
-    """The sum of some integers (this module's own sum() is the ranks')."""
-    total = 0
-    for count in counts:
-        total += count
-    return total
+        return own, None, None
 
 
 def over_ranks(x: torch.Tensor, before: float, after: float | None) -> torch.Tensor:
@@ -76,12 +72,17 @@ def over_ranks(x: torch.Tensor, before: float, after: float | None) -> torch.Ten
 
 def sum_scaled(x: torch.Tensor, factor: float) -> torch.Tensor:
     """``sum_r factor_r * x_r`` in x's dtype, added up in float32 where that is narrower."""
+    part = _weighted_part(x, factor)
+    dist.all_reduce(part)
+    return part.to(x.dtype)
+
+
+def _weighted_part(x: torch.Tensor, factor: float) -> torch.Tensor:
+    """``factor * x``, to be reduced in place: a copy, float32 where x is narrower."""
     x = x.detach()
     wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
     # Multiplying copies, and so does zeros_like: the caller's tensor is never reduced in place.
-    part = kept((wide * factor if factor else torch.zeros_like(wide)).contiguous())
-    dist.all_reduce(part)
-    return part.to(x.dtype)
+    return kept((wide * factor if factor else torch.zeros_like(wide)).contiguous())
 
 
 def mean(x: Any, *, weight: Any = None) -> Any:
@@ -179,7 +180,13 @@ def _reduced(x: torch.Tensor, factor: float) -> torch.Tensor:
     # A scalar made outside of the model is a loss: all ranks use it alike, so backward needs no
     # communication. Anything else may be a statistic that each rank goes on to use on its own rows.
     statistic = x.dim() > 0 or in_forward()
-    return over_ranks(x, factor, None if statistic else factor * world_size())
+    if not (x.requires_grad and torch.is_grad_enabled()):
+        return sum_scaled(x, factor)
+    if statistic or not factor:
+        return over_ranks(x, factor, None if statistic else 0.0)
+    # As over_ranks(x, factor, factor * world_size()), by torch's own multiplication: a backward in
+    # Python takes longer than all else here.
+    return send(x * (factor * world_size()), _weighted_part(x, factor))
 
 
 def _weighted_mean(x: Any, weight: Any, share: Share) -> Any:
@@ -231,22 +238,31 @@ def _gather_tensor(x: torch.Tensor, share: Share, blocks: int) -> torch.Tensor:
     if _per_sample(len(x), share) % blocks:
         raise RuntimeError(f"{len(x)} rows are not {blocks} copies of {share.rows} sample(s)")
     stacked = x.reshape(blocks, len(x) // blocks, *x.shape[1:])
-    each, size = stacked.shape[1] // share.rows, world_size()
-    ends = [bounds(share.total, place, size) for place in range(size)]
-    counts = [each * (last - first) for first, last in ends]
-    out: torch.Tensor = GatherRows.apply(stacked, counts)  # type: ignore[no-untyped-call]
+    each = stacked.shape[1] // share.rows
+    out: torch.Tensor = GatherRows.apply(stacked, share.total, each)  # type: ignore[no-untyped-call]
     return out.reshape(-1, *x.shape[1:])
 
 
-def _all_rows(x: torch.Tensor, counts: list[int]) -> torch.Tensor:
+def _all_rows(x: torch.Tensor, total: int, each: int) -> torch.Tensor:
     """x: (blocks, rows, ...), padded to one size, exchanged as bytes (any dtype), and joined."""
-    padded = x.new_zeros(x.shape[0], max(counts), *x.shape[2:])
-    padded[:, : x.shape[1]] = x.detach()
-    data = padded.view(-1).view(torch.uint8)
-    received = [kept(torch.empty_like(data)) for _ in counts]
-    dist.all_gather(received, kept(data))
-    parts = [part.view(x.dtype).view(padded.shape) for part in received]
-    return torch.cat([part[:, :count] for part, count in zip(parts, counts, strict=True)], dim=1)
+    size = world_size()
+    base, longer = divmod(total, size)  # the first ranks have one sample more
+    most = (base + (longer > 0)) * each
+    padded = x.new_zeros(x.shape[0], most, *x.shape[2:])
+    padded[:, : x.shape[1]] = x.detach()[:, :most]
+    data = kept(padded.view(-1).view(torch.uint8))
+    received = kept(data.new_empty(size * len(data)))
+    _gather_flat(received, data)
+    rows = received.view(x.dtype).view(size, *padded.shape).transpose(0, 1)
+    parts = [rows[:, :longer], rows[:, longer:, : base * each]]
+    return torch.cat([part.flatten(1, 2) for part in parts], dim=1)
+
+
+def _gather_flat(received: torch.Tensor, own: torch.Tensor) -> None:
+    """Fill a flat tensor with every rank's, in order of rank."""
+    # Its name since torch 2.13, where the former one warns.
+    gather_single = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
+    gather_single(received, own)
 
 
 def _gather_objects(x: list[Any], share: Share) -> list[Any]:

@@ -17,6 +17,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from ddpify.runtime.numpy_state import NumpyState
+
 
 class OwnStream:
     """This rank's own stream: where its seeds come from, and what it put aside to be in place."""
@@ -25,6 +27,7 @@ class OwnStream:
         self.base = b""
         self.entries = 0
         self.shared: tuple[Any, Any, Any] | None = None
+        self.numpy = NumpyState()
 
     def next_seed(self) -> int:
         """A 63-bit seed, different at every call and on every rank."""
@@ -47,6 +50,28 @@ def broadcast_random_state(generators: Sequence[torch.Generator]) -> None:
             generator.set_state(state)
 
 
+def capture_streams(generators: Sequence[torch.Generator] = ()) -> list[Any]:
+    """The shared stream's states and those of ``generators``, for reinstate_streams()."""
+    return [_random_state(), [generator.get_state() for generator in generators]]
+
+
+def reinstate_streams(states: list[Any], generators: Sequence[torch.Generator] = ()) -> None:
+    """Put the shared stream and ``generators`` back to where capture_streams() found them."""
+    _set_random_state(states[0])
+    for generator, state in zip(generators, states[1], strict=True):
+        generator.set_state(state)
+
+
+def capture_own_stream() -> list[Any]:
+    """Where this rank's own stream stands."""
+    return [list(_own_stream.base), _own_stream.entries]
+
+
+def reinstate_own_stream(state: list[Any]) -> None:
+    """Put this rank's own stream back to where capture_own_stream() found it."""
+    _own_stream.base, _own_stream.entries = bytes(state[0]), state[1]
+
+
 def fork_own_stream(rank: int) -> None:
     """Derive this rank's stream from the shared one, without drawing from it.
 
@@ -64,20 +89,24 @@ def own_seed() -> int:
 
 def enter_own_stream() -> None:
     """Put this rank's own stream in place of the shared one, until leave_own_stream()."""
-    if _own_stream.shared is None:
-        _own_stream.shared = _random_state()
-        seed = _own_stream.next_seed()
+    stream = _own_stream
+    if stream.shared is None:
+        stream.shared = torch.get_rng_state(), random.getstate(), stream.numpy.save()
+        seed = stream.next_seed()
         torch.default_generator.manual_seed(seed)
         random.seed(seed)
-        if "numpy" in sys.modules:
-            sys.modules["numpy"].random.seed((seed >> 31) & 0xFFFFFFFF)
+        stream.numpy.seed((seed >> 31) & 0xFFFFFFFF)
 
 
 def leave_own_stream() -> None:
     """Put the shared stream back as enter_own_stream() found it; nothing where it is in place."""
-    if _own_stream.shared is not None:
-        _set_random_state(_own_stream.shared)
-        _own_stream.shared = None
+    stream = _own_stream
+    if stream.shared is not None:
+        torch_state, python_state, numpy_state = stream.shared
+        torch.set_rng_state(torch_state)
+        random.setstate(python_state)
+        stream.numpy.restore(numpy_state)
+        stream.shared = None
 
 
 @contextlib.contextmanager

@@ -57,6 +57,7 @@ class Loops:
     def __init__(self) -> None:
         self.running: list[Loop] = []
         self.ended: Share | None = None
+        self.by_hand: Share | None = None  # of the latest batch that no loader made
         self.forwards = 0
 
     def yielded(self, loop: Loop) -> None:
@@ -66,6 +67,13 @@ class Loops:
             return
         self.running = [other for other in running if other is not loop and not other.kept]
         self.running.append(loop)
+
+    def made(self, share: Share | None) -> None:
+        """The script has made a batch itself: its share holds now."""
+        if self.running:
+            self.running[-1].share = share
+        else:
+            self.by_hand = share
 
     def exhausted(self, loop: Loop) -> None:
         """``loop`` has no more batches: the loop around it holds again."""
@@ -94,7 +102,19 @@ def current_share() -> Share | None:
 
     After the outermost loop that is still its last batch: scripts go on to use it.
     """
-    return _loops.running[-1].share if _loops.running else _loops.ended
+    return _loops.running[-1].share if _loops.running else _loops.by_hand or _loops.ended
+
+
+@contextlib.contextmanager
+def sharing(share: Share) -> Iterator[None]:
+    """Inside, the batch at hand is shared so."""
+    loop = Loop()
+    loop.share = share
+    _loops.running.append(loop)
+    try:
+        yield
+    finally:
+        _loops.running.remove(loop)
 
 
 @contextlib.contextmanager

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import expressions, library
+from ddpify.understanding import batches, expressions, library, whole_calls
 from ddpify.understanding.facts import Site
-from ddpify.understanding.structure import children
 from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import (
     UNKNOWN,
@@ -79,13 +78,28 @@ def call_instance(
     kwargs: Keywords,
 ) -> Value:
     """``instance(...)``: a model's forward, a project object's ``__call__``, a library object."""
-    if library.is_model(target):
-        run.facts.event(target, "call", run.site(node), gradient=not run.no_grad)
+    if not library.is_model(target):
+        return _call_object(run, node, target, args, kwargs)
+    run.facts.event(target, "call", run.site(node), gradient=not run.no_grad)
+    if not library.is_loss(target):
+        args, kwargs = entered(run, node, args, kwargs)
+    result = _call_object(run, node, target, args, kwargs)
+    whole_calls.note(run, node, target, [*args, *kwargs.values()], result)
+    return result
+
+
+def _call_object(
+    run: Interpreter,
+    node: cst.BaseExpression,
+    target: Instance,
+    args: list[Value],
+    kwargs: Keywords,
+) -> Value:
     if isinstance(target.type, Class):
         found = target.type.find("forward" if library.is_model(target) else "__call__")
         functions = list(found.of(Function)) if found is not None else []
         if functions:
-            forward = library.is_model(target)
+            forward = library.is_model(target) and not library.is_criterion(target)
             results = [
                 call_function(run, f, args, kwargs, target, run.site(node), forward=forward)  # type: ignore[arg-type]
                 for f in functions
@@ -93,6 +107,16 @@ def call_instance(
             result = join(*results)
             return result if result else library.opaque(run, node, target, args, kwargs)
     return library.call_instance(run, node, target, args, kwargs)
+
+
+def entered(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> tuple[list[Value], Keywords]:
+    """The arguments of a model, in which batches that the script makes by hand are noted."""
+    operands = library.argument_pairs(node, args, kwargs)
+    batches.meet(run, operands)
+    held = batches.enter(run, node, operands)
+    return held[: len(args)], dict(zip(kwargs, held[len(args) :], strict=True))
 
 
 def call_function(
@@ -132,7 +156,8 @@ def _run_body(  # type: ignore[no-untyped-def]
     from ddpify.understanding.interpreter import Frame
 
     scope = Scope(parent=function.scope)
-    frame = Frame(function.module, scope, site, in_forward=forward or run.frames_forward())
+    inside = forward or run.frames_forward()
+    frame = Frame(function.module, scope, site, receiver, in_forward=inside)
     if isinstance(function.node, cst.Lambda) or "staticmethod" in expressions._decorators(function):
         receiver = None
     bind_parameters(run, function, args, kwargs, receiver, scope)
@@ -148,32 +173,14 @@ def _run_body(  # type: ignore[no-untyped-def]
 
 def _returned(run: Interpreter, function: Function, returned: list[Value]) -> Value:
     """The joined results; what a generator yields goes into one object that iterates them."""
-    if _yields(run, function.node):
+    returned = [batches.returned(run, one, function.node) for one in returned]
+    if function.node in function.module.structure.generators:
         made = run.instance(function.node, function.module, "generator")
         for one in returned:
             for atom in one.of(Tup):
                 run.put(made, "*", join(*atom.items))  # type: ignore[union-attr]
         return value(made)
     return expressions.forget_births(join(*returned))
-
-
-def _yields(run: Interpreter, node: cst.CSTNode) -> bool:
-    """Whether a function is a generator, looked up once in a run."""
-    known: dict[cst.CSTNode, bool] = run.__dict__.setdefault("_generators", {})
-    if node not in known:
-        known[node] = _is_generator(node)
-    return known[node]
-
-
-def _is_generator(node: cst.CSTNode) -> bool:
-    stack = list(children(node))
-    while stack:
-        child = stack.pop()
-        if isinstance(child, cst.Yield):
-            return True
-        if not isinstance(child, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
-            stack.extend(children(child))
-    return False
 
 
 def _switches_grad_off(function: Function) -> bool:
@@ -201,11 +208,15 @@ def bind_parameters(
     names = [*parameters.posonly_params, *parameters.params]
     for parameter in names:
         name = parameter.name.value
+        if given or name in kwargs:
+            scope.passed.add(name)
         if given:
             scope.names[name] = given.pop(0)
         else:
             scope.names[name] = _keyword(run, function, parameter, kwargs)
     for parameter in parameters.kwonly_params:
+        if parameter.name.value in kwargs:
+            scope.passed.add(parameter.name.value)
         scope.names[parameter.name.value] = _keyword(run, function, parameter, kwargs)
     if isinstance(parameters.star_arg, cst.Param):
         scope.names[parameters.star_arg.name.value] = value(Tup(tuple(given)))

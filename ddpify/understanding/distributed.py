@@ -86,8 +86,7 @@ def _wrap(name: str) -> Callable[..., Value]:
         made.arguments.update(kwargs)
         held = args[0] if args else kwargs.get("module", UNKNOWN)
         made.arguments["module"] = held
-        if made not in run.facts.models:
-            run.facts.models.append(made)
+        run.facts.models[made] = None
         for atom in held.of(Instance):
             run.facts.event(atom, "wrap", run.site(node))  # type: ignore[arg-type]
         run.facts.event(made, "make", run.site(node))

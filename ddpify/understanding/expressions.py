@@ -5,12 +5,14 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import library, tensors
+from ddpify.understanding import batch_rows, library, tensors
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.structure import children
 from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import (
     REPLICATED,
@@ -31,6 +33,7 @@ from ddpify.understanding.values import (
     Super,
     Tup,
     Value,
+    Whole,
     join,
     value,
 )
@@ -39,7 +42,9 @@ if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
 
 BUILTINS = frozenset(dir(builtins))
+_CONSTANTS = {str(one): value(Const(one)) for one in (True, False, None)}
 _NAMED = (Placement.MEAN, Placement.SUM)  # reduced where they get a name
+_TENSOR_TYPES = ("torch.Tensor", "torch.autograd.Variable", "torch.FloatTensor")
 CONTAINERS = ("list", "dict", "set", "generator")
 
 OPERATORS: dict[type, str] = {
@@ -61,7 +66,7 @@ def evaluate(run: Interpreter, node: cst.BaseExpression) -> Value:
     handler = _HANDLERS.get(type(node))
     if handler is not None:
         return handler(run, node)
-    for child in node.children:
+    for child in children(node):
         if isinstance(child, cst.BaseExpression):
             run.eval(child)
     return UNKNOWN
@@ -69,13 +74,18 @@ def evaluate(run: Interpreter, node: cst.BaseExpression) -> Value:
 
 # ---------------------------------------------------------------------- names and literals
 def _name(run: Interpreter, node: cst.Name) -> Value:
-    if node.value in ("True", "False", "None"):
-        return value(Const({"True": True, "False": False, "None": None}[node.value]))
-    return run.lookup(node.value)
+    known = _CONSTANTS.get(node.value)
+    return run.lookup(node.value) if known is None else known
 
 
 def _literal(run: Interpreter, node: cst.Integer | cst.Float | cst.SimpleString) -> Value:
-    return value(Const(node.evaluated_value))
+    return _literal_value(type(node), node.value)
+
+
+@lru_cache(maxsize=4096)
+def _literal_value(kind: type[cst.BaseExpression], text: str) -> Value:
+    """The value of a literal's text: Python's own evaluation of it costs as much as parsing."""
+    return value(Const(kind(text).evaluated_value))  # type: ignore[call-arg, attr-defined]
 
 
 def _concatenated(run: Interpreter, node: cst.ConcatenatedString) -> Value:
@@ -111,14 +121,24 @@ def attribute_of(run: Interpreter, node: cst.BaseExpression, atom: Atom, name: s
     if isinstance(atom, Super):
         return _super_attribute(run, node, atom.receiver, name)
     if isinstance(atom, Data):
-        parent = run.module.parents.get(node)
-        called = isinstance(parent, cst.Call) and parent.func is node
+        called = _is_called(run, node)
         return tensors.attribute(atom, name, called=called)
+    if isinstance(atom, Whole):
+        return batch_rows.attribute(run, atom, name, called=_is_called(run, node))
     if isinstance(atom, Tup) and name in ("values", "indices"):
         return join(*atom.items)
+    if isinstance(atom, Params) and name == "grad":
+        run.facts.stepped.add(atom.owner)
+        run.facts.event(atom.owner, "optimize", run.site(node))
+        return REPLICATED
     if isinstance(atom, (Number, Tup, Const, Params, Device)):
         return value(Method(value(atom), name))
     return UNKNOWN
+
+
+def _is_called(run: Interpreter, node: cst.BaseExpression) -> bool:
+    parent = run.module.parents.get(node)
+    return isinstance(parent, cst.Call) and parent.func is node
 
 
 def _member_of(run: Interpreter, node: cst.BaseExpression, atom: Namespace, name: str) -> Value:
@@ -133,14 +153,14 @@ def _member_of(run: Interpreter, node: cst.BaseExpression, atom: Namespace, name
         found = run._member(atom.module, "", name, 0) if atom.module.name == name else None
     if found is None:
         local = run.project.resolve(f"{atom.module.name}.{name}", run.module)
-        found = value(Namespace(local, run.module_scope(local))) if local else UNKNOWN
+        found = value(run.namespace(local)) if local else UNKNOWN
     return found
 
 
 def package_value(run: Interpreter, top: str) -> Atom:
     """A package of the project that ``import a.b`` binds, or a library's."""
     package = run.project.resolve(top, run.module)
-    return Namespace(package, run.module_scope(package)) if package else Lib(top)
+    return run.namespace(package) if package else Lib(top)
 
 
 def _instance_attribute(
@@ -152,6 +172,8 @@ def _instance_attribute(
         found = atom.type.find(name)
         if found is not None:
             return join(*(_bind(run, node, atom, one) for one in found.atoms))
+    if name.startswith("__") and name.endswith("__") and not _is_called(run, node):
+        return REPLICATED  # about the object, as its class is
     special = library.instance_attribute(run, node, atom, name)
     return special if special is not None else value(Method(value(atom), name))
 
@@ -177,7 +199,7 @@ def _bind(run: Interpreter, node: cst.BaseExpression, atom: Instance, one: Atom)
 
 
 def _decorators(function: Function) -> set[str]:
-    if isinstance(function.node, cst.Lambda):
+    if isinstance(function.node, cst.Lambda) or not function.node.decorators:
         return set()
     names = (dotted(d.decorator) for d in function.node.decorators)
     return {name.split(".")[-1] for name in names if name}
@@ -197,7 +219,19 @@ def attribute_set(run: Interpreter, node: cst.Attribute, owner: Instance, new: V
 def _subscript(run: Interpreter, node: cst.Subscript) -> Value:
     owner = run.eval(node.value)
     key = subscript_key(run, node)
-    return join(*(_item_of(run, node, atom, key) for atom in owner.atoms))
+    return join(*(_item_of(run, node, atom, key) for atom in _indexed(owner, key)))
+
+
+def _indexed(owner: Value, key: str) -> list[Atom]:
+    """What is indexed: not a tensor that comes alone or, as here, as a tuple's element.
+
+    ``return out, weights`` beside ``return out`` go by one condition, as does ``model(x)[0]``.
+    """
+    held = [item for tup in owner.of(Tup) if key != "*" for item in tup.items]  # type: ignore[union-attr]
+    alone = {atom for item in held for atom in item.data}
+    batch = any(isinstance(atom, Whole) for atom in owner.atoms)
+    others = [a for a in owner.atoms if not (batch and isinstance(a, Number))]
+    return [atom for atom in others if atom not in alone]
 
 
 def subscript_key(run: Interpreter, node: cst.Subscript) -> str:
@@ -224,6 +258,8 @@ def _item_of(run: Interpreter, node: cst.Subscript, atom: Atom, key: str) -> Val
         return _instance_item(run, node, atom, key)
     if isinstance(atom, Data):
         return tensors.item(run, node, atom)
+    if isinstance(atom, Whole):
+        return batch_rows.item(run, node, atom)
     if isinstance(atom, (Number, Const)):
         return tensors.replicated_item(run, node)
     return value(atom) if isinstance(atom, Params) else UNKNOWN
@@ -265,11 +301,11 @@ def read_all(run: Interpreter, node: cst.BaseExpression, what: Value, reader: st
     """Something reads a value and, where it is a display, each of its parts."""
     if isinstance(node, (cst.Tuple, cst.List)):
         for element in node.elements:
-            read_all(run, element.value, run.facts.values.get(element.value, UNKNOWN), reader)
+            read_all(run, element.value, run.seen(element.value), reader)
         return
     if isinstance(node, cst.Dict):
         for pair in node.elements:
-            read_all(run, pair.value, run.facts.values.get(pair.value, UNKNOWN), reader)
+            read_all(run, pair.value, run.seen(pair.value), reader)
         return
     run.demand(node, what, reader)
 
@@ -278,7 +314,8 @@ def _unary(run: Interpreter, node: cst.UnaryOperation) -> Value:
     operand = run.eval(node.expression)
     if isinstance(node.operator, cst.Not):
         run.demand(node.expression, operand, "a condition")
-        return REPLICATED
+        truth = run.truth(node.expression, operand)
+        return REPLICATED if truth is None else value(Const(not truth))
     if isinstance(node.operator, cst.Minus):
         constant = operand.constant()
         if isinstance(constant, (int, float)):
@@ -290,7 +327,10 @@ def _boolean(run: Interpreter, node: cst.BooleanOperation) -> Value:
     left, right = run.eval(node.left), run.eval(node.right)
     run.demand(node.left, left, "a condition")
     run.demand(node.right, right, "a condition")
-    return join(left, right)
+    truth = run.truth(node.left, left)
+    if truth is None:
+        return join(left, right)
+    return left if truth is isinstance(node.operator, cst.Or) else right
 
 
 def _comparison(run: Interpreter, node: cst.Comparison) -> Value:
@@ -298,11 +338,42 @@ def _comparison(run: Interpreter, node: cst.Comparison) -> Value:
     values = run.eval_all(sides)
     if any(isinstance(t.operator, (cst.Is, cst.IsNot)) for t in node.comparisons):
         return REPLICATED
-    return tensors.compare(run, sides, values)
+    known = _equal(node, values)
+    return tensors.compare(run, sides, values) if known is None else value(Const(known))
+
+
+def _equal(node: cst.Comparison, values: list[Value]) -> bool | None:
+    """The truth of ``x.dim() == 3`` and the like; names are settings that may change."""
+    left, right = values[0].constant(), values[1].constant()
+    operator = node.comparisons[0].operator
+    asked = isinstance(node.left, (cst.Call, cst.Attribute)) and len(values) == 2
+    if not asked or left is ... or right is ...:
+        return None
+    if isinstance(operator, (cst.Equal, cst.NotEqual)):
+        return (left == right) is isinstance(operator, cst.Equal)
+    return None
+
+
+def tested_for_tensor(run: Interpreter, test: cst.BaseExpression) -> str | None:
+    """``x`` of the test ``isinstance(x, torch.Tensor)``."""
+    if not isinstance(test, cst.Call) or dotted(test.func) != "isinstance" or len(test.args) != 2:
+        return None
+    name, kind = test.args[0].value, run.facts.values.get(test.args[1].value, UNKNOWN)
+    tensor = any(isinstance(a, Lib) and a.name in _TENSOR_TYPES for a in kind.atoms)
+    return name.value if isinstance(name, cst.Name) and tensor else None
+
+
+def is_tensor(atom: Atom) -> bool | None:
+    """Whether something is a tensor, as far as is known."""
+    if isinstance(atom, Whole) or (isinstance(atom, Data) and atom.form == "tensor"):
+        return True
+    return False if isinstance(atom, (Tup, Const, Function, Class)) else None
 
 
 def _conditional(run: Interpreter, node: cst.IfExp) -> Value:
-    run.condition(node.test)
+    truth = run.condition(node.test)
+    if truth is not None:
+        return run.eval(node.body if truth else node.orelse)
     return join(run.eval(node.body), run.eval(node.orelse))
 
 
@@ -325,10 +396,17 @@ def _list(run: Interpreter, node: cst.List | cst.Set) -> Value:
     return value(made)
 
 
+def _kept(run: Interpreter, node: cst.BaseExpression) -> Value:
+    """What a dictionary gets under a key: a partial value without a name is born there."""
+    held = run.eval(node)
+    named = isinstance(node, cst.Name) or any(data.births for data in held.data)
+    return held if named else join(*(value(born_at(atom, node)) for atom in held.atoms))
+
+
 def _dict(run: Interpreter, node: cst.Dict) -> Value:
     made = run.instance(node, run.module, "dict")
     for pair in node.elements:
-        item = run.eval(pair.value)
+        item = _kept(run, pair.value)
         if isinstance(pair, cst.DictElement):
             key = run.eval(pair.key).constant()
             run.put(made, "*" if key is ... else f"[{key!r}]", item)
@@ -350,7 +428,7 @@ def _comprehension(run: Interpreter, node: cst.BaseSimpleComp | cst.DictComp) ->
         for_in = for_in.inner_for_in
     if isinstance(node, cst.DictComp):
         run.eval(node.key)
-        item = run.eval(node.value)
+        item = _kept(run, node.value)
     else:
         item = run.eval(node.elt)
     names.clear()
@@ -438,7 +516,12 @@ def _element(run: Interpreter, node: cst.BaseExpression, atom: Atom) -> Value:
     if isinstance(atom, Data):
         if atom.form == "batch" or atom.opaque:
             return value(atom)  # a container of rows, as far as is known
-        return value(replace(atom, placement=tensors.picked(atom.placement), births=frozenset()))
+        split_here = run.choices.by_hand and atom.placement is Placement.SHARD
+        births = frozenset({node}) if split_here else frozenset()
+        row = replace(atom, placement=tensors.picked(atom.placement), births=births, ndim=0)
+        return value(row)
+    if isinstance(atom, Whole):
+        return batch_rows.element(run, atom)
     return value(atom) if isinstance(atom, Params) else REPLICATED
 
 
@@ -457,12 +540,16 @@ def _part(run: Interpreter, atom: Atom, position: int, count: int) -> Value:
         return atom.elements if atom.type in CONTAINERS else library.item(run, atom)
     if isinstance(atom, Data):
         return tensors.part(atom, position)
+    if isinstance(atom, Whole):
+        return REPLICATED
     return value(atom) if isinstance(atom, (Number, Params)) else UNKNOWN
 
 
 # ---------------------------------------------------------------------- births
 def born_at(atom: Atom, node: cst.BaseExpression) -> Atom:
-    """A partial value remembers the expression at which it got a name."""
+    """A value remembers the expression at which it got a name, to be reduced or gathered there."""
+    if isinstance(atom, Data) and atom.placement is Placement.SHARD:
+        atom = replace(atom, names=frozenset({node}))
     if isinstance(atom, Data) and (atom.placement in _NAMED or atom.opaque):
         return replace(atom, births=frozenset({node}))
     return atom
@@ -481,11 +568,14 @@ def forget_births(result: Value) -> Value:
 
 def reduced(result: Value) -> Value:
     """A value after its reduction over the ranks."""
-    atoms = [
-        a.placed(Placement.REPLICATE) if isinstance(a, Data) and a.placement.local else a
-        for a in result.atoms
-    ]
-    return join(value(*atoms))
+    return join(value(*(_whole(a) for a in result.atoms)))
+
+
+def _whole(atom: Atom) -> Atom:
+    if not isinstance(atom, Data) or not atom.placement.local:
+        return atom
+    whole = atom.placed(Placement.REPLICATE)
+    return replace(whole, form="gathered") if atom.placement is Placement.SHARD else whole
 
 
 def accumulate(

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.values import Data, Instance, Value, join
+
+if TYPE_CHECKING:
+    from ddpify.understanding.batches import Entry, Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,29 @@ class Effect:
     name: str
     calls: tuple[Site, ...] = ()
 
+    @property
+    def reached_from(self) -> Site | None:
+        """The innermost call, in a file that may be changed, that leads to a file that may not."""
+        if self.site.module.editable:
+            return None
+        return next((call for call in reversed(self.calls) if call.module.editable), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Regrouped:
+    """An expression that puts rows of the batch, those of ``rows``, into another order."""
+
+    site: Site
+    rows: cst.BaseExpression
+
+
+@dataclass(frozen=True, slots=True)
+class WholeCall:
+    """A call of a model on what every rank holds, while a batch is at hand."""
+
+    site: Site
+    models: frozenset[Instance]
+
 
 @dataclass(slots=True)
 class Facts:
@@ -64,27 +91,44 @@ class Facts:
 
     values: dict[cst.CSTNode, Value] = field(default_factory=dict)
     loaders: list[Instance] = field(default_factory=list)
-    permutations: dict[cst.CSTNode, Site] = field(default_factory=dict)
-    draws: dict[cst.CSTNode, Site] = field(default_factory=dict)  # random rows of a batch
+    regrouped: dict[cst.CSTNode, Regrouped] = field(default_factory=dict)
+    orders: dict[cst.CSTNode, Site] = field(default_factory=dict)  # permutations of a batch
+    named_sizes: dict[cst.CSTNode, Site] = field(default_factory=dict)  # x.view(batch_size, ...)
+    draws: dict[cst.CSTNode, Site] = field(default_factory=dict)  # rows made for a batch
+    whole_calls: dict[cst.CSTNode, WholeCall] = field(default_factory=dict)
+    sharded_calls: set[cst.CSTNode] = field(default_factory=set)
+    row_calls: dict[Instance, bool] = field(default_factory=dict)  # from rows, whether to rows
     unwraps: dict[cst.CSTNode, Site] = field(default_factory=dict)  # model.module
-    needed: set[cst.CSTNode] = field(default_factory=set)  # reductions of something partial
+    reduced: dict[cst.CSTNode, set[Data]] = field(default_factory=dict)  # what reductions got
+    reduced_whole: dict[cst.CSTNode, Site] = field(default_factory=dict)  # of something whole
     iterated: set[Instance] = field(default_factory=set)
     optimizers: list[Instance] = field(default_factory=list)
-    models: list[Instance] = field(default_factory=list)
+    stepped: set[Instance] = field(default_factory=set)  # models whose gradients the script uses
+    models: dict[Instance, None] = field(default_factory=dict)  # in the order of making
     events: dict[Instance, list[Event]] = field(default_factory=dict)
     demands: dict[tuple[cst.CSTNode, Placement], Demand] = field(default_factory=dict)
     effects: dict[tuple[str, cst.CSTNode], Effect] = field(default_factory=dict)
     backwards: dict[cst.CSTNode, tuple[Site, Value]] = field(default_factory=dict)
-    library_calls: dict[str, list[Site]] = field(default_factory=dict)
+    library_calls: dict[str, dict[cst.CSTNode, Site]] = field(default_factory=dict)
     shape_uses: set[cst.CSTNode] = field(default_factory=set)
     device_moves: dict[cst.CSTNode, tuple[Site, Value]] = field(default_factory=dict)
     squeezes: dict[cst.CSTNode, Site] = field(default_factory=dict)  # of no named dimension
     callers: dict[cst.CSTNode, set[Site]] = field(default_factory=dict)
+    # Batches that the script makes by hand: what enters models, and what is known of the rows.
+    entries: dict[tuple[cst.CSTNode, int], Entry] = field(default_factory=dict)
+    refuted: set[Place] = field(default_factory=set)
+    confirmed: set[Place] = field(default_factory=set)
+    wanted: set[Place] = field(default_factory=set)  # meets what is split, and must be split too
+    flat: set[cst.CSTNode] = field(default_factory=set)  # of those, the flattened ones
+    unmatched: dict[cst.CSTNode, Site] = field(default_factory=dict)  # does so in no known way
 
     def record(self, node: cst.CSTNode, value: Value) -> Value:
         """Add what an expression was seen to be."""
         known = self.values.get(node)
-        self.values[node] = value if known is None or known == value else join(known, value)
+        if known is None:
+            self.values[node] = value
+        elif known is not value and known != value:
+            self.values[node] = join(known, value)
         return value
 
     def event(self, model: Instance, kind: str, site: Site, gradient: bool = False) -> None:
@@ -98,4 +142,4 @@ class Facts:
         """Calls of library functions whose qualified names start so."""
         for name, sites in self.library_calls.items():
             if name.startswith(prefixes):
-                yield from ((name, site) for site in sites)
+                yield from ((name, site) for site in sites.values())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import libcst as cst
@@ -59,6 +59,7 @@ class Move:
     node: cst.CSTNode
     adds: bool = False
     passes: bool = False  # an argument that goes into a parameter
+    value: cst.BaseExpression | None = None  # the expression that is assigned or passed
 
 
 @dataclass(slots=True)
@@ -81,6 +82,7 @@ class Flow:
         self.cleaned: set[Slot] = set()
         self._known: dict[cst.CSTNode, list[Dependency]] = {}
         self._scopes = Scopes()
+        self.widths = _widths(structures.values())
         for module, structure in structures.items():
             self._name_scopes(structure)
             _Collector(self, module, structure).collect()
@@ -104,17 +106,46 @@ class Flow:
 
     def origins(self, node: cst.BaseExpression, module: ModuleFile) -> set[str]:
         """All labels of anything that went into an expression's value, however indirectly."""
-        made = self._sources
         found: set[str] = set()
+        for one in self.ancestry(node, module):
+            found |= {one.label} if one.slot is None else self.labels.get(one.slot, set())
+        return found
+
+    def ancestry(self, node: cst.BaseExpression, module: ModuleFile) -> Iterator[Dependency]:
+        """Everything that went into an expression's value, however indirectly."""
+        made = self._sources
         todo, seen = list(self.dependencies(node, module)), set[Slot]()
         while todo:
             one = todo.pop()
-            found |= {one.label} if one.slot is None else self.labels.get(one.slot, set())
+            yield one
             todo += one.given or ()
             if one.slot is not None and one.slot not in seen:
                 seen.add(one.slot)
                 todo += made.get(one.slot, ())
-        return found
+
+    def moves_at(self, node: cst.CSTNode) -> list[Move]:
+        """The moves that a node makes."""
+        return self._moves_by_node.get(node, [])
+
+    def moves_to(self, slots: set[Slot]) -> list[Move]:
+        """The moves that set any of these slots."""
+        found = {id(move): move for slot in slots for move in self._moves_by_slot.get(slot, ())}
+        return list(found.values())
+
+    @cached_property
+    def _moves_by_slot(self) -> dict[Slot, list[Move]]:
+        found: dict[Slot, list[Move]] = defaultdict(list)
+        for move in self.moves:
+            for slot in move.targets:
+                found[slot].append(move)
+        return dict(found)
+
+    @cached_property
+    def _moves_by_node(self) -> dict[cst.CSTNode, list[Move]]:
+        found: dict[cst.CSTNode, list[Move]] = defaultdict(list)
+        for move in self.moves:
+            found[move.node].append(move)
+        return dict(found)
 
     def derived(self, start: Iterable[Slot]) -> set[Slot]:
         """All slots whose values are made from these."""
@@ -468,7 +499,7 @@ class _Collector:
     ) -> None:
         """One value that goes somewhere."""
         made = self.flow.dependencies(source, self.module)
-        self.flow.moves.append(Move(list(targets), made, node, adds))
+        self.flow.moves.append(Move(list(targets), made, node, adds, value=source))
 
     def _assign(
         self, target: cst.BaseExpression, source: cst.BaseExpression, node: cst.CSTNode
@@ -478,7 +509,27 @@ class _Collector:
             for one, other in zip(ones, others, strict=True):
                 self._assign(one, other, node)
             return
+        if ones is not None and isinstance(source, cst.Call):
+            self._unpack(ones, source, node)
+            return
         self.move(self.flow.target_slots(target, self.module), source, node)
+
+    def _unpack(
+        self, targets: list[cst.BaseExpression], source: cst.Call, node: cst.CSTNode
+    ) -> None:
+        """``a, b = call()``: each element on its own where the function returns displays."""
+        made = self.flow.dependencies(source, self.module)
+        for index, target in enumerate(targets):
+            own = [self._element(one, index, len(targets)) for one in made]
+            slots = self.flow.target_slots(target, self.module)
+            self.flow.moves.append(Move(slots, own, node, value=source))
+
+    def _element(self, one: Dependency, index: int, count: int) -> Dependency:
+        if one.slot is None or one.slot[0] != "result":
+            return one
+        if self.flow.widths.get(one.slot[1]) != count:
+            return one
+        return replace(one, slot=("result", one.slot[1], index))
 
     def _on_Assign(self, node: cst.Assign) -> None:
         for target in node.targets:
@@ -510,6 +561,9 @@ class _Collector:
         function = self.structure.function(node)
         if node.value is not None and function is not None:
             self.move([("result", function)], node.value, node)
+            if function in self.flow.widths:
+                for index, one in enumerate(_elements(node.value) or ()):
+                    self.move([("result", function, index)], one, node)
 
     def _on_Yield(self, node: cst.Yield) -> None:
         function = self.structure.function(node)
@@ -546,7 +600,8 @@ class _Collector:
         self, function: Function, name: str, source: cst.BaseExpression, node: cst.CSTNode
     ) -> None:
         made = self.flow.dependencies(source, self.module)
-        self.flow.moves.append(Move([("name", function.node, name)], made, node, passes=True))
+        slots: list[Slot] = [("name", function.node, name)]
+        self.flow.moves.append(Move(slots, made, node, passes=True, value=source))
 
     def _library(self, node: cst.Call) -> None:
         """What passes through a collective is the same on all ranks; spawned code gets a rank."""
@@ -578,6 +633,17 @@ def _elements(node: cst.BaseExpression) -> list[cst.BaseExpression] | None:
     if isinstance(node, (cst.Tuple, cst.List)):
         return [element.value for element in node.elements]
     return None
+
+
+def _widths(structures: Iterable[Structure]) -> dict[object, int]:
+    """Functions all of whose returns are displays of one length, with that length."""
+    found: dict[object, set[int]] = defaultdict(set)
+    for structure in structures:
+        for node in structure.all(cst.Return):
+            ones = _elements(node.value) if node.value is not None else None
+            plain = ones is not None and not any(isinstance(e, cst.StarredElement) for e in ones)
+            found[structure.function(node)].add(len(ones) if plain and ones else 0)
+    return {f: min(sizes) for f, sizes in found.items() if len(sizes) == 1 and min(sizes)}
 
 
 def _counts(node: cst.BaseExpression) -> bool:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-ALL = frozenset({"data", "device", "wrapping", "synchronisation", "checkpoint", "launch", "rng"})
+ALL = frozenset(
+    {"data", "device", "wrapping", "synchronisation", "checkpoint", "launch", "rng", "performance"}
+)
 _MOST = ALL - {"rng"}
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from ddpify.understanding import calls, expressions, library
+from ddpify.understanding import batches, calls, expressions, library
 from ddpify.understanding.facts import Demand, Effect, Facts, Site
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import ModuleFile, Project
@@ -29,6 +29,7 @@ from ddpify.understanding.values import (
     Namespace,
     Params,
     Scope,
+    Tup,
     Value,
     deep_atoms,
     join,
@@ -47,6 +48,14 @@ class Choices:
     reduced: set[cst.CSTNode] = field(default_factory=set)
     replicated: set[cst.CSTNode] = field(default_factory=set)  # loaders' places that are not split
     trained: set[cst.CSTNode] = field(default_factory=set)  # loaders' places that feed a backward
+    # Calls that return the whole batch's rows, with the loaders of that batch.
+    split: dict[cst.CSTNode, frozenset[Instance]] = field(default_factory=dict)
+    by_hand: bool = False  # whether to look for batches that no loader makes
+    batches: dict[cst.CSTNode, int] = field(
+        default_factory=dict
+    )  # their places, and batch dimension
+    flat: set[cst.CSTNode] = field(default_factory=set)  # of those, with several rows a sample
+    split_all: bool = False  # whether batches of evaluations are split too
 
 
 @dataclass(slots=True)
@@ -55,6 +64,7 @@ class Loop:
 
     node: cst.CSTNode
     takes_batches: bool = False
+    takes_whole: bool = False  # batches that are not split
     assigned: set[str] = field(default_factory=set)
     left: list[dict[str, Value]] = field(default_factory=list)
 
@@ -66,6 +76,7 @@ class Frame:
     module: ModuleFile
     scope: Scope
     call: Site | None = None
+    receiver: Instance | None = None
     in_forward: bool = False
     returned: list[Value] = field(default_factory=list)
     loops: list[Loop] = field(default_factory=list)
@@ -81,7 +92,7 @@ class Interpreter:
         self.heap: dict[tuple[cst.CSTNode, tuple[cst.CSTNode, ...], str], Instance] = {}
         self.born_in: dict[Instance, frozenset[cst.CSTNode]] = {}
         self.scopes: dict[ModuleFile, Scope] = {}
-        self.loop_ends: dict[tuple[cst.CSTNode, int], dict[str, Value]] = {}
+        self.loop_ends: dict[object, dict[str, Value]] = {}
         self.results: dict[object, Value] = {}
         self.previous: dict[object, Value] = {}
         self.running: set[object] = set()
@@ -90,7 +101,9 @@ class Interpreter:
         self.changes = 0
         self.functions: dict[cst.CSTNode, Function] = {}
         self._classes: dict[cst.CSTNode, Class] = {}
+        self._namespaces: dict[ModuleFile, Namespace] = {}
         self.called: set[cst.CSTNode] = set()
+        self._latest: dict[cst.CSTNode, Value] = {}
 
     # ------------------------------------------------------------------ running
     def run(self) -> Facts:
@@ -110,9 +123,10 @@ class Interpreter:
         self.called.clear()
         values = self.facts.values
         self.facts = Facts(values=values)
-        self.module_scope(self.project.entry)
+        for entry in self.project.entries:
+            self.module_scope(entry)
         for function in list(self.functions.values()):
-            if function.node not in self.called and function.module.editable:
+            if function.node not in self.called and function.module in self.project.entries:
                 self._call_unknown(function)
 
     def _call_unknown(self, function: Function) -> None:
@@ -138,6 +152,13 @@ class Interpreter:
             finally:
                 self.frames.pop()
         return self.scopes[module]
+
+    def namespace(self, module: ModuleFile) -> Namespace:
+        """A module as a value: the same one in every pass, so that values compare equal."""
+        scope = self.module_scope(module)
+        known = self._namespaces.setdefault(module, Namespace(module, scope))
+        known.scope = scope
+        return known
 
     def frames_forward(self) -> bool:
         """Whether a model's forward is in progress."""
@@ -192,10 +213,12 @@ class Interpreter:
                 self.facts.demands[key] = Demand(self.site(node), data, reader, self.call_path)
 
     def effect(self, kind: str, node: cst.CSTNode, name: str) -> None:
-        """Note an action on the outside world."""
-        key = (kind, node)
-        if key not in self.facts.effects:
-            self.facts.effects[key] = Effect(kind, self.site(node), name, self.call_path)
+        """Note an action on the outside world; in a file that stays, for each call from outside."""
+        made = Effect(kind, self.site(node), name, self.call_path)
+        known = self.facts.effects.setdefault((kind, node), made)
+        call = made.reached_from
+        if call is not None and call != known.reached_from:
+            self.facts.effects.setdefault((kind, call.node), made)
 
     @contextmanager
     def without_grad(self, active: bool = True) -> Iterator[None]:
@@ -233,6 +256,7 @@ class Interpreter:
                 outer.names[name] = join(outer.names.get(name, UNKNOWN), new)
             return
         scope.names[name] = new
+        scope.passed.discard(name)
         for loop in self.frame.loops:
             loop.assigned.add(name)
 
@@ -256,6 +280,13 @@ class Interpreter:
         for data in local:
             self.demand(node, value(data), "a collection that outlives the batch")
         return expressions.reduced(new) if local else new
+
+    def in_batch_loop(self) -> bool:
+        """Whether a batch that is split among the ranks is the one at hand."""
+        loops = [loop for frame in self.frames for loop in frame.loops]
+        return any(loop.takes_batches for loop in loops) and not any(
+            loop.takes_whole for loop in loops
+        )
 
     def takes_batch(self) -> None:
         """Note that the innermost loop takes a batch in each round."""
@@ -283,6 +314,10 @@ class Interpreter:
 
     def _do_Assign(self, node: cst.Assign) -> None:
         result = self._born(self.eval(node.value), node.value)
+        if not any(isinstance(t.target, cst.Tuple) for t in node.targets):
+            result = batches.born(self, result, node.value)
+        elif isinstance(node.value, cst.Tuple):
+            result = self._named_parts(result, node.value)
         for target in node.targets:
             if isinstance(target.target, cst.Tuple) and not isinstance(node.value, cst.Tuple):
                 self._unpack(target.target, result, named=True)
@@ -291,7 +326,17 @@ class Interpreter:
 
     def _do_AnnAssign(self, node: cst.AnnAssign) -> None:
         if node.value is not None:
-            self.assign(node.target, self._born(self.eval(node.value), node.value))
+            result = self._born(self.eval(node.value), node.value)
+            self.assign(node.target, batches.born(self, result, node.value))
+
+    def _named_parts(self, result: Value, node: cst.Tuple) -> Value:
+        """Batches among the parts of a tuple get their names."""
+        parts = [
+            batches.born(self, part, element.value)
+            for tup in result.of(Tup)
+            for part, element in zip(tup.items, node.elements, strict=False)  # type: ignore[union-attr]
+        ]
+        return value(Tup(tuple(parts))) if parts else result
 
     def _born(self, result: Value, node: cst.BaseExpression, *, always: bool = False) -> Value:
         """A partial value that gets a name can be reduced where it gets it."""
@@ -364,7 +409,7 @@ class Interpreter:
     def _imported(self, local: ModuleFile | None, full: str) -> Value:
         if local is None:
             return value(Lib(full))
-        return value(Namespace(local, self.module_scope(local)))
+        return value(self.namespace(local))
 
     def _do_ImportFrom(self, node: cst.ImportFrom) -> None:
         base = expressions.dotted_name(node.module) if node.module is not None else ""
@@ -432,24 +477,23 @@ class Interpreter:
 
     def _run_If(self, node: cst.If) -> bool:
         if is_main_guard(node.test):
-            if self.module is not self.project.entry:
+            if self.module not in self.project.entries:
                 return True
             return self.block(node.body)
         truth = self.condition(node.test)
-        bodies: list[cst.BaseSuite | None] = [node.body]
-        other = node.orelse
-        return self._branches(bodies[0], other, truth)
+        return self._branches(node, truth)
 
-    def _branches(
-        self, body: cst.BaseSuite | None, other: cst.If | cst.Else | None, truth: bool | None
-    ) -> bool:
+    def _branches(self, node: cst.If, truth: bool | None) -> bool:
         """Run the branches that can be taken, each from the same start, and join what they do."""
+        other = node.orelse
         start = dict(self.frame.scope.names)
         ends: list[dict[str, Value]] = []
-        if truth is not False and body is not None and self.block(body):
+        self._narrow(node.test, holds=True)
+        if truth is not False and self.block(node.body):
             ends.append(dict(self.frame.scope.names))
         self.frame.scope.names.clear()
         self.frame.scope.names.update(start)
+        self._narrow(node.test, holds=False)
         if truth is not True:
             if other is None:
                 reached = True
@@ -460,6 +504,14 @@ class Interpreter:
             if reached:
                 ends.append(dict(self.frame.scope.names))
         return self._join_ends(ends)
+
+    def _narrow(self, test: cst.BaseExpression, *, holds: bool) -> None:
+        """In a branch after ``isinstance(x, torch.Tensor)``, x is not what it cannot be."""
+        name = expressions.tested_for_tensor(self, test)
+        held = self.frame.scope.names.get(name) if name is not None else None
+        if name is not None and held is not None:
+            fitting = [a for a in held.atoms if expressions.is_tensor(a) in (holds, None)]
+            self.frame.scope.names[name] = value(*fitting) if fitting else held
 
     def _join_ends(self, ends: list[dict[str, Value]]) -> bool:
         if not ends:
@@ -474,8 +526,16 @@ class Interpreter:
         """Evaluate a test; its truth where it is a literal."""
         result = self.eval(test)
         self.demand(test, result, "a condition")
+        return self.truth(test, result)
+
+    def truth(self, test: cst.BaseExpression, result: Value) -> bool | None:
+        """Whether a test surely holds: literals, what the call passes, what follows from both.
+
+        A name is a setting that the user may change, unless the call in progress gives its value.
+        """
         constant = result.constant()
-        return bool(constant) if constant is not ... and not isinstance(test, cst.Name) else None
+        setting = isinstance(test, cst.Name) and test.value not in self.frame.scope.passed
+        return None if constant is ... or setting else bool(constant)
 
     def _run_For(self, node: cst.For) -> bool:
         iterable = self.eval(node.iter)
@@ -484,9 +544,23 @@ class Interpreter:
             element = expressions.iterate(self, node.iter, iterable)
             if any(isinstance(a, Data) and a.form == "batch" for a in deep_atoms(element)):
                 self.takes_batch()
-            self.assign(node.target, element)
+            self.assign(node.target, self._named_target(node.target, element))
 
         return self._loop(node, node.body, node.orelse, bind)
+
+    def _named_target(self, target: cst.BaseExpression, element: Value) -> Value:
+        """What a loop binds, with the places where batches in it get their names."""
+        if isinstance(target, cst.Name):
+            return batches.split(self, target, batches.born(self, element, target))
+        if not isinstance(target, cst.Tuple) or not self.choices.by_hand:
+            return element
+        count = len(target.elements)
+        parts = [
+            self._named_target(one.value, batches.unpacked(self, part))
+            for position, one in enumerate(target.elements)
+            for part in [expressions.unpacked(self, element, position, count)]
+        ]
+        return value(Tup(tuple(parts)))
 
     def _run_While(self, node: cst.While) -> bool:
         def bind() -> None:
@@ -496,7 +570,7 @@ class Interpreter:
 
     def _loop(self, node, body, orelse, bind) -> bool:  # type: ignore[no-untyped-def]
         scope = self.frame.scope
-        key = (node, len(self.frames))
+        key = (node, tuple((frame.call, frame.receiver) for frame in self.frames))
         before = dict(scope.names)
         for name, late in self.loop_ends.get(key, {}).items():
             scope.names[name] = join(scope.names.get(name, UNKNOWN), late)
@@ -570,7 +644,8 @@ class Interpreter:
         for position, element in enumerate(target.elements):
             part = expressions.unpacked(self, new, position, count)
             if named and isinstance(element.value, cst.Name):
-                part = self._born(part, element.value, always=True)
+                part = self._born(batches.unpacked(self, part), element.value, always=True)
+                part = batches.split(self, element.value, batches.born(self, part, element.value))
                 if element.value in self.choices.reduced:
                     part = self.reduce(element.value, part)
             self.assign(element.value, part)
@@ -589,22 +664,33 @@ class Interpreter:
     def _assign_item(self, target: cst.Subscript, new: Value) -> None:
         owner = self.eval(target.value)
         key = expressions.subscript_key(self, target)
+        picked = any(d.placement is Placement.ROWS for d in new.data)
         for atom in owner.of(Instance):
             assert isinstance(atom, Instance)
-            self.put(atom, key, new)
+            kept = self.keeps_from_batch(atom, target, new) if picked else new
+            self.put(atom, key, kept)
 
     # ------------------------------------------------------------------ expressions
     def eval(self, node: cst.BaseExpression) -> Value:
         """What an expression may stand for; noted among the facts."""
-        result = expressions.evaluate(self, node)
+        result = batches.split(self, node, expressions.evaluate(self, node))
+        if node in self.choices.split:
+            result = value(Data(Placement.SHARD, self.choices.split[node]))
         if node in self.choices.reduced:
             result = self.reduce(node, result)
+        self._latest[node] = result
         return self.facts.record(node, result)
+
+    def seen(self, node: cst.BaseExpression) -> Value:
+        """What an expression was when it was last evaluated: in the call in progress."""
+        return self._latest.get(node, UNKNOWN)
 
     def reduce(self, node: cst.BaseExpression, result: Value) -> Value:
         """The value of an expression that is to be reduced, and a note that it needed it."""
         if result.data:
-            self.facts.needed.add(node)
+            self.facts.reduced.setdefault(node, set()).update(result.data)
+        else:
+            self.facts.reduced_whole.setdefault(node, self.site(node))
         return expressions.reduced(result)
 
     def eval_all(self, nodes: Iterable[cst.BaseExpression]) -> list[Value]:

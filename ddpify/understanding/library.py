@@ -4,12 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import distributed, expressions, losses, tensors, world
+from ddpify.understanding import (
+    batch_layers,
+    batch_rows,
+    batch_sizes,
+    batches,
+    calls,
+    dimensions,
+    distributed,
+    expressions,
+    losses,
+    tensors,
+    world,
+)
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.structure import walk
+from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import (
     REPLICATED,
     UNKNOWN,
@@ -26,6 +41,7 @@ from ddpify.understanding.values import (
     Super,
     Tup,
     Value,
+    Whole,
     deep_atoms,
     join,
     value,
@@ -93,6 +109,7 @@ def is_model(instance: Instance) -> bool:
     return _is_module_class(instance.type)
 
 
+@cache
 def _is_module_class(name: str) -> bool:
     last = name.rsplit(".", 1)[-1]
     if name.startswith(("torch.nn.functional.", "torch.nn.utils.", "torch.nn.init.")):
@@ -102,6 +119,29 @@ def _is_module_class(name: str) -> bool:
             last[:1].isupper() or name.startswith("torchvision.models.")
         )
     return last in ("PreTrainedModel", "LightningModule", "MessagePassing")
+
+
+def is_loss(instance: Instance) -> bool:
+    """Whether an object is one of PyTorch's losses."""
+    return isinstance(instance.type, str) and losses.is_module(instance.type)
+
+
+def is_criterion(instance: Instance) -> bool:
+    """Whether a module of the project only computes: no layer and no parameter of its own.
+
+    Losses are written so. Other than a model's forward, they may mix the samples of a batch.
+    """
+    if not isinstance(instance.type, Class) or _has_parameters(instance.type.node):
+        return False
+    held = (atom for one in instance.attributes.values() for atom in deep_atoms(one))
+    return not any(isinstance(a, Instance) and is_model(a) and not is_loss(a) for a in held)
+
+
+@cache
+def _has_parameters(node: cst.ClassDef) -> bool:
+    calls = (n.func for n in walk(node) if isinstance(n, cst.Call))
+    names = {(dotted(func) or "").rsplit(".", 1)[-1] for func in calls}
+    return bool(names & {"Parameter", "register_parameter", "ParameterList"})
 
 
 def is_loader(instance: Instance) -> bool:
@@ -117,7 +157,7 @@ def instantiated(
 ) -> None:
     """A project class was called: what that means if it is a model, a loader, an optimizer."""
     if is_model(made):
-        run.facts.models.append(made) if made not in run.facts.models else None
+        run.facts.models[made] = None
         run.facts.event(made, "make", run.site(node))
     if is_loader(made):
         _new_loader(run, made)
@@ -185,7 +225,8 @@ _KNOWN_MODEL_METHODS = (
     | _MODEL_METHODS
     | frozenset(
         "children modules named_children named_modules buffers named_buffers zero_grad forward"
-        " __call__ register_forward_hook get_parameter add_module generate".split()
+        " __call__ register_forward_hook get_parameter add_module generate no_sync join"
+        " register_comm_hook clip_grad_norm_ set_requires_gradient_sync".split()
     )
 )
 
@@ -202,6 +243,8 @@ def iterate(run: Interpreter, node: cst.BaseExpression, atom: Instance) -> Value
     if is_loader(atom):
         run.facts.iterated.add(atom)
         if atom.site in run.choices.replicated:
+            if run.frame.loops:
+                run.frame.loops[-1].takes_whole = True
             return REPLICATED
         return value(Data(Placement.SHARD, frozenset({atom}), form="batch"))
     if atom.type in BARS:
@@ -219,6 +262,8 @@ def iterate(run: Interpreter, node: cst.BaseExpression, atom: Instance) -> Value
         if advance is not None:
             bound = [Bound(atom, f) for f in advance.of(Function)]  # type: ignore[arg-type]
             return run.call(node, value(*bound), [], {})
+    if not atom.attributes and isinstance(atom.type, str) and "." in atom.type:
+        return batches.yielded(run)
     return atom.elements if atom.attributes else REPLICATED
 
 
@@ -228,9 +273,7 @@ def call(
 ) -> Value:
     """Call a library function or class by its qualified name."""
     name = canonical(name)
-    sites = run.facts.library_calls.setdefault(name, [])
-    if all(site.node is not node for site in sites):
-        sites.append(run.site(node))
+    run.facts.library_calls.setdefault(name, {}).setdefault(node, run.site(node))
     world.acts(run, node, name, args, kwargs)
     handler = _FUNCTIONS.get(name)
     if handler is not None:
@@ -295,8 +338,7 @@ def _library_model(
         return held
     made = _object(run, node, name, args, kwargs)
     for atom in made.of(Instance):
-        if atom not in run.facts.models:
-            run.facts.models.append(atom)  # type: ignore[arg-type]
+        run.facts.models[atom] = None  # type: ignore[index]
         run.facts.event(atom, "make", run.site(node))  # type: ignore[arg-type]
     return made
 
@@ -304,7 +346,7 @@ def _library_model(
 def _tensor_function(  # type: ignore[no-untyped-def]
     run: Interpreter, node: cst.BaseExpression, name: str, short: str, args, kwargs
 ) -> Value:
-    operands = _operands(node, args, kwargs)
+    operands = argument_pairs(node, args, kwargs)
     counts = [
         a
         for _, v in operands
@@ -313,20 +355,45 @@ def _tensor_function(  # type: ignore[no-untyped-def]
     ]
     if counts and name.startswith(("torch.", "numpy.random.")):
         return _sized(run, node, short, operands, counts)
+    loaders = batch_sizes.sized_like(run, node) if short in batch_sizes.MAKING else None
+    if loaders and run.module.editable:
+        run.facts.draws.setdefault(node, run.site(node))
+        return value(Data(Placement.SHARD, loaders))
     if short in ("cat", "concat", "concatenate", "stack", "hstack", "vstack"):
-        return _concatenated(run, short, args, kwargs)
+        joined = _concatenated(run, node, short, args, kwargs)
+        return joined or batches.made(run, short) or REPLICATED
     rest = args[1:]
     involved = [(n, v) for n, v in operands if v.data]
     for _, held in operands:  # containers of tensors
         inner = [a for a in deep_atoms(held) if isinstance(a, Data) and a.placement.local]
         if inner and not held.data:
             involved.append((node, value(*inner)))
+    by_hand = _on_batches(run, short, operands, kwargs)
+    if by_hand is not None and not involved:
+        return by_hand
     if not involved:
         reduced = [a for _, v in operands for a in deep_atoms(v) if isinstance(a, Data)]
         if reduced:
             return value(reduced[0])
         return REPLICATED if name.startswith(("torch.", "numpy.", "math.")) else UNKNOWN
     return tensors.function(run, node, short, involved, kwargs, rest)
+
+
+def _on_batches(
+    run: Interpreter,
+    short: str,
+    operands: list[tuple[cst.BaseExpression, Value]],
+    kwargs: Keywords,
+) -> Value | None:
+    """What a tensor function makes of batches that the script makes by hand, if it gets any."""
+    made = batches.made(run, short)
+    if made is not None:
+        return made
+    if not any(batches.wholes(held) for _, held in operands):
+        return None
+    if short in batch_rows.PRODUCTS:
+        return batch_rows.product(run, operands)
+    return tensors.on_batches(run, short, operands, [held for _, held in operands[1:]], kwargs)
 
 
 def _sized(
@@ -342,31 +409,53 @@ def _sized(
     made = counts[0].placed(Placement.SHARD)
     if short in _DRAWS:
         run.facts.draws.setdefault(node, run.site(node))
-    if short == "randperm":
-        run.facts.permutations.setdefault(node, run.site(node))
+    if short in ("randperm", "permutation"):
+        run.facts.orders.setdefault(node, run.site(node))
         made = replace(made, form="permutation")
-    return value(made)
+    return value(replace(made, form="range") if short == "arange" else made)
 
 
-def _concatenated(run: Interpreter, short: str, args: list[Value], kwargs: Keywords) -> Value:
+def _concatenated(
+    run: Interpreter,
+    node: cst.BaseExpression,
+    short: str,
+    args: list[Value],
+    kwargs: Keywords,
+) -> Value:
     """Tensors joined along a dimension; along the batch, they are a list of rows."""
     pieces = args[0] if args else kwargs.get("tensors", UNKNOWN)
     inner = [a for a in deep_atoms(pieces) if isinstance(a, Data) and a.placement.local]
     if not inner:
-        return REPLICATED
+        whole = [a for a in deep_atoms(pieces) if isinstance(a, Data)]
+        return value(*whole[:1])
     worst = [d for d in inner if d.placement is not Placement.SHARD]
     given = args[1] if len(args) > 1 else kwargs.get("dim") or kwargs.get("axis") or UNKNOWN
     dim = given.constant() if given else 0
     first = (worst or inner)[0]
     placed = first.placed(first.placement)
-    rows = dim in (0, ...) and short not in ("stack", "hstack") and not worst
-    if not rows:
+    if worst:
+        births = frozenset(b for d in worst if d.placement is Placement.ROWS for b in d.births)
+        return value(replace(placed, births=births))
+    if short == "stack" and isinstance(dim, int) and 0 <= dim <= first.dim:
+        return value(replace(placed, dim=first.dim + 1))
+    if dim not in (0, ...) or short in ("stack", "hstack"):
         return value(placed)
     masked = any(d.form == "masked" for d in inner)
-    return value(replace(placed, form="masked" if masked else "stacked"))
+    form = "masked" if masked else "stacked"
+    return value(replace(placed, form=form, births=_shown_pieces(run, node)))
 
 
-def _operands(
+def _shown_pieces(run: Interpreter, node: cst.BaseExpression) -> frozenset[cst.BaseExpression]:
+    """The elements of ``torch.cat((a, b))``, each of which could be gathered by itself."""
+    shown = node.args[0].value if isinstance(node, cst.Call) and node.args else None
+    if not isinstance(shown, (cst.Tuple, cst.List)):
+        return frozenset()
+    elements = [element.value for element in shown.elements]
+    rows = all({d.form for d in run.seen(e).data} <= {"tensor"} for e in elements)
+    return frozenset(e for e in elements if run.seen(e).data) if rows else frozenset()
+
+
+def argument_pairs(
     node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> list[tuple[cst.BaseExpression, Value]]:
     """Each argument with the expression that gives it, where the call shows one."""
@@ -381,13 +470,17 @@ def _foreign(
     run: Interpreter, node: cst.BaseExpression, name: str, args: list[Value], kwargs: Keywords
 ) -> Value:
     """A function of some other library: it reads whatever it gets."""
-    operands = _operands(node, args, kwargs)
+    operands = argument_pairs(node, args, kwargs)
     local = [(n, v) for n, v in operands if any(True for _ in _local_data(v))]
     for expression, one in local:
         for data in _local_data(one):
             run.demand(expression, value(data), f"{name}()")
     if local:
         return REPLICATED
+    for shown, one in operands:
+        for atom in one.of(Instance):
+            if is_model(atom) and isinstance(shown, cst.Name):  # type: ignore[arg-type]
+                run.facts.event(atom, "given", run.site(shown))  # type: ignore[arg-type]
     made = _object(run, node, name, args, kwargs)
     if any(isinstance(a, Params) for v in (*args, *kwargs.values()) for a in deep_atoms(v)):
         for atom in made.of(Instance):
@@ -434,16 +527,27 @@ def opaque(
     kwargs: Keywords,
 ) -> Value:
     """The result of code that is not seen, given these arguments."""
+    batches.meet(run, argument_pairs(node, args, kwargs), surely=target is not None)
     shards: list[Data] = []
-    for expression, one in _operands(node, args, kwargs):
+    picked: list[Data] = []
+    by_sample = run.frames_forward() or (target is not None and is_model(target))
+    for expression, one in argument_pairs(node, args, kwargs):
         for data in _local_data(one):
             if data.placement is Placement.COUNT:
                 run.facts.shape_uses.update(data.births)
             elif data.placement is Placement.SHARD:
                 shards.append(data)
+            elif data.placement is Placement.ROWS and by_sample and data.births:
+                picked.append(data)
             else:
                 run.demand(expression, value(data), "code that is not seen")
+    if picked:  # what a model makes of picked rows is as good as they are
+        births = frozenset(b for d in picked for b in d.births)
+        return value(replace(picked[0].placed(Placement.ROWS), births=births))
     if not shards:
+        held = next((v for v in (*args, *kwargs.values()) if batches.wholes(v)), None)
+        if held is not None:
+            return value(*batches.wholes(held))
         given = [a for v in (*args, *kwargs.values()) for a in deep_atoms(v)]
         reduced = [a for a in given if isinstance(a, Data)]
         return value(reduced[0] if reduced else run.instance(node, run.module, "an object"))
@@ -461,15 +565,25 @@ def call_instance(
     """``object(...)`` of a library object."""
     if isinstance(target.type, str) and losses.is_module(target.type):
         return losses.call(run, node, losses.function_name(target.type), args, kwargs, target)
+    if run.choices.by_hand:
+        made = batch_layers.layer(run, target, args)
+        if made is not None:
+            return made
     result = opaque(run, node, target, args, kwargs)
     if isinstance(target.type, str) and target.type.startswith("torch.nn."):
-        return join(value(*(_seen(a) for a in result.atoms)))
+        dim = _batch_dimension(args) if run.choices.by_hand else 0
+        ndim = dimensions.of_layer(target, args)
+        return join(value(*(_seen(a, dim, ndim) for a in result.atoms)))
     return result
 
 
-def _seen(atom: Atom) -> Atom:
-    """What a layer of PyTorch's own makes of rows are rows."""
-    return replace(atom, opaque=False) if isinstance(atom, Data) else Number()
+def _batch_dimension(args: list[Value]) -> int:
+    return next((d.dim for one in args for d in one.data if d.placement is Placement.SHARD), 0)
+
+
+def _seen(atom: Atom, dim: int, ndim: int) -> Atom:
+    """What a layer of PyTorch's own makes of rows are rows, along the same dimension."""
+    return replace(atom, opaque=False, dim=dim, ndim=ndim) if isinstance(atom, Data) else Number()
 
 
 # ---------------------------------------------------------------------- methods
@@ -478,16 +592,39 @@ def call_method(
 ) -> Value:
     """A method of a tensor, a number, a container or a library object."""
     results = []
+    known = any(isinstance(atom, (Instance, Whole)) for atom in method.receiver.atoms)
     for atom in method.receiver.atoms:
+        if known and isinstance(atom, Number):
+            continue  # what else may come here is the same kind of object, as far as is known
         if isinstance(atom, Data):
             results.append(_data_method(run, node, atom, method.name, args, kwargs))
+        elif isinstance(atom, Whole):
+            results.append(_batch_method(run, node, atom, method.name, args, kwargs))
         elif isinstance(atom, Instance):
             results.append(_object_method(run, node, atom, method.name, args, kwargs))
         elif isinstance(atom, Params):
-            results.append(_params_method(run, node, atom, method.name))
+            made = batches.made(run, method.name) if method.name.startswith("new_") else None
+            results.append(made or _params_method(run, node, atom, method.name))
         else:
             results.append(_plain_method(run, node, atom, method.name, args, kwargs))
     return join(*results)
+
+
+def _batch_method(  # type: ignore[no-untyped-def]
+    run: Interpreter, node: cst.BaseExpression, atom: Whole, name: str, args, kwargs
+) -> Value:
+    """A method of a tensor that may be a batch made by hand."""
+    if name == "backward":
+        return REPLICATED
+    if name in _MOVES:
+        world.moved(run, node, args, kwargs)
+        return value(atom)
+    if name.startswith("new_"):
+        return batches.made(run, name) or REPLICATED
+    pairs = [(_receiver(node), value(atom)), *argument_pairs(node, args, {})]
+    if any(one.data for one in args):
+        return tensors.function(run, node, name, pairs, kwargs, args)
+    return tensors.on_batches(run, name, pairs, args, kwargs)
 
 
 def _receiver(node: cst.BaseExpression) -> cst.BaseExpression:
@@ -511,6 +648,8 @@ def _data_method(  # type: ignore[no-untyped-def]
         return REPLICATED
     if name == "size":
         return tensors.size(atom, node, args)
+    if name in ("dim", "ndimension") and atom.ndim:
+        return value(Const(atom.ndim))
     if name in _FACTS_OF_A_TENSOR:
         return REPLICATED
     if name == "squeeze" and not args and not kwargs and atom.placement is Placement.SHARD:
@@ -532,14 +671,26 @@ def _data_method(  # type: ignore[no-untyped-def]
             if data.placement is Placement.COUNT:
                 run.facts.shape_uses.update(data.births)
     args = [tensors.without_counts(one) for one in args]
-    operands = [(receiver, value(atom)), *_operands(node, args, {})]
+    if name in ("view", "reshape") and atom.placement is Placement.SHARD:
+        args = _own_size(run, node, args)
+    operands = [(receiver, value(atom)), *argument_pairs(node, args, {})]
     return tensors.function(run, node, name, operands, kwargs, args)
+
+
+def _own_size(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> list[Value]:
+    """The arguments of a view whose first size is named as the loader's: that of its rows."""
+    simple = isinstance(node, cst.Call) and node.args and dotted(_receiver(node)) is not None
+    if simple and run.module.editable and batch_sizes.names_size(run, node.args[0].value):  # type: ignore[attr-defined]
+        run.facts.named_sizes.setdefault(node, run.site(node))
+        return [value(Const(-1)), *args[1:]]
+    return args
 
 
 def _backward(
     run: Interpreter, node: cst.BaseExpression, receiver: cst.BaseExpression, loss: Value
 ) -> Value:
-    run.facts.backwards[node] = (run.site(node), loss)
+    _, known = run.facts.backwards.get(node, (None, UNKNOWN))
+    run.facts.backwards[node] = (run.site(node), join(known, loss))
     run.demand(receiver, loss, "backward()")
     for data in loss.of(Data):
         run.choices.trained |= {loader.site for loader in data.loaders}  # type: ignore[union-attr]
@@ -556,12 +707,12 @@ def _plain_method(  # type: ignore[no-untyped-def]
     if name in _MOVES:
         world.moved(run, node, args, kwargs)
     if literal or name in _STRING_METHODS:
-        for expression, one in _operands(node, args, kwargs):
+        for expression, one in argument_pairs(node, args, kwargs):
             expressions.read_all(run, expression, one, "a formatted string")
         return REPLICATED
     if isinstance(atom, Tup):
         return join(*atom.items) if name == "index" else REPLICATED
-    operands = [(_receiver(node), REPLICATED), *_operands(node, args, kwargs)]
+    operands = [(_receiver(node), REPLICATED), *argument_pairs(node, args, kwargs)]
     for _, one in operands[1:]:
         for data in one.data:
             if data.placement is Placement.COUNT:
@@ -635,7 +786,7 @@ def _sink_method(
     """A method of a library object: with its result unused, it takes what it gets for itself."""
     unused = isinstance(run.module.parents.get(node), cst.Expr)
     local = False
-    for expression, one in _operands(node, args, kwargs):
+    for expression, one in argument_pairs(node, args, kwargs):
         for data in _local_data(one):
             local = True
             if unused or data.placement.partial or data.placement is Placement.ROWS:
@@ -670,6 +821,8 @@ def _model_method(  # type: ignore[no-untyped-def]
         return REPLICATED
     if name in ("forward", "__call__"):
         run.facts.event(atom, "bypass", run.site(node), gradient=not run.no_grad)
+        args, kwargs = calls.entered(run, node, args, kwargs)
+    batch_layers.inherited(run, atom, args)
     return opaque(run, node, atom, args, kwargs)
 
 
@@ -677,10 +830,10 @@ def _container_method(  # type: ignore[no-untyped-def]
     run: Interpreter, node: cst.BaseExpression, atom: Instance, name: str, args, kwargs
 ) -> Value:
     if name in ("append", "add", "appendleft") and args:
-        shown = _operands(node, args, {})[0][0]
+        shown = argument_pairs(node, args, {})[0][0]
         run.put(atom, "*", run.keeps_from_batch(atom, shown, args[0]))
     elif name in ("extend", "update", "insert", "setdefault"):
-        for expression, one in _operands(node, args, kwargs):
+        for expression, one in argument_pairs(node, args, kwargs):
             one = run.keeps_from_batch(atom, expression, one)
             if one.data or any(isinstance(a, Data) for a in one.atoms):
                 run.put(atom, "*", one)
@@ -724,12 +877,11 @@ def _bar(
 def _builtin(  # type: ignore[no-untyped-def]
     run: Interpreter, node: cst.BaseExpression, name: str, args, kwargs
 ) -> Value:
-    operands = _operands(node, args, kwargs)
     handler = _BUILTINS.get(name)
     if handler is not None:
         return handler(run, node, args)
     if name in _READS or name in ("print", "max", "min", "any", "all", "divmod", "pow"):
-        for expression, one in operands:
+        for expression, one in argument_pairs(node, args, kwargs):
             expressions.read_all(run, expression, one, f"{name}()")
     return REPLICATED
 
@@ -737,7 +889,12 @@ def _builtin(  # type: ignore[no-untyped-def]
 def _len(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
     results = []
     for atom in args[0].atoms if args else ():
-        rows = isinstance(atom, Data) and atom.placement is Placement.SHARD
+        rows = (
+            isinstance(atom, Data)
+            and atom.placement is Placement.SHARD
+            and atom.form != "shape"
+            and atom.dim == 0
+        )
         results.append(tensors.count(atom, node) if rows else REPLICATED)  # type: ignore[arg-type]
     return join(*results) if results else REPLICATED
 
@@ -793,6 +950,10 @@ def _next(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Valu
 
 
 def _map(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    one = args[1] if len(args) == 2 else UNKNOWN
+    for tup in one.of(Tup):
+        parts = tuple(run.call(node, args[0], [item], {}) for item in tup.items)  # type: ignore[union-attr]
+        return value(Tup(parts))
     made = run.instance(node, run.module, "generator")
     elements = [expressions.iterate(run, node, a) for a in args[1:]]
     made.attributes["*"] = run.call(node, args[0], elements, {}) if args else UNKNOWN
@@ -854,8 +1015,14 @@ def _set_grad(
 def _autograd_backward(
     run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
-    operands = _operands(node, args, kwargs)
+    operands = argument_pairs(node, args, kwargs)
     return _backward(run, node, *operands[0]) if operands else UNKNOWN
+
+
+def _amp(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
+    """``amp.initialize(model, optimizer)`` gives back what it gets."""
+    given = [*args, *(kwargs[name] for name in ("models", "optimizers") if name in kwargs)]
+    return value(Tup(tuple(given[:2]))) if len(given) > 1 else join(*given)
 
 
 def _load(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
@@ -886,6 +1053,8 @@ _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "torch.set_grad_enabled": _set_grad,
     "torch.autograd.backward": _autograd_backward,
     "torch.load": _load,
+    "apex.amp.initialize": _amp,
+    "apex.parallel.convert_syncbn_model": _partial,
     "itertools.cycle": _elements,
     "itertools.islice": _elements,
     "itertools.chain": _elements,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding import batches, tensors
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import REPLICATED, UNKNOWN, Data, Instance, Value, value
@@ -71,9 +72,13 @@ def call(
         for partial in one.data:
             if partial.placement.partial:
                 run.demand(expression, value(partial), "a loss")
+    batches.meet(run, _shown(node, args)[:2], surely=True)
     shards = [d for d in data if d.placement in (Placement.SHARD, Placement.ROWS)]
+    if tensors.beside_whole(run, [(n, a) for n, v in _shown(node, args) for a in v.of(Data)]):  # type: ignore[misc]
+        return value(shards[0].placed(Placement.REPLICATE))
     if not shards:
-        return REPLICATED
+        whole = [a for one in args for a in one.atoms if isinstance(a, Data)]
+        return value(whole[0].placed(Placement.REPLICATE)) if whole else REPLICATED
     loaders = frozenset(loader for d in data for loader in d.loaders)
     placement = _placement(options, shards, args, module)
     counted: tuple[str, ...] = ()
@@ -83,7 +88,11 @@ def call(
     # What is divided by more than the number of rows is reduced right here, where the code for
     # its denominator is valid.
     births = frozenset({node}) if counted else frozenset()
-    return value(Data(placement, loaders, births, counted=counted))
+    if placement is Placement.ROWS:  # where the rows could be gathered that it picks from
+        births = frozenset(birth for d in shards for birth in d.births)
+    names = frozenset(name for d in shards for name in d.names)
+    names = names if placement is Placement.WEIGHTED else frozenset()
+    return value(Data(placement, loaders, births, names, counted=counted))
 
 
 def _shown(node: cst.BaseExpression, args: list[Value]) -> list[tuple[cst.BaseExpression, Value]]:

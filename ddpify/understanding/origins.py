@@ -43,10 +43,11 @@ _CALLS = {
         CLOCK,
     ),
     **dict.fromkeys(
-        "random.random random.randint random.choice random.uniform random.sample"
-        " numpy.random.rand numpy.random.randint numpy.random.choice numpy.random.permutation"
-        " numpy.random.random numpy.random.uniform torch.rand torch.randn torch.randint"
-        " torch.randperm".split(),
+        "random.random random.randint random.choice random.choices random.uniform random.sample"
+        " random.gauss numpy.random.rand numpy.random.randn numpy.random.randint"
+        " numpy.random.choice numpy.random.permutation numpy.random.random numpy.random.uniform"
+        " numpy.random.normal torch.rand torch.randn torch.randint torch.randperm torch.normal"
+        " torch.rand_like torch.randn_like torch.bernoulli torch.multinomial".split(),
         RANDOM,
     ),
 }
@@ -65,6 +66,11 @@ _LOCAL_RANK_OPTIONS = ("--local_rank", "--local-rank")
 _OPAQUE_BUILTINS = frozenset("isinstance hasattr callable type id issubclass len".split())
 # Attributes and questions that say nothing about a tensor's values.
 SHAPE_LIKE = frozenset("shape device dtype ndim requires_grad is_cuda layout size dim".split())
+
+
+def draws(name: str) -> bool:
+    """Whether a library function draws from a random generator."""
+    return _CALLS.get(name) == RANDOM
 
 
 def library_names(held: Value | None) -> Iterator[str]:

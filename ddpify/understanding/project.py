@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import sys
 from functools import cached_property
 from pathlib import Path
 
 import libcst as cst
-from libcst.metadata import CodeRange, MetadataWrapper, PositionProvider
 
 from ddpify.errors import DdpifyError
+from ddpify.lines import Lines
 from ddpify.source import Source, read_source
-from ddpify.understanding.syntax import parents_of
+from ddpify.understanding.offsets import Offsets, offsets_of
+from ddpify.understanding.structure import Structure
 
 
 class ModuleFile:
@@ -29,23 +31,36 @@ class ModuleFile:
         return Path(self.source.path)
 
     @cached_property
+    def structure(self) -> Structure:
+        """The order of its nodes and what encloses each."""
+        return Structure(self.tree)
+
+    @property
     def parents(self) -> dict[cst.CSTNode, cst.CSTNode]:
         """Each node's parent."""
-        return parents_of(self.tree)
+        return self.structure.parents
 
     @cached_property
-    def _positions(self) -> dict[cst.CSTNode, CodeRange]:
-        wrapper = MetadataWrapper(self.tree, unsafe_skip_copy=True)
-        return dict(wrapper.resolve(PositionProvider))
+    def is_packaged(self) -> bool:
+        """Whether it imports relative to its package, and so runs as ``python -m`` alone."""
+        return any(isinstance(n, cst.ImportFrom) and n.relative for n in self.parents)
 
-    def span(self, node: cst.CSTNode) -> CodeRange | None:
-        """Where a node starts and ends, in lines from 1 and columns from 0."""
-        return self._positions.get(node)
+    @cached_property
+    def _offsets(self) -> dict[cst.CSTNode, Offsets]:
+        return offsets_of(self.tree)
+
+    @cached_property
+    def lines(self) -> Lines:
+        """Lines and columns of the text's offsets."""
+        return Lines(self.source.text)
+
+    def offsets(self, node: cst.CSTNode) -> Offsets:
+        """The characters of the text that a node of the file covers."""
+        return self._offsets.get(node, (0, 0))
 
     def line(self, node: cst.CSTNode) -> int:
         """The line, from 1, at which a node starts."""
-        position = self._positions.get(node)
-        return position.start.line if position else 1
+        return self.lines.place(self.offsets(node)[0])[0]
 
     def statement(self, node: cst.CSTNode) -> cst.CSTNode:
         """The statement that a node stands in: a simple one's line, or a compound one."""
@@ -60,6 +75,27 @@ class ModuleFile:
             if isinstance(node, cst.FunctionDef):
                 return node
         return None
+
+    def holds(self, outer: cst.CSTNode, inner: cst.CSTNode) -> bool:
+        """Whether one node of the file is somewhere inside another."""
+        while inner is not outer and inner in self.parents:
+            inner = self.parents[inner]
+        return inner is outer
+
+
+_CACHES = frozenset(
+    ".git .hg .svn __pycache__ .mypy_cache .pytest_cache .ruff_cache .ipynb_checkpoints .tox .nox"
+    " .eggs .idea .vscode .cache node_modules site-packages".split()
+)
+
+
+def is_left_out(path: Path, root: Path) -> bool:
+    """Whether a path below ``root`` belongs to version control, a cache or an environment."""
+    below = path.relative_to(root).parts
+    folders = [root.joinpath(*below[:depth]) for depth in range(1, len(below) + 1)]
+    return any(part in _CACHES for part in below) or any(
+        (folder / "pyvenv.cfg").is_file() or (folder / "conda-meta").is_dir() for folder in folders
+    )
 
 
 def _python_path() -> list[Path]:
@@ -79,18 +115,43 @@ def _around(folder: Path) -> list[Path]:
 
 
 class Project:
-    """Finds and reads local modules, each once, as Python would from the entry's folder."""
+    """Finds and reads local modules, each once, as Python would from the entries' folders.
 
-    def __init__(self, entry: Source, *, roots: tuple[Path, ...] = ()) -> None:
-        self.entry = ModuleFile(entry, "__main__", editable=True)
-        folder = Path(entry.path).resolve().parent
-        self.roots = (folder, *roots, *_python_path(), *_around(folder))
-        self._files: dict[Path, ModuleFile | None] = {self.entry.path.resolve(): self.entry}
+    With a ``folder``, the modules in it may be changed as the entries may; a module that the
+    scripts reach by changing ``sys.path`` is found in it where only one has its name.
+    """
+
+    def __init__(self, *entries: Source, folder: Path | None = None) -> None:
+        self.entries = [ModuleFile(entry, "__main__", editable=True) for entry in entries]
+        self.entry = self.entries[0]
+        self.folder = folder
+        beside = [file.path.resolve().parent for file in self.entries]
+        self.roots = tuple(
+            dict.fromkeys(
+                [*beside, *self._inner_roots(beside), *_python_path(), *_around(beside[0])]
+            )
+        )
+        self._files: dict[Path, ModuleFile | None] = {
+            file.path.resolve(): file for file in self.entries
+        }
+
+    def _inner_roots(self, beside: list[Path]) -> list[Path]:
+        """The project's folders above its entries, up to its root, and its ``src``."""
+        if self.folder is None:
+            return []
+        root = self.folder.resolve()
+        above = [parent for start in beside for parent in start.parents]
+        inside = [parent for parent in above if parent.is_relative_to(root)]
+        return [*inside, root, root / "src"]
 
     @property
     def files(self) -> list[ModuleFile]:
         """All files that were read."""
         return [file for file in self._files.values() if file is not None]
+
+    def owner(self, node: cst.CSTNode) -> ModuleFile | None:
+        """The file that a node stands in; None for a node of no file, and for a file's root."""
+        return next((file for file in self.files if node in file.parents), None)
 
     def resolve(self, name: str, importer: ModuleFile, level: int = 0) -> ModuleFile | None:
         """The local file that ``import name`` in ``importer`` reads, if it is a local one."""
@@ -103,7 +164,27 @@ class Project:
             found = self._find(root, name)
             if found is not None:
                 return found
-        return None
+        return self._elsewhere(name) if "sys.path" in importer.source.text else None
+
+    def _elsewhere(self, name: str) -> ModuleFile | None:
+        """The one module of this name in the project's folder, wherever it stands."""
+        top = name.split(".")[0]
+        places = self._places.get(top, ())
+        if len(places) != 1 or top in sys.stdlib_module_names:
+            return None
+        return self._find(places[0], name)
+
+    @cached_property
+    def _places(self) -> dict[str, list[Path]]:
+        """By a module's first name, the folders of the project that hold one of this name."""
+        found: dict[str, list[Path]] = {}
+        root = self.folder.resolve() if self.folder is not None else None
+        for path in sorted(root.rglob("*.py")) if root is not None else ():
+            assert root is not None
+            if not is_left_out(path, root):
+                module = path.parent if path.name == "__init__.py" else path
+                found.setdefault(module.stem, []).append(module.parent)
+        return found
 
     def _find(self, base: Path, name: str) -> ModuleFile | None:
         target = base.joinpath(*name.split(".")) if name else base
@@ -116,7 +197,18 @@ class Project:
         path = path.resolve()
         if path not in self._files:
             try:
-                self._files[path] = ModuleFile(read_source(path), name, editable=False)
+                source = read_source(self._shown(path))
+                self._files[path] = ModuleFile(source, name, editable=self._is_editable(path))
             except DdpifyError:
                 self._files[path] = None  # unreadable: as unknown as a library
         return self._files[path]
+
+    def _is_editable(self, path: Path) -> bool:
+        root = self.folder.resolve() if self.folder is not None else None
+        return root is not None and path.is_relative_to(root) and not is_left_out(path, root)
+
+    def _shown(self, path: Path) -> Path:
+        """A path as the user would write it: from the folder that was named, if it is in there."""
+        named = self.folder if self.folder is not None else self.entry.path.parent
+        root = named.resolve()
+        return named / path.relative_to(root) if path.is_relative_to(root) else path

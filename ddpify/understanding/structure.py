@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
+from functools import cache, cached_property
 from typing import Any, TypeVar, overload
 
 import libcst as cst
@@ -19,7 +20,6 @@ _SILENT = (
     "whitespace", "comma", "semicolon", "lpar", "rpar", "lbracket", "rbracket", "lbrace", "rbrace",
     "leading_lines", "lines_after", "header", "footer", "trailing", "colon",
 )  # fmt: skip
-_FIELDS: dict[type, tuple[str, ...]] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Structure:
             node = stack.pop()
             self.order[node] = len(self.order)
             self._by_type.setdefault(type(node), []).append(node)
-            below = list(children(node))
+            below = children(node)
             for child in below:
                 self.parents[child] = node
             stack.extend(reversed(below))
@@ -66,6 +66,15 @@ class Structure:
         """All nodes of these types, in source order."""
         found = [node for kind in types for node in self._by_type.get(kind, ())]
         return sorted(found, key=self.order.__getitem__)
+
+    @cached_property
+    def generators(self) -> set[cst.CSTNode]:
+        """The functions that yield."""
+        scopes = (cst.FunctionDef, cst.Lambda, cst.ClassDef)
+        around = [
+            next((n for n in self.up(y) if isinstance(n, scopes)), y) for y in self.all(cst.Yield)
+        ]
+        return {one for one in around if not isinstance(one, (cst.ClassDef, cst.Yield))}
 
     def up(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         """What encloses a node, from the inside out."""
@@ -118,26 +127,36 @@ class Structure:
         return found
 
 
-def children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+def children(node: cst.CSTNode) -> list[cst.CSTNode]:
     """The children that carry meaning, in source order."""
+    found: list[cst.CSTNode] = []
     for name in _names(type(node)):
         held = getattr(node, name)
-        if isinstance(held, cst.CSTNode):
-            yield held
-        elif isinstance(held, (tuple, list)):
-            for one in held:
-                if isinstance(one, cst.CSTNode):
-                    yield one
+        kind = type(held)
+        if kind is tuple or kind is list:
+            found += [one for one in held if _IS_NODE[type(one)]]
+        elif _IS_NODE[kind]:
+            found.append(held)
+    return found
 
 
+class _NodeTypes(dict[type, bool]):
+    """Whether a type is a node's: asked once each, since abstract classes are slow to ask."""
+
+    def __missing__(self, kind: type) -> bool:
+        self[kind] = issubclass(kind, cst.CSTNode)
+        return self[kind]
+
+
+_IS_NODE = _NodeTypes()
+
+
+@cache
 def _names(kind: type) -> tuple[str, ...]:
-    known = _FIELDS.get(kind)
-    if known is None:
-        names = [f.name for f in fields(kind) if not f.name.startswith(_SILENT)]
-        if issubclass(kind, (cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp)):
-            names.sort(key=lambda name: name != "for_in")  # its names are bound before use
-        known = _FIELDS[kind] = tuple(names)
-    return known
+    names = [f.name for f in fields(kind) if not f.name.startswith(_SILENT)]
+    if issubclass(kind, (cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp)):
+        names.sort(key=lambda name: name != "for_in")  # its names are bound before use
+    return tuple(names)
 
 
 def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
@@ -146,7 +165,7 @@ def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     while stack:
         one = stack.pop()
         yield one
-        stack.extend(reversed(list(children(one))))
+        stack.extend(reversed(children(one)))
 
 
 def walk_here(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
@@ -157,7 +176,7 @@ def walk_here(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         yield one
         if one is not node and isinstance(one, (cst.FunctionDef, cst.ClassDef, cst.Lambda)):
             continue
-        stack.extend(reversed(list(children(one))))
+        stack.extend(reversed(children(one)))
 
 
 def _own_guard(above: cst.CSTNode, below: cst.CSTNode) -> Iterator[Guard]:

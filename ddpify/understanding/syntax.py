@@ -6,14 +6,18 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.understanding.structure import children
-
 _EMPTY_MODULE = cst.Module(body=())
 
 
 def code_of(node: cst.CSTNode) -> str:
     """The source text of one node."""
     return _EMPTY_MODULE.code_for_node(node)
+
+
+def brief(node: cst.CSTNode) -> str:
+    """The source text of one node in one line of at most 50 characters, to name it in a note."""
+    text = " ".join(code_of(node).split())
+    return text if len(text) <= 50 else text[:47] + "..."
 
 
 def dotted(node: cst.BaseExpression) -> str | None:
@@ -24,25 +28,6 @@ def dotted(node: cst.BaseExpression) -> str | None:
         base = dotted(node.value)
         return f"{base}.{node.attr.value}" if base else None
     return None
-
-
-def walk(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    """The node and all nodes below it that carry meaning, in source order."""
-    yield node
-    for child in children(node):
-        yield from walk(child)
-
-
-def parents_of(module: cst.Module) -> dict[cst.CSTNode, cst.CSTNode]:
-    """Each node's parent."""
-    parents: dict[cst.CSTNode, cst.CSTNode] = {}
-    stack: list[cst.CSTNode] = [module]
-    while stack:
-        node = stack.pop()
-        for child in children(node):
-            parents[child] = node
-            stack.append(child)
-    return parents
 
 
 def statements(body: cst.BaseSuite | cst.Module) -> Iterator[cst.BaseStatement]:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding import batch_rows, batches, dimensions
+from ddpify.understanding.facts import Regrouped
 from ddpify.understanding.placement import Placement, combine
 from ddpify.understanding.values import (
     REPLICATED,
@@ -46,8 +48,10 @@ OVER_A_DIMENSION = frozenset(
 )
 SELF_COUPLING = frozenset("unique bincount histc cdist pdist corrcoef cov".split())
 ROW_WISE_WITHOUT_DIMENSION = frozenset("softmax log_softmax softmin normalize split chunk".split())
+_OVER_THE_LAST = frozenset("topk sort argsort".split())  # unless they are told otherwise
 _PAIRS = frozenset("max min median mode topk sort kthvalue".split())  # values and indices
 TRANSPOSING = frozenset("t T transpose permute swapaxes movedim".split())
+REORDERING = frozenset("flip roll".split())
 RESHAPING = frozenset("view reshape flatten ravel".split())
 
 
@@ -64,12 +68,16 @@ def fresh(whole: Value) -> Value:
 
 
 def without_counts(whole: Value) -> Value:
-    """The value with each count taken for a size that follows from the others."""
-    atoms = [
-        Const(-1) if isinstance(a, Data) and a.placement is Placement.COUNT else a
-        for a in whole.atoms
-    ]
-    return value(*atoms)
+    """The value with each count taken for a size that follows from the others.
+
+    Where it may be a count or a plain number, the tensor whose size it is may be sharded or not,
+    and it is the count for the sharded one.
+    """
+    counts = [d for d in whole.data if d.placement is Placement.COUNT]
+    if not counts:
+        return whole
+    others = [a for a in whole.atoms if a not in counts and not isinstance(a, Number)]
+    return value(Const(-1), *others)
 
 
 def picked(placement: Placement) -> Placement:
@@ -85,20 +93,30 @@ def part(atom: Data, position: int) -> Value:
             if (position == atom.dim)
             else REPLICATED
         )
-    return value(replace(atom, form="tensor") if atom.form == "batch" else atom)
+    return value(
+        replace(atom, form="tensor", ndim=0) if atom.form == "batch" else replace(atom, ndim=0)
+    )
 
 
 def attribute(atom: Data, name: str, *, called: bool) -> Value:
     """An attribute of a tensor, or of an unseen structure of tensors."""
+    if name == "shape" and not atom.placement.local:
+        return REPLICATED
     if name == "shape":
-        return value(replace(atom, form="shape", births=frozenset()))
+        return _whole_size(atom) or value(replace(atom, form="shape", births=frozenset()))
+    if name == "ndim" and atom.ndim:
+        return value(Const(atom.ndim))
     if name in ("device", "dtype", "ndim", "requires_grad", "is_cuda", "layout"):
         return REPLICATED
     if name in ("T", "mT"):
         return value(replace(atom, dim=1 - atom.dim if atom.dim < 2 else atom.dim))
     if name in ("data", "real"):
         return value(replace(atom, births=frozenset()))
-    return value(Method(value(atom), name) if called else replace(atom, births=frozenset()))
+    if called:
+        return value(Method(value(atom), name))
+    if name == "size":  # a NumPy array's number of elements
+        return value(atom.placed(Placement.SUM))
+    return value(replace(atom, births=frozenset(), ndim=0))
 
 
 # ---------------------------------------------------------------------- items
@@ -109,7 +127,9 @@ def item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
     if atom.form == "batch" or _string_key(run, node):
         return _batch_item(run, node, atom)
     if atom.placement is not Placement.SHARD:
-        return value(replace(atom, births=frozenset()))
+        indices = [e.slice.value for e in node.slice if isinstance(e.slice, cst.Index)]
+        beside_whole(run, [(node.value, atom), *_held([(i, run.seen(i)) for i in indices])])
+        return value(replace(atom, births=frozenset(), ndim=0))
     return value(_index(run, node, atom))
 
 
@@ -117,7 +137,7 @@ def _shape_item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
     first = node.slice[0].slice
     if not isinstance(first, cst.Index):
         return value(atom)
-    index = run.facts.values.get(first.value, UNKNOWN).constant()
+    index = run.seen(first.value).constant()
     if index is ... or index == atom.dim:
         return value(
             replace(atom, placement=Placement.COUNT, form="number", births=frozenset({node}))
@@ -128,16 +148,14 @@ def _shape_item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
 def _string_key(run: Interpreter, node: cst.Subscript) -> bool:
     """Whether the index is a name: then the whole is a dictionary of tensors."""
     first = node.slice[0].slice
-    return isinstance(first, cst.Index) and isinstance(
-        run.facts.values.get(first.value, UNKNOWN).constant(), str
-    )
+    return isinstance(first, cst.Index) and isinstance(run.seen(first.value).constant(), str)
 
 
 def _batch_item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
     """An element of a batch by literal index; anything else indexes a tensor."""
     first = node.slice[0].slice
     if len(node.slice) == 1 and isinstance(first, cst.Index):
-        if isinstance(run.facts.values.get(first.value, UNKNOWN).constant(), (int, str)):
+        if isinstance(run.seen(first.value).constant(), (int, str)):
             return value(replace(atom, form="tensor"))
         return value(_index(run, node, atom))
     return value(_index(run, node, atom))
@@ -146,6 +164,7 @@ def _batch_item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
 def _index(run: Interpreter, node: cst.Subscript, atom: Data) -> Data:
     """Rows that are picked by position are no longer a shard; whole rows stay one."""
     dim = 0
+    atom = replace(atom, ndim=0)
     for element in node.slice:
         part_ = element.slice
         kind, index = _index_kind(run, part_)
@@ -158,7 +177,10 @@ def _index(run: Interpreter, node: cst.Subscript, atom: Data) -> Data:
             continue
         if dim == atom.dim:
             return _index_rows(run, node, atom, part_, kind, index)
-        dim += 1
+        if kind == "index" and isinstance(index.constant(), int):
+            atom = replace(atom, dim=atom.dim - 1)  # that dimension is gone
+        else:
+            dim += 1
     return replace(atom, births=frozenset(), form="tensor")
 
 
@@ -169,7 +191,7 @@ def _index_kind(run: Interpreter, part_: cst.BaseSlice) -> tuple[str, Value]:
     assert isinstance(part_, cst.Index)
     if isinstance(part_.value, cst.Ellipsis):
         return "ellipsis", UNKNOWN
-    index = run.facts.values.get(part_.value, UNKNOWN)
+    index = run.seen(part_.value)
     if index.constant() is None:
         return "new", index
     return "index", index
@@ -180,9 +202,11 @@ def _index_rows(
 ) -> Data:
     if kind == "whole" or _counted_bounds(run, node):
         return replace(atom, births=frozenset(), form="tensor")
+    if any(d.form == "permutation" for d in index.data):
+        return _regrouped(run, node, node.value, atom)
     if any(d.placement is Placement.SHARD for d in index.data):
-        shuffled = any(d.form == "permutation" for d in index.data)
-        return replace(atom, births=frozenset(), form="tensor" if shuffled else "masked")
+        each = any(d.form == "range" for d in index.data)
+        return replace(atom, births=frozenset(), form="tensor" if each else "masked")
     if atom.opaque or run.frames_forward():
         # An element of an unseen container; in a forward, which treats each sample alone, the
         # dimension that is indexed is not the batch.
@@ -191,16 +215,24 @@ def _index_rows(
     return replace(atom.placed(Placement.ROWS), births=picked_from)
 
 
+def _regrouped(
+    run: Interpreter, node: cst.BaseExpression, rows: cst.BaseExpression, atom: Data
+) -> Data:
+    """Rows of the batch in another order: this rank's, once the whole batch is put in order."""
+    if run.frames_forward() or not run.module.editable or atom.form == "permutation":
+        return atom.placed(Placement.COUPLED)
+    run.facts.regrouped.setdefault(node, Regrouped(run.site(node), rows))
+    return atom.placed(Placement.SHARD)
+
+
 def replicated_item(run: Interpreter, node: cst.Subscript) -> Value:
     """An item of something replicated: sharded where the index is, as in ``weights[labels]``."""
-    indices = [
-        run.facts.values.get(e.slice.value, UNKNOWN)
-        for e in node.slice
-        if isinstance(e.slice, cst.Index)
-    ]
+    indices = [run.seen(e.slice.value) for e in node.slice if isinstance(e.slice, cst.Index)]
     shards = [d for i in indices for d in i.data if d.placement is Placement.SHARD]
     shards += _counted_bounds(run, node)
-    return value(shards[0].placed(Placement.SHARD)) if shards else REPLICATED
+    if shards:
+        return value(shards[0].placed(Placement.SHARD))
+    return batches.sliced(run, node) or REPLICATED
 
 
 def _counted_bounds(run: Interpreter, node: cst.Subscript) -> list[Data]:
@@ -212,7 +244,7 @@ def _counted_bounds(run: Interpreter, node: cst.Subscript) -> list[Data]:
         for bound in (element.slice.lower, element.slice.upper)
         if bound is not None
     ]
-    held = [d for bound in bounds for d in run.facts.values.get(bound, UNKNOWN).data]
+    held = [d for bound in bounds for d in run.seen(bound).data]
     return [d for d in held if d.placement is Placement.COUNT]
 
 
@@ -221,13 +253,28 @@ def binary(
     run: Interpreter, node: cst.CSTNode, operator: str, left: Operand, right: Operand
 ) -> Value:
     """``left operator right``; an operand that cannot stay partial is demanded."""
+    batches.meet(run, [left, right])
     if not left[1].data and not right[1].data:
-        return _plain(left[1], right[1])
+        if operator == "@" and (batches.wholes(left[1]) or batches.wholes(right[1])):
+            return batch_rows.product(run, [left, right])
+        return batch_rows.joined([left, right]) or _plain(left[1], right[1])
     results: list[Value] = []
     for one in _parts(left[1]):
         for other in _parts(right[1]):
-            results.append(_pair(run, operator, (left[0], one), (right[0], other)))
+            pair = _pair(run, operator, (left[0], one), (right[0], other))
+            plain = [v for v, d in ((left[1], one), (right[1], other)) if d is None]
+            ndim = 0 if operator == "@" else dimensions.of_pair(one, other, plain)
+            results.append(_with_ndim(pair, ndim))
     return join(*results)
+
+
+def _with_ndim(result: Value, ndim: int) -> Value:
+    """Its rows and values that mix them, known to have this many dimensions."""
+    atoms = [
+        replace(a, ndim=ndim) if isinstance(a, Data) and not a.placement.partial else a
+        for a in result.atoms
+    ]
+    return value(*atoms)
 
 
 def _parts(whole: Value) -> list[Data | None]:
@@ -254,19 +301,43 @@ def _pair(
     if _half_reduced(left[1], right[1]):
         placement = None
     base = next(d for d in (left[1], right[1]) if d is not None and d.placement.local)
+    if any(d is not None and d.form == "permutation" for d in (left[1], right[1])):
+        placement = Placement.COUPLED
     if placement is Placement.SHARD and not run.frames_forward() and _crossed(left[1], right[1]):
         placement = Placement.COUPLED
     loaders = (left[1].loaders if left[1] else frozenset()) | (
         right[1].loaders if right[1] else frozenset()
     )
+    if beside_whole(run, [left, right]):
+        return value(replace(base.placed(Placement.REPLICATE), loaders=loaders, form="gathered"))
     if placement is not None:
-        result = _result(base, placement, left[1], right[1])
+        names = frozenset(n for e, d in (left, right) if d is not None for n in (d.names or {e}))
+        result = replace(_result(base, placement, left[1], right[1]), names=names)
+        if placement is Placement.ROWS:
+            result = replace(result, births=_births(left[1]) | _births(right[1]))
         return value(replace(result, loaders=loaders))
     for expression, data in (left, right):
         if data is not None and data.placement.partial:
             run.demand(expression, value(data), "arithmetic that does not commute with a sum")
     kept = Placement.SHARD if Placement.SHARD in (a, b) else Placement.REPLICATE
     return value(replace(base.placed(kept), loaders=loaders))
+
+
+def _births(data: Data | None) -> frozenset[cst.BaseExpression]:
+    picked_ = data is not None and data.placement is Placement.ROWS
+    return data.births if data is not None and picked_ else frozenset()
+
+
+def beside_whole(
+    run: Interpreter, operands: Sequence[tuple[cst.BaseExpression, Data | None]]
+) -> bool:
+    """Whether this rank's rows meet the whole batch's: then they must be gathered as well."""
+    if not any(d is not None and d.form == "gathered" for _, d in operands):
+        return False
+    rows = [(n, d) for n, d in operands if d is not None and d.placement is Placement.SHARD]
+    for expression, data in rows:
+        run.demand(expression, value(data), "a computation on the whole batch")
+    return bool(rows)
 
 
 def _crossed(left: Data | None, right: Data | None) -> bool:
@@ -316,16 +387,29 @@ def compare(run: Interpreter, nodes: Sequence[cst.BaseExpression], values: list[
                 run.demand(node, value(data), "a comparison")
             else:
                 shards.append(data)
+    batches.meet(run, list(zip(nodes, values, strict=True)))
     if not shards:
-        return REPLICATED
+        return batch_rows.joined(zip(nodes, values, strict=True)) or REPLICATED
+    if beside_whole(run, _held(list(zip(nodes, values, strict=True)))):
+        return value(replace(shards[0].placed(Placement.REPLICATE), form="gathered"))
     if len(shards) == 2 and not run.frames_forward() and _crossed(*shards):
-        return value(shards[0].placed(Placement.COUPLED))
+        named = zip(nodes, values, strict=True)
+        names = frozenset(n for e, v in named for d in v.data for n in (d.names or {e}))
+        return value(replace(shards[0].placed(Placement.COUPLED), names=names))
     rows = [d for d in shards if d.placement is Placement.ROWS]
     first = (rows or shards)[0]
-    return value(replace(first, births=first.births if rows else frozenset()))
+    kept = first.births if rows else frozenset()
+    plain = [one for one in values if not one.data]
+    other = shards[1] if len(shards) > 1 else None
+    ndim = dimensions.of_pair(shards[0], other, plain)
+    return value(replace(first, births=kept, ndim=ndim))
 
 
 # ---------------------------------------------------------------------- functions
+# Questions about what a tensor is, not about its values.
+_OF_THE_KIND = frozenset({"is_tensor", "is_floating_point", "is_complex", "is_storage"})
+
+
 def function(
     run: Interpreter,
     node: cst.BaseExpression,
@@ -335,17 +419,73 @@ def function(
     rest: Sequence[Value] = (),
 ) -> Value:
     """A tensor function or method by its last name; ``rest`` are the arguments after the tensor."""
+    if name in _OF_THE_KIND:
+        return REPLICATED
+    if name in ("to", "type_as"):  # of another tensor they take its kind alone
+        operands = operands[:1]
+    batches.meet(run, operands)
     if name in BINARY and len(operands) > 1:
         return binary(run, node, BINARY[name], operands[0], operands[1])
     if name in ("eq", "ne", "gt", "lt", "ge", "le", "equal"):
         return compare(run, [n for n, _ in operands], [v for _, v in operands])
     data = [(n, d) for n, v in operands for d in v.data]
     if not data:
-        reduced = [a for _, v in operands for a in v.atoms if isinstance(a, Data)]
-        return value(reduced[0]) if reduced and name != "detach" else REPLICATED
-    results = [_one(run, node, name, n, d, rest, kwargs) for n, d in data]
+        return _on_whole(name, operands, rest, kwargs)
+    if beside_whole(run, _held(operands)):
+        return value(replace(data[0][1].placed(Placement.REPLICATE), form="gathered"))
+    results = []
+    for operand, one in data:
+        made = _named_by(operand, _one(run, node, name, operand, one, rest, kwargs))
+        results.append(_with_ndim(made, dimensions.after(name, one.ndim, rest)))
     followed = [r for r in results if any(isinstance(a, (Data, Tup)) for a in r.atoms)]
     return join(*followed) if followed else REPLICATED
+
+
+def _named_by(operand: cst.BaseExpression, result: Value) -> Value:
+    """What couples rows without a name can be mended by gathering the operand."""
+    atoms = [
+        replace(a, names=frozenset({operand}))
+        if isinstance(a, Data) and a.placement is Placement.COUPLED and not a.names
+        else a
+        for a in result.atoms
+    ]
+    return join(value(*atoms)) if atoms else UNKNOWN
+
+
+def _held(operands: Sequence[Operand]) -> list[tuple[cst.BaseExpression, Data | None]]:
+    return [(node, atom) for node, held in operands for atom in held.of(Data)]  # type: ignore[misc]
+
+
+def _on_whole(
+    name: str, operands: list[Operand], rest: Sequence[Value], kwargs: Mapping[str, Value]
+) -> Value:
+    """The same for what is whole already: rows stay rows, unless the function adds them up."""
+    reduced = [a for _, v in operands for a in v.atoms if isinstance(a, Data)]
+    if not reduced or name == "detach":
+        return REPLICATED
+    over_rows = name in OVER_A_DIMENSION and _over_rows(rest, kwargs)
+    return value(reduced[0].placed(Placement.REPLICATE) if over_rows else reduced[0])
+
+
+def _over_rows(rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
+    """Whether a function goes along the first dimension, or along all."""
+    given = kwargs.get("dim") or kwargs.get("axis") or (rest[0] if rest else None)
+    return given is None or given.constant() == 0
+
+
+def on_batches(
+    run: Interpreter,
+    name: str,
+    operands: list[Operand],
+    rest: Sequence[Value],
+    kwargs: Mapping[str, Value],
+) -> Value:
+    """The same where nothing is split yet, and some of it may be a batch made by hand."""
+    results = [
+        batch_rows.function(run, name, atom, rest, kwargs)
+        for atom in next(batches.wholes(held) for _, held in operands if batches.wholes(held))
+    ]
+    return join(REPLICATED, *results)
 
 
 def _one(
@@ -360,9 +500,11 @@ def _one(
     if data.placement.partial:
         return _on_partial(run, name, operand, data)
     if data.placement is Placement.ROWS:
-        return value(data)
+        scalar = name in ("mean", "sum") and not rest and not kwargs
+        mixed = replace(data.placed(Placement.COUPLED), births=data.births)
+        return value(mixed if scalar else data)
     if name in TRANSPOSING:
-        return value(replace(data, dim=_moved(name, data.dim, rest), births=frozenset()))
+        return value(replace(data, dim=transposed(name, data.dim, rest), births=frozenset()))
     if name == "unsqueeze" and rest:
         place = rest[0].constant()
         shifted = isinstance(place, int) and 0 <= place <= data.dim
@@ -373,13 +515,23 @@ def _one(
         return _over(run, name, data, rest, kwargs)
     if name == "grad":  # torch.autograd.grad: one gradient for each input
         return value(replace(data, births=frozenset(), form="batch"))
-    if name in SELF_COUPLING:
+    if name in REORDERING and _moves_rows(name, data, rest, kwargs):
+        return value(_regrouped(run, node, operand, data))
+    if name in SELF_COUPLING or (data.form == "permutation" and name not in LINEAR):
         return value(data.placed(_coupled(run)))
     return value(replace(data, births=frozenset(), form=_kept_form(data)))
 
 
+def _moves_rows(name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
+    """Whether ``flip`` or ``roll`` moves rows of the batch among themselves."""
+    given = [kwargs["dims"]] if "dims" in kwargs else rest[name == "roll" :]
+    dims = [dim for one in given for dims in _dimensions((one,), {}) for dim in dims]
+    return not dims or data.dim in [dimensions.place(dim, data.ndim) for dim in dims]
+
+
 def _kept_form(data: Data) -> str:
-    return data.form if data.form in ("batch", "masked", "permutation", "stacked") else "tensor"
+    kept = ("batch", "masked", "permutation", "stacked", "range")
+    return data.form if data.form in kept else "tensor"
 
 
 def _on_partial(run: Interpreter, name: str, operand: cst.BaseExpression, data: Data) -> Value:
@@ -392,14 +544,24 @@ def _on_partial(run: Interpreter, name: str, operand: cst.BaseExpression, data: 
     return value(data.placed(Placement.REPLICATE))
 
 
-def _dimension(rest: Sequence[Value], kwargs: Mapping[str, Value]) -> object:
+def _dimensions(rest: Sequence[Value], kwargs: Mapping[str, Value]) -> list[tuple[object, ...]]:
+    """The dimensions that ``dim`` may name; an empty tuple stands for all of them."""
     given = kwargs.get("dim") or kwargs.get("axis")
     if given is None and rest:
         given = rest[0]
     if given is None:
-        return None
-    constant = given.constant()
-    return given if constant is ... else constant
+        return [()]
+    found: list[tuple[object, ...]] = []
+    for atom in given.atoms:
+        items: Sequence[Value] = (value(atom),)
+        if isinstance(atom, Tup):
+            items = atom.items
+        elif isinstance(atom, Instance) and atom.type == "list":
+            items = list(atom.attributes.values())
+        elif isinstance(atom, Const) and atom.value is None:
+            items = ()
+        found.append(tuple(item.constant() for item in items))
+    return found or [(...,)]
 
 
 def _over(
@@ -408,21 +570,32 @@ def _over(
     """A function along one dimension, or over all elements where none is named."""
     if name in ("topk", "split", "chunk", "norm", "kthvalue"):  # their first argument is a size
         rest = rest[1:]
-    dim = _dimension(rest, kwargs)
-    if name in ROW_WISE_WITHOUT_DIMENSION or (name in ("topk", "sort", "argsort") and dim is None):
-        dim = dim if isinstance(dim, int) else -1
-    along_rows = dim is None or dim == data.dim
-    if isinstance(dim, Value):
-        held = [i.constant() for a in dim.of(Tup) for i in a.items]  # type: ignore[union-attr]
-        along_rows = data.dim in held
     if rest and rest[0].data:  # torch.max(a, b): elementwise
-        along_rows = False
-    if not along_rows:
-        kept = replace(data, births=frozenset(), form=_kept_form(data))
-        if name in ("split", "chunk", "unbind"):
-            kept = replace(kept, form="batch")
-        pair = name in _PAIRS and not (rest and rest[0].data)
-        return value(Tup((value(kept), value(kept)))) if pair else value(kept)
+        return _within_rows(name, data, pair=False)
+    results = []
+    for dims in _dimensions(rest, kwargs):
+        if not dims and (name in ROW_WISE_WITHOUT_DIMENSION or name in _OVER_THE_LAST):
+            dims = (-1,)
+        places = [dimensions.place(dim, data.ndim) for dim in dims]
+        if dimensions.undecided(places) and not run.frames_forward():
+            results.append(value(data.placed(Placement.COUPLED)))
+        elif dims and data.dim not in places:
+            results.append(_within_rows(name, data, pair=name in _PAIRS))
+        else:
+            results.append(_along_rows(run, name, data))
+    return join(*results)
+
+
+def _within_rows(name: str, data: Data, *, pair: bool) -> Value:
+    """What a function of each row's own elements gives; with ``pair``, values and indices."""
+    kept = replace(data, births=frozenset(), form=_kept_form(data))
+    if name in ("split", "chunk", "unbind"):
+        kept = replace(kept, form="batch")
+    return value(Tup((value(kept), value(kept)))) if pair else value(kept)
+
+
+def _along_rows(run: Interpreter, name: str, data: Data) -> Value:
+    """What a function over the batch dimension gives."""
     if name in ("mean", "average", "nanmean"):
         masked = data.form == "masked"
         return value(data.placed(Placement.WEIGHTED if masked else Placement.MEAN))
@@ -436,7 +609,7 @@ def _coupled(run: Interpreter) -> Placement:
     return Placement.SHARD if run.frames_forward() else Placement.COUPLED
 
 
-def _moved(name: str, dim: int, rest: Sequence[Value]) -> int:
+def transposed(name: str, dim: int, rest: Sequence[Value]) -> int:
     """Where a transposition puts the batch dimension."""
     if name in ("t", "T"):
         return 1 - dim if dim < 2 else dim
@@ -463,8 +636,9 @@ def _reshaped(run: Interpreter, data: Data, rest: Sequence[Value]) -> Value:
 
 def size(data: Data, node: cst.BaseExpression, rest: Sequence[Value]) -> Value:
     """``tensor.size(...)`` and ``len(tensor)``."""
-    if data.placement.partial:
-        return REPLICATED
+    known = _whole_size(data)
+    if known is not None:
+        return known
     if data.form == "masked":
         return value(data.placed(Placement.SUM))
     dim = rest[0].constant() if rest else ...
@@ -475,10 +649,18 @@ def size(data: Data, node: cst.BaseExpression, rest: Sequence[Value]) -> Value:
     return REPLICATED
 
 
+def _whole_size(data: Data) -> Value | None:
+    """The size of what is no shard: the same on all ranks, unless rows were picked by position."""
+    if data.placement is Placement.ROWS and data.births:
+        return value(replace(data, form="number"))
+    return None if data.placement is Placement.SHARD else REPLICATED
+
+
 def count(data: Data, node: cst.BaseExpression) -> Value:
     """The number of this rank's rows, born at the expression that asks for it."""
-    if data.placement.partial:
-        return REPLICATED
+    known = _whole_size(data)
+    if known is not None:
+        return known
     if data.form == "masked":
         return value(data.placed(Placement.SUM))
     return value(

@@ -7,7 +7,7 @@ that makes them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -45,20 +45,48 @@ class Data:
     ``loaders`` are the loaders whose batches it comes from. ``births`` are the expressions at
     which a reduction could be inserted instead of at the use. An ``opaque`` value comes out of
     code that is not seen: it may be a loss as well as rows. ``shape`` marks the shape of a
-    tensor, ``batch`` a loader's batch of unknown structure.
+    tensor, ``batch`` a loader's batch of unknown structure, ``gathered`` rows of all ranks.
+    ``names`` are the expressions at which its rows last got a name, and could be gathered. ``dim``
+    is the dimension of the batch among ``ndim``, which is 0 where their number is not known.
     """
 
     placement: Placement
     loaders: frozenset[Instance] = frozenset()
     births: frozenset[cst.BaseExpression] = frozenset()
+    names: frozenset[cst.BaseExpression] = frozenset()
     dim: int = 0
+    ndim: int = 0
     opaque: bool = False
-    form: str = "tensor"  # "tensor", "batch", "shape" or "number"
+    form: str = (
+        "tensor"  # or "batch", "shape", "number", "masked", "stacked", "permutation", "range"
+    )
     counted: tuple[str, ...] = ()  # how to compute the denominator of a WEIGHTED mean, as code
 
     def placed(self, placement: Placement) -> Data:
         """The same data under another placement, as a fresh tensor."""
-        return replace(self, placement=placement, births=frozenset(), form="tensor", opaque=False)
+        return replace(
+            self, placement=placement, births=frozenset(), form="tensor", opaque=False, ndim=0
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A tensor that every rank holds whole, and that may be a batch made by hand.
+
+    Its rows would lie along dimension ``dim``, and along ``at_birth`` at the places ``births``,
+    where it could be split. ``flat`` marks one whose rows are laid out one after the other, several
+    for a sample perhaps; ``mixed`` one that is flattened across them: they cannot be told apart.
+    ``stacked`` marks a stack of matrices, ``guessed`` what may be no tensor at all.
+    """
+
+    dim: int
+    at_birth: int
+    births: frozenset[cst.CSTNode] = frozenset()
+    flat: bool = False
+    flat_at_birth: bool = False
+    mixed: bool = False
+    stacked: bool = False
+    guessed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +209,7 @@ class Namespace:
 
 
 Atom = (
-    Const | Lib | Number | Data | Tup | Params | Method | Device | Function | Bound | Class
+    Const | Lib | Number | Data | Whole | Tup | Params | Method | Device | Function | Bound | Class
     | Instance | Namespace | Super
 )  # fmt: skip
 
@@ -192,17 +220,38 @@ class Value:
     The atoms keep the order in which they came, so that runs do not differ by hash seeds.
     """
 
-    __slots__ = ("_key", "atoms")
+    __slots__ = ("_hash", "_key", "atoms")
 
     def __init__(self, atoms: Iterable[Atom] = ()) -> None:
         self.atoms: tuple[Atom, ...] = tuple(dict.fromkeys(atoms))
-        self._key = frozenset(self.atoms)
+        self._key: frozenset[Atom] | None = None
+        self._hash: int | None = None
+
+    @property
+    def key(self) -> frozenset[Atom]:
+        """The atoms as a set: computed where values are compared, which most never are."""
+        if self._key is None:
+            self._key = frozenset(self.atoms)
+        return self._key
+
+    def covers(self, other: Value) -> bool:
+        """Whether this value may be all that the other may be."""
+        if self is other or self.atoms == other.atoms:
+            return True
+        return len(self.atoms) >= len(other.atoms) and self.key >= other.key
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Value) and self._key == other._key
+        if self is other:
+            return True
+        if not isinstance(other, Value) or len(self.atoms) != len(other.atoms):
+            return False
+        return self.atoms == other.atoms or self.key == other.key
 
     def __hash__(self) -> int:
-        return hash(self._key)
+        if self._hash is None:
+            atoms = self.atoms
+            self._hash = hash(atoms[0]) if len(atoms) == 1 else hash(self.key)
+        return self._hash
 
     def __repr__(self) -> str:
         return f"Value{self.atoms}"
@@ -214,7 +263,7 @@ class Value:
     @property
     def data(self) -> list[Data]:
         """Its tensors and numbers with a placement other than replicated."""
-        return [a for a in self.atoms if isinstance(a, Data) and a.placement.local]
+        return [a for a in self.atoms if type(a) is Data and a.placement.local]
 
     def constant(self) -> object:
         """The literal that it surely is, or ``...`` where that is not known."""
@@ -237,6 +286,7 @@ class Scope:
     kind: str = "function"  # "module", "class" or "function"
     shared: set[str] = field(default_factory=set)  # declared global or nonlocal
     stars: list[str] = field(default_factory=list)  # libraries imported with a star
+    passed: set[str] = field(default_factory=set)  # parameters that this call gives a value
 
 
 UNKNOWN = Value()
@@ -250,10 +300,19 @@ def value(*atoms: Atom) -> Value:
 
 def join(*values: Value) -> Value:
     """What may be any of these values."""
+    if not values:
+        return UNKNOWN
+    first, *others = values
+    # Mostly one value, or twice the same: then there is nothing to build.
+    if all(first.covers(other) for other in others):
+        return first if _is_merged(first.atoms) else Value(_merge_data(first.atoms))
     atoms = dict.fromkeys(atom for one in values for atom in one.atoms)
-    if sum(isinstance(atom, Data) for atom in atoms) > 1:
-        return Value(_merge_data(atoms))
-    return Value(atoms)
+    return Value(atoms if _is_merged(atoms) else _merge_data(atoms))
+
+
+def _is_merged(atoms: Collection[Atom]) -> bool:
+    """Whether there is at most one tensor, so that none can be merged with another."""
+    return len(atoms) < 2 or sum(type(atom) is Data for atom in atoms) < 2
 
 
 def _merge_data(atoms: Iterable[Atom]) -> list[Atom]:
@@ -264,11 +323,14 @@ def _merge_data(atoms: Iterable[Atom]) -> list[Atom]:
         if not isinstance(atom, Data):
             others.append(atom)
             continue
-        key = (atom.placement, atom.dim, atom.opaque, atom.form, atom.counted)
+        key = (atom.placement, atom.dim, atom.ndim, atom.opaque, atom.form, atom.counted)
         twin = merged.get(key)
         if twin is not None:
             atom = replace(
-                atom, loaders=atom.loaders | twin.loaders, births=atom.births | twin.births
+                atom,
+                loaders=atom.loaders | twin.loaders,
+                births=atom.births | twin.births,
+                names=atom.names | twin.names,
             )
         merged[key] = atom
     return [*others, *merged.values()]

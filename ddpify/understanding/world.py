@@ -6,15 +6,19 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding import expressions
 from ddpify.understanding.values import (
     UNKNOWN,
     Atom,
     Class,
     Const,
+    Data,
     Device,
     Instance,
     Number,
     Value,
+    deep_atoms,
+    value,
 )
 
 if TYPE_CHECKING:
@@ -58,7 +62,7 @@ DOWNLOADS = frozenset(
         "torchvision.datasets.utils.download_and_extract_archive", "shutil.unpack_archive",
     }
 )  # fmt: skip
-_ACCELERATORS = ("cuda", "mps", "xpu", "npu", "hpu")
+ACCELERATORS = ("cuda", "mps", "xpu", "npu", "hpu")
 
 
 # ---------------------------------------------------------------------- devices
@@ -80,7 +84,7 @@ def _device(text: object, rest: list[Value], conditional: bool) -> Atom:
     kind, _, index = text.partition(":")
     position = rest[0].constant() if rest else ...
     number = int(index) if index.isdigit() else position if isinstance(position, int) else None
-    return Device(kind in _ACCELERATORS, number, conditional)
+    return Device(kind in ACCELERATORS, number, conditional)
 
 
 def moved(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> None:
@@ -96,6 +100,7 @@ def acts(
     """Note what a library call does to files, folders and the network."""
     if name in SAVES:
         run.effect("save", node, name)
+        _saved(run, node, args)
     elif name in FOLDERS:
         run.effect("folder", node, name)
     elif name in WRITES or (
@@ -108,6 +113,18 @@ def acts(
         run.effect("download", node, name)
     elif name == "logging.FileHandler" or (name == "logging.basicConfig" and "filename" in kwargs):
         run.effect("logfile", node, name)
+
+
+def _saved(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> None:
+    """What goes into a file is read: it must be whole, and so must what a dictionary holds."""
+    if not isinstance(node, cst.Call) or not node.args or not args:
+        return
+    shown = node.args[0].value
+    expressions.read_all(run, shown, args[0], "a file")
+    for held in args[0].of(Instance):
+        for atom in deep_atoms(value(held)):
+            if isinstance(atom, Data) and atom.placement.local and atom.births:
+                run.demand(shown, value(atom), "a file")
 
 
 def acts_method(
@@ -150,6 +167,6 @@ def number_or_name(given: Value) -> bool:
     constants = [a.value for a in given.atoms if isinstance(a, Const)]
     return any(
         (isinstance(c, int) and not isinstance(c, bool))
-        or (isinstance(c, str) and c.split(":")[0] in _ACCELERATORS)
+        or (isinstance(c, str) and c.split(":")[0] in ACCELERATORS)
         for c in constants
     )

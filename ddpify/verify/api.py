@@ -34,10 +34,11 @@ def verify(
     worker: Worker | None = None,
     allow: Sequence[str] = (),
     detail: bool = False,
+    device: str = "cpu",
 ) -> Verdict:
     """Say whether ``converted`` on several processes trains like ``original`` on one.
 
-    Everything runs in copies, on the CPU, in double precision. The first 200 optimizer steps are
+    Everything runs in copies, in double precision. The first 200 optimizer steps are
     compared one by one; the scripts run to their end.
 
     Args:
@@ -53,21 +54,25 @@ def verify(
         allow: Names of causes that do not spoil the exit code: order, batch-size, padding,
             batchnorm.
         detail: Also keep what a report draws: losses and divergence step by step.
-        worker: A process that has imported torch already, for several calls; see ``warm_worker``.
+        device: "cpu", or "cuda" to run on the machine's GPUs, with NCCL: one GPU for each process.
+        worker: A process that has imported torch already, for several calls on its device; see
+            ``warm_worker``.
 
     Raises:
-        DdpifyError: A script cannot be read, torch is missing, or what ``convert`` raises.
+        DdpifyError: A script cannot be read, torch is missing, there are fewer GPUs than processes,
+            or what ``convert`` raises.
     """
     start = time.monotonic()
     _check_input(original, converted, nproc, convert)
-    _check_names(allow)
+    _check_names(allow, device)
     with tempfile.TemporaryDirectory(prefix="ddpify-verify-") as folder:
         base = Path(folder).resolve()
         target = converted or _convert(original, base, convert)
         layout = copies.lay_out(original, target, script_args)
         sources = original.read_text(errors="replace") + target.read_text(errors="replace")
-        with contextlib.nullcontext(worker) if worker else warm_worker(sources) as ready:
-            limits = Limits(steps, timeout, stall)
+        with contextlib.nullcontext(worker) if worker else warm_worker(sources, device) as ready:
+            _check_gpus(ready, nproc)
+            limits = Limits(steps, timeout, stall, ready.device == "cuda")
             runs = Runs(layout, base, ready, tuple(script_args), limits, echo)
             verdict = Session(runs, echo, detail=detail).verdict(nproc)
             verdict.sources = tuple(
@@ -76,14 +81,18 @@ def verify(
         verdict.allowed = frozenset(allow)
         verdict.original, verdict.converted = str(original), str(converted or target.name)
         verdict.torch, verdict.seconds = ready.torch, time.monotonic() - start
+        verdict.device = ready.device
     return verdict
 
 
 @contextlib.contextmanager
-def warm_worker(sources: str = "") -> Iterator[Worker]:
-    """A process that has imported torch, and what ``sources`` (text of scripts) name besides."""
+def warm_worker(sources: str = "", device: str = "cpu") -> Iterator[Worker]:
+    """A process that has imported torch, and what ``sources`` (text of scripts) name besides.
+
+    ``device``: what the scripts will run on, "cpu" or "cuda".
+    """
     folder = tempfile.TemporaryDirectory(prefix="ddpify-worker-")
-    with folder as home, Worker(sources, Path(home)) as worker:
+    with folder as home, Worker(sources, Path(home), device) as worker:
         yield worker
 
 
@@ -100,7 +109,20 @@ def _check_input(
         raise DdpifyError("no converted script is given", exit_code=ExitCode.USAGE)
 
 
-def _check_names(allow: Sequence[str]) -> None:
+def _check_gpus(worker: Worker, nproc: Sequence[int]) -> None:
+    if worker.device == "cuda" and worker.gpus < max(nproc):
+        raise DdpifyError(
+            f"{max(nproc)} processes need as many GPUs, and torch finds {worker.gpus} here",
+            remedy="--device cpu needs none; or try fewer processes with --nproc",
+            exit_code=ExitCode.USAGE,
+        )
+
+
+def _check_names(allow: Sequence[str], device: str) -> None:
+    if device not in ("cpu", "cuda"):
+        raise DdpifyError(
+            f"no device is called {device!r}", remedy="use cpu or cuda", exit_code=ExitCode.USAGE
+        )
     unknown = set(allow) - set(ALLOWABLE)
     if unknown:
         raise DdpifyError(

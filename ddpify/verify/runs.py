@@ -6,8 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from ddpify.verify.compare import batches, outputs, records
+from ddpify.verify.compare.assembling import put_together
 from ddpify.verify.compare.batches import Reading
 from ddpify.verify.compare.records import Totals
 from ddpify.verify.launch import copies
@@ -23,11 +25,12 @@ RECORDED_STEPS = 200
 
 @dataclass(frozen=True)
 class Limits:
-    """What a run may take: optimizer steps (None: all), seconds, seconds without progress."""
+    """What a run may take: optimizer steps (None: all), seconds, seconds without progress, GPUs."""
 
     steps: int | None
     timeout: float
     stall: float
+    gpus: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,17 +90,14 @@ class Runs:
         self._noisy: dict[str, Outcome] = {}
         self._expected = limits.steps or 0
 
-    def original(self, *, cuda: bool = False, replay: Path | None = None, ghost: int = 0,
-                 strided: bool = False) -> Outcome:  # fmt: skip
-        """The original on one process; see ``Job`` for the variations."""
-        options = {"cuda": cuda, "replay": str(replay or ""), "ghost": ghost, "strided": strided}
-        return self._run(replace(self._job(self.layout.script), **options))  # type: ignore[arg-type]
+    def original(self, **variations: Any) -> Outcome:
+        """The original on one process; ``variations``: fields of ``Job``."""
+        return self._run(replace(self._job(self.layout.script), **variations))
 
-    def converted(self, world_size: int, *, cuda: bool = False) -> Outcome:
-        """The converted script on ``world_size`` processes."""
-        job = self._job(self.layout.converted)
-        hashes = self._uses_hashes
-        return self._run(replace(job, world_size=world_size, cuda=cuda, hash_seeds=hashes))
+    def converted(self, world_size: int, **variations: Any) -> Outcome:
+        """The converted script on ``world_size`` processes; ``variations``: fields of ``Job``."""
+        job = replace(self._job(self.layout.converted), hash_seeds=self._uses_hashes)
+        return self._run(replace(job, world_size=world_size, **variations), converted=True)
 
     @cached_property
     def _uses_hashes(self) -> bool:
@@ -126,16 +126,17 @@ class Runs:
             protected=self.layout.protected,
             hidden=str(self.base),
             out="",
+            gpus=self.limits.gpus,
             steps=steps or RECORDED_STEPS,
             stop=steps is not None,
             timeout=self.limits.timeout,
             stall=self.limits.stall,
         )
 
-    def _run(self, job: Job) -> Outcome:
+    def _run(self, job: Job, *, converted: bool = False) -> Outcome:
         """``job`` in a new copy."""
         self._count += 1
-        copy = copies.copy(self.layout, self.base / f"run{self._count}")
+        copy = copies.copy(self.layout, self.base / f"run{self._count}", converted=converted)
         before = copy.files()
         out = self.base / f"record{self._count}"
         script = copy.root / job.shown_as
@@ -143,6 +144,7 @@ class Runs:
         job = replace(job, script=str(script), **place)  # type: ignore[arg-type]
         run = self.worker.run(job, Progress(out / "rank0.jsonl", self._expected, self.echo))
         self.echo(f"  {run.ended} in {run.seconds:.1f} s")
+        put_together([out / f"rank{rank}.jsonl" for rank in range(job.world_size)])
         files = outputs.changed(before, copy.files())
         totals = [records.totals(out / f"rank{rank}.jsonl") for rank in range(job.world_size)]
         self._expected = self._expected or min(totals[0].steps, job.steps)

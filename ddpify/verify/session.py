@@ -7,11 +7,20 @@ from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
-from ddpify.verify.compare import causes, data, failures, judging, outputs, replaying, series, steps
+from ddpify.verify.compare import causes, data, failures, outputs, prints, replaying, series, steps
+from ddpify.verify.compare.records import Totals
 from ddpify.verify.compare.steps import StepFindings
+from ddpify.verify.judge import arithmetic, conclusion, output, ranks, runs
+from ddpify.verify.judge import data as data_judge
 from ddpify.verify.report.text import processes
 from ddpify.verify.runs import Outcome, Runs
 from ddpify.verify.verdict import Comparison, Difference, Kind, Verdict, What, worst
+
+UNSORTED = (
+    "{lines}: folders are listed in the order that the file system gives. It is the same for all "
+    "processes of one machine; machines with disks of their own would train on other samples. "
+    "sorted(...) makes it the same everywhere [DDP116]"
+)
 
 
 class Session:
@@ -31,8 +40,8 @@ class Session:
         verdict = Verdict("", "")
         own = self.original
         verdict.faked = own.totals[0].faked
-        verdict.notes = judging.not_simulated(verdict.faked)
-        verdict.kind, verdict.failure = judging.judge_original(own.run, own.paths[0])
+        verdict.notes = runs.not_simulated(verdict.faked)
+        verdict.kind, verdict.failure = runs.original(own.run, own.paths[0])
         verdict.steps = own.totals[0].steps
         if verdict.kind is not Kind.EQUIVALENT:
             return verdict
@@ -47,34 +56,72 @@ class Session:
         own = self.runs.original()
         source = self.runs.layout.root / self.runs.layout.script
         idle = own.ok and not own.totals[0].steps and "cuda" in source.read_text(errors="replace")
-        if idle or failures.wants_cuda(own.run):
+        if not own.run.job.gpus and (idle or failures.wants_cuda(own.run)):
             self.echo("running the original again, with CUDA redirected to the CPU")
             own = self.runs.original(cuda=True)
         return own
 
+    @cached_property
+    def original_with_equal_rows(self) -> Outcome:
+        """The original with random tensors whose rows are all the same."""
+        self.echo("running the original again, with equal rows in random tensors")
+        return self.runs.original(cuda=self.original.run.job.cuda, equal_rows=True)
+
     def _compare(self, nproc: int) -> Comparison:
+        own, other = self.original, self._converted(nproc)
+        if any(_draws_less(rank, own.totals[0]) for rank in other.totals):
+            # The ranks draw for their own samples: their rows are not those of one process.
+            own = self.original_with_equal_rows
+            other = self.runs.converted(nproc, cuda=other.run.job.cuda, equal_rows=True)
+        comparison = self._judge(nproc, own, other)
+        lines = sorted({line for rank in other.totals for line in rank.listings})
+        if comparison.kind in (Kind.EQUIVALENT, Kind.EXCEPT) or not lines:
+            return comparison
+        self.echo("again with folders listed in one order on all ranks")
+        job = other.run.job
+        calm = self.runs.converted(nproc, cuda=job.cuda, equal_rows=job.equal_rows, listings=False)
+        again = self._judge(nproc, own, calm)
+        if worst([again.kind, comparison.kind]) is again.kind:
+            return comparison
+        again.notes.append(UNSORTED.format(lines=", ".join(lines)))
+        return again
+
+    def _converted(self, nproc: int) -> Outcome:
+        """The converted script, with CUDA redirected if it does not run without."""
         self.echo(f"running the converted script on {processes(nproc)}")
         other = self.runs.converted(nproc)
-        if failures.wants_cuda(other.run) and failures.hang(other.run) is None:
+        wants_cuda = failures.wants_cuda(other.run) and not other.run.job.gpus
+        if wants_cuda and failures.hang(other.run) is None:
             self.echo("running it again, with CUDA redirected to the CPU")
             other = self.runs.converted(nproc, cuda=True)
+        return other
+
+    def _judge(self, nproc: int, own: Outcome, other: Outcome) -> Comparison:
         comparison = Comparison(nproc, Kind.EQUIVALENT, faked=other.totals[0].faked)
-        if judging.judge_run(comparison, other.run, other.totals):
-            _Comparing(self, comparison, other).run()
+        if runs.converted(comparison, other.run, other.totals):
+            _Comparing(self, comparison, own, other).run()
         return comparison
+
+
+def _draws_less(rank: Totals, own: Totals) -> bool:
+    """Whether a rank draws fewer rows than one process does at the same place."""
+    return any(mine < whole for mine, whole in zip(rank.drawn, own.drawn, strict=False))
 
 
 class _Comparing:
     """One comparison whose converted run ended well."""
 
-    def __init__(self, session: Session, comparison: Comparison, other: Outcome) -> None:
+    def __init__(
+        self, session: Session, comparison: Comparison, own: Outcome, other: Outcome
+    ) -> None:
         self.session, self.runs = session, session.runs
-        self.own, self.other = session.original, other
-        self.reference = session.original
+        self.own, self.other = own, other
+        self.reference = own
+        self.same = {"cuda": own.run.job.cuda, "equal_rows": own.run.job.equal_rows}
         self.comparison = comparison
 
     def run(self) -> None:
-        comparison, ranks = self.comparison, self.other.totals
+        comparison, totals = self.comparison, self.other.totals
         found = self._steps(self.own)
         self._judge_data(found)
         if comparison.same_data is False:
@@ -84,12 +131,12 @@ class _Comparing:
         if comparison.unjudged:
             found = replace(found, differences=[])
         own = self.reference.totals[0]
-        judging.judge_steps(comparison, found, own, ranks)
-        judging.judge_work(comparison, own, ranks)
-        judging.judge_collectives(comparison, ranks)
-        judging.judge_devices(comparison, ranks)
-        self._judge_outputs()
-        judging.conclude(comparison)
+        arithmetic.judge(comparison, found, own, totals)
+        ranks.work(comparison, own, totals)
+        ranks.collectives(comparison, totals)
+        ranks.devices(comparison, totals)
+        self._judge_outputs(found.correction)
+        conclusion.conclude(comparison)
         if self.session.detail:
             reference = None if self.reference is self.own else self.reference.paths[0]
             comparison.series = series.read(self.own.paths[0], self.other.paths, reference)
@@ -97,14 +144,14 @@ class _Comparing:
     def _steps(self, reference: Outcome) -> StepFindings:
         """The steps of a reference against the ranks', with limits from noise if that matters."""
         found = steps.compare(reference.paths[0], self.other.paths)
-        if judging.may_be_rounding(found) and (noisy := self.runs.noisy(reference)).ok:
+        if arithmetic.may_be_rounding(found) and (noisy := self.runs.noisy(reference)).ok:
             found = steps.compare(reference.paths[0], self.other.paths, noisy.paths[0])
         return found
 
     def _judge_data(self, found: StepFindings) -> None:
         ids = data.compare(self.own.loaders[0], self.other.loaders)
-        split = judging.is_split(self.comparison.nproc, self.own.totals[0], self.other.totals)
-        judging.judge_data(self.comparison, found, ids, split=split)
+        split = ranks.is_split(self.comparison.nproc, self.own.totals[0], self.other.totals)
+        data_judge.judge(self.comparison, found, ids, split=split)
 
     def _write_replay(self) -> Path | None:
         path = self.runs.base / f"replay{self.comparison.nproc}.json"
@@ -118,7 +165,7 @@ class _Comparing:
             self.comparison.unjudged = "the batches differ, and cannot be replayed"
             return None
         self.session.echo("running the original on the converted run's batches")
-        again = self.runs.original(cuda=self.own.run.job.cuda, replay=path)
+        again = self.runs.original(**self.same, replay=str(path))
         if not again.ok:
             self.comparison.unjudged = "the original does not run on the converted run's batches"
             return None
@@ -137,10 +184,12 @@ class _Comparing:
 
     def _with_ghosts(self, found: StepFindings) -> StepFindings:
         """The steps against the original with statistics by rank, if that explains more."""
-        path, nproc, cuda = self._write_replay(), self.comparison.nproc, self.own.run.job.cuda
+        path, nproc = self._write_replay(), self.comparison.nproc
         self.session.echo("running the original with BatchNorm statistics by rank")
         for strided in (False, True):
-            ghost = self.runs.original(cuda=cuda, replay=path, ghost=nproc, strided=strided)
+            ghost = self.runs.original(
+                **self.same, replay=str(path or ""), ghost=nproc, strided=strided
+            )
             closer = self._steps(ghost) if ghost.ok else found
             if not closer.differences or closer.compared > found.compared:
                 cause = causes.BATCH_NORM
@@ -152,15 +201,18 @@ class _Comparing:
                 return closer
         return found
 
-    def _judge_outputs(self) -> None:
+    def _judge_outputs(self, correction: float) -> None:
         own, other = self.reference, self.other
-        text = judging.compare_printed(own.printed()[0], other.printed(), None)
+        text = prints.compare(own.printed()[0], other.printed(), None)
         if text.wrong and (noisy := self.runs.noisy(own)).ok:
             again = noisy.printed()[0]
-            text = judging.compare_printed(own.printed()[0], other.printed(), again)
-        judging.judge_printed(self.comparison, text)
-        found = outputs.compare(
+            text = prints.compare(own.printed()[0], other.printed(), again)
+        output.printed(self.comparison, text)
+        sides = (
             (own.copy.sandbox, own.files, own.totals[0]),
             (other.copy.sandbox, other.files, other.totals),
         )
-        judging.judge_files(self.comparison, len(own.files), found)
+        found = outputs.compare(*sides, correction)
+        if found and (noisy := self.runs.noisy(own)).ok:
+            found = outputs.compare(*sides, correction, (noisy.files, noisy.totals[0]))
+        output.files(self.comparison, len(own.files), found)

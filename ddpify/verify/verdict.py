@@ -202,6 +202,7 @@ class Verdict:
         faked: Calls answered by something else than the real thing in the original run.
         notes: Remarks on the original run.
         torch: The version of torch.
+        device: What the scripts ran on: "cpu" or "cuda".
         seconds: Wall time of everything.
         allowed: Names of causes that were accepted beforehand.
         sources: Name and text of the original and of the converted script.
@@ -216,6 +217,7 @@ class Verdict:
     faked: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     torch: str = ""
+    device: str = "cpu"
     seconds: float = 0.0
     allowed: frozenset[str] = frozenset()
     sources: tuple[tuple[str, str], ...] = ()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ddpify.convert import Refusal
 from tests.convert.examples import HEAD, STEP, added, changed_lines, convert_text
 
 
@@ -20,6 +21,17 @@ def test_the_whole_small_script(tmp_path: Path) -> None:
         "penalty = dd.mean(F.cross_entropy(brain(a), b))",
     ]
     assert len(removed) == 3
+
+
+def test_notes_name_the_rules_of_lint(tmp_path: Path) -> None:
+    text = HEAD + STEP + "torch.save(brain.state_dict(), 'x.pt')\n"
+    notes = [str(note).split(" ")[1:3] for note in convert_text(tmp_path, text).notes]
+    assert notes == [
+        ["DDP101", "loader"],
+        ["model", "wrapped"],
+        ["DDP408", "F.cross_entropy(brain(a),"],
+        ["DDP501", "saved"],
+    ]
 
 
 def test_a_main_guard_gets_the_start(tmp_path: Path) -> None:
@@ -69,6 +81,24 @@ def test_a_model_is_wrapped_when_it_is_ready(tmp_path: Path, name: str) -> None:
     assert sum("dd.wrap" in line for line in lines) == 1
 
 
+def test_a_model_is_wrapped_before_it_is_used_in_its_branch(tmp_path: Path) -> None:
+    body = "".join(f"    {line}\n" for line in (HEAD.splitlines()[-2:] + STEP.splitlines()))
+    text = "\n".join(HEAD.splitlines()[:-2]) + f"\nif len(features) > 3:\n{body}"
+    text = text.replace("brain = nn.Linear(4, 3)", "brain = nn.Linear(4, 3)\n    brain.to('cpu')")
+    after = [line.strip() for line in convert_text(tmp_path, text).data.decode().splitlines()]
+    assert after.index("brain = dd.wrap(brain)") == after.index("brain.to('cpu')") + 1
+
+
+def test_a_builder_of_several_models_is_left_alone(tmp_path: Path) -> None:
+    build = "def build():\n    return nn.Linear(4, 3)\n\n\nteacher = build()\nbrain = build()"
+    text = HEAD.replace("brain = nn.Linear(4, 3)", build) + STEP.replace(
+        "F.cross_entropy(brain(a), b)", "F.mse_loss(brain(a), teacher(a).detach())"
+    )
+    lines = added(tmp_path, text)
+    assert "brain = dd.wrap(brain)" in lines
+    assert sum("dd.wrap" in line for line in lines) == 1
+
+
 def test_what_data_parallel_wrapped_is_the_model_itself(tmp_path: Path) -> None:
     text = HEAD.replace("brain = nn.Linear(4, 3)", "brain = nn.DataParallel(nn.Linear(4, 3))")
     lines = added(tmp_path, text + STEP + "torch.save(brain.module.state_dict(), 'x.pt')\n")
@@ -90,6 +120,40 @@ def test_an_untrained_model_is_not_wrapped(tmp_path: Path) -> None:
 def test_without_synchronised_batch_norm(tmp_path: Path) -> None:
     lines = added(tmp_path, HEAD + STEP, sync_batchnorm=False)
     assert "brain = dd.wrap(nn.Linear(4, 3), sync_batchnorm=False)" in lines
+
+
+def test_batches_of_each_rank_and_learning_rates(tmp_path: Path) -> None:
+    options = {"batch": "per-rank", "scale_lr": "linear"}
+    evaluation = "for a, b in check:\n    brain(a)\n"
+    conversion = convert_text(tmp_path, HEAD + STEP + evaluation, **options)
+    _, new = changed_lines(conversion)
+    assert 'rule = dd.scale_lr(torch.optim.SGD(brain.parameters(), lr=0.1), "linear")' in new
+    assert sum('batch="per-rank"' in line for line in new) == 1  # evaluation is not affected
+    texts = [note.text for note in conversion.notes if note.attention]
+    assert any("the global batch is N times the original's" in text for text in texts)
+    assert any("linear rule" in text for text in texts)
+
+
+@pytest.mark.parametrize("pads", [True, False])
+def test_a_collate_function_that_pads_is_pointed_out(tmp_path: Path, pads: bool) -> None:
+    made = "torch.nn.utils.rnn.pad_sequence(list(xs))" if pads else "torch.stack(list(xs))"
+    collate = f"def put(rows):\n    xs, ys = zip(*rows)\n    return {made}, torch.stack(ys)\n\n\n"
+    head = HEAD.replace("features, labels =", collate + "features, labels =", 1).replace(
+        "shuffle=True)", "shuffle=True, collate_fn=put)"
+    )
+    notes = convert_text(tmp_path, head + STEP).notes
+    assert any("equally long" in note.text for note in notes if note.attention) is pads
+
+
+def test_batches_made_by_hand_do_not_grow_with_the_ranks(tmp_path: Path) -> None:
+    by_hand = STEP.replace(
+        "for a, b in feed:\n",
+        "for start in range(0, 20, 5):\n"
+        "    a, b = features[start : start + 5], labels[start : start + 5]\n",
+    )
+    with pytest.raises(Refusal, match="makes this batch by hand") as refused:
+        convert_text(tmp_path, HEAD + by_hand, batch="per-rank")
+    assert refused.value.line == 12
 
 
 def test_a_loader_of_several_lines_is_rebound(tmp_path: Path) -> None:
@@ -118,6 +182,14 @@ for part in ("train", "val"):
         ' for part in ("train", "val")}'
     )
     assert expected in added(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    "name", ["'cuda:{}'.format(len(features))", "f'cuda:{len(features)}'", "'cuda:%d' % 1"]
+)
+def test_a_formatted_device_is_that_of_the_rank(tmp_path: Path, name: str) -> None:
+    text = HEAD + f"place = torch.device({name})\n" + STEP
+    assert "place = dd.device()" in added(tmp_path, text)
 
 
 FILES = {
@@ -238,3 +310,65 @@ def test_formatting_comments_quotes_and_encoding_survive(tmp_path: Path) -> None
 
     data = convert_file(script).data
     assert "name = 'caf\u00e9'   # d\u00e9j\u00e0  vu\r\n".encode("latin-1") in data
+
+
+LOOK = """\
+def look(noise):
+    return brain(noise)
+
+
+for a, b in feed:
+    rule.zero_grad()
+    penalty = F.cross_entropy(brain(a), b)
+    penalty.backward()
+    rule.step()
+    torch.save(look({}), "look.pt")
+"""
+
+
+def test_rows_that_all_ranks_hold_are_computed_in_parts(tmp_path: Path) -> None:
+    lines = added(tmp_path, HEAD + LOOK.format("torch.ones(8, 4)"))
+    assert "return dd.spread(brain)(noise)" in lines
+
+
+def test_rows_of_a_batch_are_parts_already(tmp_path: Path) -> None:
+    lines = added(tmp_path, HEAD + LOOK.format("a"))
+    assert not any("spread" in line for line in lines)
+
+
+def test_data_parallel_around_any_model_goes(tmp_path: Path) -> None:
+    text = HEAD + "teacher = nn.Linear(4, 3)\nif torch.cuda.device_count() > 1:\n"
+    text += "    brain = nn.DataParallel(brain)\n    teacher = nn.DataParallel(teacher)\n"
+    loop = STEP.replace("brain(a), b)", "brain(a), b) + (teacher(a) - brain(a)).pow(2).mean()")
+    done = convert_text(tmp_path, text + loop).data.decode()
+    assert "DataParallel" not in done and "device_count" not in done
+    assert "teacher = nn.Linear(4, 3)\nbrain = dd.wrap(brain)\n" in done
+
+
+POOL = """\
+class Pool:
+    def __init__(self):
+        self.kept = []
+
+    def swap(self, rows):
+        found = []
+        for row in rows:
+            self.kept.append(row.detach())
+            found.append(self.kept.pop(0) if len(self.kept) > 5 else row)
+        return torch.stack(found)
+
+
+pool = Pool()
+for a, b in feed:
+    rule.zero_grad()
+    penalty = F.cross_entropy(brain(pool.swap(a)), b)
+    penalty.backward()
+    rule.step()
+"""
+
+
+def test_what_keeps_single_rows_works_on_the_whole_batch(tmp_path: Path) -> None:
+    lines = added(tmp_path, HEAD + POOL)
+    assert lines[-1] == (
+        "penalty = dd.mean(F.cross_entropy(brain(dd.split(pool.swap(dd.gather(a)))), b))"
+    )

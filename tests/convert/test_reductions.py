@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ddpify.planning.refusals import Refusal
 from tests.convert.examples import HEAD, STEP, added, convert_text
 
 EVALUATION = """\
@@ -241,3 +242,104 @@ for a, b in feed:
     conversion = convert_text(tmp_path, text)
     assert b"x = dd.mean(judge(brain(a), b))" in conversion.data
     assert [note.line for note in conversion.notes if note.attention] == [16]
+
+
+OVERLAP = """\
+def overlap(x, y, together=False):
+    along = (-1, -2) if x.dim() == 2 or not together else (-1, -2, -3)
+    both = 2 * (x * y).sum(dim=along)
+    return ((both + 1) / (x.sum(dim=along) + y.sum(dim=along) + 1)).mean()
+
+
+painter = nn.Conv2d(1, 2, 3, padding=1)
+rule = torch.optim.SGD(painter.parameters(), lr=0.1)
+for a, b in feed:
+    rule.zero_grad()
+    masks = torch.softmax(painter(a.view(-1, 1, 2, 2)), dim=1).flatten(0, 1)
+    wanted = F.one_hot(b % 2, 2).repeat(1, 2).view(-1, 2, 2).repeat(2, 1, 1)
+    penalty = 1 - overlap(masks, wanted, {})
+    penalty.backward()
+    rule.step()
+"""
+
+
+def test_a_ratio_of_sums_over_the_batch_is_made_of_global_sums(tmp_path: Path) -> None:
+    lines = added(tmp_path, HEAD + OVERLAP.format("together=True"))
+    assert "both = dd.sum(2 * (x * y).sum(dim=along))" in lines
+    assert not any("dd.mean" in line for line in lines)
+
+
+def test_the_same_ratio_of_each_sample_is_a_mean(tmp_path: Path) -> None:
+    lines = added(tmp_path, HEAD + OVERLAP.format("together=False"))
+    assert "penalty = dd.mean(1 - overlap(masks, wanted, together=False))" in lines
+    assert not any("dd.sum" in line for line in lines)
+
+
+def test_rows_of_a_named_batch_size(tmp_path: Path) -> None:
+    text = HEAD.replace("batch_size=6", "batch_size=size").replace("feed =", "size = 4\nfeed =")
+    body = step(
+        "a = a.reshape(size, -1)",
+        "noise, goal = torch.randn(size, 4), torch.ones(size, 3)",
+        "x = F.mse_loss(brain(a + noise), goal)",
+        "x.backward()",
+        "print(x.item() / size)",
+    ).replace(HEAD, text)
+    lines = added(tmp_path, body)
+    assert "a = a.reshape(len(a), -1)" in lines
+    assert "noise, goal = dd.split(torch.randn(size, 4)), dd.split(torch.ones(size, 3))" in lines
+    assert "x = dd.mean(F.mse_loss(brain(a + noise), goal))" in lines
+    assert not any("print" in line for line in lines)
+
+
+def test_a_line_that_two_calls_need_reduced_differently(tmp_path: Path) -> None:
+    evaluation = """\
+total = 0
+for a, b in check:
+    masks = painter(a.view(-1, 1, 2, 2)).flatten(0, 1)
+    total += overlap(masks, masks, together=False).item()
+print(total)
+"""
+    lines = added(tmp_path, HEAD + OVERLAP.format("together=True") + evaluation)
+    assert "both = dd.sum(2 * (x * y).sum(dim=along))" in lines
+    assert any(line.startswith("check = dd.replicate(DataLoader(") for line in lines)
+
+
+def test_rows_kept_to_look_at_are_those_of_the_whole_batch(tmp_path: Path) -> None:
+    text = HEAD.replace("feed =", "kept = {}\nfeed =") + STEP
+    text += "    if 'a' not in kept:\n        kept['a'] = a[:2].clone()\n"
+    text += "    elif kept['a'].size(0) < 5:\n"
+    text += "        kept['a'] = torch.cat((kept['a'], a[:1]), 0)\n"
+    lines = added(tmp_path, text + "torch.save(kept['a'], 'kept.pt')\n")
+    assert "kept['a'] = dd.gather(a)[:2].clone()" in lines
+    assert "kept['a'] = torch.cat((kept['a'], dd.gather(a)[:1]), 0)" in lines
+    assert not any("global_batch_size" in line for line in lines)
+
+
+def test_batches_under_each_other_are_gathered_one_by_one(tmp_path: Path) -> None:
+    lines = added(
+        tmp_path, HEAD + STEP + "    torch.save(torch.cat((a, brain(a)), 0), 'both.pt')\n"
+    )
+    assert "dd.save(torch.cat((dd.gather(a), dd.gather(brain(a))), 0), 'both.pt')" in lines
+
+
+def test_stacked_predictions_keep_their_rows(tmp_path: Path) -> None:
+    lines = added(
+        tmp_path,
+        HEAD + STEP + EVALUATION.format("total += torch.stack([out, -out]).mean(0).sum().item()"),
+    )
+    assert "total += dd.sum(torch.stack([out, -out]).mean(0).sum()).item()" in lines
+
+
+def test_rows_that_a_loss_picks_are_refused(tmp_path: Path) -> None:
+    text = step("x = F.cross_entropy(brain(a[:-1]), b[1:])", "x.backward()", "print(x.item())")
+    with pytest.raises(Refusal, match="picked from the batch by their position"):
+        added(tmp_path, text)
+
+
+def test_a_share_of_a_sum_that_is_printed_too_divides_by_the_whole_batch(tmp_path: Path) -> None:
+    text = HEAD + STEP
+    text += "    right = (brain(a).argmax(1) == b).sum()\n"
+    text += "    share = 100.0 * right / a.size(0)\n"
+    lines = added(tmp_path, text + "    print(share.item(), right.item())\n")
+    assert "right = dd.sum((brain(a).argmax(1) == b).sum())" in lines
+    assert "share = 100.0 * right / dd.global_batch_size(a)" in lines

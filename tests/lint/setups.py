@@ -65,5 +65,8 @@ for x, y in loader:
 SETUPS = {
     "distributed": _IMPORTS + _DISTRIBUTED,
     "single": _IMPORTS + _SINGLE,
+    "recent": _IMPORTS + _DISTRIBUTED,
     "bare": "",
 }
+# Files beside the script, for the setups that have any.
+FILES = {"recent": {"requirements.txt": "torch>=2.13\n"}}

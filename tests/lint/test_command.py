@@ -7,10 +7,13 @@ import json
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
+from ddpify import cli
+from ddpify.lint import options
 from tests.conftest import Ddpify
 from tests.lint.setups import SETUPS
 
@@ -274,7 +277,7 @@ def test_rule_pages(ddpify: Ddpify) -> None:
 def test_start_up_is_light(script: Path) -> None:
     script.write_text("print('no framework here')\n")
     code = (
-        "import sys; from ddpify.cli import main; main(['lint', 'train.py', '--no-cache']);"
+        "import sys; from ddpify.start import main; main(['lint', 'train.py', '--no-cache']);"
         " print([m for m in ('torch', 'black', 'libcst', 'rich') if m in sys.modules])"
     )
     assert python("-c", code, cwd=script.parent).stdout.splitlines()[-1] == "[]"
@@ -282,7 +285,7 @@ def test_start_up_is_light(script: Path) -> None:
 
 def test_rules_import_no_matchers(script: Path) -> None:
     code = (
-        "import sys; from ddpify.cli import main; main(['lint', 'train.py', '--no-cache']);"
+        "import sys; from ddpify.start import main; main(['lint', 'train.py', '--no-cache']);"
         " names = ('torch', 'black', 'libcst.matchers', 'libcst.codemod');"
         " print([m for m in names if m in sys.modules])"
     )
@@ -295,3 +298,36 @@ def test_hash_seeds_change_nothing(script: Path, seed: str) -> None:
     arguments = ("-m", "ddpify", "lint", str(script), "--no-cache", "--output-format", "json")
     outputs = {python(*arguments, cwd=script.parent, seed=one).stdout for one in ("7", seed)}
     assert len(outputs) == 1 and "DDP501" in outputs.pop()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "a.py b --select DDP1,DDP2 --select=DDP3 -q --jobs 2 -o out.txt --output-format json",
+        "- --stdin-filename a.py --fix --unsafe-fixes --diff --strict --exit-zero --no-cache",
+        "--baseline known.json --write-baseline --force-exclude --statistics --config p.toml -j 3",
+        "--ignore x --extend-select y --exclude z --extend-exclude w",
+    ],
+)
+def test_plain_command_lines_mean_the_same_to_typer(
+    line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[tuple[list[Path], options.Options]] = []
+
+    def note(paths: list[Path], given: options.Options) -> int:
+        seen.append((paths, given))
+        return 0
+
+    monkeypatch.setattr("ddpify.lint.command.run", note)
+    read = options.read(line.split())
+    assert read is not None and cli.main(["lint", *line.split()]) == 0
+    paths, given = seen[0]
+    as_tuples = {k: tuple(v) if isinstance(v, list) else v for k, v in asdict(given).items()}
+    assert (paths, as_tuples) == (read[0], asdict(read[1]))
+
+
+@pytest.mark.parametrize(
+    "line", ["--help", "--unknown", "--jobs", "--jobs x", "-qx", "--fix=1", "-- a.py", "-o=x"]
+)
+def test_other_command_lines_are_left_to_typer(line: str) -> None:
+    assert options.read(line.split()) is None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from ddpify.lint import explain, fixer
@@ -10,7 +12,7 @@ from ddpify.lint.diagnostics import Diagnostic
 from ddpify.lint.explain import Example, examples, sections
 from ddpify.lint.registry import ENGINE_CODES, Rule, load_all
 from tests.lint.conftest import Lint
-from tests.lint.setups import SETUPS
+from tests.lint.setups import FILES, SETUPS
 
 RULES = load_all()
 EXAMPLES = [
@@ -22,6 +24,11 @@ EXAMPLES = [
 
 def text_of(one: Example) -> str:
     return SETUPS[one.setup] + one.code
+
+
+def put_beside(one: Example, folder: Path) -> None:
+    for name, text in FILES.get(one.setup, {}).items():
+        (folder / name).write_text(text)
 
 
 def test_codes_and_names_are_unique() -> None:
@@ -46,15 +53,17 @@ def test_a_page_is_complete(rule: Rule) -> None:
 
 
 @pytest.mark.parametrize(("code", "example"), EXAMPLES)
-def test_examples(code: str, example: Example, lint_text: Lint) -> None:
+def test_examples(code: str, example: Example, lint_text: Lint, tmp_path: Path) -> None:
     text = text_of(example)
+    put_beside(example, tmp_path)
     found = [one for one in lint_text(text) if one.code == code]
     assert bool(found) == (example.section == "Example"), [one.message for one in found]
 
 
 @pytest.mark.parametrize(("code", "example"), EXAMPLES)
-def test_fixes_mend(code: str, example: Example, lint_text: Lint) -> None:
+def test_fixes_mend(code: str, example: Example, lint_text: Lint, tmp_path: Path) -> None:
     text = text_of(example)
+    put_beside(example, tmp_path)
 
     def check(source: str) -> list[Diagnostic]:
         return lint_text(source, select=(code,))

@@ -19,9 +19,17 @@ LAYERS: dict[str, Callable[[], nn.Module]] = {
     "2d": lambda: nn.BatchNorm2d(3, eps=1e-3, momentum=0.3),
     "3d": lambda: nn.BatchNorm3d(3, momentum=None),
     "plain": lambda: nn.BatchNorm2d(3, affine=False),
+    "instance": lambda: nn.InstanceNorm1d(3, affine=True, track_running_stats=True),
     "untracked": lambda: nn.BatchNorm1d(3, track_running_stats=False),
 }
-SHAPES = {"1d": (3,), "2d": (3, 4, 2), "3d": (3, 2, 2, 2), "plain": (3, 1, 5), "untracked": (3, 6)}
+SHAPES = {
+    "1d": (3,),
+    "2d": (3, 4, 2),
+    "3d": (3, 2, 2, 2),
+    "plain": (3, 1, 5),
+    "untracked": (3, 6),
+    "instance": (3, 4),
+}
 
 
 def _norms() -> Any:

@@ -3,6 +3,8 @@
 import copy
 import io
 import pickle
+import pickletools
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -213,6 +215,15 @@ def test_the_model_stays_the_object_that_it_was(tmp_path: Path) -> None:
         assert found[:3] == expected[:3]
         assert pickle.loads(found[3]).keys() == pickle.loads(expected[3]).keys()
         assert b"ddpify" not in found[4]
+        assert pickled_globals(found[4]) == pickled_globals(expected[4])
+
+
+def pickled_globals(saved: bytes) -> set[str]:
+    """The names that loading a saved object asks for."""
+    with zipfile.ZipFile(io.BytesIO(saved)) as archive:
+        name = next(name for name in archive.namelist() if name.endswith("data.pkl"))
+        operations = pickletools.genops(archive.read(name))
+        return {str(argument) for op, argument, _ in operations if op.name == "GLOBAL"}
 
 
 def _state_dicts() -> Any:

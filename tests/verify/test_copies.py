@@ -76,5 +76,43 @@ def test_a_converted_script_elsewhere_is_placed_beside_the_original(tmp_path: Pa
     layout = copies.lay_out(script, converted, (), cwd=script.parent)
     base = tmp_path / "base"
     base.mkdir()
-    copy = copies.copy(layout, base / "run1")
+    assert not (copies.copy(layout, base / "run1").root / "ddp.py").exists()
+    copy = copies.copy(layout, base / "run2", converted=True)
     assert (copy.root / "ddp.py").read_text() == "print('converted')\n"
+
+
+def test_a_converted_project_elsewhere_brings_its_modules(tmp_path: Path) -> None:
+    script, converted = project(tmp_path / "project"), project(tmp_path / "out", "print('ddp')\n")
+    for folder, text in ((script.parent, "one"), (converted.parent, "several")):
+        (folder / "lib").mkdir()
+        (folder / "lib" / "net.py").write_text(text)
+    (script.parent / "data.txt").write_text("data")
+    base = tmp_path / "base"
+    base.mkdir()
+    layout = copies.lay_out(script, converted, (), cwd=script.parent)
+    own = copies.copy(layout, base / "run1").root
+    other = copies.copy(layout, base / "run2", converted=True).root
+    assert [(at / "lib" / "net.py").read_text() for at in (own, other)] == ["one", "several"]
+    assert (other / layout.converted).read_text() == "print('ddp')\n"
+    assert (other / "data.txt").read_text() == "data"
+
+
+def test_a_converted_project_with_its_script_in_a_folder(tmp_path: Path) -> None:
+    script = project(tmp_path / "project" / "bin")
+    converted = project(tmp_path / "out" / "bin", "print('ddp')\n")
+    (tmp_path / "out" / "net.py").write_text("several")
+    base = tmp_path / "base"
+    base.mkdir()
+    layout = copies.lay_out(script, converted, (), cwd=tmp_path / "project")
+    copy = copies.copy(layout, base / "run1", converted=True)
+    assert (copy.root / "bin" / "train.py").read_text() == "print('ddp')\n"
+    assert (copy.root / "net.py").read_text() == "several"
+
+
+def test_data_two_folders_above(tmp_path: Path) -> None:
+    text = "import os\nroot = os.path.join(os.getcwd(), '../..')\nprint(root + '/data')\n"
+    script = project(tmp_path / "all" / "tasks" / "one", text)
+    for name in ("data", "unrelated"):
+        project(tmp_path / "all" / name)
+    layout = copies.lay_out(script, script, (), cwd=script.parent)
+    assert list(map(str, layout.above)) == ["../../data"]

@@ -30,3 +30,26 @@ def test_a_progress_bar_is_read_as_the_lines_it_shows() -> None:
 def test_numbers_that_chance_changes_may_differ_as_much() -> None:
     assert prints.compare("x 1.000", ["x 1.500"]).wrong
     assert prints.compare("x 1.000", ["x 1.500"], "x 1.100").same
+
+
+def test_durations_are_left_out_and_the_other_numbers_compared() -> None:
+    own = "[==>..] Step: 982ms | Tot: 0ms | Loss: 2.341 | 1/3"
+    other = "[==>..] Step: 1s12ms | Tot: 2m 3s | Loss: {} | 1/3"
+    assert prints.compare(own, [other.format("2.341")]).same
+    assert prints.compare(own, [other.format("2.541")]).wrong
+    assert prints.compare("10 samples at 0:02:11", ["12 samples at 1:22:01"]).wrong
+
+
+def test_points_in_time_are_left_out_and_the_other_numbers_compared() -> None:
+    own = "2026-11-21 10:20:00,625:INFO: loss 2.341 after 0:00:12.345678"
+    other = "2026-11-22 00:07:35,340:INFO: loss {} after 0:00:31.5"
+    assert prints.compare(own, [other.format("2.341")]).same
+    assert prints.compare(own, [other.format("2.541")]).wrong
+    assert prints.compare("0:02:11,93,0.5", ["0:02:12,92,0.5"]).wrong
+    assert prints.compare("shape 2026-11-9 ids 3:4", ["shape 2026-12-9 ids 3:4"]).wrong
+
+
+def test_a_duration_may_follow_its_unit() -> None:
+    own = "10/ 21 batches | ms/batch 51.75 | loss  5.87"
+    assert prints.compare(own, ["10/ 21 batches | ms/batch  4.78 | loss  5.87"]).same
+    assert prints.compare(own, ["10/ 21 batches | ms/batch 51.75 | loss  5.97"]).wrong

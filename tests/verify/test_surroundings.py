@@ -49,21 +49,35 @@ def test_what_depends_on_nothing_is_equivalent(tmp_path: Path, worker: Worker) -
     "numbers",
     [
         f"words = set('{WORDS}'.split())\nnumbers = [len(w) + ord(w[0]) for w in words]",
-        "numbers = [int(name[:-2]) for name in os.listdir('items')]",
-        "import glob\nnumbers = [int(name[6:-2]) for name in glob.glob('items/*.x')]",
         "import random\nnumbers = [random.randrange(99) for _ in range(8)]",
     ],
 )
 def test_what_is_left_to_luck_shows(numbers: str, tmp_path: Path, worker: Worker) -> None:
-    (tmp_path / "items").mkdir()
-    for number in range(8):
-        (tmp_path / "items" / f"{number}.x").touch()
     verdict = verdict_on(tmp_path, worker, numbers)
     assert verdict.kind is Kind.NOT_EQUIVALENT, render(verdict)
     found = verdict.comparisons[0].differences[0]
     assert found.what is What.DATA
     assert found.cause is not None
     assert found.cause.rules == ("DDP108", "DDP116")
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        "numbers = [int(name[:-2]) for name in os.listdir('items')]",
+        "import glob\nnumbers = [int(name[6:-2]) for name in glob.glob('items/*.x')]",
+    ],
+)
+def test_the_order_of_a_folder_is_noted(numbers: str, tmp_path: Path, worker: Worker) -> None:
+    """The processes of one machine see one order; those of several need not."""
+    (tmp_path / "items").mkdir()
+    for number in range(8):
+        (tmp_path / "items" / f"{number}.x").touch()
+    verdict = verdict_on(tmp_path, worker, numbers)
+    assert verdict.kind is Kind.EQUIVALENT, render(verdict)
+    (note,) = verdict.comparisons[0].notes
+    assert "DDP116" in note
+    assert "train.py:" in note
 
 
 @pytest.mark.parametrize("value", ["torch.ones(3).numpy() * world", "loss.detach().numpy()"])

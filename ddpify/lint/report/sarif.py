@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from urllib.parse import quote
 
 from ddpify import __version__
+from ddpify.lines import line_starts
 from ddpify.lint.diagnostics import Diagnostic, Edit, Severity
 from ddpify.lint.report import Report
-from ddpify.lint.suppressions import line_starts
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 
@@ -58,7 +59,7 @@ def _level(one: Diagnostic) -> str:
 
 def _uri(path: str) -> str:
     given = Path(path)
-    return given.as_uri() if given.is_absolute() else given.as_posix()
+    return given.as_uri() if given.is_absolute() else quote(given.as_posix())
 
 
 def _region(one: Diagnostic) -> dict[str, int]:

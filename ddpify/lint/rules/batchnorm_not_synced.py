@@ -50,14 +50,12 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
-from ddpify.lint.layers import batchnorm_in
+from ddpify.lint.layers import batchnorm_in, synchronises_batchnorm
 from ddpify.lint.registry import SINGLE, Finding, rule
 from ddpify.lint.script import Script
 from ddpify.understanding.values import UNKNOWN, Instance, Params, deep_atoms
 
 _ENOUGH = 32
-_CONVERT = "torch.nn.SyncBatchNorm.convert_sync_batchnorm"
-_OTHERS = ("apex.parallel.convert_syncbn_model", "torch.nn.SyncBatchNorm")
 
 
 @rule(
@@ -65,7 +63,7 @@ _OTHERS = ("apex.parallel.convert_syncbn_model", "torch.nn.SyncBatchNorm")
 )
 def check(script: Script) -> Iterator[Finding]:
     """Models with BatchNorm whose statistics are those of one rank."""
-    if script.uses(_CONVERT, *_OTHERS):
+    if synchronises_batchnorm(script):
         return
     if script.kind == SINGLE:
         yield from _in_one_process(script)

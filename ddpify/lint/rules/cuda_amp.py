@@ -55,7 +55,7 @@ _OLD = (
 def check(script: Script) -> Iterator[Finding]:
     """Calls under the old names."""
     for call in script.calls(*_OLD):
-        if any(isinstance(above, cst.Try) for above in script.structure.up(call)):
+        if script.in_try(call):
             continue
         text = code_of(call.func)
         short = text.rsplit(".", 1)[-1]

@@ -63,7 +63,7 @@ def check(script: Script) -> Iterator[Finding]:
             d.placement is Placement.SUM for d in loss.data
         ):
             continue
-        division = node.func.value
+        division = _last_value(script, node.func.value)
         if not isinstance(division, cst.BinaryOperation):
             continue
         if not isinstance(division.operator, cst.Divide):
@@ -75,6 +75,24 @@ def check(script: Script) -> Iterator[Finding]:
                 "DDP averages over the ranks already: gradients are N times too small",
                 script.replace(division, text, "do not divide", Applicability.UNSAFE),
             )
+
+
+def _last_value(script: Script, loss: cst.BaseExpression) -> cst.BaseExpression:
+    """What a name was last set to before it is read, in the same block; else the expression."""
+    if not isinstance(loss, cst.Name):
+        return loss
+    structure = script.structure
+    line = structure.statement(loss)
+    before = [
+        assign.value
+        for assign in structure.all(cst.Assign)
+        if structure.order[assign] < structure.order[loss]
+        and structure.parents.get(structure.statement(assign)) is structure.parents.get(line)
+        and any(
+            isinstance(t.target, cst.Name) and t.target.value == loss.value for t in assign.targets
+        )
+    ]
+    return before[-1] if before else loss
 
 
 def _is_world_size(script: Script, node: cst.BaseExpression) -> bool:

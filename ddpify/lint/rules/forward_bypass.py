@@ -50,10 +50,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Fix, Severity
+from ddpify.lint.reaching import reaches_loss
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
 from ddpify.understanding.distributed import is_wrapper
-from ddpify.understanding.flow import Slot
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import Instance
 
@@ -67,7 +67,6 @@ _HARMLESS = frozenset(
 @rule("forward-bypass", group="wrapping", severity=Severity.SILENT, applies="distributed")
 def check(script: Script) -> Iterator[Finding]:
     """Calls through `.module` that a loss comes from."""
-    losses = _slots_of_losses(script)
     for call in script.structure.all(cst.Call):
         target = _module_of(call.func)
         if target is None or not script.is_wrapped(target.value):
@@ -79,7 +78,7 @@ def check(script: Script) -> Iterator[Finding]:
             call
         ):
             continue
-        if _reaches(script, call, losses):
+        if reaches_loss(script, call):
             yield Finding(
                 call,
                 "the loss is computed past the wrapped model's own call: gradients are not averaged"
@@ -104,28 +103,6 @@ def _module_of(func: cst.BaseExpression) -> cst.Attribute | None:
 
 def _called_with_gradients(script: Script, wrapper: Instance) -> bool:
     return any(event.gradient for event in script.events(wrapper, "call"))
-
-
-def _slots_of_losses(script: Script) -> set[Slot]:
-    """What the receivers of `backward()` read."""
-    found: set[Slot] = set()
-    for node in script.facts.backwards:
-        if isinstance(node, cst.Call) and node in script.owners:
-            for part in (node.func.value if isinstance(node.func, cst.Attribute) else node,):
-                found |= script.flow.slots(part, script.owners[node])
-    return found
-
-
-def _reaches(script: Script, call: cst.Call, losses: set[Slot]) -> bool:
-    """Whether a call's result goes, through names and functions, into a loss."""
-    starts: set[Slot] = set()
-    for above in script.structure.up(call):
-        starts |= {s for m in script.flow.moves if m.node is above for s in m.targets}
-        if isinstance(above, cst.BaseStatement):
-            break
-        if above in script.facts.backwards:
-            return True
-    return bool(script.flow.derived(starts) & losses)
 
 
 def _fix(script: Script, call: cst.Call, target: cst.Attribute) -> Fix | None:

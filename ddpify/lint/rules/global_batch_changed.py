@@ -75,7 +75,7 @@ def check(script: Script) -> Iterator[Finding]:
 def _scales(script: Script) -> bool:
     """Whether a learning rate depends on the number of ranks."""
     for call in script.calls("torch.optim.", everywhere=True):
-        for one in call.args:
-            if script.flow.origins(one.value, script.owners[call]) & _SIZES:
-                return True
+        rate = argument(call, "lr", 1)
+        if rate and script.flow.origins(rate.value, script.owners[call]) & _SIZES:
+            return True
     return False

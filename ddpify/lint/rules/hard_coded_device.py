@@ -79,7 +79,24 @@ def check(script: Script) -> Iterator[Finding]:
 
 def _excused(script: Script, node: cst.CSTNode) -> bool:
     """Code that may not run on every rank, and files that nothing is known to call."""
-    return script.may_be_guarded(node) or _in_other_branch(script, node)
+    return (
+        script.may_be_guarded(node)
+        or _in_other_branch(script, node)
+        or _sees_its_gpu_alone(script, node)
+    )
+
+
+def _sees_its_gpu_alone(script: Script, node: cst.CSTNode) -> bool:
+    """Whether GPU 0 is meant where the script shows each rank a GPU of its own."""
+    if any(digit in script.code(node, 200) for digit in "123456789"):
+        return False
+    return any(
+        "CUDA_VISIBLE_DEVICES" in script.code(one.target, 200)
+        and isinstance(whole, cst.Assign)
+        and bool(script.flow.origins(whole.value, script.module) & ANY_RANK)
+        for one in script.structure.all(cst.AssignTarget)
+        for whole in (script.structure.parents.get(one),)
+    )
 
 
 def _in_other_branch(script: Script, node: cst.CSTNode) -> bool:

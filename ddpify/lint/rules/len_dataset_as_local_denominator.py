@@ -45,6 +45,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
+from ddpify.lint.divisions import divisions
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
 from ddpify.understanding.flow import Dependency
@@ -60,24 +61,13 @@ from ddpify.understanding.values import UNKNOWN
 )
 def check(script: Script) -> Iterator[Finding]:
     """Divisions of a rank's own total by the length of the data set."""
-    for node, top, bottom in _divisions(script):
+    for node, top, bottom in divisions(script):
         if TOTAL in script.labels(top) and _is_whole_length(script, bottom):
             yield Finding(
                 node,
                 f"{script.code(top, 30)} counts this rank's part only, {script.code(bottom, 40)}"
                 " all of the data: the result is too small",
             )
-
-
-def _divisions(
-    script: Script,
-) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression, cst.BaseExpression]]:
-    for node in script.structure.all(cst.BinaryOperation):
-        if isinstance(node.operator, (cst.Divide, cst.FloorDivide)):
-            yield node, node.left, node.right
-    for statement in script.structure.all(cst.AugAssign):
-        if isinstance(statement.operator, cst.DivideAssign):
-            yield statement, statement.target, statement.value
 
 
 def _is_whole_length(script: Script, node: cst.BaseExpression) -> bool:

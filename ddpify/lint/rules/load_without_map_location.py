@@ -42,6 +42,7 @@ from ddpify.lint.registry import SINGLE, Finding, rule
 from ddpify.lint.repairs import add_argument
 from ddpify.lint.script import Script, argument, spreads
 from ddpify.understanding.flow import Slot
+from ddpify.understanding.structure import walk
 
 
 @rule(
@@ -60,6 +61,8 @@ def check(script: Script) -> Iterator[Finding]:
         if script.kind != SINGLE and script.may_be_guarded(call):
             continue
         given = argument(call, "map_location", 1)
+        if given is None and _is_the_other_case(script, call):
+            continue
         if given is None:
             fix = add_argument(script, call, 'map_location="cpu"', "load into main memory first")
             yield Finding(
@@ -68,6 +71,19 @@ def check(script: Script) -> Iterator[Finding]:
         elif isinstance(given.value, cst.SimpleString) and _names_gpu(given.value):
             fix = script.replace(given.value, '"cpu"', "load into main memory first")
             yield Finding(given, "every rank loads to the same GPU", fix)
+
+
+def _is_the_other_case(script: Script, call: cst.Call) -> bool:
+    """``if gpu is None: load(f) else: load(f, map_location=...)``: with a GPU of its own, a rank
+    takes the other branch.
+    """
+    for guard in script.guards(call):
+        if isinstance(guard.statement, cst.If) and isinstance(guard.statement.orelse, cst.Else):
+            other = guard.statement.orelse if guard.positive else guard.statement.body
+            for node in walk(other):
+                if isinstance(node, cst.Call) and "torch.load" in script.names(node.func):
+                    return argument(node, "map_location", 1) is not None
+    return False
 
 
 def _names_gpu(node: cst.SimpleString) -> bool:

@@ -1,7 +1,8 @@
-"""The option for the local rank has one spelling of two.
+"""The option for the local rank does not work with every launcher.
 
 ## What it does
-Looks for `add_argument("--local_rank")` without `"--local-rank"`.
+Looks for `add_argument("--local_rank")` without `"--local-rank"`, and for a default that is the
+same on every rank in a project that does not read `LOCAL_RANK` otherwise.
 
 ## Why is this bad
 Since PyTorch 2.0 torch.distributed.launch passes `--local-rank`, which the parser then refuses;
@@ -11,6 +12,18 @@ torchrun passes nothing, and every rank takes the default.
 ```python
 parser = argparse.ArgumentParser()
 parser.add_argument("--local_rank", type=int, default=0)
+```
+
+```python bare
+import argparse
+import torch
+import torch.distributed as dist
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--local-rank", "--local_rank", type=int, default=-1)
+args = parser.parse_args()
+torch.cuda.set_device(args.local_rank)
+dist.init_process_group("nccl")
 ```
 
 ## Use instead
@@ -25,7 +38,7 @@ local_rank = int(os.environ["LOCAL_RANK"])
 ```
 
 ## Fix safety
-Safe: both spellings set `args.local_rank`.
+Safe: both spellings set `args.local_rank`, and what a launcher passes still wins over the default.
 
 ## References
 https://docs.pytorch.org/docs/stable/distributed.html#launch-utility
@@ -37,29 +50,57 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Severity
+from ddpify.lint.diagnostics import Applicability, Edit, Fix, Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.repairs import add_argument, import_of
 from ddpify.lint.script import Script
+from ddpify.understanding.syntax import code_of
+
+_SPELLINGS = ("--local_rank", "--local-rank")
 
 
 @rule("local-rank-argument", group="launch", severity=Severity.CRASH, applies="distributed")
 def check(script: Script) -> Iterator[Finding]:
-    """Declarations of one spelling alone."""
+    """Declarations of one spelling alone, or with a default that launchers do not set."""
     for call in script.method_calls("add_argument"):
         names = [a.value for a in call.args if a.keyword is None]
-        texts = [n.evaluated_value for n in names if isinstance(n, cst.SimpleString)]
-        if "--local_rank" not in texts or "--local-rank" in texts:
+        known = {n.evaluated_value: n for n in names if isinstance(n, cst.SimpleString)}
+        if not any(spelling in known for spelling in _SPELLINGS):
             continue
-        first = next(
-            n
-            for n in names
-            if isinstance(n, cst.SimpleString) and n.evaluated_value == "--local_rank"
-        )
-        quote = first.quote
-        text = f"{quote}--local-rank{quote}, {quote}--local_rank{quote}"
-        yield Finding(
-            first,
-            "torch.distributed.launch passes --local-rank since PyTorch 2.0: this parser"
-            " refuses it",
-            script.replace(first, text, "accept both spellings"),
-        )
+        if "--local-rank" not in known:
+            yield _spelling(script, known["--local_rank"])
+        if not _reads_the_environment(script):
+            yield Finding(
+                call,
+                "torchrun does not pass this option: every rank takes the default",
+                _default(script, call),
+            )
+
+
+def _spelling(script: Script, first: cst.SimpleString) -> Finding:
+    quote = first.quote
+    text = f"{quote}--local-rank{quote}, {quote}--local_rank{quote}"
+    return Finding(
+        first,
+        "torch.distributed.launch passes --local-rank since PyTorch 2.0: this parser refuses it",
+        script.replace(first, text, "accept both spellings"),
+    )
+
+
+def _reads_the_environment(script: Script) -> bool:
+    """Whether some file of the project asks for the variable, which is then this option's value."""
+    return any("LOCAL_RANK" in file.source.text for file in script.project.files)
+
+
+def _default(script: Script, call: cst.Call) -> Fix | None:
+    """Take the default from what torchrun sets."""
+    given = next(iter(script.arguments(call, "default")), None)
+    old = code_of(given.value) if given is not None else "0"
+    name, edits = import_of(script, "os")
+    text = f'int({name}.environ.get("LOCAL_RANK", {old}))'
+    title = "take the default from LOCAL_RANK"
+    if given is None:
+        made = add_argument(script, call, f"default={text}", title, Applicability.UNSAFE)
+        return Fix(title, (*edits, *made.edits), Applicability.UNSAFE)
+    start, end = script.positions.offsets(given.value)
+    return Fix(title, (*edits, Edit(start, end, text)))

@@ -63,7 +63,7 @@ def check(script: Script) -> Iterator[Finding]:
 def _excused(script: Script, call: cst.Call) -> bool:
     if any(script.flow.origins(a.value, script.module) & ANY_RANK for a in call.args):
         return True
-    inside_try = any(isinstance(above, cst.Try) for above in script.structure.up(call))
+    inside_try = script.in_try(call)
     return inside_try or _guarded(script, call)
 
 

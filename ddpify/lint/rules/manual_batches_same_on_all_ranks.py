@@ -60,13 +60,10 @@ import libcst as cst
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
+from ddpify.lint.seeds import differs, seeds
 from ddpify.understanding.distributed import is_wrapper
 from ddpify.understanding.origins import ANY_RANK, RANDOM, WORLD
 
-SEEDS = (
-    "torch.manual_seed", "torch.random.manual_seed", "torch.cuda.manual_seed",
-    "torch.cuda.manual_seed_all", "numpy.random.seed", "random.seed",
-)  # fmt: skip
 _APART = ANY_RANK | {WORLD}
 
 
@@ -96,7 +93,7 @@ def _training_loops(script: Script) -> list[cst.For | cst.While]:
 
 
 def _random_batches(script: Script, loop: cst.For | cst.While) -> Iterator[Finding]:
-    if not _seeded_alike(script):
+    if not seeds(script) or any(differs(script, one) for one in seeds(script)):
         return
     for node in script.reached(loop):
         if isinstance(node, cst.Subscript) and script.owners.get(node) is script.module:
@@ -110,14 +107,6 @@ def _labels(script: Script, part: cst.BaseSlice) -> set[str]:
     parts = [part.value] if isinstance(part, cst.Index) else [part.lower, part.upper]  # type: ignore[attr-defined]
     module = script.module
     return {x for one in parts if one is not None for x in script.flow.origins(one, module)}
-
-
-def _seeded_alike(script: Script) -> bool:
-    """Whether there is a seed, and none that depends on the rank."""
-    calls = script.calls(*SEEDS, everywhere=True)
-    arguments = [a.value for call in calls for a in call.args]
-    apart = [script.flow.origins(one, script.owners[one]) & _APART for one in arguments]
-    return bool(arguments) and not any(apart)
 
 
 def _slices(script: Script, loop: cst.For | cst.While) -> Iterator[Finding]:

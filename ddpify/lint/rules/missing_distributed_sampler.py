@@ -55,12 +55,11 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from ddpify.lint.datasets import chooses, datasets, is_iterable, samplers
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import SINGLE, Finding, rule
 from ddpify.lint.script import Script
-from ddpify.understanding.values import Class, Instance
-
-_ITERABLE = ("IterableDataset", "IterDataPipe")
+from ddpify.understanding.values import Instance
 
 
 @rule(
@@ -76,18 +75,13 @@ def check(script: Script) -> Iterator[Finding]:
             continue
         if script.kind == SINGLE:
             yield Finding(loader.site, "each rank must get its own part of every batch")
-        elif script.wraps and not script.may_be_sharded(loader) and not _is_iterable(loader):
+        elif script.averages and not script.may_be_sharded(loader) and not _cannot_be_split(loader):
             yield Finding(
                 loader.site,
                 "every rank trains on all of the data: the sampler does not split it",
             )
 
 
-def _is_iterable(loader: Instance) -> bool:
-    """Whether the data set yields by itself, so that no sampler can split it."""
-    for atom in loader.arguments["dataset"].of(Instance):
-        assert isinstance(atom, Instance)
-        names = [*atom.type.library_bases()] if isinstance(atom.type, Class) else [atom.type]
-        if any(name.endswith(_ITERABLE) for name in names):
-            return True
-    return False
+def _cannot_be_split(loader: Instance) -> bool:
+    """Whether the data set yields by itself, or a sampler chooses: other rules' work."""
+    return any(map(is_iterable, datasets(loader))) or any(map(chooses, samplers(loader)))

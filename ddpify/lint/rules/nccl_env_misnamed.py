@@ -34,12 +34,11 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from ddpify.launching.variables import RENAMED, UNREAD
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.rules.cuda_visible_devices_in_script import environment_key
 from ddpify.lint.script import Script
-
-_RENAMED = ("NCCL_ASYNC_ERROR_HANDLING", "NCCL_BLOCKING_WAIT")
 
 
 @rule(
@@ -50,11 +49,11 @@ def check(script: Script) -> Iterator[Finding]:
     for assign in script.structure.all(cst.Assign):
         target = assign.targets[0].target
         name = environment_key(script, target)
-        if name in _RENAMED and isinstance(target, cst.Subscript):
+        if name in RENAMED and isinstance(target, cst.Subscript):
             key = target.slice[0].slice
-            fix = script.replace(key, f'"TORCH_{name}"', "use the new name")
-            yield Finding(assign, f"this variable is called TORCH_{name} now", fix)
-        elif name == "NCCL_TIMEOUT" and not _is_read(script):
+            fix = script.replace(key, f'"{RENAMED[name]}"', "use the new name")
+            yield Finding(assign, f"this variable is called {RENAMED[name]} now", fix)
+        elif name in UNREAD and not _is_read(script):
             yield Finding(assign, "nothing reads NCCL_TIMEOUT: give init_process_group a timeout")
 
 

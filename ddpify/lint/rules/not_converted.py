@@ -10,8 +10,9 @@ The other points of the list are then yours to look after.
 ```python single
 scores = torch.zeros(2)
 for x, y in loader:
-    out = model(x)
-    loss = (out @ out.t()).softmax(1).mean()
+    loss = 0
+    for row in model(x):
+        loss = loss + row.max()
     loss.backward()
     optimizer.step()
 ```

@@ -72,6 +72,10 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 def _calls_wrapper(script: Script, call: cst.Call) -> bool:
+    if isinstance(call.func, cst.Attribute):
+        receiver = script.value(call.func.value)
+        if any(is_wrapper(atom) for atom in receiver.atoms) and call.func.attr.value != "forward":
+            return False  # what other methods do is not known
     atoms = script.value(call.func).atoms
     return bool(atoms) and all(is_wrapper(atom) for atom in atoms)
 

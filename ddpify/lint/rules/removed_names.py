@@ -32,12 +32,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import libcst as cst
-
 from ddpify.lint.diagnostics import Severity
+from ddpify.lint.imports import imported_modules
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
-from ddpify.understanding.syntax import dotted
 
 _CALLS = {
     "torch.distributed.all_reduce_multigpu": "all_reduce",
@@ -61,20 +59,8 @@ def check(script: Script) -> Iterator[Finding]:
     """Calls and imports that fail."""
     for call in script.calls(*_CALLS):
         name = next(iter(script.names(call.func) & set(_CALLS)), None)
-        if name is not None and not _in_try(script, call):
+        if name is not None and not script.in_try(call):
             yield Finding(call, f"{name} was removed from PyTorch: use {_CALLS[name]}")
-    for part in script.structure.all(cst.ImportFrom, cst.Import):
-        for name in _imported(part):
-            if name in _MODULES and not _in_try(script, part):
-                yield Finding(part, f"{name} was removed from PyTorch: use {_MODULES[name]}")
-
-
-def _in_try(script: Script, node: cst.CSTNode) -> bool:
-    return any(isinstance(above, cst.Try) for above in script.structure.up(node))
-
-
-def _imported(part: cst.Import | cst.ImportFrom) -> Iterator[str]:
-    if isinstance(part, cst.ImportFrom):
-        yield (dotted(part.module) or "") if part.module is not None and not part.relative else ""
-    else:
-        yield from (dotted(alias.name) or "" for alias in part.names)
+    for part, module in imported_modules(script):
+        if module in _MODULES and not script.in_try(part):
+            yield Finding(part, f"{module} was removed from PyTorch: use {_MODULES[module]}")

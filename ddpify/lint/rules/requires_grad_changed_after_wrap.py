@@ -58,6 +58,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from ddpify.lint.after_wrap import events_after, is_in_training
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script, Wrap
@@ -74,13 +75,13 @@ from ddpify.understanding.syntax import code_of
 def check(script: Script) -> Iterator[Finding]:
     """Changes of requires_grad after the wrap."""
     for wrap in script.wraps:
-        if wrap.wrapper.type != DDP:
+        if wrap.wrapper.type != DDP or not _is_optimised(script, wrap):
             continue
-        changes = _changes_after(script, wrap)
+        changes = [n for n in events_after(script, wrap, "change") if _direction(n, script)]
         if len({_direction(node, script) for node in changes}) != 1:
             continue  # none, or both ways: switched off and on again around another network's step
         node = changes[0]
-        if script.owners.get(node) is script.module and _is_in_training(script, node):
+        if script.owners.get(node) is script.module and is_in_training(script, node):
             yield Finding(
                 node,
                 "changed after the model was wrapped: what is unfrozen now is never averaged,"
@@ -88,21 +89,9 @@ def check(script: Script) -> Iterator[Finding]:
             )
 
 
-def _changes_after(script: Script, wrap: Wrap) -> list[cst.CSTNode]:
-    """Places that set requires_grad after the last wrap of the model."""
-    nodes = [e.site.node for e in script.events(wrap.wrapper, "change")]
-    for model in wrap.held:
-        pending: list[cst.CSTNode] = []
-        after = False
-        for event in script.events(model, "wrap", "change"):
-            if event.kind == "wrap":
-                after, pending = True, []
-            elif after:
-                pending.append(event.site.node)
-        nodes += pending
-        if len(script.events(model, "wrap")) > 1:
-            return []
-    return [node for node in nodes if _direction(node, script) is not None]
+def _is_optimised(script: Script, wrap: Wrap) -> bool:
+    """Whether an optimizer has its parameters: a teacher is frozen for good."""
+    return any(script.events(model, "optimize") for model in (wrap.wrapper, *wrap.held))
 
 
 def _direction(node: cst.CSTNode, script: Script) -> str | None:
@@ -114,18 +103,8 @@ def _direction(node: cst.CSTNode, script: Script) -> str | None:
         return code_of(node.args[0].value) if node.args else "True"
     if isinstance(node, cst.Attribute) and node.attr.value == "requires_grad":
         assign = next((n for n in structure.up(node) if isinstance(n, cst.Assign)), None)
-        return code_of(assign.value) if assign is not None else None
+        if assign is None or not script.value(assign.value).atoms:
+            return None
+        constant = script.value(assign.value).constant()
+        return None if constant is ... else str(constant)
     return None
-
-
-def _is_in_training(script: Script, node: cst.CSTNode) -> bool:
-    """Whether training goes on around it, or after it at the same level."""
-    if any(script.trains(loop) for loop in script.around(node)):
-        return True
-    structure = script.structure_of(node)
-    at = structure.order[node]
-    function = structure.function(node)
-    return any(
-        structure.order[loop] > at and structure.function(loop) is function and script.trains(loop)
-        for loop in structure.all(cst.For, cst.While)
-    )

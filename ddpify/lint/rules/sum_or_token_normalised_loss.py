@@ -49,7 +49,7 @@ from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import SINGLE, Finding, rule
 from ddpify.lint.script import Script
 from ddpify.understanding.distributed import REDUCING
-from ddpify.understanding.origins import WORLD
+from ddpify.understanding.origins import CLEAN, WORLD
 from ddpify.understanding.placement import Placement
 
 
@@ -71,7 +71,7 @@ def check(script: Script) -> Iterator[Finding]:
             yield Finding(
                 node, "a sum over the batch must be added up over the ranks, not averaged"
             )
-        elif script.wraps and not _is_scaled(script, node.func.value):
+        elif script.averages and not _is_scaled(script, node.func.value):
             yield Finding(
                 node,
                 "the loss sums over the batch, and DDP averages over ranks: gradients are divided"
@@ -81,4 +81,13 @@ def check(script: Script) -> Iterator[Finding]:
 
 def _is_scaled(script: Script, loss: cst.BaseExpression) -> bool:
     """Whether the number of ranks goes into the loss, or a collective counts what it divides by."""
-    return WORLD in script.flow.origins(loss, script.module) or script.uses(*REDUCING)
+    if WORLD in script.flow.origins(loss, script.module):
+        return True
+    made = list(script.flow.ancestry(loss, script.module))
+    counted = {
+        slot
+        for call in script.calls(*REDUCING, everywhere=True)
+        for given in call.args
+        for slot in script.flow.slots(given.value, script.owners[call])
+    }
+    return any(one.label == CLEAN or one.slot in counted for one in made)

@@ -1,16 +1,57 @@
-"""Numbers are given out in the order of a set or a folder.
+"""Numbers, samples or layers follow the order of a set or a folder.
 
 ## What it does
-Looks for `enumerate()` over a set, `os.listdir` or `glob` that makes a mapping.
+Looks for sets, `os.listdir`, `glob` and their like along which a mapping is numbered, or which
+become the samples of a data set or the layers of a model.
 
 ## Why is this bad
-The order of a set of strings differs from process to process, that of a folder from node to node:
-the ranks number the classes differently, and average gradients that mean different things.
+The order of a set of strings differs from process to process, that of a folder from node to node.
+The ranks number the classes differently, or split lists that differ, and average gradients that
+mean different things. No error tells.
 
 ## Example
 ```python
 labels = ["cat", "dog"]
 index = {name: i for i, name in enumerate(set(labels))}
+```
+```python
+words = open("text.txt").read().split()
+vocabulary = set(words)
+word_to_index = {word: i for i, word in enumerate(vocabulary)}
+```
+```python
+words = set()
+for line in open("text.txt"):
+    words.update(line.split())
+index = {}
+for word in words:
+    index[word] = len(index)
+```
+```python
+def read():
+    return list(set(open("text.txt").read()))
+chars = read()
+encode = dict(zip(chars, range(len(chars))))
+```
+```python
+class Pictures(Dataset):
+    def __init__(self, folder):
+        self.files = [os.path.join(folder, name) for name in os.listdir(folder)]
+
+    def __len__(self):
+        return len(self.files)
+
+    def __getitem__(self, index):
+        return torch.load(self.files[index])
+
+pictures = Pictures("data")
+```
+```python
+heads = nn.ModuleDict({name: nn.Linear(2, 2) for name in {"depth", "normals", "class"}})
+```
+```python
+classes = list({"cat", "dog"})
+target = classes.index("dog")
 ```
 
 ## Use instead
@@ -20,14 +61,42 @@ index = {name: i for i, name in enumerate(sorted(set(labels)))}
 ```
 
 ## Also fine
+Membership and counting, sets of numbers, and lists that are sorted later.
 ```python
 labels = ["cat", "dog"]
 known = {name for name in set(labels)}
 count = len(set(labels))
+chosen = set(range(10))
+rest = {j: i for i, j in enumerate(chosen)}
+```
+```python
+class Pictures(Dataset):
+    def __init__(self, folder):
+        self.names = set(os.listdir(folder))
+        self.files = os.listdir(folder)
+        self.files.sort()
+
+    def __len__(self):
+        return len(self.files)
+
+    def __getitem__(self, index):
+        return torch.load(self.files[index])
+
+pictures = Pictures("data")
+for i, name in enumerate(os.listdir("data")):
+    print(i, name)
+```
+```python
+classes = [name for name in os.listdir("data")]
+classes.sort()
+index = {name: i for i, name in enumerate(classes)}
 ```
 
 ## Fix safety
 Unsafe: classes get other numbers than in an earlier run, whose checkpoints then do not fit.
+
+## When not to follow it
+Where all processes are started with one `PYTHONHASHSEED`, and read one folder.
 
 ## References
 https://docs.python.org/3/using/cmdline.html#envvar-PYTHONHASHSEED
@@ -44,15 +113,6 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
 from ddpify.understanding.syntax import code_of
 
-_UNORDERED = (
-    "builtins.set",
-    "builtins.frozenset",
-    "os.listdir",
-    "os.scandir",
-    "glob.glob",
-    "glob.iglob",
-)
-
 
 @rule(
     "unordered-iteration-defines-state",
@@ -61,20 +121,19 @@ _UNORDERED = (
     applies="single distributed",
 )
 def check(script: Script) -> Iterator[Finding]:
-    """Mappings whose numbers follow an order that is not fixed."""
-    for made in script.structure.all(cst.DictComp):
-        source = made.for_in.iter
-        if not isinstance(source, cst.Call) or "builtins.enumerate" not in script.names(
-            source.func
-        ):
-            continue
-        given = source.args[0].value if source.args else None
-        if isinstance(given, cst.Set) or (
-            isinstance(given, cst.Call) and script.names(given.func) & set(_UNORDERED)
-        ):
-            fix = script.replace(
-                given, f"sorted({code_of(given)})", "fix the order", Applicability.UNSAFE
-            )
+    """Collections without an order of their own, where the order counts."""
+    for node in script.ordering.counted(script.module):
+        if not script.rank_guards(node):
             yield Finding(
-                given, "this order differs between ranks: they number things differently", fix
+                node,
+                "this order differs between processes or nodes: the ranks number or split things"
+                " differently",
+                script.replace(
+                    node, f"sorted({_bare(node)})", "fix the order", Applicability.UNSAFE
+                ),
             )
+
+
+def _bare(node: cst.BaseExpression) -> str:
+    """The code of an argument; a generator keeps no second pair of parentheses."""
+    return code_of(node.with_changes(lpar=(), rpar=()))

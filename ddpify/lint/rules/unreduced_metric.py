@@ -55,6 +55,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
+from ddpify.lint.displays import displayed
 from ddpify.lint.registry import SINGLE, Finding, rule
 from ddpify.lint.script import Script
 from ddpify.understanding.origins import TOTAL
@@ -93,14 +94,24 @@ def check(script: Script) -> Iterator[Finding]:
     for call in script.structure.all(cst.Call):
         if not _reports(script, call) or not script.on_some_ranks(call):
             continue
+        if _sees_all_data(script, call):
+            continue
         for argument in call.args:
-            if TOTAL in script.labels(argument.value):
+            if any(TOTAL in script.labels(part) for part in displayed(argument.value)):
                 yield Finding(
                     argument,
                     f"{script.code(argument.value, 40)} is rank 0's own part of the data: reduce it"
                     " over the ranks before it is reported",
                 )
                 break
+
+
+def _sees_all_data(script: Script, call: cst.Call) -> bool:
+    """Whether the function around a report goes over loaders that every rank reads whole."""
+    around = script.structure.function(call)
+    loops = [x for x in script.structure.all(cst.For) if script.structure.function(x) is around]
+    loaders = [one for loop in loops for one in script.loaders_in(loop.iter)]
+    return bool(loaders) and not any(script.is_sharded(one) for one in loaders)
 
 
 def _in_one_process(script: Script) -> Iterator[Finding]:

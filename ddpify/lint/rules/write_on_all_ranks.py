@@ -97,7 +97,17 @@ def _excused(script: Script, effect: Effect, node: cst.CSTNode) -> bool:
         return True
     if effect.kind == "write" and effect.site.module is not script.module and not script.strict:
         return True  # its path is seldom seen from here
+    if _starts_processes(script, node) or script.takes_turns(effect.site.node):
+        return True
     return script.may_be_guarded(effect.site.node) or script.may_be_guarded(node)
+
+
+def _starts_processes(script: Script, node: cst.CSTNode) -> bool:
+    """Whether the function around a node starts the ranks: it runs once."""
+    structure = script.structure_of(node)
+    around = structure.function(node)
+    started = script.calls("subprocess.Popen", "subprocess.run", "subprocess.call", everywhere=True)
+    return around is not None and any(structure.function(call) is around for call in started)
 
 
 def _has_own_path(script: Script, effect: Effect) -> bool:

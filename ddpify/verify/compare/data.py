@@ -64,6 +64,15 @@ class _Pass:
         return bool(self.batches) and all(batch.everywhere for batch in self.batches)
 
     @property
+    def padded(self) -> bool:
+        """Whether the last global batch is filled up with samples that came before it."""
+        before = Counter(root for batch in self.batches[:-1] for root in batch.roots())
+        extra = self.found - self.wanted
+        most = max((len(batch.roots()) for batch in self.batches), default=0)
+        whole = self.complete and not self.wanted - self.found and not before - self.wanted
+        return whole and 0 < extra.total() < most
+
+    @property
     def batchwise(self) -> bool:
         """Whether every global batch has the original's samples."""
         pairs = zip(self.own, self.batches, strict=False)
@@ -124,11 +133,12 @@ def _first(loaders: Sequence[list[_Pass]]) -> Answer:
 
 
 def _repeats(passes: list[_Pass]) -> Answer:
-    """The same order in every pass, where the original has another each time."""
-    if len(passes) < 2:
+    """The same order in every whole pass, where the original has another each time."""
+    whole = [item for item in passes if item.complete]
+    if len(whole) < 2:
         return None
-    own = [[batch.roots for batch in item.own] for item in passes[:2]]
-    other = [[batch.roots() for batch in item.batches] for item in passes[:2]]
+    own = [[batch.roots for batch in item.own] for item in whole[:2]]
+    other = [[batch.roots() for batch in item.batches] for item in whole[:2]]
     if own[0] != own[1] and other[0] == other[1]:
         text = f"pass 2 over {sum(map(len, other[0]))} samples is in the order of pass 1"
         return text, causes.SAME_ORDER
@@ -145,6 +155,8 @@ def _pass(item: _Pass) -> Answer:
     if item.batches and len(item.batches[0].roots()) == size * item.world_size > size:
         text = f"a global batch has {size * item.world_size} samples; the original's {size}"
         return text, causes.BATCH_SIZE
+    if item.padded:
+        return f"{extra.total()} samples of the last batch come a second time", causes.PADDING
     if len(shared) >= item.world_size:
         text = f"{len(shared)} of {len(wanted)} samples of a pass reach more than one rank"
         return text, causes.OVERLAP if missing else causes.DOUBLED
@@ -161,7 +173,7 @@ def _coverage_answer(item: _Pass, missing: Counter[Any], extra: Counter[Any]) ->
         text = f"{missing.total()} of {item.wanted.total()} samples of a pass reach no rank"
         return text, causes.LOST
     text = f"{extra.total()} samples of a pass come once more than in the original"
-    return text, causes.PADDING if extra.total() < item.world_size else causes.DOUBLED
+    return text, causes.DOUBLED
 
 
 def _leak(pairs: Sequence[tuple[Reading, list[Reading]]]) -> Answer:

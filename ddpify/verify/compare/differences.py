@@ -46,13 +46,15 @@ def unpaired(number: int, own: Step | None, ranks: Sequence[Step | None]) -> Dif
 
 def pairing(number: int, own: Step, ranks: Sequence[Step]) -> Difference | None:
     """Steps that are no pair: of other optimizers, or without a backward of their own."""
+    kinds = [(step.optimizer, len(step.params)) for step in ranks]
     for rank, step in enumerate(ranks):
-        if (step.optimizer, len(step.params)) != (own.optimizer, len(own.params)):
-            text = f"step {number} is another optimizer's, or of other parameters"
-            return Difference(What.STEPS, text, number, rank=rank, cause=causes.STEPS, at=step.at)
         if own.losses and not step.losses:
             text = f"step {number} comes without a backward since the step before"
             cause = causes.EXTRA_STEPS
+            return Difference(What.STEPS, text, number, rank=rank, cause=cause, at=step.at)
+        if kinds[rank] != (own.optimizer, len(own.params)):
+            text = f"step {number} is another optimizer's, or of other parameters"
+            cause = causes.STEPS if len(set(kinds)) == 1 else causes.CONDITIONAL
             return Difference(What.STEPS, text, number, rank=rank, cause=cause, at=step.at)
     return None
 

@@ -38,12 +38,15 @@ class RowComparison:
         extra: Rows of the ranks beyond the original's.
         total: Rows of the original.
         everywhere: Whether every rank had the same rows.
+        repeated: Rows of calls besides that every rank makes with the whole of the original's rows:
+            samples to look at, say. They are no part of the other numbers.
     """
 
     missing: int
     extra: int
     total: int
     everywhere: bool
+    repeated: int
 
     @property
     def same(self) -> bool:
@@ -75,7 +78,7 @@ class Evidence:
         module_read: Whether the script reaches through the wrapper while it trains.
         unequal_calls: Whether the ranks called schedulers, zero_grad or load_state_dict unequally
             often.
-        first: Whether this is the first step.
+        first: Whether this is the optimizer's first step.
         buffers: The buffers' names.
         buffers_off: Buffers of rank 0 that differ from the original's after the step.
         absent: Whether the ranks' optimizers hold no gradient where the original's does.
@@ -124,20 +127,54 @@ def sizes(reference: Sequence[Mark], other: Sequence[Mark]) -> Iterator[float]:
 
 
 def compare_rows(own: Step, ranks: Sequence[Step]) -> RowComparison | None:
-    """Compare the rows that entered the model, whatever their order and their rank.
+    """Compare the samples that entered the model, whatever their order and their rank.
+
+    Samples lie along dim 0, or along dim 1 where rows differ in size and columns do not. None where
+    neither fits.
+    """
+    if not own.rows:
+        return None
+    shapes = {(step.row_size, step.column_size) for step in (own, *ranks) if step.rows}
+    if len({size for size, _ in shapes}) == 1:
+        return _compared(own.rows, [step.rows for step in ranks])
+    if own.columns and len({size for _, size in shapes}) == 1:
+        return _compared(own.columns, [step.columns for step in ranks])
+    return None
+
+
+Calls = Sequence[Sequence[float]]
+"""The rows of each call of a model."""
+
+
+def _compared(own: Calls, ranks: Sequence[Calls]) -> RowComparison:
+    """The samples of one process against those of the ranks.
 
     A rank without a sample of its own repeats one, so up to one extra row a rank is none too many
-    if the original has it. None where rows differ in size (the batch is not the first dimension).
+    if the original has it.
     """
-    if not own.rows or any(step.rows and step.row_size != own.row_size for step in ranks):
-        return None
-    together = [row for step in ranks for row in step.rows]
-    missing, extra = _unmatched(own.rows, together)
-    repeats = [row for row in extra if _has(own.rows, row)]
+    whole = _whole(own, ranks)
+    repeated = sum(len(own[at]) for at in whole)
+    wanted, *found = (_joined(calls, whole) for calls in (own, *ranks))
+    missing, extra = _unmatched(wanted, [row for rows in found for row in rows])
+    repeats = [row for row in extra if _has(wanted, row)]
     if len(extra) == len(repeats) < len(ranks):
         extra = []
-    everywhere = all(not any(_unmatched(ranks[0].rows, step.rows)) for step in ranks[1:])
-    return RowComparison(len(missing), len(extra), len(own.rows), everywhere and len(ranks) > 1)
+    everywhere = len(ranks) > 1 and all(not any(_unmatched(found[0], rows)) for rows in found[1:])
+    return RowComparison(len(missing), len(extra), len(wanted), everywhere, repeated)
+
+
+def _whole(own: Calls, ranks: Sequence[Calls]) -> set[int]:
+    """The calls that every rank makes with all rows of the original's; none if those are all."""
+    if len(ranks) == 1 or any(len(calls) != len(own) for calls in ranks):
+        return set()
+    pairs = [zip(own, calls, strict=True) for calls in ranks]
+    same = [[not any(_unmatched(a, b)) for a, b in pair] for pair in pairs]
+    whole = {at for at, answers in enumerate(zip(*same, strict=True)) if all(answers)}
+    return whole if len(whole) < len(own) else set()
+
+
+def _joined(calls: Calls, without: set[int]) -> list[float]:
+    return [row for at, rows in enumerate(calls) if at not in without for row in rows]
 
 
 def _unmatched(first: Sequence[float], second: Sequence[float]) -> tuple[list[float], list[float]]:
@@ -176,7 +213,7 @@ def loss_relation(own: Step, ranks: Sequence[Step], tolerance: float) -> str | N
         return None
     wanted = [value for call in own.losses for value in call]
     values = [[value for call in step.losses for value in call] for step in ranks]
-    weights = [len(step.rows) for step in ranks]
+    weights = [sum(map(len, step.rows)) for step in ranks]
     columns = list(zip(*values, strict=True))
 
     def matches(candidates: list[float]) -> bool:

@@ -8,10 +8,13 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ddpify.verify.compare import causes, prints
+from ddpify.verify.compare.evidence import SMALL
 from ddpify.verify.compare.records import Totals
 from ddpify.verify.verdict import Cause, Difference, What
 
 TOLERANCE = 1e-6
+NOISE = 10
+"""Times what rounding changes, that a tensor may differ."""
 _TEXT = frozenset({".txt", ".csv", ".tsv", ".json", ".jsonl", ".log", ".md", ".yaml", ".yml"})
 _MAX_TEXT = 2 << 20
 _DIGITS = re.compile(r"\d+")
@@ -25,16 +28,22 @@ def changed(before: dict[str, tuple[int, int]], after: dict[str, tuple[int, int]
 def compare(
     original: tuple[Path, set[str], Totals],
     converted: tuple[Path, set[str], list[Totals]],
+    correction: float = 0.0,
+    noisy: tuple[set[str], Totals] | None = None,
 ) -> list[Difference]:
     """Compare what two runs wrote.
 
     Args:
         original: Sandbox, files changed on disk, and record of the one process.
         converted: Sandbox, files changed on disk, and the records of the ranks.
+        correction: How far a running variance may be off; see ``StepFindings``.
+        noisy: Files and record of the original with rounding-sized noise: what is saved may differ
+            by ten times what it differs there.
     """
     own_root, own_files, own = original
     root, files, ranks = converted
     pairs, missing, extra = _pair(own_files, files)
+    again = dict(_pair(own_files, noisy[0])[0]) if noisy else {}
     found = [_difference(name, f"{_short(name)} is not written") for name in missing]
     found += [
         _difference(name, f"{_short(name)} is written, but not by the original") for name in extra
@@ -48,7 +57,8 @@ def compare(
             (ranks[rank].saves[other] for rank in writers if other in ranks[rank].saves), None
         )
         if name in own.saves and saved is not None:
-            found += _checkpoint(name, own.saves[name], saved)
+            shaken = noisy[1].saves.get(again.get(name, "")) if noisy else None
+            found += _checkpoint(name, own.saves[name], saved, correction, shaken)
         elif PurePosixPath(name).suffix in _TEXT:
             found += _text(name, own_root / name, root / other)
     return found
@@ -79,24 +89,42 @@ def _pair(own: set[str], other: set[str]) -> tuple[list[tuple[str, str]], list[s
     return pairs, missing, sorted(name for names in spare.values() for name in names)
 
 
-def _checkpoint(name: str, own: dict[str, Any], other: dict[str, Any]) -> Iterator[Difference]:
+def _checkpoint(
+    name: str,
+    own: dict[str, Any],
+    other: dict[str, Any],
+    correction: float,
+    noisy: dict[str, Any] | None,
+) -> Iterator[Difference]:
     if set(own) != set(other):
         only = sorted(set(own) - set(other))[:1] + sorted(set(other) - set(own))[:1]
         wrapped = {re.sub(r"(^|/)module\.", r"\1", key) for key in other} == set(own)
         text = f"{_short(name)} has other keys, such as {' and '.join(map(repr, only))}"
         yield _difference(name, text, causes.WRAPPED_KEYS if wrapped else None)
         return
+    largest = max((leaf[1] for leaf in own.values() if isinstance(leaf, list)), default=0.0)
     for key, value in own.items():
-        if not _same(value, other[key]):
+        tolerance = max(TOLERANCE, correction * key.endswith("running_var"))
+        noise = NOISE * _distance(value, (noisy or own).get(key, value))
+        if not _same(value, other[key], max(SMALL * largest, noise / tolerance), tolerance):
             text = f"{_short(name)}: {key} is {_shown(other[key])}; original {_shown(value)}"
             yield _difference(name, text)
             return
 
 
-def _same(a: Any, b: Any) -> bool:
+def _distance(a: Any, b: Any) -> float:
+    """How far two leaves are apart; 0 of what is no tensor, or not a number."""
+    if not isinstance(a, list) or not isinstance(b, list):
+        return 0.0
+    size = max(abs(a[1] - b[1]), abs(a[2] - b[2]))
+    return float(size) if size == size else 0.0
+
+
+def _same(a: Any, b: Any, least: float, tolerance: float) -> bool:
+    """Whether two leaves are equal; tensors are measured against ``least`` at least."""
     if isinstance(a, list) and isinstance(b, list):
-        scale = max(abs(a[1]), abs(b[1]))
-        near = max(abs(a[1] - b[1]), abs(a[2] - b[2])) <= TOLERANCE * scale
+        scale = max(abs(a[1]), abs(b[1]), least)
+        near = max(abs(a[1] - b[1]), abs(a[2] - b[2])) <= tolerance * scale
         return a[0] == b[0] and (near or a[1:] == b[1:] or a[1] != a[1])
     if isinstance(a, float) and isinstance(b, float):
         return abs(a - b) <= TOLERANCE * max(abs(a), abs(b), 1e-6) or a != a or a == b

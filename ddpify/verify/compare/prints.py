@@ -11,10 +11,19 @@ from dataclasses import dataclass, field
 NUMBER = re.compile(r"[-+]?(?:\d+\.\d*|\.\d+|\d+)(?:[eE][-+]?\d+)?")
 _CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x08")
 _TIMES = re.compile(
-    r"(\d(\.\d+)?\s*(s|sec|secs|seconds|ms|us|min|mins|minutes|h)\b)|it/s|s/it|/s\b|/sec|elapsed|\beta\b"
-    r"|\btime\b|\btook\b|duration|\d{1,2}:\d{2}:\d{2}",
+    r"it/s|s/it|/s\b|/sec|elapsed|\beta\b|\btime\b|\btook\b|duration",
     re.IGNORECASE,
 )
+_UNIT = r"(?:ms|us|min|mins|minutes|h|hours|m|s|sec|secs|seconds|D)"
+_DATE = r"\d{4}([-/.])\d\d\1\d\d"
+_CLOCK = r"\d{1,2}(?::\d\d){1,2}"
+_DURATION = re.compile(
+    rf"(?<![\w.]){_DATE}(?:[T_ ]{_CLOCK}(?:[.,]\d+)?)?(?!\d)"
+    rf"|(?<![\w.])(?:\d+(?:\.\d+)?\s?{_UNIT}\s?){{1,5}}(?!\w)"
+    rf"|(?<![\w:]){_CLOCK}(?:\.\d+)?(?!\w|:\d)"
+    r"|(?<![\w/])(?:ms|us|s|secs?|seconds|min)/[A-Za-z]+[\s:=]+\d+(?:\.\d+)?"
+)
+"""How long something took, in one or more units, or when it was."""
 TOLERANCE = 1e-6
 MAX_LINES = 20_000
 
@@ -54,8 +63,8 @@ def compare(original: str, ranks: Sequence[str], noisy: str | None = None) -> Te
 
     Rank 0 must print every line of the original; other ranks must not print it again. Numbers may
     differ in the last printed digit, relatively by 1e-6, and by ten times what they differ in
-    ``noisy`` (the original run a second time with rounding-sized noise). Lines about time are
-    compared without numbers.
+    ``noisy`` (the original run a second time with rounding-sized noise). Durations and points in
+    time are left out, and lines that speak of time in other ways are compared without numbers.
     """
     own, main = split_lines(original), split_lines(ranks[0])
     found = TextFindings(lines=len(own))
@@ -85,9 +94,14 @@ def _repeated(own: Sequence[str], others: Sequence[str]) -> list[tuple[str, int]
     return [(first[mask], again[mask] + counts[mask]) for mask in counts if again[mask]]
 
 
+def numbers(line: str) -> list[str]:
+    """The numbers in ``line`` that are no durations or points in time."""
+    return NUMBER.findall(_DURATION.sub("", line))
+
+
 def _masked(line: str) -> str:
     """``line`` with its numbers hidden and its spaces, which follow a number's width, made one."""
-    return re.sub(r"\s+", " ", NUMBER.sub("#", line))
+    return re.sub(r"\s+", " ", NUMBER.sub("#", _DURATION.sub(" <time> ", line)))
 
 
 def _matches(own: Sequence[str], other: Sequence[str]) -> dict[int, int]:
@@ -101,10 +115,10 @@ def _matches(own: Sequence[str], other: Sequence[str]) -> dict[int, int]:
 
 
 def _same_numbers(line: str, other: str, again: str) -> bool:
-    if line == other or _TIMES.search(line):
+    if line == other or _TIMES.search(_DURATION.sub("", line)):
         return True
-    numbers = zip(NUMBER.findall(line), NUMBER.findall(other), NUMBER.findall(again), strict=True)
-    return all(_close(*triple) for triple in numbers)
+    triples = zip(numbers(line), numbers(other), numbers(again), strict=True)
+    return all(_close(*triple) for triple in triples)
 
 
 def _close(text: str, other: str, again: str) -> bool:

@@ -25,8 +25,10 @@ class Step:
         params: The same after the step.
         grads: Of each gradient handed to clipping, or to the optimizer; None where there was none.
         losses: Value of each tensor that backward was called on since the step before.
-        rows: One number per row that entered the model since the step before.
+        rows: For each call of the model since the step before, one number per row that entered.
         row_size: Elements in a row.
+        columns: The same along dim 1, where time-major batches have their samples.
+        column_size: Elements in a column.
         forwards: For each backward, calls of a wrapped model since the one before.
         buffers: Fingerprint of each buffer after the step.
         rng: Checksum of each global random state after the step.
@@ -42,8 +44,10 @@ class Step:
     params: list[Mark]
     grads: list[Mark | None]
     losses: list[list[float]]
-    rows: list[float]
+    rows: list[list[float]]
     row_size: int
+    columns: list[list[float]]
+    column_size: int
     forwards: list[int]
     buffers: list[Mark]
     rng: dict[str, int]
@@ -84,6 +88,8 @@ class Totals:
         collectives: Each one that was begun: name, shape, line of the script.
         devices: Indices of the simulated GPUs that were used, with the number of uses.
         moved: How wrapped models were moved or cast, and the script's line.
+        drawn: Rows of each random tensor that the training loop drew.
+        listings: The script's lines that list folders, where the order was another than on rank 0.
         complete: Whether the recording reached the script's end.
     """
 
@@ -95,6 +101,8 @@ class Totals:
     collectives: list[tuple[str, Any, str]] = field(default_factory=list)
     devices: dict[str, int] = field(default_factory=dict)
     moved: list[tuple[str, str]] = field(default_factory=list)
+    drawn: list[int] = field(default_factory=list)
+    listings: list[str] = field(default_factory=list)
     complete: bool = False
 
 
@@ -112,6 +120,7 @@ def steps(path: Path) -> Iterator[Step]:
     """The steps recorded in ``path``."""
     for event in events(path):
         if event.pop("event") == "step":
+            event.pop("divided", None)
             yield Step(**event)
 
 
@@ -120,6 +129,7 @@ def optimizers(path: Path) -> dict[int, OptimizerStart]:
     found: dict[int, OptimizerStart] = {}
     for event in events(path):
         if event.pop("event") == "optimizer":
+            event.pop("divided", None)
             start = OptimizerStart(**event)
             found[start.optimizer] = start
     return found
@@ -141,11 +151,14 @@ def totals(path: Path) -> Totals:
             result.collectives.append((event["op"], event["shape"], event["at"]))
         elif kind == "moved":
             result.moved.append((event["how"], event["at"]))
+        elif kind == "listing":
+            result.listings.append(event["at"])
         elif kind == "rename":
             _rename(result, event["old"], event["new"])
         elif kind == "end":
             result.steps, result.work = event["steps"], event["work"]
             result.faked, result.devices = event["faked"], event["devices"]
+            result.drawn = event["drawn"]
             result.complete = True
     return result
 

@@ -13,13 +13,15 @@ from ddpify.verify.compare.batches import GlobalBatch, Reading, aligned, togethe
 def write(own: Sequence[Reading], ranks: Sequence[Sequence[Reading]], path: Path) -> bool:
     """Write ``path`` for ``inside.replay``; False where the batches cannot be replayed.
 
+    Loaders that nothing trains on are left alone: what is evaluated must be the original's.
+
     Args:
         own: The original's loaders.
         ranks: Those of each rank.
         path: Where to write.
     """
-    pairs = list(zip(own, aligned(ranks), strict=False))
-    if not any(reading.trains for reading, _ in pairs):
+    pairs = [pair for pair in zip(own, aligned(ranks), strict=False) if pair[0].trains]
+    if not pairs:
         return False
     loaders: dict[int, Any] = {}
     for reading, theirs in pairs:

@@ -9,6 +9,7 @@ from pathlib import Path
 from ddpify.verify.compare import differences, records
 from ddpify.verify.compare.differences import TOLERANCE
 from ddpify.verify.compare.evidence import (
+    Departure,
     Evidence,
     RowComparison,
     compare_rows,
@@ -38,6 +39,8 @@ class StepFindings:
         rows: How they differ at that step.
         batch_norm: Whether the ranks normalise their batches each by itself.
         syncs: Backwards of a wrapped model at each step on rank 0, the most.
+        correction: How far a variance may be off that is corrected for the number of rows, as some
+            rows enter the model whole on every rank.
     """
 
     compared: int = 0
@@ -51,6 +54,7 @@ class StepFindings:
     rows: RowComparison | None = None
     batch_norm: bool = False
     syncs: int = 0
+    correction: float = 0.0
 
     def note(self, what: What, reference: list[Mark], others: list[list[Mark]]) -> None:
         """Remember the largest difference of its kind."""
@@ -80,6 +84,7 @@ class _Comparer:
         self.noisy = noisy
         self.starts = [records.optimizers(path) for path in self.paths]
         self.floor = Floor()
+        self.seen: set[int] = set()
         self.last = [
             {number: start.params for number, start in starts.items()} for starts in self.starts
         ]
@@ -130,6 +135,7 @@ class _Comparer:
         if between := self._between(number, own, before, evidence):
             return [between]
         self._measure(own, ranks, evidence)
+        self.seen.add(own.optimizer)
         return differences.all_of(number, own, ranks, evidence)
 
     def _befores(self, steps: list[Step]) -> list[list[Mark]]:
@@ -166,7 +172,7 @@ class _Comparer:
             wrapped=bool(first and first.wrapped),
             module_read=any(step.module_read for step in ranks),
             unequal_calls=any(found != calls[0] for found in calls),
-            first=number == 1,
+            first=own.optimizer not in self.seen,
             at=ranks[0].at if ranks else "",
         )
 
@@ -174,6 +180,8 @@ class _Comparer:
         rows = compare_rows(own, ranks)
         if rows is not None:
             self.found.rows_compared = True
+            if rows.repeated:
+                self.found.correction = max(self.found.correction, 1 / rows.repeated)
             if self.found.rows is None and not rows.same:
                 self.found.rows_differ, self.found.rows = number, rows
         return rows
@@ -188,7 +196,8 @@ class _Comparer:
         evidence.gradients_off = beyond(What.GRADIENT, number, grads, 0)
         evidence.parameters_apart = beyond(What.PARAMETER, number, params[1:], 1)
         evidence.parameters_off = beyond(What.PARAMETER, number, params, 0)
-        evidence.buffers_off = beyond(What.BUFFER, number, buffers, 0)
+        off = beyond(What.BUFFER, number, buffers, 0)
+        evidence.buffers_off = [item for item in off if not self._is_correction(item, evidence)]
         for what, marks in (
             (What.GRADIENT, grads),
             (What.PARAMETER, params),
@@ -200,6 +209,11 @@ class _Comparer:
             evidence.ratios = [b[0] / a[0] for a, b in pairs if a[0] and b[0]]
             evidence.absent = any(a[0] for a, _ in pairs) and not any(ranks[0].grads)
             self.found.syncs = max(self.found.syncs, sum(n > 0 for n in ranks[0].forwards))
+
+    def _is_correction(self, item: Departure, evidence: Evidence) -> bool:
+        """Whether a buffer differs by no more than n / (n - 1) does for other numbers n of rows."""
+        named = evidence.buffers[item.at].endswith("running_var")
+        return named and item.size <= self.found.correction
 
     def _buffers(self, own: Step, ranks: list[Step]) -> list[list[Mark]]:
         """Rank 0's buffers in the original's order; one that it lacks counts as the original's."""

@@ -14,10 +14,11 @@ from torch.nn.parallel import DistributedDataParallel
 from ddpify.verify.inside.patching import replace
 
 MAX_RECORDED = 20_000
-_NAMES = [
+NAMES = [
     "all_gather",
     "all_gather_into_tensor",
     "all_gather_object",
+    "all_gather_single",
     "all_reduce",
     "all_to_all",
     "all_to_all_single",
@@ -61,7 +62,7 @@ class Collectives:
         """Hook the functions of torch.distributed and the calls of wrapped models."""
         if not dist.is_available():
             return
-        for name in _NAMES:
+        for name in NAMES:
             real = getattr(distributed_c10d, name, None)
             if real is not None:
                 watched = self._watched(name, real)
@@ -117,11 +118,16 @@ class Collectives:
             self._count += 1
             self._emit("collective", op=name, shape=shape, at=self.caller())
 
-    def caller(self) -> str:
-        """The innermost line of the script's own files on the stack, as ``file.py:12``."""
+    def caller(self, *, importing: bool = True) -> str:
+        """The innermost line of the script's own files on the stack, as ``file.py:12``.
+
+        With ``importing`` false, empty for what happens while that line imports something.
+        """
         frame: Any = sys._getframe(2)
         while frame is not None:
             path = frame.f_code.co_filename
+            if path.startswith("<frozen importlib") and not importing:
+                return ""
             if path.startswith(self._folder) and not path.endswith("ddpify_runtime.py"):
                 return f"{path[len(self._folder) :]}:{frame.f_lineno}"
             frame = frame.f_back

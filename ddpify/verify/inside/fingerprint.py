@@ -13,38 +13,56 @@ CHUNK = 1 << 20
 MAX_KEYS = 20_000
 
 
-@functools.lru_cache(maxsize=1)
-def _directions() -> torch.Tensor:
+@functools.lru_cache(maxsize=2)
+def _directions(device: torch.device) -> torch.Tensor:
     """Fixed pseudo-random values of about unit variance, shape (CHUNK,), float64."""
-    at = torch.arange(1, CHUNK + 1, dtype=torch.float64)
+    at = torch.arange(1, CHUNK + 1, dtype=torch.float64, device=device)
     return torch.sin(at * at * 0.7310585786 + at * 1.6180339887) * math.sqrt(2.0)
 
 
 def local(tensor: torch.Tensor) -> torch.Tensor:
-    """The plain tensor behind ``tensor``; of a DTensor, the whole.
-
-    The whole is a collective, of ranks that are at the same optimizer step. It is the one thing
-    here that communicates: a rank's own part says nothing against one process.
-    """
+    """The plain tensor behind ``tensor``; of a DTensor, this rank's part."""
     plain = tensor.detach()
-    full = getattr(plain, "full_tensor", None)
-    return full() if callable(full) else plain
+    part = getattr(plain, "to_local", None)
+    return part() if callable(part) else plain
+
+
+def is_divided(tensor: torch.Tensor) -> bool:
+    """Whether ranks hold different rows of ``tensor``, as FSDP divides parameters."""
+    return any(place.is_shard(0) for place in getattr(tensor, "placements", ()))
 
 
 def fingerprint(tensor: torch.Tensor) -> tuple[float, float]:
     """Norm of ``tensor`` and its projection on a fixed direction with entries of unit variance.
 
     For two tensors, the difference of the projections has the size of the norm of their difference
-    (root mean square over directions). Works through chunks, so the extra memory is constant.
+    (root mean square over directions). Works through chunks, so the extra memory is constant. Of
+    a divided tensor, this rank's rows alone, in their place in the whole: the squares of the
+    ranks' norms, and their projections, add up to those of the whole.
     """
     with torch.no_grad():
         flat = local(tensor).reshape(-1)
+        at, end = _first_element(tensor), 0
         squares, projection = 0.0, 0.0
-        for number, at in enumerate(range(0, flat.numel(), CHUNK)):
-            part = flat[at : at + CHUNK].to(dtype=torch.float64, device="cpu")
+        while end < flat.numel():
+            number, inside = divmod(at + end, CHUNK)
+            part = flat[end : end + CHUNK - inside].to(torch.float64)
             squares += float(part @ part)
-            projection += math.cos(number) * float(part @ _directions()[: part.numel()])
+            along = _directions(part.device)[inside : inside + part.numel()]
+            projection += math.cos(number) * float(part @ along)
+            end += part.numel()
     return math.sqrt(squares), projection
+
+
+def _first_element(tensor: Any) -> int:
+    """Where this rank's rows begin in the whole of a divided tensor; 0 of any other."""
+    if not is_divided(tensor):
+        return 0
+    mesh = tensor.device_mesh
+    rows = tensor.shape[0]
+    first: int = min(mesh.get_local_rank() * -(-rows // mesh.size()), rows)
+    elements: int = tensor.numel() // max(rows, 1)
+    return first * elements
 
 
 def rows(tensor: torch.Tensor) -> list[float]:
@@ -53,7 +71,7 @@ def rows(tensor: torch.Tensor) -> list[float]:
         return [0.0] * tensor.shape[0]
     with torch.no_grad():
         flat = local(tensor).reshape(tensor.shape[0], -1)[:, :CHUNK].to(torch.float64)
-        values: list[float] = (flat @ _directions()[: flat.shape[1]]).tolist()
+        values: list[float] = (flat @ _directions(flat.device)[: flat.shape[1]]).tolist()
     return values
 
 
@@ -64,7 +82,7 @@ def row(tensor: torch.Tensor) -> float:
     flat = local(tensor).reshape(-1)[:CHUNK]
     if flat.is_complex():
         flat = torch.view_as_real(flat).reshape(-1)[:CHUNK]
-    return float(flat.to(torch.float64) @ _directions()[: flat.numel()])
+    return float(flat.to(torch.float64) @ _directions(flat.device)[: flat.numel()])
 
 
 def tree(value: Any) -> dict[str, Any]:

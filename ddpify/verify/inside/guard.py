@@ -53,16 +53,20 @@ class Guard:
         """Allow, prepare or refuse a write to ``path``."""
         target = Path(os.fsdecode(path)).absolute()
         real = target.resolve()
+        if self._is_hidden(str(real)):
+            raise PermissionError(f"ddpify verify: the script writes to another run: {path}")
         if self.sandbox not in real.parents:
             self._leave(target, real, truncates)
         self.emit("write", path=self._shown(target))
 
     def _before_read(self, path: Any) -> None:
         """Refuse a look at other runs and at records."""
-        name = os.path.abspath(os.fsdecode(path))
-        inside = self.hidden and name.startswith(self.hidden)
-        if inside and self.sandbox not in Path(name).parents:
+        if self._is_hidden(os.path.abspath(os.fsdecode(path))):
             raise PermissionError(f"ddpify verify: the script reads another run: {path}")
+
+    def _is_hidden(self, name: str) -> bool:
+        inside = bool(self.hidden) and name.startswith(self.hidden)
+        return inside and self.sandbox not in Path(name).parents
 
     def _leave(self, target: Path, real: Path, truncates: bool) -> None:
         """Turn a link out of the copy into a file of its own; refuse other writes outside."""
@@ -93,6 +97,8 @@ class Guard:
         return str(full.relative_to(self.sandbox)) if inside else str(full)
 
     def _audit(self, event: str, args: tuple[Any, ...]) -> None:
+        if event == "import" and str(args[0]).startswith("ddpify.verify"):
+            raise PermissionError("ddpify verify: the script imports what judges it")
         if event != "open" and event not in _ONE_PATH and event not in _TWO_PATHS:
             return
         if self._busy or not args or isinstance(args[0], int):

@@ -3,6 +3,7 @@ a loader that yields the batches of another run."""
 
 from __future__ import annotations
 
+import functools
 import zlib
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,9 +12,9 @@ import torch
 from torch.utils.data import DataLoader, Subset
 from torch.utils.data import dataloader as loaders
 
-from ddpify.verify.inside import chance
 from ddpify.verify.inside.fingerprint import row
 from ddpify.verify.inside.patching import replace
+from ddpify.verify.inside.place import PLACE
 from ddpify.verify.inside.replay import Replay
 
 MAX_BATCHES = 50_000
@@ -42,7 +43,7 @@ class Loaders:
 
     def install(self) -> None:
         """Hook the construction of loaders, their iterators and the fetch of samples."""
-        chance.PLACE.watch = self._fetched
+        PLACE.watch = self._fetched
         self._number_loaders()
         self._watch_iterators(loaders._BaseDataLoaderIter)
 
@@ -76,6 +77,7 @@ class Loaders:
     def _number_loaders(self) -> None:
         init, length = DataLoader.__init__, DataLoader.__len__
 
+        @functools.wraps(init)  # some libraries make a loader anew from its signature
         def construct(loader: Any, *args: Any, **kwargs: Any) -> None:
             init(loader, *args, **kwargs)
             loader.__dict__[_NUMBER] = self._constructed

@@ -13,6 +13,7 @@ from ddpify.verify.inside.world import NARROW
 def install() -> None:
     """Prepare this process. ``World`` does the part that concerns single calls."""
     torch.set_num_threads(1)
+    torch.backends.cudnn.deterministic = True
     torch.set_default_dtype(torch.float64)
     for name in ("set_default_dtype", "set_default_tensor_type", "set_num_threads"):
         replace(torch, name, lambda *args, **kwargs: None)
@@ -27,13 +28,25 @@ def install() -> None:
 def _widen_sources() -> None:
     from_numpy, load = torch.from_numpy, torch.load
     replace(torch, "from_numpy", lambda array: widened(from_numpy(array)))
-    replace(torch, "load", lambda *args, **kwargs: widened(load(*args, **kwargs)))
+
+    def load_as_saved(*args: Any, **kwargs: Any) -> Any:
+        # Tensors are rebuilt from their bytes, in the type that those were written in.
+        with torch._C.DisableTorchFunction():
+            loaded = load(*args, **kwargs)
+        return widened(loaded)
+
+    replace(torch, "load", load_as_saved)
 
 
 def widened(value: Any) -> Any:
-    """``value`` with the narrow tensors in its dictionaries, lists and tuples in double
+    """``value`` with the narrow tensors in its dictionaries, lists, tuples and modules in double
     precision."""
-    if isinstance(value, torch.Tensor) and not isinstance(value, torch.nn.Parameter):
+    if isinstance(value, torch.nn.Module):
+        return value.double()
+    if isinstance(value, torch.nn.Parameter):
+        value.data = widened(value.data)
+        return value
+    if isinstance(value, torch.Tensor):
         return value.double() if value.dtype in NARROW else value
     if isinstance(value, dict):
         for key in value:

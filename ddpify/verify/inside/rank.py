@@ -15,6 +15,7 @@ import warnings
 from pathlib import Path
 from typing import Any, NoReturn
 
+import ddpify
 from ddpify.verify.inside import chance, ghost, groups, precision, redirect, surroundings
 from ddpify.verify.inside.guard import Guard
 from ddpify.verify.inside.recorder import Recorder
@@ -44,8 +45,9 @@ def become(job: Job, rank: int, port: int) -> NoReturn:
 
 
 def environment(job: Job, rank: int, port: int) -> dict[str, str]:
-    """The variables that torchrun sets, for more than one rank, and no GPU for anyone."""
-    variables = {"CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1", **job.env}
+    """The variables that torchrun sets for several ranks, and no GPU unless asked for."""
+    hidden = {} if job.gpus else {"CUDA_VISIBLE_DEVICES": ""}
+    variables = {**hidden, "OMP_NUM_THREADS": "1", **job.env}
     if job.world_size == 1:
         return variables
     world, own = str(job.world_size), str(rank)
@@ -61,7 +63,7 @@ def environment(job: Job, rank: int, port: int) -> dict[str, str]:
         "GROUP_WORLD_SIZE": "1",
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port),
-        "TORCHELASTIC_RUN_ID": "ddpify-verify",
+        "TORCHELASTIC_RUN_ID": "none",
         "TORCHELASTIC_RESTART_COUNT": "0",
         "TORCHELASTIC_MAX_RESTARTS": "0",
     }
@@ -90,7 +92,7 @@ def _prepare(job: Job, rank: int) -> Recorder:
     sys.dont_write_bytecode = True
     warnings.filterwarnings("ignore", message=".*use of fork.*", category=DeprecationWarning)
     precision.install()
-    chance.install()
+    chance.install(gpus=job.gpus, equal_rows=job.equal_rows)
     groups.install()
     if job.cuda:
         redirect.install(max(job.world_size, 1))
@@ -100,7 +102,8 @@ def _prepare(job: Job, rank: int) -> Recorder:
         ghost.install(job.ghost, replay, strided=job.strided)
     recorder = Recorder(f"{job.out}/rank{rank}.jsonl", world, job, replay)
     recorder.install()
-    surroundings.install(rank)
+    if rank and job.listings:
+        surroundings.install(rank, recorder.listed)
     _seed(rank)
     world.__enter__()  # type: ignore[no-untyped-call]
     Guard(job, recorder.emit).install()
@@ -125,6 +128,7 @@ def _execute(job: Job, recorder: Recorder) -> int:
     main = types.ModuleType("__main__")
     main.__dict__.update(__file__=job.script, __builtins__=__builtins__)
     sys.modules["__main__"] = main
+    _hide_the_judge()
     sys.argv = [job.shown_as, *job.args]
     sys.path.insert(0, str(Path(job.script).parent))
     status = 0
@@ -143,6 +147,13 @@ def _execute(job: Job, recorder: Recorder) -> int:
     recorder.finish()
     atexit._run_exitfuncs()
     return status
+
+
+def _hide_the_judge() -> None:
+    """Take verify's modules out of the script's reach; the guard refuses to import them anew."""
+    for name in [name for name in sys.modules if name.startswith("ddpify.verify")]:
+        del sys.modules[name]
+    vars(ddpify).pop("verify", None)
 
 
 def _exit_status(code: Any) -> int:

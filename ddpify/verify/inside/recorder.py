@@ -3,14 +3,12 @@ hang."""
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 from collections.abc import Iterator
 from typing import Any
 
 import torch
-from torch.nn.modules.batchnorm import _BatchNorm as BatchNorm
 from torch.optim.optimizer import (
     Optimizer,
     register_optimizer_step_post_hook,
@@ -18,17 +16,20 @@ from torch.optim.optimizer import (
 )
 
 from ddpify.verify.inside import calls
+from ddpify.verify.inside.by_hand import Mark, Parameters, UpdatesByHand
 from ddpify.verify.inside.collectives import Collectives
-from ddpify.verify.inside.fingerprint import fingerprint, rows
+from ddpify.verify.inside.fingerprint import fingerprint, is_divided
+from ddpify.verify.inside.forwards import Forwards
 from ddpify.verify.inside.loaders import Loaders
 from ddpify.verify.inside.moves import Moves
 from ddpify.verify.inside.patching import devices, faked, replace
+from ddpify.verify.inside.place import PLACE
 from ddpify.verify.inside.randomness import states
 from ddpify.verify.inside.replay import Replay
+from ddpify.verify.inside.survey import survey
 from ddpify.verify.inside.world import World
 from ddpify.verify.launch.job import Job
 
-MAX_ROWS = 4096
 MAX_LOSSES = 256
 
 
@@ -55,20 +56,20 @@ class Recorder:
         self._collectives = Collectives(self.emit, job.cwd)
         self._steps = 0
         self._optimizers: dict[int, int] = {}
-        self._kept: list[Optimizer] = []
+        self._kept: list[Optimizer | Parameters] = []
         self._losses: list[list[float]] = []
-        self._rows: list[float] = []
-        self._row_size = 0
+        self._by_hand = UpdatesByHand()
+        self._forwards = Forwards(lambda: self._open, self._called)
         self._clipped: dict[int, tuple[float, float]] = {}
-        self._depth = 0
         self._started: list[Optimizer] = []
         self._grads: list[tuple[float, float] | None] = []
         self._before: list[tuple[float, float]] | None = None
         self._after: dict[int, list[tuple[float, float]]] = {}
         self._rates: list[float] = []
         self._backwards: list[int] = []
+        self._listings: set[str] = set()
         self._roots: list[str] = []
-        self._buffers: list[torch.Tensor] = []
+        self._buffers: dict[int, list[torch.Tensor]] = {}
 
     def emit(self, kind: str, **values: Any) -> None:
         """Append one event and hand it to the operating system."""
@@ -85,16 +86,29 @@ class Recorder:
         self._watch_backward()
         for name in ("clip_grad_norm_", "clip_grad_value_"):
             self._watch_clipping(name)
-        module = torch.nn.modules.module
-        module.register_module_forward_pre_hook(self._enter_module)
-        module.register_module_forward_hook(self._leave_module, always_call=True)
+        self._forwards.install()
 
     def _moved(self, how: str) -> None:
         self.emit("moved", how=how, at=self._collectives.caller())
 
+    def listed(self) -> None:
+        """A folder was listed in another order than on rank 0."""
+        at = self._collectives.caller(importing=False)
+        if at and at not in self._listings:
+            self._listings.add(at)
+            self.emit("listing", at=at)
+
     def finish(self) -> None:
         """The totals, when the script has ended."""
-        self.emit("end", steps=self._steps, work=self._world.work, faked=faked, devices=devices)
+        self._note_update()
+        self.emit(
+            "end",
+            steps=self._steps,
+            work=self._world.work,
+            faked=faked,
+            devices=devices,
+            drawn=PLACE.rows,
+        )
 
     def _watch_backward(self) -> None:
         real = torch.autograd.backward
@@ -110,8 +124,27 @@ class Recorder:
                 self._backwards.append(self._collectives.forwards)
                 self._collectives.forwards = 0
             real(tensors, *args, **kwargs)
+            if self._open and not self._started:
+                self._by_hand.after_backward(self._gradient, self._collectives.caller)
 
         replace(torch.autograd, "backward", backward)
+
+    def _called(self, module: torch.nn.Module) -> None:
+        if self._note_update() and self._stop and not self._open:
+            raise StopAfterSteps(0)
+        self._by_hand.called(module)
+
+    def _note_update(self) -> bool:
+        """Write down an update that the script has made itself as a step; whether there is one."""
+        update = self._by_hand.take()
+        if update is None:
+            return False
+        if id(update.owner) not in self._optimizers:
+            self._introduce(update.owner, update.before)
+        self._rates, self._grads, self._before = [], update.grads, update.before
+        self._write_step(update.owner, update.at)
+        self._steps += 1
+        return True
 
     def _watch_clipping(self, name: str) -> None:
         """Clipping hides a gradient's scale: keep the gradient that is handed to it."""
@@ -132,32 +165,21 @@ class Recorder:
     def _open(self) -> bool:
         return self._steps < self._limit
 
-    def _enter_module(self, module: torch.nn.Module, args: tuple[Any, ...]) -> None:
-        self._depth += 1
-        outermost = self._depth == 1 and self._open and len(self._rows) < MAX_ROWS
-        if not outermost or not (module.training and torch.is_grad_enabled()):
-            return
-        if next(module.parameters(), None) is None:
-            return
-        first = next((value for value in args if isinstance(value, torch.Tensor)), None)
-        if first is not None and first.dim() and not first.is_complex():
-            self._rows += rows(first)
-            self._row_size = first[0].numel() if len(first) else self._row_size
-
-    def _leave_module(self, module: torch.nn.Module, args: Any, result: Any) -> None:
-        self._depth -= 1
-
     def _before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         # A step may call another one (a wrapper's does): only the outer one counts.
         self._started.append(optimizer)
+        self._by_hand.stop()
         if len(self._started) > 1 or not self._open:
             return
         if id(optimizer) not in self._optimizers:
-            self._introduce(optimizer)
+            self._introduce(optimizer, [fingerprint(p) for p in _parameters(optimizer)])
         self._rates = [float(group["lr"]) for group in optimizer.param_groups if "lr" in group]
         self._grads = [self._gradient(parameter) for parameter in _parameters(optimizer)]
         before = [fingerprint(parameter) for parameter in _parameters(optimizer)]
-        self._before = None if before == self._after.get(id(optimizer)) else before
+        # Of a divided parameter, other ranks' rows may have changed.
+        divided = any(is_divided(parameter) for parameter in _parameters(optimizer))
+        unchanged = before == self._after.get(id(optimizer)) and not divided
+        self._before = None if unchanged else before
 
     def _gradient(self, parameter: torch.Tensor) -> tuple[float, float] | None:
         if id(parameter) in self._clipped:
@@ -169,46 +191,52 @@ class Recorder:
         if self._started:
             return
         if self._open:
-            self._write_step(optimizer)
+            self._write_step(optimizer, self._collectives.caller())
         self._steps += 1
         if self._stop and self._steps >= self._limit:
             raise StopAfterSteps(0)
 
-    def _write_step(self, optimizer: Optimizer) -> None:
+    def _write_step(self, optimizer: Optimizer | Parameters, at: str) -> None:
         params = self._after[id(optimizer)] = [fingerprint(p) for p in _parameters(optimizer)]
+        number = self._optimizers[id(optimizer)]
         self.emit(
             "step",
-            optimizer=self._optimizers[id(optimizer)],
+            optimizer=number,
             lr=self._rates,
             before=self._before,
             params=params,
             grads=self._grads,
             losses=self._losses,
-            rows=self._rows[:MAX_ROWS],
-            row_size=self._row_size,
+            rows=self._forwards.rows,
+            row_size=self._forwards.row_size,
+            columns=self._forwards.columns,
+            column_size=self._forwards.column_size,
             forwards=self._backwards,
-            buffers=[fingerprint(buffer) for buffer in self._buffers],
+            buffers=[fingerprint(buffer) for buffer in self._buffers[number]],
             rng=states(),
-            at=self._collectives.caller(),
+            at=at,
+            divided=[is_divided(p) for p in _parameters(optimizer)],
             roots=self._roots,
             calls=calls.counted,
             module_read=self._collectives.module_read,
         )
-        self._losses, self._rows, self._clipped = [], [], {}
+        self._losses, self._clipped = [], {}
+        self._forwards.reset()
         self._backwards, self._roots, self._collectives.module_read = [], [], False
 
-    def _introduce(self, optimizer: Optimizer) -> None:
+    def _introduce(self, optimizer: Optimizer | Parameters, before: list[Mark]) -> None:
         number = self._optimizers[id(optimizer)] = len(self._optimizers)
         self._kept.append(optimizer)  # its id stays its own
         parameters = list(_parameters(optimizer))
-        names, batch_norm, buffers = _survey(parameters)
-        self._buffers = list(buffers.values())
+        names, batch_norm, buffers = survey(parameters)
+        self._buffers[number] = list(buffers.values())
         self.emit(
             "optimizer",
             optimizer=number,
             type=type(optimizer).__name__,
             names=[names.get(id(parameter), f"#{at}") for at, parameter in enumerate(parameters)],
-            params=[fingerprint(parameter) for parameter in parameters],
+            params=before,
+            divided=[is_divided(parameter) for parameter in parameters],
             batch_norm=batch_norm,
             buffers=list(buffers),
             places=[self._collectives.wrapped.get(id(p), "outside") for p in parameters],
@@ -216,7 +244,7 @@ class Recorder:
         )
 
 
-def _parameters(optimizer: Optimizer) -> Iterator[torch.Tensor]:
+def _parameters(optimizer: Optimizer | Parameters) -> Iterator[torch.Tensor]:
     for group in optimizer.param_groups:
         yield from group["params"]
 
@@ -231,28 +259,3 @@ def _each(value: Any) -> Iterator[Any]:
 def _number(tensor: Any) -> float:
     with torch.no_grad():
         return float(tensor.detach().double().sum())
-
-
-def _survey(
-    parameters: list[torch.Tensor],
-) -> tuple[dict[int, str], bool, dict[str, torch.Tensor]]:
-    """Of all models alive: their parameters' names, whether one normalises each rank's batch alone,
-    and the buffers of those that hold one of ``parameters``."""
-    modules = [item for item in gc.get_objects() if issubclass(type(item), torch.nn.Module)]
-    inner = {id(child) for module in modules for child in module.children()}
-    roots = [module for module in modules if id(module) not in inner]
-    optimized = set(map(id, parameters))
-    names: dict[int, str] = {}
-    buffers: dict[str, torch.Tensor] = {}
-    for root in roots:
-        held = {id(parameter): _plain(name) for name, parameter in root.named_parameters()}
-        names = {**held, **names}
-        if optimized & held.keys():
-            buffers |= {_plain(name): buffer for name, buffer in root.named_buffers()}
-    plain = BatchNorm.forward
-    return names, any(getattr(type(item), "forward", None) is plain for item in modules), buffers
-
-
-def _plain(name: str) -> str:
-    """``name`` without the prefixes of wrappers."""
-    return ".".join(part for part in name.split(".") if part not in ("module", "_orig_mod")) or name

@@ -8,28 +8,33 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ddpify.verify.inside.patching import replace
 
 
-def install(rank: int) -> None:
-    """Disturb the order of directory listings; rank 0 keeps the original's."""
-    if not rank:
-        return
+def install(rank: int, listed: Callable[[], None]) -> None:
+    """Disturb the order in which folders are listed.
+
+    Args:
+        rank: Not 0, which keeps the original's order.
+        listed: Called when a folder was listed in another order.
+    """
     order = random.Random(rank)
     listdir, scandir = os.listdir, os.scandir
 
     def shuffled_names(path: Any = ".") -> list[Any]:
         names = sorted(listdir(path), key=repr)
         order.shuffle(names)
+        listed()
         return names
 
     def shuffled_entries(path: Any = ".") -> _Entries:
         with scandir(path) as found:
             entries = sorted(found, key=lambda entry: repr(entry.name))
         order.shuffle(entries)
+        listed()
         return _Entries(entries)
 
     replace(os, "listdir", shuffled_names)

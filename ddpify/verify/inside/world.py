@@ -109,7 +109,8 @@ class World(TorchFunctionMode):
         return args
 
     def _shaken(self, value: torch.Tensor) -> torch.Tensor:
-        draw = _NORMAL(torch.empty_like(value, requires_grad=False), generator=self._generator)
+        draw = torch.empty(value.shape, dtype=value.dtype, device="cpu")
+        draw = _NORMAL(draw, generator=self._generator).to(value.device)
         return value * (1 + self.noise * draw)
 
 

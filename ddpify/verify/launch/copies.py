@@ -43,6 +43,7 @@ _SKIPPED = frozenset(
 _TEXT = frozenset({".py", ".yaml", ".yml", ".json", ".toml", ".cfg", ".ini", ".sh", ".txt"})
 _ABOVE = re.compile(r"((?:\.\./)+)([\w.\-]*)")
 _ABOVE_BARE = re.compile(r"""['"]\.\.['"/]|\.parent\.parent|dirname\([^)]*dirname|parents\[1\]""")
+_FAR_ABOVE = re.compile(r"""['"]((?:\.\./)+\.\.)/?['"]""")
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,8 @@ def _above(root: Path, script: Path, args: Sequence[str]) -> Iterator[Path]:
     for text in texts:
         if _ABOVE_BARE.search(text):
             found.update(_parents_entries(root))
+        for dots in _FAR_ABOVE.findall(text):
+            found.update(_named_entries(root, dots.count(".."), text))
         for dots, name in _ABOVE.findall(text):
             found.update(Path(os.path.normpath(base / dots / name)) for base in bases if name)
     for path in sorted(found):
@@ -140,6 +143,14 @@ def _parents_entries(root: Path) -> list[Path]:
     return modules + [path for path in folders if _is_moderate(path)]
 
 
+def _named_entries(root: Path, levels: int, text: str) -> list[Path]:
+    """Entries of the folder ``levels`` above ``root`` that ``text`` names."""
+    if levels > min(LEVELS_ABOVE, len(root.parents)):
+        return []
+    above = root.parents[levels - 1]
+    return [path for path in above.iterdir() if path not in root.parents and path.name in text]
+
+
 @dataclass(frozen=True)
 class Copy:
     """One copy: ``sandbox`` holds ``root`` (the copy of the layout's root) some levels down."""
@@ -156,8 +167,11 @@ class Copy:
         }
 
 
-def copy(layout: Layout, sandbox: Path) -> Copy:
-    """Make a copy below ``sandbox``, a folder that does not exist yet."""
+def copy(layout: Layout, sandbox: Path, *, converted: bool = False) -> Copy:
+    """Make a copy below ``sandbox``, a folder that does not exist yet.
+
+    With ``converted``, the converted script and the modules that came with it are laid over it.
+    """
     sandbox = sandbox.parent.resolve() / sandbox.name
     names = [parent.name or "up" for parent in list(layout.root.parents)[:LEVELS_ABOVE]]
     root = sandbox.joinpath(*reversed(names), layout.root.name)
@@ -168,19 +182,24 @@ def copy(layout: Layout, sandbox: Path) -> Copy:
         if sandbox in target.parents and not target.exists():
             target.parent.mkdir(parents=True, exist_ok=True)
             mirror.bring(Path(os.path.normpath(layout.root / above)), target)
-    place = root / layout.converted
-    if layout.root / layout.converted != layout.converted_from or not place.exists():
-        _bring(layout.converted_from, place)
+    if converted and layout.root / layout.converted != layout.converted_from:
+        _lay_over(layout, root)
     return Copy(sandbox, root)
 
 
-def _bring(converted: Path, place: Path) -> None:
-    """The converted script, and the modules beside it that the original's folder lacks."""
-    place.parent.mkdir(parents=True, exist_ok=True)
-    for module in converted.parent.glob("*.py"):
-        if not (place.parent / module.name).exists():
-            shutil.copyfile(module, place.parent / module.name)
-    shutil.copyfile(converted, place)
+def _lay_over(layout: Layout, root: Path) -> None:
+    """Put the converted script into ``root``, with the modules of its folder, which is a converted
+    project or holds the script alone."""
+    folders = layout.converted.parent.parts
+    below = layout.converted_from.parent.parts[-len(folders) :] == folders
+    source = layout.converted_from.parents[len(folders) if below else 0]
+    target = root if below else root / layout.converted.parent
+    modules = source.rglob("*.py") if _is_moderate(source) else source.glob("*.py")
+    for module in modules:
+        place = target / module.relative_to(source)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.unlink(missing_ok=True)
+        shutil.copyfile(module, place)
 
 
 class _Mirror:

@@ -20,12 +20,15 @@ class Job:
         out: Folder for the records.
         world_size: Number of ranks; 1 starts the script as plain ``python`` does.
         cuda: Redirect CUDA to the CPU.
+        gpus: Run on the machine's GPUs, one a rank.
         noise: Relative size of the noise put on what meets a parameter; 0 for none.
         replay: A file of the batches that the loaders yield; empty for their own.
         ghost: Normalise batches as so many ranks do that do not synchronise it; 0 for as usual.
         strided: Whether those ranks take every n-th row instead of contiguous parts.
         hidden: Folder of other runs and records, which the script may not read.
         hash_seeds: Start each rank with its own seed for the hashes of strings.
+        equal_rows: Draw random tensors in the training loop with all rows the same.
+        listings: List folders in another order on each rank other than 0.
         steps: Optimizer steps that are recorded.
         stop: End the script after ``steps`` steps.
         timeout: Seconds after which every rank is ended.
@@ -42,12 +45,15 @@ class Job:
     out: str
     world_size: int = 1
     cuda: bool = False
+    gpus: bool = False
     noise: float = 0.0
     replay: str = ""
     ghost: int = 0
     strided: bool = False
     hidden: str = ""
     hash_seeds: bool = False
+    equal_rows: bool = False
+    listings: bool = True
     steps: int = 200
     stop: bool = False
     timeout: float = 600.0

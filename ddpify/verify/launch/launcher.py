@@ -24,7 +24,7 @@ from ddpify.verify.launch.job import Job
 
 _BOOT = (
     "import sys; sys.path.append(sys.argv[1]); "
-    "from ddpify.verify.launch.worker import main; main(sys.argv[2:])"
+    "from ddpify.verify.launch.worker import main; main(sys.argv[2], sys.argv[3:])"
 )
 _PRELOADED = (
     "torchvision",
@@ -95,15 +95,22 @@ class Worker:
     Args:
         sources: Text of the scripts: heavy modules that they import are imported once.
         home: A folder for the worker's own complaints and for settings that libraries write.
+        device: "cpu", or "cuda" for runs on the machine's GPUs.
+
+    Attributes:
+        torch: The version of torch.
+        gpus: The machine's GPUs, where they are used.
     """
 
-    def __init__(self, sources: str, home: Path) -> None:
+    def __init__(self, sources: str, home: Path, device: str = "cpu") -> None:
+        self.device = device
         self._log = home / "worker.log"
         self._home = home
         self._preload = [
             name for name in _PRELOADED if re.search(rf"\b{name.split('.')[0]}\b", sources)
         ]
         self.torch = ""
+        self.gpus = 0
 
     def __enter__(self) -> Worker:
         if not hasattr(os, "fork"):
@@ -115,7 +122,7 @@ class Worker:
         package = str(Path(ddpify.__file__).resolve().parent.parent)
         with self._log.open("w") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _BOOT, package, *self._preload],
+                [sys.executable, "-c", _BOOT, package, self.device, *self._preload],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -124,7 +131,8 @@ class Worker:
                 start_new_session=True,
             )
         try:
-            self.torch = str(self._answer(_START)["torch"])
+            answer = self._answer(_START)
+            self.torch, self.gpus = str(answer["torch"]), int(answer["gpus"])
         except BaseException:
             self.close()
             raise
@@ -193,17 +201,19 @@ class Worker:
         loopback = {"lo", "lo0"} & {name for _, name in socket.if_nameindex()}
         forced = {
             "PYTHONHASHSEED": "0",
-            "CUDA_VISIBLE_DEVICES": "",
             "OMP_NUM_THREADS": "1",
             "MKL_NUM_THREADS": "1",
             "PYTHONDONTWRITEBYTECODE": "1",
             "TORCH_CPP_LOG_LEVEL": "ERROR",
             "OBJC_DISABLE_INITIALIZE_FORK_SAFETY": "YES",
         }
+        if self.device == "cpu":
+            forced["CUDA_VISIBLE_DEVICES"] = ""
         usual = {
             "MPLBACKEND": "Agg",
             "MPLCONFIGDIR": str(self._home),
             "WANDB_MODE": "disabled",
+            "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
             "GLOO_SOCKET_IFNAME": min(loopback, default=""),
         }
         return {**{k: v for k, v in usual.items() if v}, **kept, **forced}

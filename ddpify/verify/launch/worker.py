@@ -30,13 +30,19 @@ GRACE = 8.0
 """Seconds that the other ranks get to end by themselves after one has failed."""
 
 
-def main(preload: list[str]) -> None:
-    """Serve jobs until the input closes. ``preload``: modules imported once for all runs."""
+def main(device: str, preload: list[str]) -> None:
+    """Serve jobs until the input closes.
+
+    Args:
+        device: "cuda" to count the GPUs.
+        preload: Modules imported once for all runs.
+    """
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     sys.dont_write_bytecode = True
     version = _import_torch(preload)
-    print(json.dumps({"torch": version}), file=answers, flush=True)
+    gpus = _gpus() if device == "cuda" else 0
+    print(json.dumps({"torch": version, "gpus": gpus}), file=answers, flush=True)
     while line := sys.stdin.readline():
         answer = run(Job.from_json(json.loads(line)))
         print(json.dumps(answer), file=answers, flush=True)
@@ -53,6 +59,23 @@ def _import_torch(preload: list[str]) -> str:
             importlib.import_module(name)
     importlib.import_module("ddpify.verify.inside.rank")
     return str(torch.__version__)
+
+
+def _gpus() -> int:
+    """The GPUs of this machine; a child counts them, as CUDA does not survive a fork."""
+    import torch
+
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.write(writing, str(torch.cuda.device_count()).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    os.waitpid(pid, 0)
+    with os.fdopen(reading) as counted:
+        return int(counted.read() or 0)
 
 
 def run(job: Job) -> dict[str, Any]:

@@ -23,6 +23,7 @@ def as_json(verdict: Verdict) -> str:
         "original": verdict.original,
         "converted": verdict.converted,
         "torch": verdict.torch,
+        "device": verdict.device,
         "seconds": round(verdict.seconds, 1),
         "steps": verdict.steps,
         "failure": verdict.failure,

@@ -12,7 +12,7 @@ from ddpify import __version__
 from ddpify.verify.report import heatmap, sidebyside
 from ddpify.verify.report.charts import Chart, Line
 from ddpify.verify.report.style import CSS, SCRIPT
-from ddpify.verify.report.text import answers, processes, title
+from ddpify.verify.report.text import answers, place, processes, title
 from ddpify.verify.verdict import Check, Comparison, Coverage, Difference, Kind, Series, Verdict
 
 MAX_PASSES = 12
@@ -46,8 +46,8 @@ def _head(verdict: Verdict) -> str:
         f'<header class="{_tone(verdict.kind)}"><h1>{escape(said[0].upper() + said[1:])}</h1>'
         f"<p><code>{escape(verdict.original)}</code> on 1 process{against}{on}, "
         f"{verdict.steps} optimizer steps</p>"
-        '<p class="soft">Compared step by step on the CPU in double precision; chance that depends '
-        "on how a batch is split is taken out (dropout, augmentation, noise).</p></header>"
+        f'<p class="soft">Compared step by step {place(verdict)} in double precision; chance that '
+        "depends on how a batch is split is taken out (dropout, augmentation, noise).</p></header>"
     )
 
 
@@ -225,7 +225,7 @@ def _environment(verdict: Verdict) -> str:
         "torch": verdict.torch,
         "Python": platform.python_version(),
         "system": f"{platform.system()} {platform.machine()}",
-        "numbers": "float64 on the CPU, one thread a process, gloo",
+        "numbers": f"float64 {place(verdict)}, one thread a process",
         "calls answered by a stand-in": stand_ins,
         "time": f"{verdict.seconds:.1f} s",
     }

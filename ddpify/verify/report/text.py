@@ -60,7 +60,7 @@ def answers(comparison: Comparison) -> list[tuple[str, str]]:
 def _head(verdict: Verdict) -> str:
     counts = ", ".join(str(comparison.nproc) for comparison in verdict.comparisons)
     against = f" against {verdict.converted} ({processes(counts)})" if counts else ""
-    how = f"on the CPU in float64, torch {verdict.torch}, {verdict.seconds:.1f} s"
+    how = f"{place(verdict)} in float64, torch {verdict.torch}, {verdict.seconds:.1f} s"
     return f"{verdict.original} (1 process){against}\n{how}"
 
 
@@ -69,6 +69,11 @@ def _scope(verdict: Verdict) -> str:
         return ""
     counts = [str(comparison.nproc) for comparison in verdict.comparisons]
     return f" ({verdict.steps} optimizer steps, {processes(' and '.join(counts))})"
+
+
+def place(verdict: Verdict) -> str:
+    """What the scripts ran on."""
+    return "on GPUs" if verdict.device == "cuda" else "on the CPU"
 
 
 def processes(count: int | str) -> str:

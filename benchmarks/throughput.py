@@ -1,0 +1,127 @@
+"""Speed of a converted script's steps against other ways to write the same training.
+
+    python -m benchmarks.throughput [--nproc 1,2] [--blocks 30]
+
+Compared are the original (on one process), DistributedDataParallel written by hand, and Accelerate
+where it is installed. The ranks hold all of them at once, and make a few steps of each in turn, so
+that what else the machine does meets all alike: a ratio is the median over the turns. Beside the
+time of a step stands the processor time that rank 0 spends on it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import indent
+
+SCRIPTS = Path(__file__).resolve().parent / "scripts"
+STEP_DONE = "# step done"
+STEPS = 5
+"""Steps of each script in a turn."""
+WARM_UP = 2
+"""Turns that are not counted."""
+Turns = dict[str, list[tuple[float, float]]]
+
+
+def main() -> None:
+    """Convert the original, and start the ranks."""
+    from ddpify.convert import convert_file
+
+    options = _options()
+    with tempfile.TemporaryDirectory() as folder:
+        converted = Path(folder) / "converted.py"
+        converted.write_bytes(convert_file(SCRIPTS / "original.py").data)
+        for ranks in options.nproc.split(","):
+            torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+            given = [f"--blocks={options.blocks}", f"--batch-size={options.batch_size}"]
+            subprocess.run(
+                [*torchrun, f"--nproc-per-node={ranks}", "-m", "benchmarks.throughput", *given],
+                env={**os.environ, "OMP_NUM_THREADS": "1", "CONVERTED": str(converted)},
+                check=True,
+            )
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nproc", default="1,2")
+    parser.add_argument("--blocks", type=int, default=30)
+    parser.add_argument("--batch-size", type=int, default=128)
+    return parser.parse_args()
+
+
+def rank(converted: Path) -> None:
+    """One rank: all scripts in turn."""
+    import torch.distributed as dist
+
+    options = _options()
+    paths = {"converted": converted, "handwritten DDP": SCRIPTS / "handwritten_ddp.py"}
+    if os.environ["WORLD_SIZE"] == "1":
+        paths["original"] = SCRIPTS / "original.py"
+    if importlib.util.find_spec("accelerate"):
+        paths["Accelerate"] = SCRIPTS / "accelerate_port.py"
+    steps = (options.blocks + WARM_UP) * STEPS
+    sys.argv = ["script", f"--steps={steps}", f"--batch-size={options.batch_size}"]
+    runs = {name: stepping(path) for name, path in paths.items()}
+    turns: Turns = {name: [] for name in runs}
+    for turn in range(options.blocks + WARM_UP):
+        names = list(runs)
+        for name in names[turn % len(names) :] + names[: turn % len(names)]:
+            dist.barrier()
+            turns[name].append(timed(runs[name]))
+    if dist.get_rank() == 0:
+        show(dist.get_world_size(), {name: found[WARM_UP:] for name, found in turns.items()})
+    os._exit(0)
+
+
+def stepping(path: Path) -> Iterator[None]:
+    """The script as a generator that stops after each optimizer step."""
+    text = path.read_text().replace(STEP_DONE, "yield").replace("dist.destroy_process_group()", "")
+    # The ranks are one group for all: the first script that needs it makes it.
+    text = text.replace(
+        "dist.init_process_group", "dist.is_initialized() or dist.init_process_group"
+    )
+    space: dict[str, object] = {}
+    exec(f"def run():\n{indent(text, '    ')}", space)
+    found: Iterator[None] = space["run"]()  # type: ignore[operator]
+    next(found)
+    return found
+
+
+def timed(run: Iterator[None]) -> tuple[float, float]:
+    """Seconds and processor seconds of a step."""
+    start, work = time.perf_counter(), time.process_time()
+    for _ in range(STEPS):
+        next(run)
+    return (time.perf_counter() - start) / STEPS, (time.process_time() - work) / STEPS
+
+
+def show(ranks: int, turns: Turns) -> None:
+    """Print the medians, and how many times as fast the converted script is as each other."""
+    print(f"{ranks} process(es), {len(turns['converted'])} turns of {STEPS} steps")
+    for name, taken in turns.items():
+        seconds = statistics.median(one[0] for one in taken)
+        time_, work = (_ratio(taken, turns["converted"], at) for at in (0, 1))
+        print(f"  {name:16} {1 / seconds:6.1f} steps/s   converted: {time_}, processor {work}")
+    sys.stdout.flush()
+
+
+def _ratio(others: list[tuple[float, float]], own: list[tuple[float, float]], at: int) -> str:
+    """The median of the turns' ratios, and the quartiles."""
+    ratios = [other[at] / one[at] for other, one in zip(others, own, strict=True)]
+    low, median, high = statistics.quantiles(ratios, n=4)
+    return f"{median:.3f} ({low:.3f} to {high:.3f})"
+
+
+if __name__ == "__main__":
+    if "CONVERTED" in os.environ:
+        rank(Path(os.environ["CONVERTED"]))
+    else:
+        main()

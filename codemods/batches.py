@@ -1,0 +1,137 @@
+"""Give each rank its rows of the batches that the script makes by hand."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.planning.bindings import is_bound_name
+from ddpify.planning.edits import Change, Edits
+from ddpify.planning.plan import Plan
+from ddpify.planning.refusals import Refusal
+from ddpify.understanding.facts import Site
+from ddpify.understanding.syntax import brief, code_of
+
+_RULE = "manual-batches-same-on-all-ranks"
+
+
+def edit(plan: Plan, edits: Edits) -> None:
+    """Split the expressions that make batches, or the names that they are unpacked into."""
+    function = f"{plan.options.alias}.shard_batch"
+    named: dict[tuple[Site, int], list[Site]] = defaultdict(list)
+    split, flat = _split(plan), plan.choices.flat
+    _refuse_larger(plan, split)
+    tuples = list(
+        _whole_tuples({site: dim for site, dim in split.items() if site.node not in flat})
+    )
+    for site, dim in split.items():
+        if is_bound_name(site) and site.node not in flat:
+            named[Site(site.module.statement(site.node), site.module), dim].append(site)
+        elif site.node not in flat and _tuple_of(site) not in tuples:
+            edits.wrap(site.node, function, _extra(dim))
+        text = f"{brief(site.node)}: every process makes the whole batch and keeps its own rows"
+        edits.note(site, text, rule=_RULE)
+    for (statement, dim), names in named.items():
+        _split_names(edits, statement, names, function, _extra(dim))
+    for parts in tuples:
+        dim = next(dim for site, dim in split.items() if site.node is parts.elements[0].value)
+        edits.change(parts, _spread(function, _extra(dim)))
+    for site in (site for site in split if site.node in flat):
+        if not _follows_a_batch(site, [other for other in split if other.node not in flat]):
+            plan.refuse(
+                Refusal(
+                    site.module,
+                    site.node,
+                    "this is flattened before the batch that it belongs to is made",
+                    "make the batch first, or flatten it after that",
+                )
+            )
+        _split_flat(edits, site, f"{plan.options.alias}.split")
+
+
+def _refuse_larger(plan: Plan, split: dict[Site, int]) -> None:
+    """Nothing but the script can make a batch of its own larger."""
+    if split and plan.options.batch == "per-rank":
+        site = next(iter(split))
+        message = "the script makes this batch by hand: --batch per-rank cannot make it larger"
+        remedy = "leave out --batch per-rank, and give the script the global batch's size"
+        plan.refuse(Refusal(site.module, site.node, message, remedy))
+
+
+def _split(plan: Plan) -> dict[Site, int]:
+    """The places where batches are split, and the dimension of their rows there."""
+    whole = plan.choices.replicated
+    places = plan.choices.batches.items()
+    return {plan.site(node): dim for node, dim in places if node not in whole}
+
+
+def _extra(dim: int) -> str:
+    return f", dim={dim}" if dim else ""
+
+
+def _tuple_of(site: Site) -> cst.Tuple | None:
+    """The tuple that an expression is an element of, where a statement assigns it."""
+    parents = site.module.parents
+    parts = parents.get(parents[site.node])
+    assigned = isinstance(parts, cst.Tuple) and isinstance(parents[parts], cst.Assign)
+    return parts if assigned else None  # type: ignore[return-value]
+
+
+def _whole_tuples(split: dict[Site, int]) -> Iterator[cst.Tuple]:
+    """Tuples whose elements are all split along one dimension."""
+    dims = {site.node: dim for site, dim in split.items()}
+    for parts in dict.fromkeys(_tuple_of(site) for site in split if not is_bound_name(site)):
+        if parts is not None and len({dims.get(e.value) for e in parts.elements}) == 1:
+            yield parts
+
+
+def _spread(function: str, extra: str) -> Change:
+    """``function(a, b)`` in place of ``a, b``."""
+
+    def change(parts: cst.CSTNode) -> cst.CSTNode:
+        assert isinstance(parts, cst.Tuple)
+        names = ", ".join("_" for _ in parts.elements)
+        call = cst.parse_expression(f"{function}({names}{extra})")
+        assert isinstance(call, cst.Call)
+        given = [
+            argument.with_changes(value=element.value)
+            for argument, element in zip(call.args, parts.elements, strict=False)
+        ]
+        return call.with_changes(args=[*given, *call.args[len(given) :]])
+
+    return change
+
+
+def _split_names(
+    edits: Edits, statement: Site, names: list[Site], function: str, extra: str
+) -> None:
+    """``x, y = shard_batch(x, y)``, after an assignment or as the first line of a loop."""
+    ordered = sorted(names, key=lambda site: site.module.offsets(site.node))
+    listed = ", ".join(code_of(site.node) for site in ordered)
+    code = f"{listed} = {function}({listed}{extra})\n"
+    if isinstance(statement.node, cst.For):
+        edits.insert_before(statement.node.body.body[0], code)
+    else:
+        edits.insert_after(statement.node, code)
+
+
+def _follows_a_batch(site: Site, batches: list[Site]) -> bool:
+    """Whether a batch is split earlier in the same function, or in the same statement."""
+    function = site.module.function(site.node)
+    start = site.module.offsets(site.module.statement(site.node))[0]
+    return any(
+        batch.module.function(batch.node) is function
+        and batch.module.offsets(batch.module.statement(batch.node))[0] <= start
+        for batch in batches
+    )
+
+
+def _split_flat(edits: Edits, site: Site, function: str) -> None:
+    """What is flattened has several rows for a sample: it goes by the batch that it belongs to."""
+    if is_bound_name(site):
+        statement = Site(site.module.statement(site.node), site.module)
+        _split_names(edits, statement, [site], function, "")
+    else:
+        edits.wrap(site.node, function)

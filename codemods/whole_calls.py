@@ -1,0 +1,21 @@
+"""Share among the ranks a forward of rows that they all hold, such as a generator's fixed noise."""
+
+from __future__ import annotations
+
+import libcst as cst
+from ddpify.codemods.models import trained_models
+
+from ddpify.planning.edits import Edits
+from ddpify.planning.plan import Plan
+
+
+def edit(plan: Plan, edits: Edits) -> None:
+    """Call a trained model through ``spread`` where its arguments are the same on all ranks."""
+    trained = set(trained_models(plan))
+    for node, call in plan.facts.whole_calls.items():
+        rowwise = all(plan.facts.row_calls.get(model) for model in call.models)
+        if not (rowwise and call.models <= trained and call.site.module.editable):
+            continue
+        if isinstance(node, cst.Call):
+            edits.wrap(node.func, f"{plan.options.alias}.spread")
+            edits.note(call.site, "each rank computes its part of rows that all of them hold")

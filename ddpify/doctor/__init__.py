@@ -1,0 +1,1 @@
+"""`ddpify doctor`: what in an environment would keep ranks from training together."""

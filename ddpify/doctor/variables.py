@@ -1,0 +1,87 @@
+"""Environment variables: of the launcher, of the backends, of CUDA."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+
+from ddpify.doctor.findings import Finding, error, note, warning
+from ddpify.launching.variables import LAUNCHER, RENAMED, UNREAD
+
+AREA = "variables"
+_TORCHRUN = "start it with torchrun --standalone --nproc-per-node=N SCRIPT"
+_SLOW = {
+    ("CUDA_LAUNCH_BLOCKING", "1"): "every kernel is waited for",
+    ("NCCL_P2P_DISABLE", "1"): "GPUs of a node exchange data through the host",
+    ("NCCL_SHM_DISABLE", "1"): "GPUs of a node exchange data through the network",
+    ("NCCL_IB_DISABLE", "1"): "nodes exchange data over TCP although there may be InfiniBand",
+    ("TORCH_DISTRIBUTED_DEBUG", "DETAIL"): "every collective is checked on all ranks first",
+    ("NCCL_DEBUG", "TRACE"): "NCCL writes a line for every call",
+}
+
+
+def check_variables(env: Mapping[str, str], interfaces: Mapping[str, str]) -> Iterator[Finding]:
+    """Findings in the environment ``env`` of a process; ``interfaces``: addresses by name."""
+    yield from _launcher(env)
+    yield from _names(env)
+    yield from _slow(env)
+    yield from _interfaces(env, interfaces)
+    yield from _share_of_the_machine(env)
+
+
+def _launcher(env: Mapping[str, str]) -> Iterator[Finding]:
+    present = [name for name in LAUNCHER if env.get(name)]
+    missing = [name for name in LAUNCHER if not env.get(name)]
+    if "RANK" not in present and "WORLD_SIZE" not in present:
+        yield note(AREA, "no launcher's variables: a script started here runs as one process")
+        return
+    if missing:
+        yield error(AREA, f"{', '.join(missing)} not set, but {', '.join(present)} is", _TORCHRUN)
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_PORT"):
+        if env.get(name) and not env[name].isdecimal():
+            yield error(AREA, f"{name}={env[name]!r} is not a number", _TORCHRUN)
+            return
+    if not missing and int(env["RANK"]) >= int(env["WORLD_SIZE"]):
+        yield error(AREA, f"RANK={env['RANK']} of WORLD_SIZE={env['WORLD_SIZE']}", _TORCHRUN)
+
+
+def _names(env: Mapping[str, str]) -> Iterator[Finding]:
+    for name in sorted(set(env) & set(RENAMED)):
+        yield warning(AREA, f"{name} is not read any more", f"set {RENAMED[name]} instead")
+    for name in sorted(set(env) & set(UNREAD)):
+        remedy = "give init_process_group a timeout (ddpify: DDPIFY_TIMEOUT, in seconds)"
+        yield warning(AREA, f"nothing reads {name}", remedy)
+
+
+def _slow(env: Mapping[str, str]) -> Iterator[Finding]:
+    for (name, value), effect in _SLOW.items():
+        if env.get(name, "").upper() == value:
+            remedy = f"unset {name} unless you are looking for a fault"
+            yield warning(AREA, f"{name}={value}: {effect}", remedy)
+
+
+def _interfaces(env: Mapping[str, str], known: Mapping[str, str]) -> Iterator[Finding]:
+    for variable in ("NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME"):
+        asked = env.get(variable, "")
+        # NCCL takes prefixes, "=" for exact names and "^" for all but these.
+        names = [name.lstrip("=") for name in asked.split(",") if name]
+        if not names or asked.startswith("^") or not known:
+            continue
+        if not any(has.startswith(name) for name in names for has in known):
+            remedy = f"name one of {', '.join(known)}, or unset it"
+            yield error(AREA, f"{variable}={asked}: this machine has no such interface", remedy)
+
+
+def _share_of_the_machine(env: Mapping[str, str]) -> Iterator[Finding]:
+    ranks = env.get("LOCAL_WORLD_SIZE", "1")
+    visible = env.get("CUDA_VISIBLE_DEVICES")
+    if not ranks.isdecimal():
+        return
+    if visible and len(visible.split(",")) < int(ranks):
+        message = f"CUDA_VISIBLE_DEVICES={visible} for {ranks} ranks on this node"
+        yield error(AREA, message, "show as many devices as torchrun's --nproc-per-node")
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    threads = env.get("OMP_NUM_THREADS", "")
+    if cores and threads.isdecimal() and int(threads) * int(ranks) > cores:
+        message = f"OMP_NUM_THREADS={threads} for {ranks} rank(s) on {cores} core(s)"
+        yield warning(AREA, message, f"set OMP_NUM_THREADS={max(cores // int(ranks), 1)}")

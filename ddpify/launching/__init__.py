@@ -1,0 +1,1 @@
+"""Launch files for a distributed script: plain torchrun, Slurm, Kubernetes."""

@@ -1,0 +1,46 @@
+"""What happens to a model between its wrapping and its training."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from ddpify.lint.script import Script, Wrap
+
+
+def events_after(script: Script, wrap: Wrap, kind: str) -> list[cst.CSTNode]:
+    """Places of events of this kind after a model was wrapped; none where it is wrapped again."""
+    nodes = [event.site.node for event in script.events(wrap.wrapper, kind)]
+    for model in wrap.held:
+        if len(script.events(model, "wrap")) > 1:
+            return []
+        after = False
+        for event in script.events(model, "wrap", kind):
+            if event.kind == "wrap":
+                after = True
+            elif after:
+                nodes.append(event.site.node)
+    return nodes
+
+
+def is_in_training(script: Script, node: cst.CSTNode) -> bool:
+    """Whether training goes on around a node, or after it at the same level."""
+    if any(script.trains(loop) for loop in script.around(node)):
+        return True
+    structure = script.structure_of(node)
+    at = structure.order[node]
+    function = structure.function(node)
+    return any(
+        structure.order[loop] > at and structure.function(loop) is function and script.trains(loop)
+        for loop in structure.all(cst.For, cst.While)
+    )
+
+
+def through_wrapper(script: Script, node: cst.CSTNode) -> cst.Attribute | None:
+    """The ``x.module`` of a wrapper ``x`` that an expression starts with."""
+    while isinstance(node, (cst.Attribute, cst.Call, cst.Subscript)):
+        inner = node.func if isinstance(node, cst.Call) else node.value
+        named = isinstance(node, cst.Attribute) and node.attr.value == "module"
+        if named and script.is_wrapped(inner):
+            return node  # type: ignore[return-value]
+        node = inner
+    return None

@@ -1,0 +1,72 @@
+"""What loaders read from: their data sets and samplers, and whether those know about ranks."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from ddpify.lint.script import Script
+from ddpify.understanding.origins import ANY_RANK, WORLD
+from ddpify.understanding.values import UNKNOWN, Class, Instance
+
+_ITERABLE = ("IterableDataset", "IterDataPipe")
+_SAMPLERS = ("torch.utils.data.Sampler", "torch.utils.data.sampler.Sampler",
+             "torch.utils.data.BatchSampler", "torch.utils.data.sampler.BatchSampler")  # fmt: skip
+_CHOOSING = tuple(
+    f"torch.utils.data.{part}{name}"
+    for part in ("", "sampler.")
+    for name in ("WeightedRandomSampler", "SubsetRandomSampler")
+)
+_PLACE = ANY_RANK | {WORLD}
+
+
+def datasets(loader: Instance) -> list[Instance]:
+    """The objects that a loader may read from."""
+    held = loader.arguments.get("dataset", UNKNOWN).atoms
+    return [atom for atom in held if isinstance(atom, Instance)]
+
+
+def is_iterable(dataset: Instance) -> bool:
+    """Whether a data set yields by itself, so that no sampler can split it."""
+    return any(name.endswith(_ITERABLE) for name in library_types(dataset))
+
+
+def library_types(one: Instance) -> list[str]:
+    """The library classes that an object is of."""
+    return [*one.type.library_bases()] if isinstance(one.type, Class) else [one.type]
+
+
+def samplers(loader: Instance) -> list[Instance]:
+    """The samplers and batch samplers that a loader is given."""
+    return [
+        atom
+        for name in ("sampler", "batch_sampler")
+        for atom in loader.arguments.get(name, UNKNOWN).atoms
+        if isinstance(atom, Instance)
+    ]
+
+
+def chooses(sampler: Instance) -> bool:
+    """Whether a sampler draws by weights, from a subset or by code of the project."""
+    if isinstance(sampler.type, Class):
+        return any(name in _SAMPLERS for name in library_types(sampler))
+    return sampler.type in _CHOOSING
+
+
+def knows_its_rank(script: Script, one: Instance) -> bool:
+    """Whether an object's class, what it calls, or what it is made with depends on the rank."""
+    kinds = [one.type.node, *_bases(one.type)] if isinstance(one.type, Class) else []
+    places: list[cst.CSTNode] = [one.site, *kinds]
+    return any(
+        isinstance(node, (cst.Name, cst.Attribute, cst.Call))
+        and script.flow.origins(node, script.owners[node]) & _PLACE
+        for place in places
+        for node in script.reached(place)
+        if node in script.owners
+    )
+
+
+def _bases(kind: Class) -> list[cst.CSTNode]:
+    found: list[cst.CSTNode] = []
+    for base in kind.project_bases():
+        found += [base.node, *_bases(base)]
+    return found

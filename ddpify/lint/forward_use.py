@@ -1,0 +1,101 @@
+"""Which layers of a model its forward pass uses, as far as the project's classes show it."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from ddpify.lint.layers import has_parameters
+from ddpify.lint.script import Script
+from ddpify.understanding.library import is_model
+from ddpify.understanding.values import Class, Function, Instance
+
+_PLAIN = ("torch.nn.Module", "torch.nn.modules.module.Module", "torch.nn.modules.Module")
+_LISTING = frozenset(
+    "children modules named_children named_modules parameters named_parameters _modules __dict__"
+    " get_submodule getattr vars".split()
+)
+
+
+def is_plain(kind: Class) -> bool:
+    """Whether a class is the project's own and derives from ``nn.Module`` alone."""
+    return all(name in _PLAIN for name in kind.library_bases()) and all(
+        value.atoms for value in kind.bases
+    )
+
+
+def own_layers(script: Script, model: Instance) -> dict[str, list[Instance]]:
+    """The attributes of a model that surely are layers with parameters."""
+    found = {}
+    for name, held in model.attributes.items():
+        inner = [a for a in held.atoms if isinstance(a, Instance)]
+        sure = bool(inner) and len(inner) == len(held.atoms)
+        if sure and all(is_model(one) and has_parameters(script, one) for one in inner):
+            found[name] = inner
+    return found
+
+
+def forward_of(kind: Class) -> cst.FunctionDef | None:
+    """The forward of a class, where it is one function."""
+    found = kind.find("forward")
+    functions = list(found.of(Function)) if found is not None else []
+    if len(functions) != 1 or not isinstance(functions[0].node, cst.FunctionDef):  # type: ignore[union-attr]
+        return None
+    return functions[0].node  # type: ignore[union-attr]
+
+
+def lists_layers(script: Script, function: cst.FunctionDef) -> bool:
+    """Whether a function goes over layers without naming them."""
+    return any(
+        (isinstance(node, cst.Name) and node.value in _LISTING)
+        or (isinstance(node, cst.Attribute) and node.attr.value in _LISTING)
+        for node in script.reached(function)
+    )
+
+
+def uses_everything(script: Script, model: Instance, depth: int = 8) -> bool:
+    """Whether each forward of a model surely uses all of its layers, for the one thing it gives."""
+    if depth == 0:
+        return False
+    if isinstance(model.type, str):
+        held = [a for one in model.arguments.values() for a in one.atoms]
+        inner = [a for a in held if isinstance(a, Instance) and is_model(a)]
+        return model.type.startswith("torch.nn.") and all(
+            uses_everything(script, one, depth - 1) for one in inner
+        )
+    forward = forward_of(model.type)
+    if forward is None or not is_plain(model.type) or _gives_several(script, forward):
+        return False
+    used = _used_always(script, model.type, forward)
+    return all(
+        name in used and all(uses_everything(script, one, depth - 1) for one in inner)
+        for name, inner in _assigned(script, model).items()
+    )
+
+
+def _assigned(script: Script, model: Instance) -> dict[str, list[Instance]]:
+    """All attributes that may hold layers or parameters; unknown ones count as such."""
+    return {
+        name: [a for a in held.atoms if isinstance(a, Instance) and is_model(a)]
+        for name, held in model.attributes.items()
+        if not held.atoms or any(isinstance(a, Instance) for a in held.atoms)
+    }
+
+
+def _gives_several(script: Script, forward: cst.FunctionDef) -> bool:
+    """Whether a forward returns more than one tensor, of which a loss may use some."""
+    several = (cst.Tuple, cst.List, cst.Dict)
+    returns = script.structure_of(forward).inside(forward.body, cst.Return)
+    return any(one.value is None or isinstance(one.value, several) for one in returns)
+
+
+def _used_always(script: Script, kind: Class, forward: cst.FunctionDef) -> set[str]:
+    """The attributes that a forward reads under no condition."""
+    structure = script.structure_of(forward)
+    found = set()
+    for node in structure.inside(forward.body, cst.Attribute):
+        ours = any(one.type is kind for one in script.instances(node.value))
+        asked = isinstance(structure.parents.get(node), (cst.Subscript, cst.Comparison, cst.If))
+        tried = script.in_try(node)
+        if ours and not asked and not tried and not structure.guards(node):
+            found.add(node.attr.value)
+    return found

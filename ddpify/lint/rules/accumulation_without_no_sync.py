@@ -1,0 +1,99 @@
+"""Gradients are sent after every micro-batch of a window.
+
+## What it does
+Looks for gradient accumulation (several backward passes for one step of the optimizer) under
+DistributedDataParallel without `no_sync()`.
+
+## Why is this bad
+The wrapper averages the gradients over all ranks in each backward pass. Only the last one of a
+window needs it: the others cost time, and change nothing in the result.
+
+## Example
+```python
+for step, (x, y) in enumerate(loader):
+    loss = criterion(model(x), y) / 4
+    loss.backward()
+    if (step + 1) % 4 == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+```
+```python
+def update(step):
+    if step % 8 == 7:
+        optimizer.step()
+        optimizer.zero_grad()
+
+for step, (x, y) in enumerate(loader):
+    (criterion(model(x), y) / 8).backward()
+    update(step)
+```
+
+## Use instead
+```python
+for step, (x, y) in enumerate(loader):
+    last = (step + 1) % 4 == 0
+    with contextlib.nullcontext() if last else model.no_sync():
+        (criterion(model(x), y) / 4).backward()
+    if last:
+        optimizer.step()
+        optimizer.zero_grad()
+```
+
+## Also fine
+A step for each backward, logging now and then, and the switch that `no_sync` sets.
+```python
+for step, (x, y) in enumerate(loader):
+    optimizer.zero_grad()
+    criterion(model(x), y).backward()
+    optimizer.step()
+    if step % 10 == 0:
+        print(step)
+```
+```python
+for step, (x, y) in enumerate(loader):
+    model.require_backward_grad_sync = (step + 1) % 4 == 0
+    (criterion(model(x), y) / 4).backward()
+    if (step + 1) % 4 == 0:
+        optimizer.step()
+        optimizer.zero_grad()
+```
+
+## When not to follow it
+Where memory is short: under `no_sync` some set-ups keep a second copy of the gradients.
+
+## References
+https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpify.lint.accumulation import windows
+from ddpify.lint.diagnostics import Severity
+from ddpify.lint.registry import Finding, rule
+from ddpify.lint.script import Script
+from ddpify.understanding.distributed import DDP
+
+_SWITCHES = ("no_sync", "require_backward_grad_sync", "set_requires_gradient_sync",
+             "no_backward_sync")  # fmt: skip
+
+
+@rule(
+    "accumulation-without-no-sync",
+    group="performance",
+    severity=Severity.SLOW,
+    applies="distributed",
+)
+def check(script: Script) -> Iterator[Finding]:
+    """Windows whose every backward is averaged."""
+    if not any(wrap.wrapper.type == DDP for wrap in script.wraps):
+        return
+    if any(word in file.source.text for file in script.project.files for word in _SWITCHES):
+        return
+    for window in windows(script):
+        yield Finding(
+            window.backward,
+            "gradients go over the network in each backward; only the last before the step needs"
+            " that: use no_sync() for the others",
+        )

@@ -1,0 +1,97 @@
+"""All ranks wait for each other in every step, for nothing.
+
+## What it does
+Looks for `dist.barrier()` and `torch.cuda.empty_cache()` that run in each round of the loop over
+batches.
+
+## Why is this bad
+`backward()` already makes the ranks meet. A barrier stops the GPUs once more in each step, and
+`empty_cache` gives back memory that the next step must ask for again.
+
+## Example
+```python
+for x, y in loader:
+    criterion(model(x), y).backward()
+    optimizer.step()
+    dist.barrier()
+```
+```python
+for x, y in loader:
+    criterion(model(x), y).backward()
+    optimizer.step()
+    torch.cuda.empty_cache()
+```
+
+## Use instead
+```python
+for x, y in loader:
+    criterion(model(x), y).backward()
+    optimizer.step()
+dist.barrier()
+```
+
+## Also fine
+```python
+for step, (x, y) in enumerate(loader):
+    criterion(model(x), y).backward()
+    optimizer.step()
+    if step % 1000 == 0:
+        dist.barrier()
+```
+```python
+for x, y in loader:
+    started = time.time()
+    dist.barrier()
+    criterion(model(x), y).backward()
+    print(time.time() - started)
+```
+
+## Fix safety
+Unsafe: something else in the loop may rely on the ranks' meeting, such as a file.
+
+## References
+https://docs.pytorch.org/docs/stable/notes/cuda.html#memory-management
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.lint.diagnostics import Severity
+from ddpify.lint.registry import Finding, rule
+from ddpify.lint.script import Script
+from ddpify.understanding.distributed import DDP
+
+_CALLS = ("torch.distributed.barrier", "torch.cuda.empty_cache")
+
+
+@rule("barrier-in-step-loop", group="performance", severity=Severity.SLOW, applies="distributed")
+def check(script: Script) -> Iterator[Finding]:
+    """Waiting beside a backward pass that waits."""
+    if not any(wrap.wrapper.type == DDP for wrap in script.wraps):
+        return
+    steps = {
+        loops[0]
+        for node in script.facts.backwards
+        if (loops := script.structure_of(node).loops(node))
+    }
+    for call in script.calls(*_CALLS):
+        loops = script.structure.loops(call)
+        if not loops or loops[0] not in steps or script.guards(call):
+            continue
+        if not _measures(script, loops[0]) and not script.in_try(call):
+            yield Finding(
+                call, "stops all ranks in each step; backward() has made them meet already"
+            )
+
+
+def _measures(script: Script, loop: cst.CSTNode) -> bool:
+    """Whether the loop takes times, for which ranks may have to start together."""
+    return any(
+        name.startswith(("time.", "torch.cuda.Event"))
+        for node in script.reached(loop)
+        if isinstance(node, cst.Call)
+        for name in script.names(node.func)
+    )

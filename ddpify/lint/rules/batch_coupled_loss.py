@@ -1,0 +1,103 @@
+"""The loss compares the samples of a batch with each other.
+
+## What it does
+Looks for losses that multiply, subtract or sort the samples of a batch against each other: in-batch
+negatives, `z @ z.t()`, rankings.
+
+## Why is this bad
+Each rank compares its own samples only. With N ranks a sample meets N times fewer others: it is
+another loss, with fewer negatives, and no error tells.
+
+## Example
+```python
+for x, y in loader:
+    z = F.normalize(model(x), dim=1)
+    loss = criterion(z @ z.t() / 0.1, torch.arange(len(x), device=device))
+    loss.backward()
+    optimizer.step()
+```
+```python single
+for x, y in loader:
+    a, b = model(x), model(x.flip(1))
+    similarity = torch.matmul(a, b.t())
+    loss = F.cross_entropy(similarity, torch.arange(len(x)))
+    loss.backward()
+    optimizer.step()
+```
+
+## Use instead
+```python
+import torch.distributed.nn
+for x, y in loader:
+    z = F.normalize(model(x), dim=1)
+    everyone = torch.cat(torch.distributed.nn.all_gather(z))
+    labels = torch.arange(len(x), device=device) + rank * len(x)
+    loss = criterion(z @ everyone.t() / 0.1, labels)
+    loss.backward()
+    optimizer.step()
+```
+
+## Also fine
+Products with weights, and of the parts of each sample.
+```python
+weight = torch.ones(2, 2, device=device)
+for x, y in loader:
+    z = model(x)
+    loss = criterion(z @ weight.t(), y) + (z * z).mean()
+    loss.backward()
+    optimizer.step()
+```
+
+## When not to follow it
+Where it is meant that samples are compared within one GPU's batch, as some recipes do.
+
+## References
+https://github.com/HobbitLong/SupContrast/issues/26
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.lint.diagnostics import Severity
+from ddpify.lint.reaching import reaches_loss
+from ddpify.lint.registry import SINGLE, Finding, rule
+from ddpify.lint.script import Script
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.structure import children
+
+_GATHERS = (
+    "torch.distributed.all_gather",
+    "torch.distributed.all_gather_into_tensor",
+    "torch.distributed.all_gather_single",
+    "torch.distributed.nn.",
+)
+
+
+@rule(
+    "batch-coupled-loss",
+    group="synchronisation",
+    severity=Severity.SILENT,
+    applies="single distributed",
+)
+def check(script: Script) -> Iterator[Finding]:
+    """Places where samples of one batch first meet, on the way to a loss."""
+    if script.kind != SINGLE and (not script.wraps or script.uses(*_GATHERS)):
+        return
+    for node in script.structure.order:
+        if not _is_coupled(script, node) or any(_is_coupled(script, c) for c in children(node)):
+            continue
+        if isinstance(node, cst.Name) or script.without_grad(node):
+            continue
+        if reaches_loss(script, node):
+            yield Finding(
+                node,
+                "mixes samples of a batch with each other: each rank does so with its own alone",
+            )
+            return
+
+
+def _is_coupled(script: Script, node: cst.CSTNode) -> bool:
+    return any(d.placement is Placement.COUPLED for d in script.value(node).data)

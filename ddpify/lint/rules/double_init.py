@@ -1,0 +1,104 @@
+"""The process group is made twice.
+
+## What it does
+Looks for two calls of `init_process_group` that run one after the other.
+
+## Why is this bad
+The second raises `trying to initialize the default process group twice!` on every rank.
+
+## Example
+```python bare
+import torch
+import torch.distributed as dist
+
+def main():
+    dist.init_process_group("nccl")
+    dist.init_process_group("gloo")
+```
+```python bare
+import torch
+import torch.distributed as dist
+
+def setup():
+    dist.init_process_group("nccl")
+
+setup()
+dist.init_process_group("nccl")
+```
+
+## Use instead
+```python bare
+import torch
+import torch.distributed as dist
+
+def main():
+    dist.init_process_group("nccl")
+    extra = dist.new_group(backend="gloo")
+```
+
+## Also fine
+```python bare
+import torch
+import torch.distributed as dist
+
+def main(gpu):
+    if gpu:
+        dist.init_process_group("nccl")
+    else:
+        dist.init_process_group("gloo")
+
+def again():
+    dist.init_process_group("nccl")
+    dist.destroy_process_group()
+    dist.init_process_group("nccl")
+
+def once():
+    if not dist.is_initialized():
+        dist.init_process_group("nccl")
+```
+
+## References
+https://docs.pytorch.org/docs/stable/distributed.html#initialization
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.lint.diagnostics import Severity
+from ddpify.lint.registry import Finding, rule
+from ddpify.lint.script import Script
+
+_INIT, _END = "torch.distributed.init_process_group", "torch.distributed.destroy_process_group"
+
+
+@rule("double-init", group="launch", severity=Severity.CRASH, applies="distributed")
+def check(script: Script) -> Iterator[Finding]:
+    """Unconditional set-ups, one after the other in the same function."""
+    first: set[cst.FunctionDef | None] = set()
+    if script.uses(_END) and len(script.calls(_END, everywhere=True)) > 1:
+        return
+    for call in script.structure.all(cst.Call):
+        scope = script.structure.function(call)
+        if _END in script.names(call.func):
+            first.discard(scope)
+        elif _surely_makes(script, call):
+            if scope in first:
+                yield Finding(call, "the process group is there already: this raises ValueError")
+            first.add(scope)
+
+
+def _surely_makes(script: Script, call: cst.Call) -> bool:
+    """Whether a call makes the group on every path, itself or in a function of the project."""
+    if script.guards(call) or script.in_try(call):
+        return False
+    if _INIT in script.names(call.func):
+        return True
+    functions = list(script.flow.called(call))
+    return len(functions) == 1 and any(
+        _INIT in script.names(node.func) and not script.guards(node) and not script.in_try(node)
+        for node in script.reached(functions[0].node, depth=0)
+        if isinstance(node, cst.Call)
+    )

@@ -1,0 +1,168 @@
+"""What other ranks send into the loss brings no gradient, not even the rank's own part.
+
+## What it does
+Looks for results of `all_gather` that go into a loss, without this rank's tensor put back in its
+place.
+
+## Why is this bad
+`all_gather` fills fresh tensors that do not require gradients. A contrastive loss over them trains
+on whatever is left of the graph, or on nothing, without an error.
+
+## Example
+```python
+for x, y in loader:
+    z = model(x)
+    everyone = [torch.zeros_like(z) for _ in range(world_size)]
+    dist.all_gather(everyone, z)
+    loss = criterion(torch.cat(everyone) @ z.t(), y)
+    loss.backward()
+```
+```python
+def gather(tensor):
+    parts = [torch.empty_like(tensor) for _ in range(dist.get_world_size())]
+    dist.all_gather(parts, tensor)
+    return torch.cat(parts, dim=0)
+
+for x, y in loader:
+    features = gather(model(x))
+    loss = (features @ features.t()).logsumexp(0).mean()
+    loss.backward()
+    optimizer.step()
+```
+
+## Use instead
+```python
+for x, y in loader:
+    z = model(x)
+    everyone = [torch.zeros_like(z) for _ in range(world_size)]
+    dist.all_gather(everyone, z)
+    everyone[rank] = z
+    loss = criterion(torch.cat(everyone) @ z.t(), y)
+    loss.backward()
+```
+
+## Also fine
+Labels, which have no gradient, keys and metrics that need none, and a differentiable collective.
+```python
+import torch.distributed.nn
+for x, y in loader:
+    z = model(x)
+    labels = [torch.zeros_like(y) for _ in range(world_size)]
+    dist.all_gather(labels, y)
+    everyone = torch.distributed.nn.all_gather(z)
+    loss = criterion(torch.cat(everyone), torch.cat(labels))
+    loss.backward()
+```
+```python
+@torch.no_grad()
+def gather(tensor):
+    parts = [torch.empty_like(tensor) for _ in range(world_size)]
+    dist.all_gather(parts, tensor)
+    return torch.cat(parts, dim=0)
+
+for x, y in loader:
+    z = model(x)
+    keys = gather(z)
+    loss = criterion(z @ keys.t(), y)
+    loss.backward()
+```
+```python
+for x, y in loader:
+    z = model(x)
+    parts = [torch.zeros_like(z) for _ in range(world_size)]
+    dist.all_gather(parts, z.detach())
+    loss = criterion(z @ torch.cat(parts).t(), y)
+    loss.backward()
+```
+
+## References
+https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.all_gather
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.lint.diagnostics import Severity
+from ddpify.lint.reaching import slots_of_losses, takes
+from ddpify.lint.registry import Finding, rule
+from ddpify.lint.script import Script, argument
+from ddpify.understanding.distributed import is_wrapper
+from ddpify.understanding.flow import Slot
+from ddpify.understanding.structure import walk
+
+_GATHERS = {
+    "torch.distributed.all_gather": ("tensor_list", "tensor"),
+    "torch.distributed.all_gather_into_tensor": ("output_tensor", "input_tensor"),
+    "torch.distributed.all_gather_single": ("output", "input"),
+    "torch.distributed._all_gather_base": ("output_tensor", "input_tensor"),
+}
+_FUNCTION = "torch.autograd.Function"
+
+
+@rule(
+    "gather-without-gradient",
+    group="synchronisation",
+    severity=Severity.SILENT,
+    applies="distributed",
+)
+def check(script: Script) -> Iterator[Finding]:
+    """Gathers of the model's output whose result a loss is made of."""
+    for name, (output, source) in _GATHERS.items():
+        for call in script.calls(name):
+            to, sent = argument(call, output, 0), argument(call, source, 1)
+            if to is None or sent is None or script.without_grad(call):
+                continue
+            if _is_detached(script, sent.value) or _is_differentiated(script, call):
+                continue
+            slots = script.flow.slots(to.value, script.module)
+            if _is_put_back(script, slots) or not _has_gradient(script, sent.value):
+                continue
+            if script.flow.derived(slots) & slots_of_losses(script):
+                yield Finding(
+                    call,
+                    "what is gathered has no gradient, this rank's own part included: the loss"
+                    " does not train through it",
+                )
+
+
+def _is_detached(script: Script, node: cst.BaseExpression) -> bool:
+    sources = [node]
+    for move in script.flow.moves_to(script.flow.slots(node, script.module)):
+        sources += [move.node.value] if isinstance(move.node, cst.Assign) else []
+    return any(
+        isinstance(one, cst.Attribute) and one.attr.value in ("detach", "detach_", "data", "item")
+        for source in sources
+        for one in walk(source)
+    )
+
+
+def _is_differentiated(script: Script, call: cst.Call) -> bool:
+    """Whether the call is the forward of an autograd function, which has its own backward."""
+    owner = script.structure.class_of(call)
+    return owner is not None and any(_FUNCTION in script.names(one.value) for one in owner.bases)
+
+
+def _has_gradient(script: Script, node: cst.BaseExpression) -> bool:
+    """Whether a tensor is made of what a wrapped model gives, in a pass that is differentiated."""
+    starts: set[Slot] = set()
+    for structure in script.structures.values():
+        for call in structure.all(cst.Call):
+            wrapped = any(is_wrapper(atom) for atom in script.value(call.func).atoms)
+            if not wrapped or script.without_grad(call):
+                continue
+            if any(one is call for one in walk(node)):
+                return True
+            starts |= takes(script, call)
+    return bool(script.flow.derived(starts) & script.flow.slots(node, script.module))
+
+
+def _is_put_back(script: Script, slots: set[Slot]) -> bool:
+    """``gathered[rank] = own``, or an assignment to a slice."""
+    items = [one.target for one in script.structure.all(cst.AssignTarget)]
+    return any(
+        isinstance(item, cst.Subscript) and script.flow.slots(item.value, script.module) & slots
+        for item in items
+    )

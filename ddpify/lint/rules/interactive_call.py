@@ -1,0 +1,56 @@
+"""A rank waits for somebody to type.
+
+## What it does
+Looks for `input()`, `breakpoint()`, `pdb.set_trace()` and `IPython.embed()` that all ranks reach.
+
+## Why is this bad
+Under torchrun the ranks have no terminal. They read an end of file and fail, or wait while the
+others run into the timeout.
+
+## Example
+```python
+answer = input("Overwrite? ")
+```
+```python
+import pdb
+for x, y in loader:
+    pdb.set_trace()
+    criterion(model(x), y).backward()
+```
+
+## Use instead
+```python
+parser = argparse.ArgumentParser()
+parser.add_argument("--overwrite", action="store_true")
+```
+
+## Also fine
+```python
+if rank == 0 and os.isatty(0):
+    answer = input("Overwrite? ")
+```
+
+## References
+https://docs.pytorch.org/docs/stable/elastic/run.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ddpify.lint.diagnostics import Severity
+from ddpify.lint.registry import Finding, rule
+from ddpify.lint.script import Script
+
+_CALLS = ("builtins.input", "builtins.breakpoint", "pdb.set_trace", "ipdb.set_trace",
+          "IPython.embed")  # fmt: skip
+
+
+@rule("interactive-call", group="launch", severity=Severity.HANG, applies="distributed")
+def check(script: Script) -> Iterator[Finding]:
+    """Questions to a terminal that ranks do not have."""
+    for call in script.calls(*_CALLS):
+        if not script.may_be_guarded(call):
+            yield Finding(
+                call, "ranks have no terminal: this fails, or waits while others time out"
+            )

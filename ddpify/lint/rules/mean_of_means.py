@@ -1,0 +1,117 @@
+"""Ranks' means are averaged although they are over different counts.
+
+## What it does
+Looks for means over a count that depends on the data (valid tokens, masked samples), which are
+added up over the ranks and divided by their number.
+
+## Why is this bad
+Each rank's mean weighs the same, whether it is over ten tokens or a thousand. The number that is
+reported, or decided upon, is not the mean over all.
+
+## Example
+```python
+hits = torch.zeros(1, device=device)
+count = torch.zeros(1, device=device)
+for x, y in loader:
+    valid = y != 0
+    hits += (model(x).argmax(1)[valid] == y[valid]).sum()
+    count += valid.sum()
+accuracy = hits / count
+dist.all_reduce(accuracy)
+accuracy /= world_size
+```
+```python
+hits, count = 0, 0
+for x, y in loader:
+    valid = y != 0
+    hits += (model(x).argmax(1)[valid] == y[valid]).sum().item()
+    count += valid.sum().item()
+accuracy = torch.tensor(hits / count, device=device)
+dist.all_reduce(accuracy)
+print(accuracy.item() / world_size)
+```
+
+## Use instead
+```python
+hits = torch.zeros(1, device=device)
+count = torch.zeros(1, device=device)
+for x, y in loader:
+    valid = y != 0
+    hits += (model(x).argmax(1)[valid] == y[valid]).sum()
+    count += valid.sum()
+dist.all_reduce(hits)
+dist.all_reduce(count)
+accuracy = hits / count
+```
+
+## Also fine
+Counts that a `DistributedSampler` makes equal.
+```python
+hits = torch.zeros(1, device=device)
+count = 0
+for x, y in loader:
+    hits += (model(x).argmax(1) == y).sum()
+    count += y.size(0)
+accuracy = hits / count
+dist.all_reduce(accuracy)
+accuracy /= world_size
+```
+
+## References
+https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.all_reduce
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.lint.diagnostics import Severity
+from ddpify.lint.divisions import divisions
+from ddpify.lint.registry import Finding, rule
+from ddpify.lint.script import Script, argument
+from ddpify.understanding.flow import Slot
+from ddpify.understanding.origins import LOCAL, TOTAL, WORLD
+from ddpify.understanding.structure import walk
+
+
+@rule("mean-of-means", group="synchronisation", severity=Severity.SILENT, applies="distributed")
+def check(script: Script) -> Iterator[Finding]:
+    """Reductions of quotients whose denominators differ between ranks."""
+    for call in script.calls("torch.distributed.all_reduce"):
+        given = argument(call, "tensor", 0)
+        if given is None:
+            continue
+        slots = script.flow.slots(given.value, script.module)
+        if _is_quotient(script, slots) and _is_averaged(script, call, slots):
+            yield Finding(
+                call, "averages means over different counts: reduce the sum and the count instead"
+            )
+
+
+def _is_quotient(script: Script, slots: set[Slot]) -> bool:
+    """Whether a value is divided by a count of this rank's own."""
+    inside = {one for move in script.flow.moves_to(slots) for one in walk(move.node)}
+    return any(
+        node in inside
+        and {LOCAL, TOTAL} & script.labels(bottom)
+        and {LOCAL, TOTAL} & (script.labels(top) | _own(script, top))
+        for node, top, bottom in divisions(script)
+    )
+
+
+def _own(script: Script, node: cst.BaseExpression) -> set[str]:
+    """Labels of a name that is reduced later: what went into it."""
+    return script.flow.origins(node, script.module)
+
+
+def _is_averaged(script: Script, call: cst.Call, slots: set[Slot]) -> bool:
+    """Whether the sum over the ranks is divided by their number."""
+    op = argument(call, "op", 1)
+    if op is not None and "torch.distributed.ReduceOp.AVG" in script.names(op.value):
+        return True
+    return any(
+        WORLD in script.labels(bottom) and script.flow.slots(top, script.module) & slots
+        for _, top, bottom in divisions(script)
+    )

@@ -1,0 +1,127 @@
+"""A layer is put into a model that is wrapped already.
+
+## What it does
+Looks for layers and parameters that are assigned into a model after it went into
+DistributedDataParallel.
+
+## Why is this bad
+The wrapper lists the parameters once, when it is made. It never averages the gradients of new
+ones, and waits for those that are gone: the ranks drift apart, then the second step fails.
+
+## Example
+```python
+model.module.l2 = nn.Linear(10, 5).to(device)
+for x, y in loader:
+    criterion(model(x), y).backward()
+    optimizer.step()
+```
+```python
+net.l2 = nn.Sequential(nn.Linear(10, 5), nn.ReLU()).to(device)
+for x, y in loader:
+    criterion(model(x), y).backward()
+    optimizer.step()
+```
+```python
+model.module.scale = nn.Parameter(torch.ones(1, device=device))
+for x, y in loader:
+    criterion(model(x), y).backward()
+    optimizer.step()
+```
+```python
+model.module.add_module("extra", nn.Linear(10, 2).to(device))
+for x, y in loader:
+    criterion(model(x), y).backward()
+    optimizer.step()
+```
+
+## Use instead
+```python
+net = Net()
+net.l2 = nn.Linear(10, 5)
+model = DDP(net.to(device), device_ids=[local_rank])
+for x, y in loader:
+    criterion(model(x), y).backward()
+    optimizer.step()
+```
+
+## Also fine
+Plain attributes, another model, and a change after the training.
+```python
+model.module.threshold = 0.5
+other = Net().to(device)
+other.l2 = nn.Linear(10, 5)
+for x, y in loader:
+    criterion(model(x), y).backward()
+    optimizer.step()
+```
+```python
+for x, y in loader:
+    criterion(model(x), y).backward()
+    optimizer.step()
+model.module.l2 = nn.Identity()
+```
+
+## References
+https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.lint.after_wrap import events_after, is_in_training, through_wrapper
+from ddpify.lint.diagnostics import Severity
+from ddpify.lint.registry import Finding, rule
+from ddpify.lint.script import Script
+from ddpify.understanding.distributed import DDP
+from ddpify.understanding.library import is_model
+
+_PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
+_ADDING = ("add_module", "register_module", "register_parameter", "resize_token_embeddings")
+
+
+@rule(
+    "module-mutated-after-wrap", group="wrapping", severity=Severity.SILENT, applies="distributed"
+)
+def check(script: Script) -> Iterator[Finding]:
+    """Layers that come after the wrap."""
+    if not any(wrap.wrapper.type == DDP for wrap in script.wraps):
+        return
+    rewrapped = any(len(script.events(m, "wrap")) > 1 for wrap in script.wraps for m in wrap.held)
+    for node in dict.fromkeys(_changes(script)):
+        if not rewrapped and is_in_training(script, node):
+            yield Finding(
+                node,
+                "the wrapper does not know of what comes after it: its gradients are not averaged,"
+                " and the second step fails",
+            )
+
+
+def _changes(script: Script) -> Iterator[cst.CSTNode]:
+    for wrap in script.wraps:
+        for node in events_after(script, wrap, "change"):
+            if script.owners.get(node) is script.module and _sets_layer(script, node):
+                yield node
+    for target in script.structure.all(cst.AssignTarget):
+        if _is_inside(script, target.target) and _sets_layer(script, target.target):
+            yield target.target
+    for call in script.method_calls(*_ADDING):
+        if _is_inside(script, call.func):
+            yield call
+
+
+def _is_inside(script: Script, node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Attribute) and through_wrapper(script, node.value) is not None
+
+
+def _sets_layer(script: Script, node: cst.CSTNode) -> bool:
+    """Whether an assignment to this target gives a model a layer or a parameter."""
+    assign = next((a for a in script.structure.up(node) if isinstance(a, cst.Assign)), None)
+    if assign is None or not isinstance(node, cst.Attribute):
+        return False
+    if any(is_model(one) for one in script.instances(assign.value)):
+        return True
+    call = assign.value
+    return isinstance(call, cst.Call) and bool(script.names(call.func) & _PARAMETERS)

@@ -1,0 +1,107 @@
+"""Each rank names its own folder for the same run.
+
+## What it does
+Looks for paths made from the time, a random name or the process number that all ranks write to.
+
+## Why is this bad
+The ranks' clocks differ by a moment: at the change of a second they write to different folders.
+A checkpoint in parts is incomplete, and what rank 0 wrote, the others do not find.
+
+## Example
+```python
+out = f"runs/{time.strftime('%Y%m%d-%H%M%S')}"
+os.makedirs(out, exist_ok=True)
+```
+```python
+from datetime import datetime
+from pathlib import Path
+folder = Path("runs") / datetime.now().strftime("%H%M%S")
+folder.mkdir(parents=True, exist_ok=True)
+```
+```python
+import tempfile
+def prepare():
+    out = os.path.join(tempfile.mkdtemp(), "checkpoints")
+    torch.save(net.state_dict(), os.path.join(out, "start.pt"))
+prepare()
+```
+
+## Use instead
+```python
+name = [time.strftime("%Y%m%d-%H%M%S")]
+dist.broadcast_object_list(name, 0)
+os.makedirs(f"runs/{name[0]}", exist_ok=True)
+```
+
+## Also fine
+On rank 0 alone, and a folder that is meant for one rank.
+```python
+out = f"runs/{time.strftime('%H%M%S')}"
+if rank == 0:
+    os.makedirs(out, exist_ok=True)
+own = f"logs/{time.time()}-rank{rank}"
+os.makedirs(own, exist_ok=True)
+os.makedirs("runs/fixed", exist_ok=True)
+```
+```python
+started = time.time()
+with open("took.txt", "a") as file:
+    file.write(str(time.time() - started))
+```
+
+## References
+https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.broadcast_object_list
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.lint.diagnostics import Severity
+from ddpify.lint.registry import Finding, rule
+from ddpify.lint.script import Script, argument
+from ddpify.understanding.facts import Effect
+from ddpify.understanding.origins import ANY_RANK, CLOCK
+
+_PATHS = {"save": ("f", 1), "folder": ("name", 0), "writer": ("log_dir", 0), "write": ("file", 0)}
+
+
+@rule("per-rank-run-directory", group="checkpoint", severity=Severity.SILENT, applies="distributed")
+def check(script: Script) -> Iterator[Finding]:
+    """Folders and files of the time, made by all ranks; once for each time that is taken."""
+    known: set[cst.CSTNode | None] = set()
+    order = script.structure.order
+    effects = [e for e in script.facts.effects.values() if e.site.node in order]
+    for effect in sorted(effects, key=lambda e: order[e.site.node]):
+        path = _path(effect)
+        clock = _clock(script, path) if path is not None else None
+        if clock is None or clock in known or script.may_be_guarded(effect.site.node):
+            continue
+        known.add(clock)
+        yield Finding(
+            effect.site.node, "each rank makes up its own name for this: they write to several"
+        )
+
+
+def _path(effect: Effect) -> cst.BaseExpression | None:
+    """The expression that says where an effect takes place."""
+    call = effect.site.node
+    if not isinstance(call, cst.Call) or effect.kind not in _PATHS:
+        return None
+    if effect.name == "mkdir" and isinstance(call.func, cst.Attribute):
+        return call.func.value
+    keyword, position = _PATHS[effect.kind]
+    given = argument(call, keyword, position)
+    return given.value if given is not None else None
+
+
+def _clock(script: Script, path: cst.BaseExpression) -> cst.CSTNode | None:
+    """The call that makes a path another on each rank, if nothing makes it the same."""
+    sources = list(script.flow.ancestry(path, script.module))
+    if any(one.slot in script.flow.cleaned for one in sources):
+        return None
+    if script.flow.origins(path, script.module) & ANY_RANK:
+        return None
+    return next((one.node for one in sources if one.label == CLOCK), None)

@@ -1,0 +1,172 @@
+"""Each rank builds another data set, and the sampler splits them as if they were one.
+
+## What it does
+Looks for data sets made of random numbers without a common seed, behind a `DistributedSampler`.
+
+## Why is this bad
+The sampler gives each rank some indices of one data set. Where index 7 is another sample on each
+rank, samples are lost and the epoch is no pass over any data; labels that are drawn so teach
+nothing.
+
+## Example
+```python
+synthetic = TensorDataset(torch.randn(64, 10), torch.randint(2, (64,)))
+loader = DataLoader(synthetic, 8, sampler=DistributedSampler(synthetic))
+for x, y in loader:
+    criterion(model(x), y).backward()
+    optimizer.step()
+```
+```python
+class Toy(Dataset):
+    def __init__(self, size):
+        self.data = [(torch.rand(10), torch.tensor(0)) for _ in range(size)]
+
+    def __len__(self):
+        return len(self.data)
+
+    def __getitem__(self, index):
+        return self.data[index]
+
+toy = Toy(64)
+loader = DataLoader(toy, 8, sampler=DistributedSampler(toy))
+for x, y in loader:
+    criterion(model(x), y).backward()
+    optimizer.step()
+```
+```python
+np.random.seed(rank)
+table = torch.from_numpy(np.random.rand(64, 10))
+synthetic = TensorDataset(table, torch.zeros(64).long())
+loader = DataLoader(synthetic, 8, sampler=DistributedSampler(synthetic))
+for x, y in loader:
+    criterion(model(x), y).backward()
+    optimizer.step()
+```
+
+```python
+class Toy(Dataset):
+    def __init__(self, size):
+        rng = np.random.default_rng()
+        self.data = rng.random((size, 10))
+
+    def __len__(self):
+        return len(self.data)
+
+    def __getitem__(self, index):
+        return self.data[index], 0
+
+toy = Toy(64)
+loader = DataLoader(toy, 8, sampler=DistributedSampler(toy))
+for x, y in loader:
+    criterion(model(x), y).backward()
+    optimizer.step()
+```
+
+## Use instead
+```python
+g = torch.Generator().manual_seed(0)
+x, y = torch.randn(64, 10, generator=g), torch.randint(2, (64,), generator=g)
+synthetic = TensorDataset(x, y)
+loader = DataLoader(synthetic, 8, sampler=DistributedSampler(synthetic))
+for x, y in loader:
+    criterion(model(x), y).backward()
+    optimizer.step()
+```
+
+## Also fine
+Augmentation at each access, and a seed that all ranks share.
+```python
+class Augmented(Dataset):
+    def __init__(self, data):
+        self.data = data
+
+    def __len__(self):
+        return len(self.data)
+
+    def __getitem__(self, index):
+        x, y = self.data[index]
+        return x + 0.1 * torch.randn(10), y
+
+augmented = Augmented(dataset)
+loader = DataLoader(augmented, 8, sampler=DistributedSampler(augmented))
+for x, y in loader:
+    criterion(model(x), y).backward()
+    optimizer.step()
+```
+```python
+torch.manual_seed(0)
+synthetic = TensorDataset(torch.randn(64, 10), torch.randint(2, (64,)))
+loader = DataLoader(synthetic, 8, sampler=DistributedSampler(synthetic))
+for x, y in loader:
+    criterion(model(x), y).backward()
+    optimizer.step()
+```
+
+## When not to follow it
+Where the data is a stand-in whose content does not matter, as in a measurement of speed.
+
+## References
+https://docs.pytorch.org/docs/stable/data.html#torch.utils.data.distributed.DistributedSampler
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import libcst as cst
+
+from ddpify.lint.datasets import datasets
+from ddpify.lint.diagnostics import Severity
+from ddpify.lint.registry import Finding, rule
+from ddpify.lint.script import Script, argument
+from ddpify.lint.seeds import agreed, family
+from ddpify.understanding.entropy import starts_anew
+from ddpify.understanding.origins import draws
+from ddpify.understanding.values import Class, Function, Instance
+
+
+@rule("rank-dependent-dataset", group="data", severity=Severity.SILENT, applies="distributed")
+def check(script: Script) -> Iterator[Finding]:
+    """Split loaders over data sets that are drawn at random."""
+    for loader in script.training_loaders:
+        if not script.is_sharded(loader):
+            continue
+        for dataset in datasets(loader):
+            if dataset.module is script.module and _is_drawn(script, dataset):
+                yield Finding(
+                    dataset.site,
+                    "each rank draws a data set of its own: a sampler cannot split what is not the"
+                    " same on all ranks",
+                )
+
+
+def _is_drawn(script: Script, dataset: Instance) -> bool:
+    """Whether random numbers without a common seed go into what the data set holds."""
+    return any(
+        _differs(script, name, call)
+        for call in _makers(script, dataset)
+        for name in script.names(call.func)
+    )
+
+
+def _differs(script: Script, name: str, call: cst.Call) -> bool:
+    if starts_anew(script.facts, name, call):
+        return True
+    own = argument(call, "generator") is not None
+    return draws(name) and not own and not agreed(script, family(name))
+
+
+def _makers(script: Script, dataset: Instance) -> Iterator[cst.Call]:
+    """The calls that the content of a data set comes from."""
+    if isinstance(dataset.type, Class):
+        made = dataset.type.find("__init__")
+        for function in made.of(Function) if made is not None else ():
+            yield from _calls(script.reached(function.node))  # type: ignore[union-attr]
+    elif isinstance(dataset.site, cst.Call) and dataset.type.endswith(".TensorDataset"):
+        for one in dataset.site.args:
+            sources = script.flow.ancestry(one.value, script.owners[dataset.site])
+            yield from _calls(source.node for source in sources)
+
+
+def _calls(nodes: Iterable[cst.CSTNode | None]) -> Iterator[cst.Call]:
+    return (node for node in nodes if isinstance(node, cst.Call))

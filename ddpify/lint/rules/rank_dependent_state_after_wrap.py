@@ -1,0 +1,132 @@
+"""Some ranks load weights into a model that is wrapped already.
+
+## What it does
+Looks for `load_state_dict` under a condition on the rank, after the model was wrapped, and for
+random initialisation after the wrap without a common seed.
+
+## Why is this bad
+DistributedDataParallel sends rank 0's parameters to the others once, when it is made. What changes
+on one rank later stays there: the ranks train different models, and average their gradients.
+
+## Example
+```python
+if rank == 0:
+    model.module.load_state_dict(torch.load(path, map_location=device))
+for x, y in loader:
+    criterion(model(x), y).backward()
+    optimizer.step()
+```
+```python
+def restore():
+    net.load_state_dict(torch.load(path, map_location=device))
+if rank == 0:
+    restore()
+for x, y in loader:
+    criterion(model(x), y).backward()
+    optimizer.step()
+```
+```python
+def initialise(layer):
+    if isinstance(layer, nn.Linear):
+        nn.init.xavier_uniform_(layer.weight)
+model.module.apply(initialise)
+for x, y in loader:
+    criterion(model(x), y).backward()
+    optimizer.step()
+```
+
+## Use instead
+```python
+model.module.load_state_dict(torch.load(path, map_location=device))
+for x, y in loader:
+    criterion(model(x), y).backward()
+    optimizer.step()
+```
+
+## Also fine
+Rank 0 alone, before the wrap: the wrapper sends it to all. And an initialisation with one seed.
+```python
+fresh = Net().to(device)
+if rank == 0:
+    fresh.load_state_dict(torch.load(path, map_location=device))
+model = DDP(fresh, device_ids=[local_rank])
+for x, y in loader:
+    criterion(model(x), y).backward()
+    optimizer.step()
+```
+```python
+def initialise(layer):
+    if isinstance(layer, nn.Linear):
+        nn.init.zeros_(layer.bias)
+model.module.apply(initialise)
+for x, y in loader:
+    criterion(model(x), y).backward()
+    optimizer.step()
+```
+```python
+if rank == 0:
+    model.module.load_state_dict(torch.load(path, map_location=device))
+for p in model.parameters():
+    dist.broadcast(p.data, 0)
+```
+
+## References
+https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.lint.after_wrap import events_after, is_in_training, through_wrapper
+from ddpify.lint.diagnostics import Severity
+from ddpify.lint.registry import Finding, rule
+from ddpify.lint.script import Script
+from ddpify.lint.seeds import agreed
+from ddpify.understanding.distributed import DDP
+from ddpify.understanding.values import Function
+
+_SENDERS = ("torch.distributed.broadcast", "torch.distributed._broadcast_coalesced",
+            "torch.distributed.broadcast_object_list")  # fmt: skip
+_FIXED = ("zeros_", "ones_", "constant_", "eye_", "dirac_", "calculate_gain")
+
+
+@rule(
+    "rank-dependent-state-after-wrap",
+    group="wrapping",
+    severity=Severity.SILENT,
+    applies="distributed",
+)
+def check(script: Script) -> Iterator[Finding]:
+    """Loads on some ranks, and random starts on each, after the wrap."""
+    if script.uses(*_SENDERS):
+        return
+    for wrap in script.wraps:
+        if wrap.wrapper.type != DDP:
+            continue
+        for node in dict.fromkeys(events_after(script, wrap, "load")):
+            if script.owners.get(node) is script.module and script.on_some_ranks(node):
+                yield Finding(
+                    node,
+                    "only some ranks load these weights: the others go on with their own, and"
+                    " nothing sends them",
+                )
+    for call in script.method_calls("apply"):
+        if through_wrapper(script, call.func) is not None and _starts_anew(script, call):
+            yield Finding(call, "each rank draws weights of its own: nothing sends them any more")
+
+
+def _starts_anew(script: Script, call: cst.Call) -> bool:
+    """Whether a function that is applied to all layers draws their weights."""
+    if agreed(script, "torch") or not is_in_training(script, call):
+        return False
+    functions = [a for one in call.args for a in script.value(one.value).of(Function)]
+    return any(
+        name.startswith("torch.nn.init.") and not name.endswith(_FIXED)
+        for function in functions
+        for node in script.reached(function.node)  # type: ignore[union-attr]
+        if isinstance(node, cst.Call)
+        for name in script.names(node.func)
+    )

@@ -1,0 +1,118 @@
+"""All ranks draw the same random numbers.
+
+## What it does
+Looks for seeds that are the same on every rank, in scripts whose training draws for each sample:
+dropout, noise, random masks.
+
+## Why is this bad
+Sample 0 of every rank gets the same dropout mask and the same noise. The global batch has N times
+fewer independent draws than it seems, and its gradient is noisier than one process would have.
+
+## Example
+```python
+torch.manual_seed(0)
+model = DDP(nn.Sequential(nn.Linear(10, 10), nn.Dropout(0.5), nn.Linear(10, 2)).to(device))
+for x, y in loader:
+    criterion(model(x), y).backward()
+    optimizer.step()
+```
+```python
+def seed_all(seed):
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+
+seed_all(42)
+for x, y in loader:
+    x = x + 0.1 * torch.randn_like(x)
+    criterion(model(x), y).backward()
+    optimizer.step()
+```
+
+## Use instead
+```python
+torch.manual_seed(0)
+net = nn.Sequential(nn.Linear(10, 10), nn.Dropout(0.5), nn.Linear(10, 2)).to(device)
+model = DDP(net, device_ids=[local_rank])
+torch.manual_seed(rank)
+for x, y in loader:
+    criterion(model(x), y).backward()
+    optimizer.step()
+```
+
+## Also fine
+Training that draws nothing, and no seed at all.
+```python
+torch.manual_seed(0)
+start = torch.randn(3)
+for x, y in loader:
+    criterion(model(x), y).backward()
+    optimizer.step()
+```
+```python
+torch.manual_seed(0)
+model = DDP(nn.Sequential(nn.Linear(10, 10), nn.Dropout(0.0), nn.Linear(10, 2)).to(device))
+for x, y in loader:
+    criterion(model(x), y).backward()
+    optimizer.step()
+```
+
+## When not to follow it
+Where ranks work on parts of one model, as in tensor parallelism.
+
+## References
+https://docs.pytorch.org/docs/stable/notes/randomness.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.lint.diagnostics import Severity
+from ddpify.lint.layers import layers
+from ddpify.lint.registry import Finding, rule
+from ddpify.lint.script import Script
+from ddpify.lint.seeds import differs, seeds
+from ddpify.understanding.origins import draws
+from ddpify.understanding.values import UNKNOWN, Instance
+
+_DROPOUT = ("torch.nn.Dropout", "torch.nn.AlphaDropout", "torch.nn.FeatureAlphaDropout")
+_FUNCTIONS = ("torch.nn.functional.dropout", "torch.nn.functional.gumbel_softmax")
+
+
+@rule("same-seed-everywhere", group="rng", severity=Severity.SILENT, applies="distributed")
+def check(script: Script) -> Iterator[Finding]:
+    """Seeds of PyTorch's generators that no rank changes, before training that draws."""
+    found = seeds(script, "torch", "cuda")
+    own = [one for one in found if script.owners[one] is script.module]
+    if not own or not script.wraps or any(differs(script, one) for one in found):
+        return
+    what = _drawing(script)
+    if what is not None:
+        yield Finding(own[0], f"all ranks have this seed: {what} is the same on each of them")
+
+
+def _drawing(script: Script) -> str | None:
+    """What the training draws for its samples; None where nothing is seen."""
+    held = [model for wrap in script.wraps for model in wrap.held]
+    if any(_drops(layer) for model in held for layer in layers(model)):
+        return "dropout"
+    for node in script.facts.backwards:
+        loops = script.structure_of(node).loops(node)
+        for one in script.reached(loops[0]) if loops else ():
+            if isinstance(one, cst.Call):
+                names = script.names(one.func)
+                if any(name.startswith(_FUNCTIONS) for name in names):
+                    return "dropout"
+                if any(name.startswith("torch.") and draws(name) for name in names):
+                    return f"what {script.code(one.func)}() draws"
+    return None
+
+
+def _drops(layer: Instance) -> bool:
+    if not isinstance(layer.type, str) or not layer.type.startswith(_DROPOUT):
+        return False
+    share = layer.arguments.get("p", layer.arguments.get("0", UNKNOWN)).constant()
+    return share is ... or share != 0

@@ -1,0 +1,162 @@
+"""A layer of the wrapped model is never used.
+
+## What it does
+Looks for layers that a model's `__init__` makes and nothing in the project ever reads.
+
+## Why is this bad
+DistributedDataParallel waits for a gradient of every parameter. Those of an unused layer never
+come: the second step raises `Expected to have finished reduction in the prior iteration`.
+
+## Example
+```python
+class Branched(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.l1 = nn.Linear(10, 2)
+        self.auxiliary = nn.Linear(10, 2)
+
+    def forward(self, x):
+        return self.l1(x)
+
+model = DDP(Branched().to(device), device_ids=[local_rank])
+```
+```python
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.main = nn.Sequential(nn.Linear(10, 10), nn.ReLU())
+        self.shortcut = nn.Sequential(nn.Linear(10, 10), nn.ReLU())
+
+    def forward(self, x):
+        return self.main(x)
+
+class Deep(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.Sequential(Block(), Block())
+
+    def forward(self, x):
+        return self.blocks(x)
+
+model = DDP(Deep().to(device), device_ids=[local_rank], find_unused_parameters=False)
+```
+
+## Use instead
+Leave the layer out, or let the wrapper look for what is not used, which costs time.
+```python
+class Branched(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.l1 = nn.Linear(10, 2)
+        self.auxiliary = nn.Linear(10, 2)
+
+    def forward(self, x):
+        return self.l1(x)
+
+model = DDP(Branched().to(device), device_ids=[local_rank], find_unused_parameters=True)
+```
+
+## Also fine
+Layers that are used from outside, by name, or all together.
+```python
+class Branched(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.l1 = nn.Linear(10, 2)
+        self.auxiliary = nn.Linear(10, 2)
+        self.third = nn.Linear(10, 2)
+
+    def forward(self, x):
+        return self.l1(x) + getattr(self, "third")(x)
+
+model = DDP(Branched().to(device), device_ids=[local_rank])
+extra = model.module.auxiliary(torch.zeros(1, 10, device=device))
+```
+```python
+class Summed(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one = nn.Linear(10, 2)
+        self.other = nn.Linear(10, 2)
+        self.act = nn.ReLU()
+
+    def forward(self, x):
+        return sum(layer(x) for layer in self.children())
+
+model = DDP(Summed().to(device), device_ids=[local_rank])
+```
+
+## References
+https://docs.pytorch.org/docs/stable/notes/ddp.html#internal-design
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.lint.diagnostics import Severity
+from ddpify.lint.forward_use import forward_of, is_plain, lists_layers, own_layers
+from ddpify.lint.layers import layers
+from ddpify.lint.registry import Finding, rule
+from ddpify.lint.script import Script, Wrap
+from ddpify.understanding.distributed import DDP
+from ddpify.understanding.values import UNKNOWN, Class, Instance
+
+_TOLERANT = ("find_unused_parameters", "static_graph")
+
+
+@rule("unused-parameters", group="wrapping", severity=Severity.CRASH, applies="distributed")
+def check(script: Script) -> Iterator[Finding]:
+    """Layers that no code reads."""
+    reported: set[cst.CSTNode] = set()
+    for wrap in script.wraps:
+        if wrap.wrapper.type != DDP or _tolerates(wrap) or "requires_grad" in _text(script):
+            continue
+        for layer in (one for model in wrap.held for one in layers(model)):
+            for node in _unused(script, layer):
+                if node not in reported and script.owners.get(node) is script.module:
+                    reported.add(node)
+                    yield Finding(
+                        node, "no forward uses this layer: DDP waits for its gradient and fails"
+                    )
+
+
+def _tolerates(wrap: Wrap) -> bool:
+    given = wrap.wrapper.arguments
+    off = all(given.get(name, UNKNOWN).constant() in (..., False) for name in _TOLERANT)
+    unknown = any(name in given and given[name].constant() is ... for name in _TOLERANT)
+    return not off or unknown or "**" in given
+
+
+def _unused(script: Script, model: Instance) -> Iterator[cst.CSTNode]:
+    """The places that make layers of which nothing is read."""
+    if not isinstance(model.type, Class) or not is_plain(model.type):
+        return
+    forward = forward_of(model.type)
+    if forward is None or lists_layers(script, forward):
+        return
+    for name in own_layers(script, model):
+        places = _mentions(script, name)
+        if len(places) == 1 and isinstance(places[0], cst.Assign):
+            yield places[0]
+
+
+def _mentions(script: Script, name: str) -> list[cst.CSTNode]:
+    """All places with this attribute or text; an assignment to it stands for its target."""
+    found: list[cst.CSTNode] = []
+    for structure in script.structures.values():
+        for node in structure.all(cst.Attribute):
+            if node.attr.value == name:
+                above = structure.parents.get(node)
+                target = isinstance(above, cst.AssignTarget)
+                found.append(structure.parents[above] if target and above else node)
+        for text in structure.all(cst.SimpleString):
+            if text.evaluated_value == name:
+                found.append(text)
+    return found
+
+
+def _text(script: Script) -> str:
+    return "".join(file.source.text for file in script.project.files)

@@ -1,0 +1,48 @@
+"""Which random generators a script seeds, and whether all ranks get the same seed."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from ddpify.lint.script import Script
+from ddpify.understanding.origins import ANY_RANK, CLOCK
+
+_ALL = ("transformers.set_seed", "lightning.seed_everything", "lightning.pytorch.seed_everything",
+        "pytorch_lightning.seed_everything", "accelerate.utils.set_seed",
+        "torch_geometric.seed_everything", "monai.utils.set_determinism")  # fmt: skip
+_SEEDS = {
+    "torch": ("torch.manual_seed", "torch.random.manual_seed"),
+    "cuda": ("torch.cuda.manual_seed", "torch.cuda.manual_seed_all"),
+    "numpy": ("numpy.random.seed",),
+    "random": ("random.seed",),
+}
+_FAMILIES = {"sklearn": "numpy", "numpy": "numpy", "random": "random", "torch": "torch"}
+
+
+def family(name: str) -> str:
+    """The generator that a library function draws from: "torch", "numpy" or "random"."""
+    return _FAMILIES.get(name.split(".")[0], "torch")
+
+
+def seeds(script: Script, *families: str) -> list[cst.Call]:
+    """The calls, in any file, that seed these generators; all of them where none is named."""
+    names = [name for one in families or _SEEDS for name in _SEEDS[one]]
+    return script.calls(*names, *_ALL, everywhere=True)
+
+
+def differs(script: Script, seed: cst.Call) -> bool:
+    """Whether a seed is made from the rank, or from the clock."""
+    module = script.owners[seed]
+    apart = ANY_RANK | {CLOCK}
+    return any(script.flow.origins(one.value, module) & apart for one in seed.args)
+
+
+def agreed(script: Script, *families: str) -> bool:
+    """Whether a seed of these generators is the same on all ranks."""
+    return any(not differs(script, one) for one in seeds(script, *families))
+
+
+def apart(script: Script, *families: str) -> bool:
+    """Whether these generators are seeded, and each rank surely has a seed of its own."""
+    found = seeds(script, *families)
+    return bool(found) and all(differs(script, one) for one in found)

@@ -1,0 +1,90 @@
+"""Random splits of a data set, which all ranks must draw alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from ddpify.lint.diagnostics import Applicability, Fix
+from ddpify.lint.repairs import add_argument, spelled
+from ddpify.lint.script import Script, argument, spreads
+from ddpify.lint.seeds import family
+
+_SPLITS = {
+    "torch.utils.data.random_split": ("generator", 2),
+    "torch.utils.data.dataset.random_split": ("generator", 2),
+    "sklearn.model_selection.train_test_split": ("random_state", None),
+}
+_SUBSETS = ("torch.utils.data.Subset", "torch.utils.data.dataset.Subset",
+            "torch.utils.data.SubsetRandomSampler",
+            "torch.utils.data.sampler.SubsetRandomSampler")  # fmt: skip
+_PERMUTATIONS = ("torch.randperm", "numpy.random.permutation", "random.sample",
+                 "numpy.random.choice")  # fmt: skip
+_SHUFFLES = ("random.shuffle", "numpy.random.shuffle")
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A call whose random numbers decide which samples are in which part.
+
+    ``keyword`` is the argument that would fix the numbers, where there is one.
+    """
+
+    call: cst.Call
+    family: str
+    keyword: str | None
+
+
+def splits(script: Script) -> Iterator[Split]:
+    """The splits of this file that draw from a generator that the whole process shares."""
+    for name, (keyword, position) in _SPLITS.items():
+        for call in script.calls(name):
+            given = argument(call, keyword, position) is not None or spreads(call)
+            if not given and not _shuffle_is_off(call):
+                yield Split(call, family(name), keyword)
+    yield from _permutations(script)
+
+
+def _shuffle_is_off(call: cst.Call) -> bool:
+    given = argument(call, "shuffle")
+    return given is not None and isinstance(given.value, cst.Name) and given.value.value == "False"
+
+
+def _permutations(script: Script) -> Iterator[Split]:
+    """Draws that become the indices of a subset."""
+    found: dict[cst.Call, Split] = {}
+    for subset in script.calls(*_SUBSETS):
+        sampler = any(name.endswith("Sampler") for name in script.names(subset.func))
+        given = argument(subset, "indices", 0 if sampler else 1)
+        if given is None:
+            continue
+        sources = list(script.flow.ancestry(given.value, script.module))
+        slots = {one.slot for one in sources if one.slot is not None}
+        for one in sources:
+            if isinstance(one.node, cst.Call) and script.owners.get(one.node) is script.module:
+                _add(script, one.node, _PERMUTATIONS, found)
+        for shuffle in script.calls(*_SHUFFLES):
+            if shuffle.args and script.flow.slots(shuffle.args[0].value, script.module) & slots:
+                _add(script, shuffle, _SHUFFLES, found)
+    yield from found.values()
+
+
+def _add(
+    script: Script, call: cst.Call, names: tuple[str, ...], found: dict[cst.Call, Split]
+) -> None:
+    for name in script.names(call.func):
+        if name in names and argument(call, "generator") is None:
+            found.setdefault(call, Split(call, family(name), None))
+
+
+def draw_alike(script: Script, one: Split) -> Fix | None:
+    """Give a split numbers of its own, the same on every rank."""
+    torch = spelled(script, "torch")
+    if one.keyword is None or (one.keyword == "generator" and torch is None):
+        return None
+    seed = f"{torch}.Generator().manual_seed(0)" if one.keyword == "generator" else "0"
+    code = f"{one.keyword}={seed}"
+    title = "draw the same split on every rank"
+    return add_argument(script, one.call, code, title, Applicability.UNSAFE)

@@ -1,0 +1,109 @@
+"""Decides where batches that a script makes by hand are split among the ranks.
+
+What enters a trained model is split where it was first given a name, along the dimension that the
+model's layers take for the batch; then what meets it, in a loss or in arithmetic. Batches of an
+evaluation stay whole: each rank makes and uses them alike.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+import libcst as cst
+
+from ddpify.planning.refusals import Refusal
+from ddpify.understanding.batches import DIMENSIONS, Entry, Place
+from ddpify.understanding.facts import Facts
+from ddpify.understanding.interpreter import Choices
+
+
+def split_batches(facts: Facts, choices: Choices) -> bool:
+    """Decide on places that are not decided yet; whether there were any.
+
+    Raises:
+        Refusal: A batch enters a model, or meets another, along a dimension that is not known.
+    """
+    if choices.trained and not choices.by_hand:
+        return False
+    if not choices.by_hand:
+        choices.by_hand = bool(facts.backwards)
+        return choices.by_hand
+    before = len(choices.batches)
+    for entries in _by_call(facts, choices):
+        _split(choices, _chosen(facts, entries))
+    choices.flat |= facts.flat - choices.batches.keys()
+    _split(choices, facts.wanted)
+    if len(choices.batches) > before:
+        return True
+    _refuse_unmatched(facts)
+    return _keep_untrained_whole(choices) or _split_evaluations(facts, choices)
+
+
+def _split(choices: Choices, places: Iterable[Place]) -> None:
+    for node, dim in places:
+        choices.batches.setdefault(node, dim)
+
+
+def _by_call(facts: Facts, choices: Choices) -> Iterable[list[Entry]]:
+    """What enters a model together, in training, and where that is needed in evaluations."""
+    calls: dict[cst.CSTNode, list[Entry]] = defaultdict(list)
+    for entry in facts.entries.values():
+        if entry.training or choices.split_all:
+            calls[entry.site.node].append(entry)
+    return calls.values()
+
+
+def _chosen(facts: Facts, entries: list[Entry]) -> list[Place]:
+    """Where to split what enters a model: all of it, or nothing where its rows are not known."""
+    chosen = [_possible(facts, entry) for entry in entries]
+    return [place for places in chosen for place in places] if all(chosen) else []
+
+
+def _possible(facts: Facts, entry: Entry) -> list[Place]:
+    """Where an argument could be split, along the first dimension unless layers say otherwise."""
+    for dim in DIMENSIONS:
+        atoms = [atom for atom in entry.held if atom.dim == dim and not atom.mixed]
+        places = [(birth, atom.at_birth) for atom in atoms for birth in atom.births]
+        told = dim == 0 or any(place in facts.confirmed for place in places)
+        if places and told and not any(place in facts.refuted for place in places):
+            return places
+    return []
+
+
+def _keep_untrained_whole(choices: Choices) -> bool:
+    """Do not split what no loss comes from; whether there was any such batch."""
+    if choices.split_all:
+        return False
+    untrained = {n for n in choices.batches if n not in choices.trained | choices.replicated}
+    choices.replicated |= untrained
+    return bool(untrained)
+
+
+def _split_evaluations(facts: Facts, choices: Choices) -> bool:
+    """Split all batches where a function that reduces its results gets them whole elsewhere."""
+    both = [site for node, site in facts.reduced_whole.items() if node in facts.reduced]
+    if not both:
+        return False
+    if choices.split_all:
+        raise Refusal(
+            both[0].module,
+            both[0].node,
+            "this is computed from batches that are split among the ranks, and elsewhere from"
+            " others that cannot be",
+            "let the training and the evaluation call functions of their own",
+        )
+    choices.split_all = True
+    choices.replicated -= choices.batches.keys()
+    return True
+
+
+def _refuse_unmatched(facts: Facts) -> None:
+    for node, site in facts.unmatched.items():
+        raise Refusal(
+            site.module,
+            node,
+            "this meets a batch that is split among the ranks, and where its own rows are is not"
+            " known",
+            "take it from the same place as the batch, in one piece",
+        )

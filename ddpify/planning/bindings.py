@@ -1,0 +1,42 @@
+"""Where a script gives a name to an object that code outside its reach makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.planning.plan import Plan
+from ddpify.understanding.facts import Site
+from ddpify.understanding.syntax import names_of
+from ddpify.understanding.values import Instance
+
+
+def bindings(plan: Plan, held: Instance) -> Iterator[tuple[Site, cst.BaseExpression]]:
+    """The assignments of a call's result by which names come to hold an object, and the names.
+
+    Each site's node is the whole statement, after which the name can be bound anew.
+    """
+    files = plan.editable
+    sites = sorted(plan.sites(cst.Assign), key=lambda site: (files.index(site.module), site.line))
+    for site in sites:
+        node = site.node
+        if not isinstance(node, cst.Assign) or not isinstance(node.value, (cst.Call, cst.IfExp)):
+            continue
+        for target in node.targets:
+            for name in names_of(target.target):
+                value = plan.facts.values.get(name)
+                if value is not None and held in value.atoms:
+                    yield Site(site.module.statement(node), site.module), name
+
+
+def is_bound_name(site: Site) -> bool:
+    """Whether a name is one that an assignment or a loop binds, by itself or in a tuple."""
+    node, parents = site.node, site.module.parents
+    if not isinstance(node, cst.Name):
+        return False
+    while isinstance(parents[node], (cst.Element, cst.Tuple)):
+        node = parents[node]
+    parent = parents[node]
+    looped = isinstance(parent, cst.For) and parent.target is node
+    return looped or isinstance(parent, cst.AssignTarget)

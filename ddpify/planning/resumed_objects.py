@@ -1,0 +1,103 @@
+"""The objects that the rounds of a loop change in place, and what the script calls them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.planning.plan import Plan
+from ddpify.planning.resumed_loops import (
+    Gap,
+    ResumedLoop,
+    Resumption,
+    bound_names,
+    changed,
+    depth,
+    reached,
+)
+from ddpify.understanding.facts import Site
+from ddpify.understanding.library import is_model
+from ddpify.understanding.project import ModuleFile
+from ddpify.understanding.values import Class, Instance, Value
+
+_STATEFUL = ("torch.optim.", "torch.amp.GradScaler", "torch.cuda.amp.GradScaler",
+             "torch.Generator", "numpy.random.default_rng", "numpy.random.RandomState",
+             "random.Random", "torchmetrics.")  # fmt: skip
+
+
+def name_objects(plan: Plan, found: Resumption, models: list[Instance]) -> None:
+    """Give each stateful object to the outermost loop in whose function it has a name."""
+    loops = sorted(found.loops.values(), key=lambda one: depth(plan, found, one))
+    outermost = [one for one in loops if depth(plan, found, one) == 0]
+    if not outermost:
+        return
+    nodes = [node for one in outermost for node in reached(plan, one)]
+    inside = set(nodes)
+    for target in _stateful(plan, models, nodes):
+        if target.site in inside:
+            continue
+        named = False
+        for one in loops:
+            name = _name_of(plan, one, target)
+            if name is not None:
+                if name not in one.objects and name not in one.values:
+                    one.objects.append(name)
+                named = True
+                break
+        if not named:
+            site = Site(target.site, target.module)
+            found.gaps.append(Gap(site, "the object made here has no name where the loop starts"))
+
+
+def _stateful(plan: Plan, models: list[Instance], nodes: list[cst.CSTNode]) -> list[Instance]:
+    """The objects that a step may change: models first, then optimizers, then what it uses."""
+    found = dict.fromkeys([*models, *plan.facts.optimizers])
+    used = (plan.facts.values.get(node) for node in nodes)
+    for held in used:
+        for atom in held.atoms if held is not None else ():
+            if isinstance(atom, Instance) and _has_state(atom):
+                found.setdefault(atom)
+    for node in nodes:
+        found.update(dict.fromkeys(changed(plan, node)))
+    return list(found)
+
+
+def _has_state(one: Instance) -> bool:
+    return isinstance(one.type, str) and one.type.startswith(_STATEFUL)
+
+
+def _name_of(plan: Plan, loop: ResumedLoop, target: Instance) -> str | None:
+    """How the function of a loop calls an object before the loop starts: ``x`` or ``x.y``."""
+    module = loop.module
+    function = module.function(loop.node)
+    scope: cst.CSTNode = function if function is not None else module.tree
+    start = module.structure.order[loop.node]
+    names = [n for n in bound_names(scope) if module.structure.order[n] < start]
+    if function is not None:
+        params = function.params
+        names += [p.name for p in (*params.params, *params.kwonly_params, *params.posonly_params)]
+        names += [n for n in bound_names(module.tree) if module.function(n) is None]
+    held: dict[str, Value] = {}
+    for node in _names_in(plan, module, scope, {n.value for n in names}):
+        held.setdefault(node.value, plan.facts.values[node])
+    for name in sorted(held, key=len):
+        if target in held[name].atoms:
+            return name
+    for name in sorted(held, key=len):
+        for atom in held[name].atoms:
+            if isinstance(atom, Instance) and isinstance(atom.type, Class) and not is_model(atom):
+                for attribute, value in atom.attributes.items():
+                    if target in value.atoms and attribute.isidentifier():
+                        return f"{name}.{attribute}"
+    return None
+
+
+def _names_in(
+    plan: Plan, module: ModuleFile, scope: cst.CSTNode, names: set[str]
+) -> Iterator[cst.Name]:
+    for node in module.structure.all(cst.Name):
+        if node.value in names and node in plan.facts.values:
+            function = module.function(node)
+            if function is scope or function is None:
+                yield node

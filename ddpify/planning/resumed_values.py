@@ -1,0 +1,172 @@
+"""The values that one round of a loop hands on to the next."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from ddpify.planning.plan import Plan
+from ddpify.planning.resumed_loops import (
+    CONTAINERS,
+    Gap,
+    ResumedLoop,
+    Resumption,
+    attribute_targets,
+    bound_names,
+    chains,
+    parameter_names,
+    reached,
+)
+from ddpify.understanding.facts import Site
+from ddpify.understanding.library import is_model
+from ddpify.understanding.liveness import assigned, live_in, reads
+from ddpify.understanding.project import ModuleFile
+from ddpify.understanding.structure import walk
+from ddpify.understanding.syntax import statements
+from ddpify.understanding.values import (
+    Class,
+    Const,
+    Data,
+    Instance,
+    Number,
+    Tup,
+    Value,
+    deep_atoms,
+)
+
+_CLOCKS = ("time.", "datetime.", "timeit.")
+
+
+def kept_values(plan: Plan, found: Resumption, loop: ResumedLoop) -> None:
+    """Decide which names, and which attributes of self, snapshots of a loop hold."""
+    _Inside(plan, found, loop).fill()
+
+
+class _Inside:
+    """The values that one loop's rounds hand on to each other."""
+
+    def __init__(self, plan: Plan, found: Resumption, loop: ResumedLoop) -> None:
+        self.plan = plan
+        self.found = found
+        self.loop = loop
+        self.module = loop.module
+        self.function = loop.module.function(loop.node)
+
+    def fill(self) -> None:
+        """Decide which names, and which attributes of self, to keep."""
+        outermost = self._outermost()
+        body = self.module.tree if self.function is None else self.function.body
+        live = live_in(statements(body)).get(self.loop.node, frozenset())
+        around = [n for n in self.module.structure.loops(self.loop.node) if n in self.found.loops]
+        targets = assigned(self.loop.node.target).union(
+            *(assigned(n.target) for n in around if isinstance(n, cst.For))
+        )
+        bound = [n for n in bound_names(outermost) if n.value in live and n.value not in targets]
+        for name in dict.fromkeys(node.value for node in bound):
+            nodes = [node for node in bound if node.value == name]
+            if not self._made_again(nodes) and self._kept(name, nodes):
+                self.loop.values.append(name)
+        self._attributes()
+
+    def _outermost(self) -> cst.CSTNode:
+        """The code of this function that a restart leaves out in part: a loop, or all of it."""
+        around = [n for n in self.module.structure.loops(self.loop.node) if n in self.found.loops]
+        ways = chains(self.plan, Site(self.loop.node, self.module), ())
+        depth = max(sum(node in self.found.loops for _, node in chain) for chain in ways)
+        if self.function is not None and depth > len(around):
+            return self.function
+        return around[-1] if around else self.loop.node
+
+    def _made_again(self, nodes: list[cst.Name]) -> bool:
+        """Whether a name gets its value before the loop, from no call, and keeps it inside."""
+        own = set(walk(self.loop.node))
+        lines = [self.module.statement(node) for node in nodes]
+        if any(node in own for node in nodes) or any(
+            isinstance(n, (cst.Call, cst.AugAssign, cst.For)) for line in lines for n in walk(line)
+        ):
+            return False
+        held = {a for node in nodes for a in self.plan.facts.values.get(node, Value()).atoms}
+        unchanging = bool(held) and all(isinstance(a, (Const, Number)) for a in held)
+        return unchanging or nodes[0].value not in reads(self.loop.node)
+
+    def _kept(self, name: str, nodes: list[cst.Name]) -> bool:
+        held = [self.plan.facts.values.get(node, Value()) for node in nodes]
+        site = Site(nodes[0], self.module)
+        if any(_made_by_clock(self.plan, self.module, node) for node in nodes):
+            return False
+        if not all(_is_plain(value) for value in held):
+            return False
+        if any(value.data for value in held):
+            self.found.gaps.append(
+                Gap(site, f"{name} is handed on from batch to batch, and differs between ranks")
+            )
+            return False
+        if not self._has_value_before(name):
+            self.found.gaps.append(
+                Gap(site, f"{name} has no value before the loop in which it is handed on")
+            )
+            return False
+        return True
+
+    def _has_value_before(self, name: str) -> bool:
+        if self.function is not None and name in parameter_names(self.function):
+            return True
+        order = self.module.structure.order
+        start = order[self.loop.node]
+        scope = self.function if self.function is not None else self.module.tree
+        return any(
+            node.value == name and order[node] < start for node in bound_names(scope)
+        ) or name in _global_names(scope)
+
+    def _attributes(self) -> None:
+        """Attributes of objects that the loop assigns numbers to, where they have a name here."""
+        for node in reached(self.plan, self.loop):
+            for target in attribute_targets(node):
+                owner = self.plan.facts.values.get(target.value)
+                held = self.plan.facts.values.get(target)
+                own = [a for a in owner.atoms if isinstance(a, Instance)] if owner else []
+                new = self.plan.facts.values.get(_assigned_value(node), held) or Value()
+                if len(own) != 1 or is_model(own[0]) or not _is_plain(new):
+                    continue
+                if not _self_is(self.plan, self.module, self.function, own[0]):
+                    continue
+                code = f"self.{target.attr.value}"
+                if code not in self.loop.values:
+                    self.loop.values.append(code)
+
+
+def _is_plain(value: Value) -> bool:
+    """Whether a value may be a number, text, a tensor, or a container of such."""
+    for atom in deep_atoms(value):
+        if isinstance(atom, Instance):
+            if not isinstance(atom.type, str) or atom.type not in CONTAINERS:
+                return False
+        elif not isinstance(atom, (Const, Number, Data, Tup)):
+            return False
+    return True
+
+
+def _made_by_clock(plan: Plan, module: ModuleFile, name: cst.Name) -> bool:
+    statement = module.statement(name)
+    clocks = {n for name, sites in plan.facts.library_calls.items()
+              if name.startswith(_CLOCKS) for n in sites}  # fmt: skip
+    return any(node in clocks for node in walk(statement)) if clocks else False
+
+
+def _global_names(scope: cst.CSTNode) -> set[str]:
+    return {i.name.value for n in walk(scope) if isinstance(n, cst.Global) for i in n.names}
+
+
+def _assigned_value(node: cst.CSTNode) -> cst.CSTNode:
+    return getattr(node, "value", None) or node
+
+
+def _self_is(
+    plan: Plan, module: ModuleFile, function: cst.FunctionDef | None, owner: Instance
+) -> bool:
+    """Whether a function's first parameter is this object."""
+    if function is None or not isinstance(owner.type, Class) or not function.params.params:
+        return False
+    return (
+        function.params.params[0].name.value == "self"
+        and module.structure.class_of(function) is owner.type.node
+    )

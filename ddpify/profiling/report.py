@@ -1,0 +1,52 @@
+"""A profile as text."""
+
+from __future__ import annotations
+
+import json
+
+from ddpify.profiling.advice import advise
+from ddpify.profiling.scaling import Point, Profile
+
+_HEAD = ("ranks", "steps/s", "speed-up", "efficiency", "computing", "ranks' wait", "data", "memory")
+
+
+def as_json(profile: Profile) -> str:
+    """The numbers and the advice."""
+    return json.dumps({**profile.to_json(), "advice": advise(profile)}, indent=2)
+
+
+def as_text(profile: Profile) -> str:
+    """A table, and the advice."""
+    rows = [_HEAD, *(row(profile, one) for one in profile.points)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [
+        "  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
+        for cells in rows
+    ]
+    return "\n".join([title(profile), "", *lines, "", *(f"- {text}" for text in advise(profile))])
+
+
+def title(profile: Profile) -> str:
+    """One line: what was run where."""
+    first = profile.points[0]
+    place = f"{first.gpus} GPU(s)" if first.gpus else f"{first.cores} CPU core(s)"
+    return f"{profile.script}: {first.steps} steps on {place}, torch {profile.torch}"
+
+
+def row(profile: Profile, one: Point) -> tuple[str, ...]:
+    """The cells of one number of processes, as in the table's head."""
+    return (
+        str(one.ranks),
+        f"{one.speed:.2f}",
+        f"{profile.speedup(one):.2f}",
+        f"{profile.efficiency(one):.0%}",
+        f"{one.compute:.0%}",
+        f"{one.communication:.0%}",
+        f"{one.data:.0%}",
+        f"{(one.gpu or one.host) / 2**20:.0f} MiB",
+    )
+
+
+def head() -> tuple[str, ...]:
+    """The table's head."""
+    return _HEAD

@@ -1,0 +1,80 @@
+"""Batches that the script makes by hand: every rank makes the whole one and keeps its own rows."""
+
+import sys
+from typing import Any
+
+import torch
+
+from ddpify.runtime.process import world, world_size
+from ddpify.runtime.share import bounds, loops, share_of
+
+
+def shard_batch(*batches: Any, dim: int = 0) -> Any:
+    """This rank's rows of a global batch that every rank has made whole, with the same draws.
+
+    batches: tensors, arrays, lists of samples, or tuples, lists and dicts of tensors, all with one
+    row a sample along ``dim``; anything else in them stays. It becomes the batch at hand, which
+    ``mean``, ``sum``, ``gather`` and ``global_batch_size`` go by, until the next one.
+    Returns the rows, as views where they are in one piece: one object for one argument, else a
+    tuple. A rank that a batch of fewer than N rows leaves without any gets its first row, as a
+    ghost. No communication.
+
+    Raises ValueError where there are no rows to split.
+    """
+    if world_size() > 1:
+        total = _rows(batches, dim)
+        if total is None:
+            raise ValueError("shard_batch: nothing here has rows: no tensor, array or list")
+        share = share_of(total, world().rank, world_size())
+        loops().made(share)
+        if share is not None:
+            first, last = bounds(total, world().rank, world_size())
+            first, last = (0, 1) if share.ghost else (first, last)
+            batches = tuple(_part(batch, dim, total, first, last) for batch in batches)
+    return batches[0] if len(batches) == 1 else batches
+
+
+def _rows(batch: Any, dim: int) -> int | None:
+    """The number of rows of the first thing in a batch that has any."""
+    if _is_array(batch):
+        return int(batch.shape[dim]) if batch.ndim > dim else None
+    parts = batch.values() if isinstance(batch, dict) else batch
+    if isinstance(batch, (dict, tuple)) or _holds_tensors(batch):
+        return next(
+            (rows for rows in (_rows(part, dim) for part in parts) if rows is not None), None
+        )
+    return len(batch) if isinstance(batch, list) and dim == 0 else None
+
+
+def _holds_tensors(batch: Any) -> bool:
+    return isinstance(batch, list) and bool(batch) and all(_is_array(part) for part in batch)
+
+
+def _is_array(batch: Any) -> bool:
+    numpy = sys.modules.get("numpy")
+    return isinstance(batch, torch.Tensor) or (
+        numpy is not None and isinstance(batch, numpy.ndarray)
+    )
+
+
+def _part(batch: Any, dim: int, total: int, first: int, last: int) -> Any:
+    if _is_array(batch):
+        if batch.ndim <= dim:
+            return batch
+        if batch.shape[dim] != total:
+            raise ValueError(
+                f"shard_batch: {batch.shape[dim]} rows along dimension {dim}"
+                f" beside a batch of {total}"
+            )
+        part = batch[(slice(None),) * dim + (slice(first, last),)]
+        # Columns are no longer in one piece, as the script may expect of what it made so.
+        whole = isinstance(batch, torch.Tensor) and batch.is_contiguous()
+        return part.contiguous() if whole else part
+    if isinstance(batch, dict):
+        return {key: _part(value, dim, total, first, last) for key, value in batch.items()}
+    if isinstance(batch, tuple):
+        parts = [_part(value, dim, total, first, last) for value in batch]
+        return type(batch)(*parts) if hasattr(batch, "_fields") else tuple(parts)
+    if _holds_tensors(batch):
+        return [_part(value, dim, total, first, last) for value in batch]
+    return batch[first:last] if isinstance(batch, list) and len(batch) == total else batch

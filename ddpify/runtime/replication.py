@@ -1,0 +1,205 @@
+"""Models that every rank holds whole, with gradients averaged over the ranks.
+
+A model becomes distributed by a change of its class, in place: attributes, methods,
+``isinstance``, the keys of its state dict and every reference to it stay. Its forward goes
+through DistributedDataParallel.
+"""
+
+import contextlib
+import functools
+import inspect
+from typing import Any, cast
+
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel
+
+from ddpify.runtime.classes import reduced_as, subclass_of
+from ddpify.runtime.process import kept, world_size
+from ddpify.runtime.rng import own_torch_stream
+from ddpify.runtime.share import current_share, inside_forward
+
+ENGINE = "_ddpify_engine"
+
+
+class ForwardReducer(DistributedDataParallel):
+    """DistributedDataParallel around the forward of a DistributedModule's own class."""
+
+    def _run_ddp_forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        # Not through the model's __call__, which is under way: its hooks would run twice.
+        with self._inside_ddp_forward():
+            return self.module.ddpify_forward(*inputs, **kwargs)
+
+
+class GradientEngine:
+    """Keeps a model's gradients the same on all ranks: their average after every backward.
+
+    DistributedDataParallel does so during the one backward that follows a forward, if every
+    parameter gets a gradient in it. What it misses (a second backward, layers called past the
+    model's forward, unused parameters), where it would fail or leave each rank with its own
+    gradients, is averaged afterwards.
+    """
+
+    def __init__(self, model: nn.Module, **options: Any) -> None:
+        """``options`` are DistributedDataParallel's."""
+        self.model = model
+        self.options = options
+        self.trained = [p for p in model.parameters() if p.requires_grad]
+        self.frozen = [p for p in model.parameters() if not p.requires_grad]
+        self.reducer: ForwardReducer | None = ForwardReducer(model, **options)
+        self.reducer_waits = False
+        self.in_backward = False
+        self.arrived = 0
+        self.hooks = [
+            p.register_post_accumulate_grad_hook(self._arrive)  # type: ignore[no-untyped-call]
+            for p in self.trained
+        ]
+
+    def run(self, *inputs: Any, **kwargs: Any) -> Any:
+        """The model's forward on this rank's rows."""
+        self.in_backward = False  # a backward that failed did not end
+        own = current_share() is not None and self.trained[0].device.type == "cpu"
+        with inside_forward(), own_torch_stream() if own else contextlib.nullcontext():
+            if self.reducer is None:
+                return self.model.ddpify_forward(*inputs, **kwargs)  # type: ignore[operator]
+            out = self.reducer(*inputs, **kwargs)
+        self.reducer_waits = torch.is_grad_enabled()
+        return out
+
+    def retire(self) -> None:
+        """Leave the parameters to another engine."""
+        self._drop_reducer()
+        for hook in self.hooks:
+            hook.remove()
+
+    def _arrive(self, _: torch.Tensor) -> None:
+        if not self.in_backward:
+            self.in_backward, self.arrived = True, 0
+            torch.autograd.Variable._execution_engine.queue_callback(self._end_backward)
+        self.arrived += 1
+
+    def _end_backward(self) -> None:
+        waited, self.reducer_waits, self.in_backward = self.reducer_waits, False, False
+        partial = self.arrived < len(self.trained) and not self.options["find_unused_parameters"]
+        if waited and partial:
+            # It has copied back nothing and would refuse the next forward.
+            self._drop_reducer()
+        if partial or not waited:
+            # What was in .grad before is the same on all ranks, and so is its own average.
+            average_gradients(self.trained)
+
+    def _drop_reducer(self) -> None:
+        if self.reducer is not None:
+            # Its hooks on the parameters go when nothing refers to the reducer within.
+            del self.reducer.reducer, self.reducer.logger
+            self.reducer = None
+
+
+class DistributedModule(nn.Module):
+    """Mixed in before a model's class: see the module's docstring."""
+
+    ddpify_class: type[nn.Module]
+
+    def ddpify_forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        """The forward of the model's own class."""
+        return self.ddpify_class.forward(self, *inputs, **kwargs)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Without the engine, as the model's own class: what pickles and copies hold."""
+        make, args, *rest = reduced_as(
+            self.ddpify_class, type(self), super().__reduce_ex__(protocol)
+        )
+        if rest and isinstance(rest[0], dict):
+            rest[0] = {key: value for key, value in rest[0].items() if key != ENGINE}
+        return make, args, *rest
+
+
+def replicate_model(
+    model: nn.Module, place: torch.device, *, find_unused_parameters: bool, send_buffers: bool
+) -> nn.Module:
+    """Let DistributedDataParallel average the model's gradients, in place. A collective.
+
+    place: the device of the model. ``send_buffers``: give all ranks rank 0's buffers before
+    each forward; ``find_unused_parameters`` is DistributedDataParallel's.
+    """
+    options = {
+        "device_ids": None if place.type == "cpu" else [place.index],
+        "find_unused_parameters": find_unused_parameters,
+        _buffers_option(): send_buffers,
+    }
+    model.__dict__[ENGINE] = GradientEngine(model, **options)
+    model.__class__ = _distributed_class(cast(Any, type(model)))
+    return model
+
+
+class AveragedGradients:
+    """Averages the gradients of some parameters over the ranks after each backward."""
+
+    def __init__(self, parameters: list[nn.Parameter]) -> None:
+        self.parameters = parameters
+        self.in_backward = False
+        for parameter in parameters:
+            parameter.register_post_accumulate_grad_hook(self._arrive)  # type: ignore[no-untyped-call]
+
+    def _arrive(self, _: torch.Tensor) -> None:
+        if not self.in_backward:
+            self.in_backward = True
+            torch.autograd.Variable._execution_engine.queue_callback(self._end_backward)
+
+    def _end_backward(self) -> None:
+        self.in_backward = False
+        average_gradients(self.parameters)
+
+
+@torch.no_grad()
+def average_gradients(parameters: list[nn.Parameter]) -> None:
+    """Replace each gradient by its mean over the ranks, one that a rank lacks counting as zero."""
+    device = parameters[0].device
+    present = torch.tensor([p.grad is not None for p in parameters], dtype=torch.uint8)
+    anywhere = kept(present.to(device))
+    dist.all_reduce(anywhere, dist.ReduceOp.MAX)
+    flat: dict[tuple[torch.dtype, torch.device], list[torch.Tensor]] = {}
+    for parameter, needed in zip(parameters, anywhere.tolist(), strict=True):
+        if not needed:
+            continue
+        if parameter.grad is None:
+            parameter.grad = torch.zeros_like(parameter)
+        if parameter.grad.is_sparse:
+            parameter.grad = parameter.grad.to_dense()
+        flat.setdefault((parameter.dtype, parameter.device), []).append(parameter.grad)
+    for grads in flat.values():
+        _average_together(grads)
+
+
+def _average_together(tensors: list[torch.Tensor]) -> None:
+    joined = kept(torch.cat([tensor.reshape(-1) for tensor in tensors]))
+    dist.all_reduce(joined)
+    joined.div_(world_size())
+    parts = torch.split(joined, [tensor.numel() for tensor in tensors])
+    for tensor, part in zip(tensors, parts, strict=True):
+        tensor.copy_(part.view_as(tensor))
+
+
+@functools.cache
+def _distributed_class(plain: Any) -> Any:
+    @functools.wraps(plain.forward)
+    def forward(self: nn.Module, *inputs: Any, **kwargs: Any) -> Any:
+        return _engine_of(self).run(*inputs, **kwargs)
+
+    return subclass_of(plain, DistributedModule, ddpify_class=plain, forward=forward)
+
+
+def _engine_of(model: nn.Module) -> GradientEngine:
+    """The model's engine; a new one when parameters came to be trained that it does not know."""
+    engine: GradientEngine = model.__dict__[ENGINE]
+    if any(p.requires_grad for p in engine.frozen):
+        engine.retire()
+        engine = model.__dict__[ENGINE] = GradientEngine(model, **engine.options)
+    return engine
+
+
+def _buffers_option() -> str:
+    """DistributedDataParallel's switch for sending rank 0's buffers before each forward."""
+    accepted = inspect.signature(DistributedDataParallel.__init__).parameters
+    return "forward_sync_buffers" if "forward_sync_buffers" in accepted else "broadcast_buffers"

@@ -1,0 +1,283 @@
+"""The state of a script's objects as plain data that ``torch.load(weights_only=True)`` reads.
+
+Numbers, strings, None and tensors stand for themselves, everything else for a tuple of a kind and
+its content. Restoring goes into the objects that the restarted script has made anew, so that every
+reference to them stays.
+"""
+
+import random
+import sys
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, Dataset
+
+from ddpify.runtime.process import world
+
+_PLAIN = (type(None), bool, int, float, str)
+_LEFT_OUT = (DataLoader, Dataset)
+
+
+class CannotStore(TypeError):
+    """A value has no plain form; the message names it."""
+
+
+def encode(value: Any, name: str = "value") -> Any:
+    """The plain form of a value; a collective where it holds sharded tensors.
+
+    Raises CannotStore, with ``name`` and the path to the part concerned.
+    """
+    if type(value) in _PLAIN:
+        return value
+    if isinstance(value, torch.Tensor):
+        return "tensor", _whole(value), value.device.type
+    for kind, types, form in _FORMS:
+        if isinstance(value, types):
+            return kind, form(value, name)
+    if "numpy" in sys.modules:
+        found = _encode_numpy(value, name)
+        if found is not None:
+            return found
+    if hasattr(value, "state_dict") and hasattr(value, "load_state_dict"):
+        return "stateful", encode(value.state_dict(), f"{name}.state_dict()")
+    if _is_script_class(type(value)) and hasattr(value, "__dict__"):
+        return "object", _attributes(value, name)
+    raise CannotStore(
+        f"{name} is a {type(value).__module__}.{type(value).__qualname__}, which has no plain form"
+    )
+
+
+def restore(code: Any, into: Any, name: str = "value") -> Any:
+    """Bring an object into a stored state, in place where it can be; returns the restored value.
+
+    ``into`` is what the restarted script has in its place, of any type where that is replaced.
+    Raises RuntimeError where an object is to be restored that the script has not made.
+    """
+    if isinstance(into, torch.Tensor) and isinstance(code, tuple) and code[0] == "tensor":
+        with torch.no_grad():
+            return into.copy_(code[1])
+    return _decode(code, into, name)
+
+
+def _decode(code: Any, into: Any, name: str) -> Any:
+    if not isinstance(code, tuple):
+        return code
+    kind, content, *rest = code
+    if kind == "tensor":
+        return content if rest[0] == "cpu" else content.to(world().device)
+    return _RESTORERS[kind](content, into, name)
+
+
+def _is_script_class(kind: type) -> bool:
+    """Whether a class is of the script or its project, not of a library."""
+    module = sys.modules.get(kind.__module__)
+    path = getattr(module, "__file__", None) or ""
+    if kind.__module__ == "__main__":
+        return True
+    installed = "site-packages" in path or "dist-packages" in path
+    return bool(path) and not installed and kind.__module__ not in sys.stdlib_module_names
+
+
+def _whole(tensor: torch.Tensor) -> torch.Tensor:
+    full = getattr(tensor, "full_tensor", None)  # of a DTensor: a collective
+    return (tensor if full is None else full()).detach()
+
+
+# ------------------------------------------------------------------ containers
+def _encode_items(value: Any, name: str) -> list[Any]:
+    return [encode(item, f"{name}[{index}]") for index, item in enumerate(value)]
+
+
+def _encode_dict(value: dict[Any, Any], name: str) -> list[Any]:
+    return [
+        (encode(key, f"{name}'s key"), encode(item, f"{name}[{key!r}]"))
+        for key, item in value.items()
+    ]
+
+
+def _encode_tuple(value: tuple[Any, ...], name: str) -> list[Any]:
+    if hasattr(value, "_fields"):
+        raise CannotStore(f"{name} is a named tuple, {type(value).__qualname__}")
+    return _encode_items(value, name)
+
+
+def _read_list(content: list[Any], into: Any, name: str) -> Any:
+    old = list(into) if isinstance(into, list | deque) else []
+    found = [
+        _decode(code, old[index] if index < len(old) else None, f"{name}[{index}]")
+        for index, code in enumerate(content)
+    ]
+    return _refilled(into, found, list)
+
+
+def _read_dict(content: list[Any], into: Any, name: str) -> Any:
+    old = dict(into) if isinstance(into, dict) else {}
+    found = {}
+    for key_code, code in content:
+        key = _decode(key_code, None, name)
+        found[key] = _decode(code, old.get(key), f"{name}[{key!r}]")
+    return _refilled(into, found, dict)
+
+
+def _refilled(into: Any, content: Any, kind: Any) -> Any:
+    """The old container with new content, or the content where there is none to fill."""
+    if not isinstance(into, (list, deque) if kind is list else kind):
+        return content
+    fill = getattr(into, "extend" if kind is list else "update")
+    into.clear()
+    fill(content)
+    return into
+
+
+def _read_set(content: list[Any], into: Any, name: str) -> Any:
+    return _refilled(into, {_decode(code, None, name) for code in content}, set)
+
+
+def _read_deque(content: list[Any], into: Any, name: str) -> Any:
+    length, items = content
+    return _read_list(items, deque(maxlen=length) if into is None else into, name)
+
+
+# ------------------------------------------------------------------ modules and other objects
+def _encode_module(module: nn.Module, name: str) -> dict[str, Any]:
+    """Beside the state dict: gradients under accumulation, and what is trained or frozen."""
+    grads = {key: p.grad for key, p in module.named_parameters() if p.grad is not None}
+    return {
+        "state": encode(dict(module.state_dict()), f"{name}.state_dict()"),
+        "gradients": {key: _whole(grad) for key, grad in grads.items()},
+        "trained": {key: p.requires_grad for key, p in module.named_parameters()},
+        "training": [layer.training for layer in module.modules()],
+    }
+
+
+def _read_module(content: dict[str, Any], into: Any, name: str) -> Any:
+    _expect(into, nn.Module, name)
+    into.load_state_dict(_decode(content["state"], None, name))
+    for key, parameter in into.named_parameters():
+        parameter.requires_grad_(content["trained"][key])
+        grad = content["gradients"].get(key)
+        parameter.grad = None if grad is None else grad.to(parameter.device, copy=True)
+    for layer, training in zip(into.modules(), content["training"], strict=True):
+        layer.training = training
+    return into
+
+
+def _read_stateful(content: Any, into: Any, name: str) -> Any:
+    if not hasattr(into, "load_state_dict"):
+        raise _not_made(name)
+    into.load_state_dict(_decode(content, None, name))
+    return into
+
+
+def _attributes(value: Any, name: str) -> dict[str, Any]:
+    """What an object of the script's own class holds, except what has no plain form."""
+    found = {}
+    for key, held in vars(value).items():
+        if held is value or isinstance(held, _LEFT_OUT):
+            continue
+        try:
+            found[key] = encode(held, f"{name}.{key}")
+        except (CannotStore, RecursionError):
+            continue
+    return found
+
+
+def _read_object(content: dict[str, Any], into: Any, name: str) -> Any:
+    if not hasattr(into, "__dict__"):
+        raise _not_made(name)
+    for key, code in content.items():
+        held = _decode(code, getattr(into, key, None), f"{name}.{key}")
+        object.__setattr__(into, key, held)
+    return into
+
+
+def _expect(into: Any, kind: type, name: str) -> None:
+    if not isinstance(into, kind):
+        raise _not_made(name)
+
+
+def _not_made(name: str) -> RuntimeError:
+    return RuntimeError(
+        f"the snapshot holds the state of {name}, which the restarted script has not made when it "
+        "comes to this loop; make it before the loop, or remove the snapshots to start anew"
+    )
+
+
+# ------------------------------------------------------------------ random generators and NumPy
+def _read_generator(content: Any, into: Any, name: str) -> Any:
+    _expect(into, torch.Generator, name)
+    into.set_state(content)
+    return into
+
+
+def _read_random(content: Any, into: Any, name: str) -> Any:
+    _expect(into, random.Random, name)
+    into.setstate(_decode(content, None, name))
+    return into
+
+
+def _encode_numpy(value: Any, name: str) -> Any:
+    numpy = sys.modules["numpy"]
+    if isinstance(value, numpy.ndarray | numpy.generic) and value.dtype.kind in "biufc":
+        array = numpy.ascontiguousarray(value)
+        data = torch.from_numpy(array.reshape(-1).view("uint8").copy())
+        return "array", (data, value.dtype.str, list(value.shape), array is value)
+    if isinstance(value, numpy.random.Generator):
+        return "numpy generator", encode(value.bit_generator.state, name)
+    if isinstance(value, numpy.random.RandomState):
+        return "numpy random state", encode(value.get_state(), name)
+    return None
+
+
+def _read_array(content: Any, into: Any, _: str) -> Any:
+    numpy = sys.modules["numpy"]
+    data, dtype, shape, is_array = content
+    array = numpy.frombuffer(data.numpy().tobytes(), dtype).reshape(shape).copy()
+    return array if is_array or shape else array[()]
+
+
+def _read_numpy_generator(content: Any, into: Any, name: str) -> Any:
+    into.bit_generator.state = _decode(content, None, name)
+    return into
+
+
+def _read_numpy_random_state(content: Any, into: Any, name: str) -> Any:
+    into.set_state(_decode(content, None, name))
+    return into
+
+
+Form = Callable[[Any, str], Any]
+_FORMS: tuple[tuple[str, Any, Form], ...] = (
+    ("module", nn.Module, _encode_module),
+    ("tuple", tuple, _encode_tuple),
+    ("list", list, _encode_items),
+    ("dict", dict, _encode_dict),
+    ("set", set, _encode_items),
+    ("deque", deque, lambda value, name: [value.maxlen, _encode_items(value, name)]),
+    ("bytes", bytes, lambda value, _: list(value)),
+    ("complex", complex, lambda value, _: [value.real, value.imag]),
+    ("device", torch.device, lambda value, _: str(value)),
+    ("generator", torch.Generator, lambda value, _: value.get_state()),
+    ("random", random.Random, lambda value, name: encode(value.getstate(), name)),
+)
+_RESTORERS: dict[str, Callable[[Any, Any, str], Any]] = {
+    "module": _read_module,
+    "tuple": lambda content, _, name: tuple(_decode(code, None, name) for code in content),
+    "list": _read_list,
+    "dict": _read_dict,
+    "set": _read_set,
+    "deque": _read_deque,
+    "bytes": lambda content, *_: bytes(content),
+    "complex": lambda content, *_: complex(*content),
+    "device": lambda content, *_: torch.device(content),
+    "generator": _read_generator,
+    "random": _read_random,
+    "array": _read_array,
+    "numpy generator": _read_numpy_generator,
+    "numpy random state": _read_numpy_random_state,
+    "stateful": _read_stateful,
+    "object": _read_object,
+}

@@ -1,0 +1,1 @@
+"""How much memory a training needs on each of many GPUs, whole or sharded (`ddpify plan`)."""

@@ -1,0 +1,93 @@
+"""Measures what a script builds, in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ddpify.errors import DdpifyError
+
+_LAUNCH = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What a script had built when it asked for its first batch.
+
+    Attributes:
+        pieces: For each parameter its rows, bytes of a row, unit of sharding (0: none of the
+            blocks), whether it is trained, and its optimizer states as a multiple of its bytes.
+        buffers: Bytes.
+        models: Their classes.
+        optimizers: Their classes.
+        guessed: Optimizers whose states could not be measured, and were taken for Adam's.
+        device_memory: Bytes of a GPU of this machine, if it has one.
+    """
+
+    pieces: list[list[Any]]
+    buffers: int
+    models: list[str]
+    optimizers: list[str]
+    guessed: list[str]
+    device_memory: int | None
+
+
+def measure(script: Path, arguments: Sequence[str], timeout: float) -> Measurement:
+    """Run a script as one process up to its first batch.
+
+    Raises:
+        DdpifyError: The script is not there, fails before that, takes longer than ``timeout``
+            seconds, or builds no model with an optimizer.
+    """
+    if not script.is_file():
+        raise DdpifyError("there is no such script", path=script, remedy="name a file", exit_code=2)
+    with tempfile.TemporaryDirectory() as folder:
+        result = Path(folder, "measured.json")
+        command = [sys.executable, "-m", "ddpify.sizing.child", str(result), str(script)]
+        done = _run([*command, *arguments], script, timeout)
+        if not result.is_file():
+            raise DdpifyError(
+                "the script ends before it builds a model:\n" + done.stderr.strip()[-2000:],
+                path=script,
+                remedy="give its arguments after --, as on the command line",
+                exit_code=1,
+            )
+        found = Measurement(**json.loads(result.read_text()))
+    if not found.pieces:
+        raise DdpifyError(
+            "no model with an optimizer was there at its first batch",
+            path=script,
+            remedy="plan the script that trains",
+            exit_code=1,
+        )
+    return found
+
+
+def _run(command: list[str], script: Path, timeout: float) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if name not in _LAUNCH}
+    package = str(Path(__file__).resolve().parents[2])
+    path = os.pathsep.join(filter(None, [package, kept.get("PYTHONPATH")]))
+    try:
+        return subprocess.run(
+            command,
+            env={**kept, "PYTHONPATH": path},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        raise DdpifyError(
+            f"no batch within {timeout:g} seconds",
+            path=script,
+            remedy="give --timeout SECONDS",
+            exit_code=1,
+        ) from None

@@ -1,0 +1,254 @@
+"""Batches that a script makes by hand: which tensors hold the rows of one, and where to split it.
+
+Where no loader feeds the training, every process makes the whole global batch, and must keep its
+own rows of it. A tensor that may be such a batch is a :class:`Whole` for each dimension that its
+rows may lie along. These follow the data to the models, whose layers tell which dimensions are
+possible. A conversion splits what enters a trained model, and then what meets the result: targets,
+states, masks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.values import (
+    REPLICATED,
+    UNKNOWN,
+    Atom,
+    Const,
+    Data,
+    Instance,
+    Number,
+    Tup,
+    Value,
+    Whole,
+    deep_atoms,
+    join,
+    value,
+)
+
+if TYPE_CHECKING:
+    from ddpify.understanding.facts import Site
+    from ddpify.understanding.interpreter import Interpreter
+
+DIMENSIONS = (0, 1)  # the batch comes first, or after the time steps
+_BATCH = "a batch made by hand"
+_MAKERS = frozenset(
+    "tensor as_tensor from_numpy stack cat concat concatenate vstack hstack column_stack zeros"
+    " ones full empty rand randn randint randperm normal arange linspace multinomial zeros_like"
+    " ones_like full_like empty_like rand_like randn_like randint_like new_zeros new_ones new_empty"
+    " new_full new_tensor Tensor FloatTensor LongTensor IntTensor DoubleTensor HalfTensor"
+    " ByteTensor BoolTensor"
+    " array asarray load memmap fromfile loadtxt genfromtxt uniform random choice standard_normal"
+    " permutation eye one_hot pad_sequence".split()
+)
+_CONSTANTS = frozenset("zeros ones full empty eye arange linspace new_zeros new_ones".split())
+
+Operand = tuple[cst.BaseExpression, Value]
+Place = tuple[cst.CSTNode, int]  # where a batch is made, and the dimension of its rows there
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A batch that enters a model, in ``training`` or not: all that may be known of its rows."""
+
+    site: Site
+    training: bool
+    argument: cst.BaseExpression
+    held: tuple[Whole, ...]
+
+
+# ---------------------------------------------------------------------- where they come from
+def made(run: Interpreter, short: str) -> Value | None:
+    """What a function of a tensor library makes out of nothing that is known: perhaps a batch."""
+    if short not in _MAKERS or not _looks_for_batches(run):
+        return None
+    return unborn()
+
+
+def yielded(run: Interpreter) -> Value:
+    """What an iterator of another library yields: perhaps an object that holds a batch."""
+    return unborn() if _looks_for_batches(run) else REPLICATED
+
+
+def unborn(*, guessed: bool = False) -> Value:
+    """A tensor that has no name yet; its rows may lie along any dimension."""
+    return value(Number(), *(Whole(dim, dim, guessed=guessed) for dim in DIMENSIONS))
+
+
+def unpacked(run: Interpreter, part: Value) -> Value:
+    """One of several things that come out of code that is not seen: perhaps a batch."""
+    unknown = all(isinstance(atom, Number) for atom in part.atoms)
+    return join(part, unborn(guessed=True)) if unknown and _looks_for_batches(run) else part
+
+
+def sliced(run: Interpreter, node: cst.Subscript) -> Value | None:
+    """Part of something replicated, between bounds that change: perhaps a batch."""
+    if not _looks_for_batches(run):
+        return None
+    first = node.slice[0].slice
+    if isinstance(first, cst.Slice):
+        bounds = [b for b in (first.lower, first.upper) if b is not None]
+        moving = any(not isinstance(b, (cst.Integer, cst.UnaryOperation)) for b in bounds)
+        return unborn() if moving else None
+    index = run.facts.values.get(first.value, UNKNOWN) if isinstance(first, cst.Index) else UNKNOWN
+    return unborn() if wholes(index) else None
+
+
+def _looks_for_batches(run: Interpreter) -> bool:
+    return run.choices.by_hand and not run.frames_forward()
+
+
+def wholes(one: Value) -> list[Whole]:
+    """What a value, or what its parts, may be of a batch."""
+    return [a for a in deep_atoms(one) if isinstance(a, Whole)]
+
+
+def born(run: Interpreter, one: Value, node: cst.CSTNode) -> Value:
+    """What gets its first name at a place can be split there."""
+    if not run.choices.by_hand or not run.module.editable or run.frames_forward():
+        return one
+    return _mapped(one, lambda a: a if a.births else _named(a, node))
+
+
+def _named(atom: Whole, node: cst.CSTNode) -> Whole:
+    return replace(atom, births=frozenset({node}), flat_at_birth=atom.flat)
+
+
+def returned(run: Interpreter, one: Value, inside: cst.CSTNode) -> Value:
+    """What a function makes and returns gets its name at the caller."""
+    if not run.choices.by_hand:
+        return one
+    return _mapped(one, lambda a: _outside(run, a, inside))
+
+
+def _outside(run: Interpreter, atom: Whole, inside: cst.CSTNode) -> Whole:
+    births = frozenset(b for b in atom.births if not run.module.holds(inside, b))
+    if births or atom.mixed:  # what is flattened can only be split where it was not yet
+        return atom
+    return replace(atom, births=births, at_birth=atom.dim)
+
+
+def _mapped(one: Value, change: Callable[[Whole], Whole]) -> Value:
+    """A value with each batch in it, also in its tuples, changed."""
+    atoms: list[Atom] = []
+    for atom in one.atoms:
+        if isinstance(atom, Whole):
+            atom = change(atom)
+        elif isinstance(atom, Tup):
+            atom = Tup(tuple(_mapped(item, change) for item in atom.items))
+        atoms.append(atom)
+    return join(value(*atoms)) if atoms else UNKNOWN
+
+
+# ---------------------------------------------------------------------- splitting
+def enter(run: Interpreter, node: cst.BaseExpression, operands: list[Operand]) -> list[Value]:
+    """Note the batches that enter a model; the arguments, each with a place."""
+    if not _looks_for_batches(run):
+        return [held for _, held in operands]
+    named = [(shown, born(run, held, shown)) for shown, held in operands]
+    found = [(shown, wholes(held)) for shown, held in named]
+    if not any(held for _, held in found) and not any(_has_data(v) for _, v in named):
+        named = [(shown, _perhaps(run, held, shown)) for shown, held in named[:1]] + named[1:]
+        found = [(shown, wholes(held)) for shown, held in named]
+    for position, (shown, held) in enumerate(found):
+        if held:
+            entry = Entry(run.site(node), not run.no_grad, shown, tuple(held))
+            run.facts.entries.setdefault((node, position), entry)
+    return [held for _, held in named]
+
+
+def _perhaps(run: Interpreter, held: Value, shown: cst.BaseExpression) -> Value:
+    """Something that is not known otherwise enters a model: it is a batch."""
+    plain = all(isinstance(a, Number) for a in held.atoms)
+    return born(run, join(held, unborn()), shown) if plain else held
+
+
+def _has_data(one: Value) -> bool:
+    return any(isinstance(a, Data) for a in deep_atoms(one))
+
+
+def meet(run: Interpreter, operands: list[Operand], *, surely: bool = False) -> None:
+    """What meets a split batch must be split alike; ``surely`` if it has rows whatever it is."""
+    if not run.choices.by_hand or run.frames_forward():
+        return
+    shards = [d for _, v in operands for d in v.data if d.placement is Placement.SHARD]
+    if not shards:
+        return
+    for shown, held in operands:
+        if wholes(held) or not _has_data(held):
+            _split_like(run, shards[0], shown, held, surely=surely)
+
+
+def _split_like(
+    run: Interpreter, shard: Data, shown: cst.BaseExpression, held: Value, *, surely: bool
+) -> None:
+    if surely and held and all(isinstance(a, Number) for a in held.atoms):
+        held = value(*(replace(a, flat=True) for a in wholes(unborn())))
+    held = born(run, held, shown)
+    mixed = shard.form == "interleaved"
+    alike = [a for a in wholes(held) if a.mixed == mixed and (mixed or a.dim == shard.dim)]
+    for atom in alike:
+        places = [b for b in atom.births if surely or _is_data(run, atom, b)]
+        run.facts.wanted.update((place, atom.at_birth) for place in places)
+        if atom.flat_at_birth:
+            run.facts.flat.update(places)
+    if wholes(held) and surely and not alike:
+        run.facts.unmatched.setdefault(shown, run.site(shown))
+
+
+def _is_data(run: Interpreter, atom: Whole, place: cst.CSTNode) -> bool:
+    """Whether what meets a batch in arithmetic has rows, and is no constant of the script."""
+    if not atom.guessed:
+        return not _constant(place)
+    module = run.project.owner(place)
+    return module is not None and any(
+        module.statement(place) is module.statement(other)
+        for other in run.choices.batches
+        if run.project.owner(other) is module
+    )
+
+
+def _constant(place: cst.CSTNode) -> bool:
+    """Whether what is made at a place is the same for all rows: zeros, or numbers of the script."""
+    called = place.func if isinstance(place, cst.Call) else None
+    name = called.attr.value if isinstance(called, cst.Attribute) else ""
+    literal = isinstance(place, cst.Call) and bool(place.args) and _literal(place.args[0].value)
+    return name in _CONSTANTS or literal
+
+
+def _literal(node: cst.BaseExpression) -> bool:
+    return isinstance(node, (cst.Integer, cst.Float, cst.List, cst.UnaryOperation))
+
+
+def split(run: Interpreter, node: cst.CSTNode, one: Value) -> Value:
+    """The value of an expression whose batch is split there: this rank's rows."""
+    if node not in run.choices.batches or node in run.choices.replicated:
+        return one
+    at_birth = run.choices.batches[node]
+    source = run.instance(node, run.module, _BATCH)
+    run.takes_batch()
+    return _split(one, at_birth, frozenset({source}))
+
+
+def _split(one: Value, dim: int, sources: frozenset[Instance]) -> Value:
+    atoms = list(_split_atoms(one, dim, sources))
+    return join(value(*atoms)) if atoms else value(Data(Placement.SHARD, sources, dim=dim))
+
+
+def _split_atoms(one: Value, dim: int, sources: frozenset[Instance]) -> Iterator[Atom]:
+    rows = Data(Placement.SHARD, sources, dim=dim)
+    for atom in one.atoms:
+        if isinstance(atom, Tup):
+            yield Tup(tuple(_split(item_, dim, sources) for item_ in atom.items))
+        elif isinstance(atom, Instance) and wholes(value(atom)):
+            yield replace(rows, form="batch")
+        elif isinstance(atom, (Whole, Number)):
+            yield rows
+        elif not isinstance(atom, Const):
+            yield atom

@@ -1,0 +1,109 @@
+"""How many dimensions tensors have, as far as the code shows: which one ``dim=-3`` names.
+
+0 stands for a number of dimensions that is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ddpify.understanding.values import UNKNOWN, Const, Data, Instance, Tup, Value
+
+# What maps each element by itself, or keeps every dimension.
+_KEEPING = frozenset(
+    "to cpu cuda float double half bfloat16 type type_as long int bool detach clone contiguous"
+    " sigmoid relu tanh gelu silu elu leaky_relu softplus hardtanh logsigmoid softmax log_softmax"
+    " exp log log2 log1p sqrt rsqrt abs neg pow square clamp clamp_min clamp_max clip sign round"
+    " floor dropout normalize masked_fill where nan_to_num requires_grad_ cumsum flip roll sort"
+    " argsort logical_not logical_and logical_or Variable numpy astype".split()
+)
+_LAYERS = {
+    **dict.fromkeys(("Conv1d", "ConvTranspose1d", "MaxPool1d", "AvgPool1d"), 3),
+    **dict.fromkeys(
+        "Conv2d ConvTranspose2d BatchNorm2d InstanceNorm2d MaxPool2d AvgPool2d AdaptiveAvgPool2d"
+        " AdaptiveMaxPool2d PixelShuffle UpsamplingBilinear2d Dropout2d".split(),
+        4,
+    ),
+    **dict.fromkeys("Conv3d ConvTranspose3d BatchNorm3d MaxPool3d AvgPool3d".split(), 5),
+}
+_KEEPING_LAYERS = frozenset(
+    "Linear ReLU LeakyReLU PReLU ELU GELU SiLU Sigmoid Tanh Softmax LogSoftmax Dropout BatchNorm1d"
+    " LayerNorm GroupNorm Identity".split()
+)
+
+
+def after(name: str, ndim: int, rest: Sequence[Value]) -> int:
+    """How many dimensions a tensor function leaves, by its name and further arguments."""
+    if name in _KEEPING:
+        return ndim
+    if name in ("permute", "view", "reshape", "repeat", "expand"):
+        return _sizes(rest)
+    if not ndim:
+        return 0
+    if name in ("unsqueeze", "one_hot"):
+        return ndim + 1
+    if name == "squeeze" and rest:
+        return ndim - 1
+    if name == "flatten":
+        return _flattened(ndim, rest)
+    return 0
+
+
+def of_layer(layer: Instance, given: Sequence[Value]) -> int:
+    """How many dimensions the result of one of PyTorch's layers has."""
+    assert isinstance(layer.type, str)
+    short = layer.type.rsplit(".", 1)[-1]
+    if short == "Sequential":
+        last = _last(layer)
+        short = last.rsplit(".", 1)[-1] if last is not None else ""
+    if short in _KEEPING_LAYERS and given:
+        return max((d.ndim for d in given[0].data), default=0)
+    return _LAYERS.get(short, 0)
+
+
+def place(dim: object, ndim: int) -> object:
+    """A dimension counted from the front; as it is where that is not known."""
+    if isinstance(dim, int) and not isinstance(dim, bool) and dim < 0 and ndim:
+        return dim + ndim
+    return dim
+
+
+def undecided(places: Sequence[object]) -> bool:
+    """Whether these may well hold the batch dimension of a tensor of unknown dimensions.
+
+    ``dim=-1`` and ``dim=-2`` are taken for dimensions of each sample.
+    """
+    return any(isinstance(one, int) and one < -2 for one in places)
+
+
+def of_pair(left: Data | None, right: Data | None, others: Sequence[Value]) -> int:
+    """How many dimensions broadcasting leaves; ``others`` are the operands that are no data."""
+    if left is not None and right is not None:
+        return max(left.ndim, right.ndim) if left.ndim and right.ndim else 0
+    known = left or right
+    plain = all(isinstance(atom, Const) for one in others for atom in one.atoms)
+    return known.ndim if known is not None and plain else 0
+
+
+def _sizes(rest: Sequence[Value]) -> int:
+    if len(rest) != 1:
+        return len(rest)
+    shapes = {len(a.items) for a in rest[0].of(Tup)}  # type: ignore[union-attr]
+    return shapes.pop() if len(shapes) == 1 else int(isinstance(rest[0].constant(), int))
+
+
+def _flattened(ndim: int, rest: Sequence[Value]) -> int:
+    bounds = [one.constant() for one in rest]
+    if not all(isinstance(bound, int) for bound in bounds):
+        return 0
+    first, last = [*bounds, *(0, -1)[len(bounds) :]][:2]
+    assert isinstance(first, int) and isinstance(last, int)
+    return ndim - (last % ndim - first % ndim)
+
+
+def _last(layers: Instance) -> str | None:
+    """The kind of a Sequential's last layer, where it is one of PyTorch's."""
+    held = layers.arguments.get(str(len(layers.arguments) - 1), UNKNOWN)
+    kinds = {atom.type for atom in held.atoms if isinstance(atom, Instance)}
+    found = kinds.pop() if len(kinds) == 1 else None
+    return found if isinstance(found, str) else None

@@ -1,0 +1,48 @@
+"""Dropout as the identity."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from ddpify.verify.inside.patching import faked, replace
+
+_DROPOUTS = [
+    "dropout",
+    "dropout1d",
+    "dropout2d",
+    "dropout3d",
+    "alpha_dropout",
+    "feature_alpha_dropout",
+    "feature_dropout",
+]
+
+
+def install() -> None:
+    """Switch it off in functions, attention and recurrent layers."""
+    functional = torch.nn.functional
+
+    def identity(input: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
+        faked["dropout (off)"] += 1
+        # Dropped weights are an activation, not a parameter: modules assign them as a plain tensor.
+        return input.view_as(input) if isinstance(input, torch.nn.Parameter) else input
+
+    for name in _DROPOUTS:
+        for owner in (functional, torch):
+            if hasattr(owner, name):
+                replace(owner, name, identity)
+    attention = functional.scaled_dot_product_attention
+
+    def without_dropout(query: Any, key: Any, value: Any, attn_mask: Any = None,
+                        dropout_p: float = 0.0, *args: Any, **kwargs: Any) -> Any:  # fmt: skip
+        return attention(query, key, value, attn_mask, 0.0, *args, **kwargs)
+
+    replace(functional, "scaled_dot_product_attention", without_dropout)
+    recurrent = torch.nn.RNNBase.__init__
+
+    def init(self: Any, *args: Any, **kwargs: Any) -> None:
+        recurrent(self, *args, **kwargs)
+        self.dropout = 0.0
+
+    replace(torch.nn.RNNBase, "__init__", init)

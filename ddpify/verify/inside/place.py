@@ -1,0 +1,98 @@
+"""Where the training loop is, so that chance can be drawn there alike on every rank."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+MAX_DRAWS = 10_000
+_REAL_DRAWS = (
+    "torch.utils.data",
+    "torch.nn.init",
+    "torch.nn.modules",
+    "torch.distributed",
+    "ddpify.runtime",
+    "ddpify_runtime",
+)
+
+
+class Place:
+    """Where the training loop is: batches begun, draws made since, and whether draws are real.
+
+    ``watch`` takes the index and the content of each sample that a loader fetches. ``gpus`` says
+    whether draws may come from the generators of real GPUs. ``rows`` has the number of rows of each
+    draw, of the first ones; ``equal_rows`` says whether the rows of a draw are all the same.
+    """
+
+    def __init__(self) -> None:
+        self.looping = False
+        self.real = 0
+        self.batch = 0
+        self.draw = 0
+        self.gpus = False
+        self.equal_rows = False
+        self.rows: list[int] = []
+        self.watch: Callable[[Any, Any], None] = lambda index, item: None
+
+    def replaced(self, depth: int = 2) -> bool:
+        """Whether a draw by the caller ``depth`` frames up is one of the loop's own."""
+        module = sys._getframe(depth).f_globals.get("__name__", "")
+        return self.looping and not self.real and not module.startswith(_REAL_DRAWS)
+
+    def seed(self, rows: int) -> int:
+        """A seed for the next draw, the same on every rank that is at the same place."""
+        self.draw += 1
+        if len(self.rows) < MAX_DRAWS:
+            self.rows.append(rows)
+        return zlib.crc32(f"{self.batch}/{self.draw}".encode())
+
+    @contextlib.contextmanager
+    def drawing(self) -> Iterator[None]:
+        """A stretch whose draws are real: sampling and fetching."""
+        self.real += 1
+        try:
+            yield
+        finally:
+            self.real -= 1
+
+
+PLACE = Place()
+
+
+def seed_all(seed: int) -> None:
+    """Seed the generators that a draw without a generator of its own comes from."""
+    torch.default_generator.manual_seed(seed)
+    random.seed(seed)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(seed)
+    if _uses_gpu():
+        torch.cuda.manual_seed(seed)
+
+
+def _uses_gpu() -> bool:
+    """Whether a GPU's generator is there to be drawn from; asking for it would make it."""
+    return PLACE.gpus and bool(torch.cuda.is_initialized())  # type: ignore[no-untyped-call]
+
+
+@contextlib.contextmanager
+def kept_states() -> Iterator[None]:
+    """A stretch after which the global generators are as they were."""
+    numpy = sys.modules.get("numpy")
+    state, python = torch.get_rng_state(), random.getstate()
+    array = numpy.random.get_state() if numpy else None
+    gpu = torch.cuda.get_rng_state() if _uses_gpu() else None
+    try:
+        yield
+    finally:
+        torch.set_rng_state(state)
+        random.setstate(python)
+        if numpy and array is not None:
+            numpy.random.set_state(array)
+        if gpu is not None:
+            torch.cuda.set_rng_state(gpu)

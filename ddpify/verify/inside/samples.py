@@ -1,0 +1,73 @@
+"""A sample's augmentation is drawn from a seed of its index, whoever fetches it."""
+
+from __future__ import annotations
+
+import functools
+import zlib
+from typing import Any
+
+from torch.utils.data import DataLoader
+from torch.utils.data import dataloader as loaders
+from torch.utils.data._utils import fetch as fetchers
+
+from ddpify.verify.inside.patching import faked, replace
+from ddpify.verify.inside.place import PLACE, kept_states, seed_all
+
+
+def install() -> None:
+    """Loaders without workers, whose samples are seeded by their index."""
+    init = DataLoader.__init__
+
+    @functools.wraps(init)
+    def without_workers(self: Any, dataset: Any, *args: Any, **kwargs: Any) -> None:
+        if len(args) > 4:
+            args = (*args[:4], 0, *args[5:7])
+        elif kwargs.get("num_workers"):
+            faked["DataLoader(num_workers=0)"] += 1
+        for name in ("num_workers", "prefetch_factor", "multiprocessing_context", "timeout",
+                     "persistent_workers", "pin_memory", "pin_memory_device"):  # fmt: skip
+            kwargs.pop(name, None)
+        init(self, dataset, *args, **kwargs)
+
+    replace(DataLoader, "__init__", without_workers)
+    replace(fetchers._MapDatasetFetcher, "fetch", _fetch)
+    _follow_loaders()
+
+
+def _follow_loaders() -> None:
+    """Know where the loop is by the batches that loaders yield."""
+    iterate = DataLoader.__iter__
+    base: Any = loaders._BaseDataLoaderIter
+    advance, sample = base.__next__, base._next_index
+
+    def begin(self: Any) -> Any:
+        PLACE.looping = True
+        return iterate(self)
+
+    def following(self: Any) -> Any:
+        PLACE.batch, PLACE.draw = PLACE.batch + 1, 0
+        return advance(self)
+
+    def sampling(self: Any) -> Any:
+        with PLACE.drawing():
+            return sample(self)
+
+    replace(DataLoader, "__iter__", begin)
+    replace(base, "__next__", following)
+    replace(base, "_next_index", sampling)
+
+
+def _fetch(self: Any, index: Any) -> Any:
+    if not self.auto_collation:
+        return self.collate_fn(_seeded_item(self.dataset, index))
+    return self.collate_fn([_seeded_item(self.dataset, at) for at in index])
+
+
+def _seeded_item(dataset: Any, index: Any) -> Any:
+    at = index.tolist() if hasattr(index, "tolist") else index
+    seed = zlib.crc32(repr(at).encode())
+    with kept_states(), PLACE.drawing():
+        seed_all(seed)
+        item = dataset[index]
+        PLACE.watch(index, item)
+        return item

@@ -1,0 +1,1 @@
+"""From what the comparisons found to a verdict."""

@@ -1,0 +1,54 @@
+"""The first question: same data?"""
+
+from __future__ import annotations
+
+from ddpify.verify.compare import causes
+from ddpify.verify.compare.data import DataFindings
+from ddpify.verify.compare.evidence import RowComparison
+from ddpify.verify.compare.steps import StepFindings
+from ddpify.verify.verdict import Cause, Check, Comparison, Difference, What
+
+
+def judge(comparison: Comparison, found: StepFindings, ids: DataFindings, *, split: bool) -> None:
+    """Answer whether the ranks train on the original's batches, and add the difference if not.
+
+    The rows that enter the model decide where they can be compared, as a script may slice its
+    batches after it has loaded them; the samples' indices say how they differ.
+    """
+    comparison.coverage = ids.coverage
+    text, cause, step = "", None, found.rows_differ
+    complete = found.rows_compared and not found.differences
+    if ids.everywhere and not split:
+        text, cause = "each rank trains on all samples of a batch", causes.NOT_SPLIT
+    elif ids.everywhere and found.rows is not None and found.rows.everywhere:
+        text, cause = "every rank trains on the same part of the samples", causes.LOST
+    elif found.rows is not None:
+        text, cause = _row_answer(found.rows, ids)
+    elif ids.cause is not None and not complete:
+        text, cause = ids.text, ids.cause
+    comparison.same_data = cause is None if found.rows_compared or ids.compared else None
+    if cause is not None:
+        found_ = Difference(What.DATA, text, step, cause=cause)
+        comparison.differences.append(found_)
+    comparison.checks.append(_data_check(comparison, ids, cause))
+
+
+def _row_answer(rows: RowComparison, ids: DataFindings) -> tuple[str, Cause]:
+    if rows.everywhere:
+        return "each rank trains on the same rows", causes.SAME_BATCHES
+    if ids.cause is not None:
+        return ids.text, ids.cause
+    text = f"of {rows.total} rows that enter the model, {rows.missing} reach no rank"
+    if rows.extra:
+        text += f" and {rows.extra} are not the original's or come twice"
+    if not ids.compared:
+        return text, causes.OWN_BATCHES
+    return text, causes.LOST if rows.missing else causes.DOUBLED
+
+
+def _data_check(comparison: Comparison, ids: DataFindings, cause: Cause | None) -> Check:
+    if comparison.same_data is None:
+        return Check("samples in each batch", None, "not comparable")
+    total = sum(item.samples for item in ids.coverage)
+    remark = f"{total} samples in {len(ids.coverage)} passes" if ids.coverage else ""
+    return Check("samples in each batch", cause is None, remark)

@@ -1,0 +1,62 @@
+"""Whether the runs ended well and did something to compare."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from ddpify.verify.compare import failures, matching, steps
+from ddpify.verify.compare.records import Totals
+from ddpify.verify.launch.launcher import Run
+from ddpify.verify.verdict import Comparison, Kind
+
+NOT_SIMULATED = {
+    "torch.autocast (off)": "mixed precision was off: its rounding and overflows are not compared",
+    "torch.compile": "torch.compile was off: what it generates is not compared",
+}
+
+
+def original(run: Run, record: Path) -> tuple[Kind, str | None]:
+    """Whether the original ran and did something to compare with; why not."""
+    if run.ended == "hung":
+        text = f"the original did not end within {run.job.timeout:.0f} s"
+        remedy = "give it less to do (arguments after --), or --steps, or more time with --timeout"
+        return Kind.COULD_NOT_RUN, f"{text}\n  remedy: {remedy}"
+    if not run.ok:
+        tail = failures.traceback_tail(run)
+        return Kind.COULD_NOT_RUN, f"the original does not run here\n{tail}"
+    found = steps.moves(record)
+    if not found.compared:
+        return Kind.VACUOUS, "no optimizer made a step, so there is no training to compare"
+    if not found.gradient:
+        return (
+            Kind.VACUOUS,
+            "every gradient is zero: any two scripts would agree on this data and loss",
+        )
+    if not found.moved:
+        return Kind.VACUOUS, "no parameter moved, so any two scripts would agree"
+    return Kind.EQUIVALENT, None
+
+
+def not_simulated(faked: Mapping[str, int]) -> list[str]:
+    """What a script does that was left out of the comparison, in sentences."""
+    return [text for name, text in NOT_SIMULATED.items() if faked.get(name)]
+
+
+def converted(comparison: Comparison, run: Run, ranks: Sequence[Totals]) -> bool:
+    """Whether the converted run ended well; else what happened is added to ``comparison``."""
+    if run.ok:
+        return True
+    hang = failures.hang(run, ranks)
+    mismatch = matching.first(ranks, ended=False)
+    if hang is not None:
+        comparison.kind = Kind.NOT_EQUIVALENT
+        comparison.differences.append(hang)
+    elif mismatch is not None:
+        comparison.kind = Kind.NOT_EQUIVALENT
+        comparison.differences.append(mismatch.difference())
+        comparison.notes.append(failures.traceback_tail(run))
+    else:
+        comparison.kind = Kind.COULD_NOT_RUN
+        comparison.failure = failures.traceback_tail(run)
+    return False

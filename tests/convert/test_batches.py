@@ -1,0 +1,196 @@
+"""Batches that a script makes by hand: where they are split, and where a script is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ddpify.convert import Refusal
+from tests.convert.examples import added, convert_text
+
+HEAD = """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+sky = torch.randn(90, 4)
+sea = torch.randint(3, (90,))
+brain = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+"""
+STEP = """\
+    rule.zero_grad()
+    penalty = F.cross_entropy(brain(a), b)
+    penalty.backward()
+    rule.step()
+"""
+START = ["from ddpify import runtime as dd", "", "dd.init()", ""]
+MODEL = "brain = dd.wrap(nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3)))"
+LOSS = "penalty = dd.mean(F.cross_entropy(brain(a), b))"
+
+WAYS = {
+    "slices": (
+        "for i in range(0, 90, 8):\n    a, b = sky[i : i + 8], sea[i : i + 8]\n",
+        "a, b = dd.shard_batch(sky[i : i + 8], sea[i : i + 8])",
+    ),
+    "a permutation": (
+        "order = torch.randperm(90)\nfor i in range(0, 90, 8):\n"
+        "    picked = order[i : i + 8]\n    a = sky[picked]\n    b = sea[picked]\n",
+        "a = dd.shard_batch(sky[picked])\nb = dd.shard_batch(sea[picked])",
+    ),
+    "a function": (
+        "def draw(n):\n    i = torch.randint(90, (n,))\n    return sky[i], sea[i]\n\n\n"
+        "for step in range(9):\n    a, b = draw(8)\n",
+        "a, b = dd.shard_batch(a, b)",
+    ),
+    "a generator": (
+        "def batches(n):\n    for i in range(0, 90, n):\n"
+        "        yield sky[i : i + n], sea[i : i + n]\n\n\nfor a, b in batches(8):\n",
+        "a, b = dd.shard_batch(a, b)",
+    ),
+    "a loop over what is not seen": (
+        "import feeding\nfor a, b in feeding.batches(8):\n",
+        "a, b = dd.shard_batch(a, b)",
+    ),
+    "code that is not seen": (
+        "import feeding\nfor step in range(9):\n    a, b = feeding.batch(8)\n",
+        "a, b = dd.shard_batch(a, b)",
+    ),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_batch_is_split_where_it_is_made(tmp_path: Path, way: str) -> None:
+    loop, expected = WAYS[way]
+    lines = added(tmp_path, HEAD + loop + STEP)
+    assert [line for line in lines if line not in START] == [MODEL, *expected.split("\n"), LOSS]
+
+
+def test_what_comes_with_a_batch_is_split_with_it(tmp_path: Path) -> None:
+    squares = STEP.replace("F.cross_entropy(brain(a), b)", "(brain(a) - b).pow(2).mean()")
+    lines = added(tmp_path, HEAD + "import feeding\nfor a, b in feeding.batches(8):\n" + squares)
+    assert "a, b = dd.shard_batch(a, b)" in lines
+
+
+def test_all_samples_at_once_are_split_before_the_loop(tmp_path: Path) -> None:
+    lines = added(tmp_path, HEAD + "for epoch in range(3):\n    a, b = sky, sea\n" + STEP)
+    assert "sky = dd.shard_batch(torch.randn(90, 4))" in lines
+    assert "sea = dd.shard_batch(torch.randint(3, (90,)))" in lines
+
+
+RECURRENT = """\
+import torch
+from torch import nn
+
+text = torch.randint(7, (200,)).view(10, -1).t()
+net = nn.LSTM(5, 7)
+words = nn.Embedding(7, 5)
+rule = torch.optim.SGD([*net.parameters(), *words.parameters()], lr=0.1)
+state = (torch.zeros(1, 10, 7), torch.zeros(1, 10, 7))
+for i in range(0, 18, 6):
+    output, _ = net(words(text[i : i + 6]), state)
+    penalty = nn.functional.cross_entropy(output.view(-1, 7), text[i + 1 : i + 7].reshape(-1))
+    penalty.backward()
+    rule.step()
+"""
+
+
+def test_columns_are_split_where_the_layers_say_so(tmp_path: Path) -> None:
+    lines = added(tmp_path, RECURRENT)
+    assert "text = dd.shard_batch(torch.randint(7, (200,)).view(10, -1).t(), dim=1)" in lines
+    assert "state = dd.shard_batch((torch.zeros(1, 10, 7), torch.zeros(1, 10, 7)), dim=1)" in lines
+
+
+def test_an_evaluation_stays_whole(tmp_path: Path) -> None:
+    check = "with torch.no_grad():\n    print(F.cross_entropy(brain(sky[:9]), sea[:9]).item())\n"
+    lines = added(tmp_path, HEAD + WAYS["slices"][0] + STEP + check)
+    assert not any("print" in line for line in lines)
+
+
+SHARED = """\
+def measure(a, b):
+    right = (brain(a).argmax(1) == b).sum().item()
+    return F.cross_entropy(brain(a), b), right
+
+
+for i in range(0, 72, 8):
+    a, b = sky[i : i + 8], sea[i : i + 8]
+    rule.zero_grad()
+    penalty, right = measure(a, b)
+    penalty.backward()
+    rule.step()
+with torch.no_grad():
+    for i in range(72, 90, 8):
+        c, d = sky[i : i + 8], sea[i : i + 8]
+        print(measure(c, d)[1])
+"""
+
+
+def test_an_evaluation_that_shares_code_with_the_training_is_split_too(tmp_path: Path) -> None:
+    lines = added(tmp_path, HEAD + SHARED)
+    assert "right = dd.sum((brain(a).argmax(1) == b).sum()).item()" in lines
+    assert "a, b = dd.shard_batch(sky[i : i + 8], sea[i : i + 8])" in lines
+    assert "c, d = dd.shard_batch(sky[i : i + 8], sea[i : i + 8])" in lines
+
+
+REFUSED = {
+    "one sample a step": "for i in range(90):\n    a, b = sky[i][None], sea[i][None]\n",
+    "no data": "for i in range(90):\n    a, b = brain[0].weight, sea\n",
+}
+GRAPH = """\
+import torch
+from torch import nn
+
+
+class Graph(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(4, 3))
+
+    def forward(self, nodes, edges):
+        return torch.mm(edges, torch.mm(nodes, self.weight))
+
+
+nodes, edges, kinds = torch.randn(9, 4), torch.eye(9), torch.randint(3, (9,))
+net = Graph()
+rule = torch.optim.SGD(net.parameters(), lr=0.1)
+for epoch in range(3):
+    penalty = nn.functional.cross_entropy(net(nodes, edges), kinds)
+    penalty.backward()
+    rule.step()
+"""
+
+
+FLAT = """\
+def draw(i):
+    return sky[i : i + 8], torch.stack([sea[i : i + 8]] * 2, 1).view(-1)
+
+
+for i in range(0, 72, 8):
+    a, b = draw(i)
+    rule.zero_grad()
+    penalty = F.cross_entropy(brain(a).repeat_interleave(2, 0), b)
+    penalty.backward()
+    rule.step()
+"""
+
+
+def test_flattened_targets_go_by_the_batch_that_they_belong_to(tmp_path: Path) -> None:
+    lines = added(tmp_path, HEAD + FLAT)
+    assert "a = dd.shard_batch(a)" in lines
+    assert "b = dd.split(b)" in lines
+    early = "    b = torch.stack([sea[i : i + 8]] * 2, 1).view(-1)\n    a = sky[i : i + 8]\n"
+    with pytest.raises(Refusal, match="flattened before the batch"):
+        convert_text(tmp_path, HEAD + FLAT.replace("    a, b = draw(i)\n", early))
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_where_there_is_no_batch_the_script_is_refused(tmp_path: Path, case: str) -> None:
+    with pytest.raises(Refusal, match="nothing to split"):
+        convert_text(tmp_path, HEAD + REFUSED[case] + STEP)
+
+
+def test_one_graph_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Refusal, match="nothing to split"):
+        convert_text(tmp_path, GRAPH)

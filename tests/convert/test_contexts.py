@@ -1,0 +1,64 @@
+"""What a function makes of one call's arguments is not taken for what it makes of another's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.convert.examples import HEAD, added, convert_text
+
+LOOP = """\
+for a, b in feed:
+    rule.zero_grad()
+    penalty = {}
+    penalty.backward()
+    rule.step()
+"""
+
+
+def test_lists_and_loops_of_a_shared_function(tmp_path: Path) -> None:
+    helper = """\
+def deep(x):
+    kept = [x]
+    for _ in range(3):
+        x = brain(x).repeat(1, 2)[:, :4]
+        kept.append(x)
+    return kept.pop()
+
+
+"""
+    text = HEAD + helper + LOOP.format("F.cross_entropy(deep(a)[:, :3], b)")
+    lines = added(tmp_path, text + "print(deep(torch.ones(2, 4))[0].sum().item())\n")
+    assert "penalty = dd.mean(F.cross_entropy(deep(a)[:, :3], b))" in lines
+    assert not any("gather" in line or "dd.sum" in line for line in lines)
+
+
+def test_indices_of_a_shared_function(tmp_path: Path) -> None:
+    helper = "def pick(table, which):\n    return table[which]\n\n\n"
+    loss = "F.cross_entropy(brain(a) * pick(torch.ones(3), b)[:, None], b)"
+    text = HEAD + helper + LOOP.format(loss)
+    lines = added(tmp_path, text + "print(pick(torch.ones(3), 1).item())\n")
+    assert f"penalty = dd.mean({loss})" in lines
+    assert not any("gather" in line for line in lines)
+
+
+def test_a_loss_that_may_be_none_is_followed(tmp_path: Path) -> None:
+    network = """\
+class Scored(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = brain
+
+    def forward(self, x, y=None):
+        out = self.inner(x)
+        found = None
+        if y is not None:
+            found = F.cross_entropy(out, y, ignore_index=-1)
+        return out, found
+
+
+scored = Scored()
+rule = torch.optim.SGD(scored.parameters(), lr=0.1)
+"""
+    loop = LOOP.replace("penalty = {}", "out, penalty = scored(a, b)")
+    done = convert_text(tmp_path, HEAD + network + loop)
+    assert b"dd.mean(F.cross_entropy(out, y, ignore_index=-1), weight=(y != -1).sum())" in done.data

@@ -1,0 +1,97 @@
+"""Losses that mix the samples of a batch are computed on the rows of all ranks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.convert.examples import HEAD, STEP, added
+
+PLAIN = "    penalty = F.cross_entropy(brain(a), b)\n"
+
+
+def test_a_similarity_of_all_pairs(tmp_path: Path) -> None:
+    body = "    out = F.normalize(brain(a))\n    penalty = F.cross_entropy(out @ out.t(), b)\n"
+    lines = added(tmp_path, HEAD + STEP.replace(PLAIN, body))
+    assert "out = dd.gather(F.normalize(brain(a)))" in lines
+    assert "penalty = F.cross_entropy(out @ out.t(), dd.gather(b))" in lines
+
+
+def test_two_views_are_gathered_one_by_one(tmp_path: Path) -> None:
+    body = (
+        "    one = brain(a)\n    two = brain(a + 1)\n    both = torch.cat([one, two])\n"
+        "    penalty = (both @ both.t()).exp().sum(1).log().mean()\n"
+    )
+    lines = added(tmp_path, HEAD + STEP.replace(PLAIN, body))
+    assert "one = dd.gather(brain(a))" in lines
+    assert "two = dd.gather(brain(a + 1))" in lines
+    assert not any("both" in line or "penalty" in line for line in lines)
+
+
+CONTRASTIVE = """\
+class Contrastive(nn.Module):
+    def forward(self, rows, kinds):
+        same = kinds.unsqueeze(0) == kinds.unsqueeze(1)
+        return (rows @ rows.t())[same].mean()
+
+
+measure = Contrastive()
+"""
+
+
+def test_a_criterion_of_the_script_may_couple_the_batch(tmp_path: Path) -> None:
+    body = "    penalty = measure(brain(a), b)\n"
+    lines = added(tmp_path, HEAD + CONTRASTIVE + STEP.replace(PLAIN, body))
+    assert not any("dd.mean" in line for line in lines)
+    assert any("dd.gather" in line for line in lines)
+
+
+def test_a_median(tmp_path: Path) -> None:
+    body = "    rows = brain(a).pow(2).sum(1)\n    penalty = rows.median()\n"
+    lines = added(tmp_path, HEAD + STEP.replace(PLAIN, body))
+    assert "rows = dd.gather(brain(a).pow(2).sum(1))" in lines
+
+
+def test_a_mean_over_some_of_the_rows(tmp_path: Path) -> None:
+    body = "    rows = brain(a).pow(2).sum(1)\n    penalty = rows[rows > 1].mean()\n"
+    lines = added(tmp_path, HEAD + STEP.replace(PLAIN, body))
+    assert "rows = dd.gather(brain(a).pow(2).sum(1))" in lines
+
+
+STOPPER = """\
+import torch
+
+
+class Stopper:
+    def __init__(self):
+        self.stop = False
+        self.best = 9.0
+
+    def __call__(self, value, model):
+        if value < self.best:
+            self.best = value
+            torch.save(model.state_dict(), "best.pt")
+        else:
+            self.stop = True
+"""
+
+
+def test_an_object_of_another_file_that_saves_decides_on_every_rank(tmp_path: Path) -> None:
+    (tmp_path / "stopping.py").write_text(STOPPER)
+    text = HEAD.replace("import torch\n", "import torch\nfrom stopping import Stopper\n", 1)
+    use = "    stopper(penalty.item(), brain)\n    if stopper.stop:\n        break\n"
+    lines = added(tmp_path, text + "stopper = Stopper()\n" + STEP + use)
+    assert lines[-2:] == ["with dd.main_saves():", "stopper(penalty.item(), brain)"]
+
+
+def test_each_call_of_a_function_that_saves_is_seen(tmp_path: Path) -> None:
+    saving = "import torch\n\n\ndef keep(model, name):\n    torch.save(model, name)\n"
+    (tmp_path / "saving.py").write_text(saving)
+    text = HEAD.replace("import torch\n", "import torch\nfrom saving import keep\n", 1) + STEP
+    lines = added(tmp_path, text + "    keep(brain, 'now.pt')\nkeep(brain, 'last.pt')\n")
+    assert lines.count("with dd.main_saves():") == 2
+
+
+def test_a_text_about_a_model_is_no_model(tmp_path: Path) -> None:
+    name = "name = 'log_' + brain.__class__.__name__ + '.csv'\nprint(open(name, 'w'))\n"
+    lines = added(tmp_path, HEAD + name + STEP)
+    assert "brain = dd.wrap(nn.Linear(4, 3))" in lines

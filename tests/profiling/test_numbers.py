@@ -1,0 +1,102 @@
+"""From the ranks' records to numbers, advice and pages."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from ddpify.profiling.advice import advise
+from ddpify.profiling.page import as_html, shares, speedups
+from ddpify.profiling.report import as_text
+from ddpify.profiling.scaling import Point, Profile, point
+
+GOOD = Point(
+    ranks=1,
+    steps=50,
+    seconds=0.1,
+    data=0.02,
+    communication=0.0,
+    host=3e8,
+    gpu=0.0,
+    uneven=0.0,
+    cores=8,
+    gpus=0,
+)
+
+
+def profile(*points: Point) -> Profile:
+    return Profile("train_ddp.py", "2.13", points)
+
+
+def record(steps: list[tuple[float, float, float]]) -> dict[str, Any]:
+    return {"steps": steps, "memory": {"host": 1e9 + len(steps)}, "cores": 4, "gpus": 0}
+
+
+def test_shares_are_of_the_ordinary_steps() -> None:
+    ordinary, with_a_test = (0.1, 0.02, 0.03), (5.0, 4.0, 0.0)
+    steps = [(9.0, 9.0, 0.0), *[ordinary] * 9, with_a_test]
+    other = [(9.0, 9.0, 0.0), *[(0.1, 0.0, 0.07)] * 10]
+    found = point([record(steps), record(other)], warm_up=1)
+    assert found is not None
+    assert (found.ranks, found.steps, found.seconds) == (2, 10, 0.1)
+    assert found.data == pytest.approx(0.1)
+    assert found.communication == pytest.approx(0.5)
+    assert found.compute == pytest.approx(0.4)
+    assert found.uneven == pytest.approx(0.05 / 0.04 - 1)
+    assert found.host == 1e9 + 11
+
+
+def test_too_few_steps() -> None:
+    assert point([record([(0.1, 0.0, 0.0)] * 3)], warm_up=2) is None
+
+
+def test_efficiency() -> None:
+    found = profile(GOOD, replace(GOOD, ranks=4, seconds=0.05))
+    assert found.speedup(found.points[1]) == pytest.approx(2)
+    assert found.efficiency(found.points[1]) == pytest.approx(0.5)
+
+
+ADVICE = {
+    "all is well": ([replace(GOOD, ranks=2, seconds=0.052)], []),
+    "waiting for data": ([replace(GOOD, ranks=2, seconds=0.055, data=0.4)], ["num_workers"]),
+    "waiting for ranks": (
+        [replace(GOOD, ranks=2, seconds=0.07, communication=0.4)],
+        ["accumulate gradients"],
+    ),
+    "no faster": ([replace(GOOD, ranks=2, seconds=0.098)], ["1.02 times as fast as 1: use 1"]),
+    "too few cores": (
+        [replace(GOOD, ranks=16, seconds=0.01)],
+        ["16 ranks shared 8 CPU core(s)"],
+    ),
+    "uneven": ([replace(GOOD, ranks=2, seconds=0.055, uneven=0.5)], ["computes 50% longer"]),
+}
+
+
+@pytest.mark.parametrize(("points", "expected"), ADVICE.values(), ids=ADVICE)
+def test_advice(points: list[Point], expected: list[str]) -> None:
+    found = advise(profile(GOOD, *points))
+    assert len(found) == len(expected)
+    assert all(text in said for text, said in zip(expected, found, strict=True))
+
+
+def test_text_and_page() -> None:
+    found = profile(GOOD, replace(GOOD, ranks=2, seconds=0.07, communication=0.4))
+    assert re.search(r"^ *2 +14\.29 +1\.43 +71% +58% +40% +2%", as_text(found), re.M)
+    page = as_html(found)
+    assert "accumulate gradients" in page and "14.29" in page
+    assert not re.search(r"(?:src|href)\s*=|url\(|@import", page)
+
+
+def test_drawings() -> None:
+    found = profile(GOOD, replace(GOOD, ranks=2, seconds=0.07, communication=0.4))
+    columns = ElementTree.fromstring(shares(found)).findall("rect")
+    heights = [float(column.attrib["height"]) for column in columns]
+    assert heights[4] / heights[3] == pytest.approx(0.4 / 0.58, rel=0.01)
+    assert heights[0] + heights[1] + heights[2] == pytest.approx(sum(heights[3:]), rel=0.01)
+    ideal, measured = ElementTree.fromstring(speedups(found)).findall("polyline")
+    ends = [float(line.attrib["points"].split(",")[-1]) for line in (ideal, measured)]
+    assert ends[0] < ends[1]  # higher is a smaller y

@@ -1,0 +1,98 @@
+"""The meter inside ranks that wait on purpose, and the whole command."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.data import DataLoader, Dataset
+
+from ddpify import runtime as dd
+from ddpify.convert import convert_file
+from ddpify.profiling.meter import Meter
+from tests.conftest import FIXTURES
+from tests.runtime import ranks
+
+NAP = 0.03
+
+
+class Slow(Dataset[torch.Tensor]):
+    """Samples that take a while to make, those of a rank's batch together ``NAP`` seconds."""
+
+    def __len__(self) -> int:
+        return 24
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        time.sleep(NAP / 2)
+        return torch.full((3,), float(index))
+
+
+def _trained() -> list[tuple[float, float, float]]:
+    ended: list[bool] = []
+    meter = Meter(most=5, done=lambda: ended.append(True))
+    meter.install()
+    model = dd.wrap(torch.nn.Linear(3, 1))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in dd.shard(DataLoader(Slow(), batch_size=4)):
+        if dd.rank() == 1:
+            time.sleep(4 * NAP)
+        loss = dd.mean(model(x).pow(2).mean())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    assert ended == [True]
+    return meter.steps
+
+
+def test_waiting_is_measured_by_its_kind() -> None:
+    quick, busy = ranks.run(_trained, 2)
+    assert len(quick) == len(busy) == 5
+    for seconds, data, waited in quick[1:]:
+        assert data >= NAP
+        assert seconds >= data + waited
+    assert all(data >= NAP for _, data, _ in busy[1:])
+    assert sum(waited for _, _, waited in quick[1:]) >= 4 * NAP  # of 16 that rank 1 is behind
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Path:
+    path = tmp_path / "project" / "train_ddp.py"
+    path.parent.mkdir()
+    path.write_bytes(convert_file(FIXTURES / "global_script" / "train.py").data)
+    return path
+
+
+def profile(script: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "ddpify", "profile", script.name, *options]
+    env = {**os.environ, "PYTHONPATH": str(FIXTURES.parent)}
+    return subprocess.run(
+        command, cwd=script.parent, env=env, capture_output=True, text=True, timeout=500
+    )
+
+
+@pytest.mark.torchrun
+def test_the_command(script: Path) -> None:
+    options = ("--nproc", "2", "--steps", "10", "--warm-up", "2")
+    done = profile(script, *options, "--json", "--report", "scaling.html")
+    assert done.returncode == 0, done.stderr
+    (found,) = json.loads(done.stdout)["points"]
+    assert (found["ranks"], found["steps"]) == (2, 10)
+    parts: list[Any] = [found[name] for name in ("compute", "communication", "data")]
+    assert all(0 <= part <= 1 for part in parts) and sum(parts) == pytest.approx(1)
+    assert found["communication"] > 0
+    # The script ran in a copy: its checkpoint is not here.
+    left = {path.name for path in script.parent.iterdir()}
+    assert left == {script.name, "scaling.html"}
+
+
+def test_a_script_that_is_not_there(script: Path) -> None:
+    script.unlink()
+    done = profile(script)
+    assert done.returncode == 2 and "train_ddp.py: no such script" in done.stderr

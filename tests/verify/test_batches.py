@@ -1,0 +1,90 @@
+"""Same data? For batches that no map-style loader made: by what enters the model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ddpify.verify import Kind, Verdict, What, render, verify
+from ddpify.verify.launch.launcher import Worker
+
+HEAD = """
+import os, torch
+import torch.distributed as dist
+from torch.utils.data import DataLoader, IterableDataset
+several = "RANK" in os.environ
+if several:
+    dist.init_process_group("gloo")
+rank, world = (dist.get_rank(), dist.get_world_size()) if several else (0, 1)
+torch.manual_seed(0)
+class Net(torch.nn.Linear):
+    def forward(self, *, features):
+        return super().forward(features)
+model = Net(6, 1)
+if several:
+    model = torch.nn.parallel.DistributedDataParallel(model)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+stock = torch.randn(40, 6)
+def train(x):
+    loss = (model(features=x) - x.sum(-1, keepdim=True)).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+BY_HAND = """
+draw = torch.Generator().manual_seed({seed})
+for step in range(4):
+    whole = stock[torch.randint(40, (8,), generator=draw)]
+    train({part})
+"""
+TIME_MAJOR = """
+draw = torch.Generator().manual_seed({seed})
+for step in range(4):
+    whole = stock[torch.randint(40, (24,), generator=draw)].view(3, 8, 6)
+    train({part})
+"""
+STREAM = """
+class Stream(IterableDataset):
+    def __iter__(self):
+        order = torch.randperm(40, generator=torch.Generator().manual_seed({seed}))
+        yield from stock[order]
+for whole in DataLoader(Stream(), batch_size=8):
+    train({part})
+"""
+ROWS, COLUMNS = "whole[rank::world]", "whole[:, rank::world]"
+
+
+def verdict_on(folder: Path, worker: Worker, loop: str, **values: str) -> Verdict:
+    """The verdict on a script that is its own port, with an original that knows no ranks."""
+    original, port = folder / "train.py", folder / "port.py"
+    original.write_text(HEAD + loop.format(seed="1", part="whole"))
+    port.write_text(HEAD + loop.format(**{"seed": "1", "part": "whole", **values}))
+    return verify(original, port, worker=worker, timeout=60)
+
+
+@pytest.mark.parametrize(("loop", "part"), [(BY_HAND, ROWS), (TIME_MAJOR, COLUMNS), (STREAM, ROWS)])
+def test_each_rank_its_part(loop: str, part: str, tmp_path: Path, worker: Worker) -> None:
+    verdict = verdict_on(tmp_path, worker, loop, part=part)
+    assert verdict.kind is Kind.EQUIVALENT, render(verdict)
+    assert verdict.comparisons[0].same_data is True
+
+
+@pytest.mark.parametrize(("loop", "part"), [(BY_HAND, ROWS), (TIME_MAJOR, COLUMNS), (STREAM, ROWS)])
+@pytest.mark.parametrize("wrong", [{"seed": "1 + rank"}, {"part": "whole"}])
+def test_other_samples(
+    loop: str, part: str, wrong: dict[str, str], tmp_path: Path, worker: Worker
+) -> None:
+    verdict = verdict_on(tmp_path, worker, loop, **{"part": part, **wrong})
+    assert verdict.kind is Kind.NOT_EQUIVALENT, render(verdict)
+    assert verdict.comparisons[0].same_data is False
+    found = verdict.comparisons[0].differences[0]
+    assert found.what is What.DATA
+    assert found.cause is not None
+    assert found.cause.rules[0] == "DDP106"
+
+
+def test_more_rows_than_are_kept_are_no_difference(tmp_path: Path, worker: Worker) -> None:
+    many = BY_HAND.replace("(8,)", "(9000,)")
+    verdict = verdict_on(tmp_path, worker, many, part=ROWS)
+    assert verdict.kind is Kind.EQUIVALENT, render(verdict)

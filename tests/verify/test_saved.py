@@ -1,0 +1,22 @@
+"""Comparison of checkpoints, without running anything."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ddpify.verify.compare import outputs
+from ddpify.verify.compare.records import Totals
+
+NAME = "model_1.pt"
+
+
+def record(bias: float) -> Totals:
+    tree = {"weight": [[4], 2.0, 1.0], "bias": [[2], bias, bias]}
+    return Totals(saves={NAME: tree}, written={NAME})
+
+
+def test_a_tensor_may_differ_as_rounding_lets_it() -> None:
+    own, other = (Path(), {NAME}, record(2.0e-10)), (Path(), {NAME}, [record(1.8e-10), Totals()])
+    assert [found.name for found in outputs.compare(own, other)] == [NAME]
+    assert not outputs.compare(own, other, noisy=({NAME}, record(2.1e-10)))
+    assert outputs.compare(own, other, noisy=({NAME}, record(2.0e-10 + 1e-13)))
