@@ -102,7 +102,10 @@ class Meter:
         """Seconds that the last backward waited for gradients beyond its own computation."""
         seconds = 0.0
         for model in self.wrappers:
-            if hasattr(model, "logger") and hasattr(model, "reducer"):
+            logger = getattr(model, "logger", None)
+            if logger is not None and hasattr(model, "reducer"):
+                # It reads its timers in forward alone: without this, it tells of the step before.
+                logger.set_runtime_stats_and_log()
                 told: dict[str, float] = model._get_ddp_logging_data()  # type: ignore[no-untyped-call]
                 hidden = told.get("backward_compute_comm_overlap_time", 0)
                 seconds += max(told.get("backward_comm_time", 0) - hidden, 0) * NANO

@@ -54,10 +54,10 @@ def _trained() -> list[tuple[float, float, float]]:
 def test_waiting_is_measured_by_its_kind() -> None:
     quick, busy = ranks.run(_trained, 2)
     assert len(quick) == len(busy) == 5
-    for seconds, data, waited in quick[1:]:
-        assert data >= NAP
-        assert seconds >= data + waited
-    assert all(data >= NAP for _, data, _ in busy[1:])
+    assert all(data >= NAP for _, data, _ in quick[1:] + busy[1:])
+    for steps in (quick, busy):
+        whole = sum(seconds for seconds, _, _ in steps[1:])
+        assert whole * 1.02 >= sum(data + waited for _, data, waited in steps[1:])
     assert sum(waited for _, _, waited in quick[1:]) >= 4 * NAP  # of 16 that rank 1 is behind
 
 
