@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from ddpify.lint.script import Script
-from ddpify.understanding.library import is_model
+from ddpify.understanding.kinds import is_model
 from ddpify.understanding.values import Instance, Value, deep_atoms
 
 _BATCHNORM = re.compile(r"torch\.nn\.(?:modules\.batchnorm\.)?(?:Lazy)?BatchNorm[123]d$")

@@ -30,7 +30,7 @@ from ddpify.understanding.distributed import (
 from ddpify.understanding.facts import Event, Facts, Site
 from ddpify.understanding.flow import Flow, Move
 from ddpify.understanding.interpreter import Choices, interpret
-from ddpify.understanding.library import NO_GRAD, is_loader
+from ddpify.understanding.kinds import NO_GRAD, is_loader
 from ddpify.understanding.ordering import Ordering
 from ddpify.understanding.origins import ANY_RANK, LOCAL
 from ddpify.understanding.project import ModuleFile, Project

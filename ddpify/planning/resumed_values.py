@@ -17,7 +17,7 @@ from ddpify.planning.resumed_loops import (
     reached,
 )
 from ddpify.understanding.facts import Site
-from ddpify.understanding.library import is_model
+from ddpify.understanding.kinds import is_model
 from ddpify.understanding.liveness import assigned, live_in, reads
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk

@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import batches, expressions, library, whole_calls
+from ddpify.understanding import (
+    arguments,
+    batches,
+    expressions,
+    instances,
+    kinds,
+    library,
+    methods,
+    opaque,
+    whole_calls,
+)
 from ddpify.understanding.facts import Site
 from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import (
@@ -36,7 +46,7 @@ def call(
 ) -> Value:
     """The result of calling any value."""
     if not callee:
-        return library.call_unknown(run, node, args, kwargs)
+        return opaque.call_unknown(run, node, args, kwargs)
     return join(*(_call_atom(run, node, atom, args, kwargs) for atom in callee.atoms))
 
 
@@ -50,10 +60,10 @@ def _call_atom(run, node, atom, args, kwargs) -> Value:  # type: ignore[no-untyp
     if isinstance(atom, Lib):
         return library.call(run, node, atom.name, args, kwargs)
     if isinstance(atom, Method):
-        return library.call_method(run, node, atom, args, kwargs)
+        return methods.call_method(run, node, atom, args, kwargs)
     if isinstance(atom, Instance):
         return call_instance(run, node, atom, args, kwargs)
-    return library.call_unknown(run, node, args, kwargs)
+    return opaque.call_unknown(run, node, args, kwargs)
 
 
 def _instantiate(
@@ -61,12 +71,12 @@ def _instantiate(
 ) -> Value:
     instance = run.instance(node, run.module, made)
     initialiser = made.find("__init__")
-    library.instantiated(run, node, instance, args, kwargs)
+    instances.instantiated(run, node, instance, args, kwargs)
     if initialiser is not None:
         for function in initialiser.of(Function):
             call_function(run, function, args, kwargs, instance, run.site(node))  # type: ignore[arg-type]
     else:
-        library.given_to_base(instance, args, kwargs)
+        instances.given_to_base(instance, args, kwargs)
     return value(instance)
 
 
@@ -78,10 +88,10 @@ def call_instance(
     kwargs: Keywords,
 ) -> Value:
     """``instance(...)``: a model's forward, a project object's ``__call__``, a library object."""
-    if not library.is_model(target):
+    if not kinds.is_model(target):
         return _call_object(run, node, target, args, kwargs)
     run.facts.event(target, "call", run.site(node), gradient=not run.no_grad)
-    if not library.is_loss(target):
+    if not kinds.is_loss(target):
         args, kwargs = entered(run, node, args, kwargs)
     result = _call_object(run, node, target, args, kwargs)
     whole_calls.note(run, node, target, [*args, *kwargs.values()], result)
@@ -96,24 +106,24 @@ def _call_object(
     kwargs: Keywords,
 ) -> Value:
     if isinstance(target.type, Class):
-        found = target.type.find("forward" if library.is_model(target) else "__call__")
+        found = target.type.find("forward" if kinds.is_model(target) else "__call__")
         functions = list(found.of(Function)) if found is not None else []
         if functions:
-            forward = library.is_model(target) and not library.is_criterion(target)
+            forward = kinds.is_model(target) and not kinds.is_criterion(target)
             results = [
                 call_function(run, f, args, kwargs, target, run.site(node), forward=forward)  # type: ignore[arg-type]
                 for f in functions
             ]
             result = join(*results)
-            return result if result else library.opaque(run, node, target, args, kwargs)
-    return library.call_instance(run, node, target, args, kwargs)
+            return result if result else opaque.opaque(run, node, target, args, kwargs)
+    return opaque.call_instance(run, node, target, args, kwargs)
 
 
 def entered(
     run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> tuple[list[Value], Keywords]:
     """The arguments of a model, in which batches that the script makes by hand are noted."""
-    operands = library.argument_pairs(node, args, kwargs)
+    operands = arguments.argument_pairs(node, args, kwargs)
     batches.meet(run, operands)
     held = batches.enter(run, node, operands)
     return held[: len(args)], dict(zip(kwargs, held[len(args) :], strict=True))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import batch_rows, library, tensors
+from ddpify.understanding import batch_rows, instances, kinds, tensors
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import children
 from ddpify.understanding.syntax import dotted
@@ -111,7 +111,7 @@ def _attribute(run: Interpreter, node: cst.Attribute) -> Value:
 def attribute_of(run: Interpreter, node: cst.BaseExpression, atom: Atom, name: str) -> Value:
     """What ``atom.name`` is."""
     if isinstance(atom, Lib):
-        return value(Lib(library.canonical(f"{atom.name}.{name}")))
+        return value(Lib(kinds.canonical(f"{atom.name}.{name}")))
     if isinstance(atom, Namespace):
         return _member_of(run, node, atom, name)
     if isinstance(atom, Instance):
@@ -174,7 +174,7 @@ def _instance_attribute(
             return join(*(_bind(run, node, atom, one) for one in found.atoms))
     if name.startswith("__") and name.endswith("__") and not _is_called(run, node):
         return REPLICATED  # about the object, as its class is
-    special = library.instance_attribute(run, node, atom, name)
+    special = instances.instance_attribute(run, node, atom, name)
     return special if special is not None else value(Method(value(atom), name))
 
 
@@ -209,9 +209,9 @@ def attribute_set(run: Interpreter, node: cst.Attribute, owner: Instance, new: V
     """Note what setting an attribute means: a model that gets another layer, a frozen parameter."""
     first = next(iter(run.frame.scope.names), None)
     own = isinstance(node.value, cst.Name) and node.value.value == first
-    layers = any(isinstance(a, Instance) and library.is_model(a) for a in new.atoms)
+    layers = any(isinstance(a, Instance) and kinds.is_model(a) for a in new.atoms)
     frozen = node.attr.value == "requires_grad"
-    if library.is_model(owner) and not own and (layers or frozen):
+    if kinds.is_model(owner) and not own and (layers or frozen):
         run.facts.event(owner, "change", run.site(node))
 
 
@@ -278,11 +278,11 @@ def _instance_item(run: Interpreter, node: cst.Subscript, atom: Instance, key: s
         if found is not None:
             functions = [Bound(atom, f) for f in found.of(Function)]  # type: ignore[arg-type]
             return run.call(node, value(*functions), [REPLICATED], {})
-    if library.is_model(atom):
+    if kinds.is_model(atom):
         return value(atom)  # a layer: as good as its model
     if key != "*" and key in atom.attributes:
         return join(atom.attributes[key], atom.attributes.get("*", UNKNOWN))
-    return atom.elements if atom.type in CONTAINERS else library.item(run, atom)
+    return atom.elements if atom.type in CONTAINERS else instances.item(run, atom)
 
 
 # ---------------------------------------------------------------------- operators
@@ -510,7 +510,7 @@ def _element(run: Interpreter, node: cst.BaseExpression, atom: Atom) -> Value:
     if isinstance(atom, Instance):
         if atom.type in CONTAINERS:
             return atom.elements
-        return library.iterate(run, node, atom)
+        return instances.iterate(run, node, atom)
     if isinstance(atom, Tup):
         return join(*atom.items)
     if isinstance(atom, Data):
@@ -537,7 +537,7 @@ def _part(run: Interpreter, atom: Atom, position: int, count: int) -> Value:
         exact = atom.attributes.get(f"[{position}]")
         if exact is not None and "*" not in atom.attributes:
             return exact
-        return atom.elements if atom.type in CONTAINERS else library.item(run, atom)
+        return atom.elements if atom.type in CONTAINERS else instances.item(run, atom)
     if isinstance(atom, Data):
         return tensors.part(atom, position)
     if isinstance(atom, Whole):
@@ -594,7 +594,7 @@ def accumulate(
 
 def is_no_grad(context: Value) -> bool:
     """Whether a context manager switches gradients off."""
-    return any(isinstance(a, Instance) and a.type in library.NO_GRAD for a in context.atoms)
+    return any(isinstance(a, Instance) and a.type in kinds.NO_GRAD for a in context.atoms)
 
 
 def entered(context: Value) -> Value:

@@ -76,7 +76,7 @@ from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
 from ddpify.understanding.distributed import DDP
-from ddpify.understanding.library import is_model
+from ddpify.understanding.kinds import is_model
 
 _PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
 _ADDING = ("add_module", "register_module", "register_parameter", "resize_token_embeddings")

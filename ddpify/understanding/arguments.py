@@ -1,0 +1,27 @@
+"""The arguments of a call, beside the expressions that give them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import libcst as cst
+
+from ddpify.understanding.values import Data, Value, deep_atoms
+
+Keywords = dict[str, Value]
+
+
+def argument_pairs(
+    node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> list[tuple[cst.BaseExpression, Value]]:
+    """Each argument with the expression that gives it, where the call shows one."""
+    shown = node.args if isinstance(node, cst.Call) else ()
+    positional = [a.value for a in shown if a.keyword is None and not a.star]
+    named = {a.keyword.value: a.value for a in shown if a.keyword is not None}
+    pairs = [(positional[i] if i < len(positional) else node, a) for i, a in enumerate(args)]
+    return pairs + [(named.get(k, node), v) for k, v in kwargs.items()]
+
+
+def local_data(one: Value) -> Iterable[Data]:
+    """What in a value or in its containers differs from rank to rank."""
+    return (a for a in deep_atoms(one) if isinstance(a, Data) and a.placement.local)

@@ -1,0 +1,227 @@
+"""Functions of Python and of PyTorch that are known one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding import distributed, expressions, tensors, world
+from ddpify.understanding.arguments import Keywords, argument_pairs
+from ddpify.understanding.kinds import NO_GRAD, is_model
+from ddpify.understanding.methods import backward
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.values import (
+    REPLICATED,
+    UNKNOWN,
+    Class,
+    Data,
+    Instance,
+    Super,
+    Tup,
+    Value,
+    deep_atoms,
+    join,
+    value,
+)
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+
+_READS = frozenset("float int str repr bool abs round format complex hash ascii".split())
+
+
+def builtin(  # type: ignore[no-untyped-def]
+    run: Interpreter, node: cst.BaseExpression, name: str, args, kwargs
+) -> Value:
+    """Call one of Python's own functions."""
+    handler = _BUILTINS.get(name)
+    if handler is not None:
+        return handler(run, node, args)
+    if name in _READS or name in ("print", "max", "min", "any", "all", "divmod", "pow"):
+        for expression, one in argument_pairs(node, args, kwargs):
+            expressions.read_all(run, expression, one, f"{name}()")
+    return REPLICATED
+
+
+def _len(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    results = []
+    for atom in args[0].atoms if args else ():
+        rows = (
+            isinstance(atom, Data)
+            and atom.placement is Placement.SHARD
+            and atom.form != "shape"
+            and atom.dim == 0
+        )
+        results.append(tensors.count(atom, node) if rows else REPLICATED)  # type: ignore[arg-type]
+    return join(*results) if results else REPLICATED
+
+
+def _sum(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    """``sum(tensor)`` adds up its rows; ``sum(values)`` adds values, which keep their placement."""
+    results = []
+    for atom in args[0].atoms if args else ():
+        if isinstance(atom, Data):
+            rows = atom.placement is Placement.SHARD
+            results.append(value(atom.placed(Placement.SUM if rows else atom.placement)))
+            continue
+        held = [a for a in deep_atoms(value(atom)) if isinstance(a, Data)]
+        results += [value(a.placed(a.placement)) for a in held]
+    return join(*results) if results else REPLICATED
+
+
+def _enumerate(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    made = run.instance(node, run.module, "generator")
+    element = expressions.iterate(run, node, args[0]) if args else UNKNOWN
+    made.attributes["*"] = value(Tup((REPLICATED, element)))
+    return value(made)
+
+
+def _zip(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    made = run.instance(node, run.module, "generator")
+    made.attributes["*"] = value(Tup(tuple(expressions.iterate(run, node, a) for a in args)))
+    return value(made)
+
+
+def _same_elements(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    made = run.instance(node, run.module, "list")
+    for one in args[:1]:
+        for source in one.of(Instance):
+            if source.type == "list":  # type: ignore[union-attr]
+                for key, held in list(source.attributes.items()):  # type: ignore[union-attr]
+                    run.put(made, key, held)
+        run.put(made, "*", expressions.iterate(run, node, one))
+    return value(made)
+
+
+def _iter(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    made = run.instance(node, run.module, "generator")
+    made.attributes["*"] = expressions.iterate(run, node, args[0]) if args else UNKNOWN
+    return value(made)
+
+
+def _next(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    element = expressions.iterate(run, node, args[0]) if args else UNKNOWN
+    if any(isinstance(a, Data) for a in deep_atoms(element)):
+        run.takes_batch()
+    return element
+
+
+def _map(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    one = args[1] if len(args) == 2 else UNKNOWN
+    for tup in one.of(Tup):
+        parts = tuple(run.call(node, args[0], [item], {}) for item in tup.items)  # type: ignore[union-attr]
+        return value(Tup(parts))
+    made = run.instance(node, run.module, "generator")
+    elements = [expressions.iterate(run, node, a) for a in args[1:]]
+    made.attributes["*"] = run.call(node, args[0], elements, {}) if args else UNKNOWN
+    return value(made)
+
+
+def _super(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    names = run.frame.scope.names
+    first = next(iter(names.values()), UNKNOWN)
+    for atom in first.of(Instance):
+        if isinstance(atom.type, Class):  # type: ignore[union-attr]
+            return value(Super(atom))  # type: ignore[arg-type]
+    return UNKNOWN
+
+
+def _getattr(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    name = args[1].constant() if len(args) > 1 else ...
+    if not isinstance(name, str):
+        return UNKNOWN
+    return join(*(expressions.attribute_of(run, node, a, name) for a in args[0].atoms), *args[2:])
+
+
+def _device(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    return value(*world.devices(args[0] if args else kwargs.get("device", UNKNOWN), args[1:]))
+
+
+def _deepcopy(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    """A copy of a model is another model."""
+    copies = []
+    for atom in args[0].atoms if args else ():
+        if isinstance(atom, Instance) and is_model(atom):
+            twin = run.instance(node, run.module, atom.type)
+            twin.attributes.update(atom.attributes)
+            twin.role = atom.role
+            copies.append(twin)
+        else:
+            copies.append(atom)  # type: ignore[arg-type]
+    return join(value(*copies)) if copies else UNKNOWN
+
+
+def _no_grad_object(name: str) -> Callable[..., Value]:
+    def make(run, node, args, kwargs) -> Value:  # type: ignore[no-untyped-def]
+        return value(run.instance(node, run.module, name))
+
+    return make
+
+
+def _set_grad(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    off = bool(args) and args[0].constant() is False
+    return value(run.instance(node, run.module, NO_GRAD[0] if off else "torch.enable_grad"))
+
+
+def _autograd_backward(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    operands = argument_pairs(node, args, kwargs)
+    return backward(run, node, *operands[0]) if operands else UNKNOWN
+
+
+def _amp(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
+    """``amp.initialize(model, optimizer)`` gives back what it gets."""
+    given = [*args, *(kwargs[name] for name in ("models", "optimizers") if name in kwargs)]
+    return value(Tup(tuple(given[:2]))) if len(given) > 1 else join(*given)
+
+
+def _load(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
+    return REPLICATED
+
+
+def _elements(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    return _iter(run, node, args)
+
+
+def _partial(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    return args[0] if args else UNKNOWN
+
+
+_BUILTINS: dict[str, Callable[..., Value]] = {
+    "len": _len, "sum": _sum, "enumerate": _enumerate, "zip": _zip, "list": _same_elements,
+    "tuple": _same_elements, "sorted": _same_elements, "reversed": _same_elements, "iter": _iter,
+    "next": _next, "map": _map, "super": _super, "getattr": _getattr, "set": _same_elements,
+}  # fmt: skip
+FUNCTIONS: dict[str, Callable[..., Value]] = {
+    "torch.device": _device,
+    "copy.deepcopy": _deepcopy,
+    "copy.copy": _deepcopy,
+    "torch.set_grad_enabled": _set_grad,
+    "torch.autograd.backward": _autograd_backward,
+    "torch.load": _load,
+    "apex.amp.initialize": _amp,
+    "apex.parallel.convert_syncbn_model": _partial,
+    "itertools.cycle": _elements,
+    "itertools.islice": _elements,
+    "itertools.chain": _elements,
+    "functools.partial": _partial,
+    "torch.compile": _partial,
+    "torch.jit.script": _partial,
+    "torch.nn.SyncBatchNorm.convert_sync_batchnorm": _partial,
+    **distributed.FUNCTIONS,
+    **{name: _no_grad_object(name) for name in NO_GRAD},
+}

@@ -1,0 +1,132 @@
+"""What functions of tensor libraries make of rows, counts and batches made by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding import batch_rows, batch_sizes, batches, tensors
+from ddpify.understanding.arguments import Keywords, argument_pairs
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.values import REPLICATED, UNKNOWN, Data, Value, deep_atoms, value
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+
+def tensor_function(  # type: ignore[no-untyped-def]
+    run: Interpreter, node: cst.BaseExpression, name: str, short: str, args, kwargs
+) -> Value:
+    """Call a function of a tensor library by its qualified and its short name."""
+    operands = argument_pairs(node, args, kwargs)
+    counts = [
+        a
+        for _, v in operands
+        for a in deep_atoms(v)
+        if isinstance(a, Data) and a.placement is Placement.COUNT
+    ]
+    if counts and name.startswith(("torch.", "numpy.random.")):
+        return _sized(run, node, short, operands, counts)
+    loaders = batch_sizes.sized_like(run, node) if short in batch_sizes.MAKING else None
+    if loaders and run.module.editable:
+        run.facts.draws.setdefault(node, run.site(node))
+        return value(Data(Placement.SHARD, loaders))
+    if short in ("cat", "concat", "concatenate", "stack", "hstack", "vstack"):
+        joined = _concatenated(run, node, short, args, kwargs)
+        return joined or batches.made(run, short) or REPLICATED
+    rest = args[1:]
+    involved = [(n, v) for n, v in operands if v.data]
+    for _, held in operands:  # containers of tensors
+        inner = [a for a in deep_atoms(held) if isinstance(a, Data) and a.placement.local]
+        if inner and not held.data:
+            involved.append((node, value(*inner)))
+    by_hand = _on_batches(run, short, operands, kwargs)
+    if by_hand is not None and not involved:
+        return by_hand
+    if not involved:
+        reduced = [a for _, v in operands for a in deep_atoms(v) if isinstance(a, Data)]
+        if reduced:
+            return value(reduced[0])
+        return REPLICATED if name.startswith(("torch.", "numpy.", "math.")) else UNKNOWN
+    return tensors.function(run, node, short, involved, kwargs, rest)
+
+
+def _on_batches(
+    run: Interpreter,
+    short: str,
+    operands: list[tuple[cst.BaseExpression, Value]],
+    kwargs: Keywords,
+) -> Value | None:
+    """What a tensor function makes of batches that the script makes by hand, if it gets any."""
+    made = batches.made(run, short)
+    if made is not None:
+        return made
+    if not any(batches.wholes(held) for _, held in operands):
+        return None
+    if short in batch_rows.PRODUCTS:
+        return batch_rows.product(run, operands)
+    return tensors.on_batches(run, short, operands, [held for _, held in operands[1:]], kwargs)
+
+
+def _sized(
+    run: Interpreter,
+    node: cst.BaseExpression,
+    short: str,
+    operands: list[tuple[cst.BaseExpression, Value]],
+    counts: list[Data],
+) -> Value:
+    """A tensor made as long as this rank's rows is one of its shards."""
+    for data in counts:
+        run.facts.shape_uses.update(data.births)
+    made = counts[0].placed(Placement.SHARD)
+    if short in _DRAWS:
+        run.facts.draws.setdefault(node, run.site(node))
+    if short in ("randperm", "permutation"):
+        run.facts.orders.setdefault(node, run.site(node))
+        made = replace(made, form="permutation")
+    return value(replace(made, form="range") if short == "arange" else made)
+
+
+def _concatenated(
+    run: Interpreter,
+    node: cst.BaseExpression,
+    short: str,
+    args: list[Value],
+    kwargs: Keywords,
+) -> Value:
+    """Tensors joined along a dimension; along the batch, they are a list of rows."""
+    pieces = args[0] if args else kwargs.get("tensors", UNKNOWN)
+    inner = [a for a in deep_atoms(pieces) if isinstance(a, Data) and a.placement.local]
+    if not inner:
+        whole = [a for a in deep_atoms(pieces) if isinstance(a, Data)]
+        return value(*whole[:1])
+    worst = [d for d in inner if d.placement is not Placement.SHARD]
+    given = args[1] if len(args) > 1 else kwargs.get("dim") or kwargs.get("axis") or UNKNOWN
+    dim = given.constant() if given else 0
+    first = (worst or inner)[0]
+    placed = first.placed(first.placement)
+    if worst:
+        births = frozenset(b for d in worst if d.placement is Placement.ROWS for b in d.births)
+        return value(replace(placed, births=births))
+    if short == "stack" and isinstance(dim, int) and 0 <= dim <= first.dim:
+        return value(replace(placed, dim=first.dim + 1))
+    if dim not in (0, ...) or short in ("stack", "hstack"):
+        return value(placed)
+    masked = any(d.form == "masked" for d in inner)
+    form = "masked" if masked else "stacked"
+    return value(replace(placed, form=form, births=_shown_pieces(run, node)))
+
+
+def _shown_pieces(run: Interpreter, node: cst.BaseExpression) -> frozenset[cst.BaseExpression]:
+    """The elements of ``torch.cat((a, b))``, each of which could be gathered by itself."""
+    shown = node.args[0].value if isinstance(node, cst.Call) and node.args else None
+    if not isinstance(shown, (cst.Tuple, cst.List)):
+        return frozenset()
+    elements = [element.value for element in shown.elements]
+    rows = all({d.form for d in run.seen(e).data} <= {"tensor"} for e in elements)
+    return frozenset(e for e in elements if run.seen(e).data) if rows else frozenset()
+
+
+_DRAWS = frozenset("randn rand randint normal uniform standard_normal random".split())
