@@ -369,6 +369,16 @@ def test_batch_norm_of_each_rank(ddpify: Ddpify, option: str) -> None:
     assert ", sync_batchnorm=False)" in Path("out.py").read_text()
 
 
+def test_batches_of_each_rank_and_learning_rates_by_their_growth(ddpify: Ddpify) -> None:
+    write(SCRIPT)
+    options = ("--batch", "per-rank", "--scale-lr", "sqrt")
+    assert ddpify("convert", "train.py", "-o", "out.py", *options).code == 0
+    converted = Path("out.py").read_text()
+    assert 'batch="per-rank"' in converted
+    assert "dd.scale_lr(" in converted
+    assert '"sqrt")' in converted
+
+
 def test_ctrl_c_is_130_without_a_traceback(ddpify: Ddpify, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt

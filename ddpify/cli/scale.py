@@ -1,0 +1,156 @@
+"""``ddpify launch``, ``doctor``, ``profile`` and ``plan``: running on many devices."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from ddpify.cli.app import app
+from ddpify.cli.counts import counts
+
+
+@app.command()
+def launch(
+    context: typer.Context,
+    script: Annotated[str, typer.Argument(help="The distributed script, as the nodes see it.")],
+    nodes: Annotated[int, typer.Option(min=1, help="Nodes.")] = 1,
+    gpus_per_node: Annotated[
+        int, typer.Option(min=1, help="GPUs, and so processes, on each node.")
+    ] = 1,
+    on: Annotated[
+        str,
+        typer.Option(help="torchrun, slurm, kubernetes (Indexed Job) or kubeflow (PyTorchJob)."),
+    ] = "torchrun",
+    output: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option("-o", "--output", help="Write it there instead of printing it."),
+    ] = None,
+    overwrite: Annotated[
+        bool, typer.Option("--overwrite", help="Replace an output file that is there already.")
+    ] = False,
+    cpu: Annotated[bool, typer.Option("--cpu", help="Train on the CPU: ask for no GPU.")] = False,
+    name: Annotated[str, typer.Option(help="The job's name; default: the script's.")] = "",
+    hosts: Annotated[
+        str, typer.Option(help="The nodes' names or addresses for torchrun, as in a,b,c.")
+    ] = "",
+    port: Annotated[
+        int, typer.Option(min=1024, max=65535, help="The rendezvous's port on the first node.")
+    ] = 29500,
+    interface: Annotated[
+        str, typer.Option(help="The network interface between the nodes, such as eth0.")
+    ] = "",
+    cpus_per_process: Annotated[
+        int, typer.Option(min=1, help="CPU cores for each process and its loader workers.")
+    ] = 8,
+    max_restarts: Annotated[
+        int, typer.Option(min=0, help="How often to start again after a failure.")
+    ] = 0,
+    time: Annotated[str, typer.Option(help="The time limit of a Slurm job.")] = "",
+    image: Annotated[str, typer.Option(help="The container image for Kubernetes.")] = "",
+) -> None:
+    """Write a launch file: for torchrun by hand, Slurm, or Kubernetes.
+
+    Arguments after -- go to the script.
+    """
+    from ddpify.launching.command import launch_file
+    from ddpify.launching.launch import Launch
+    from ddpify.launching.output import put
+
+    request = Launch(
+        script,
+        context.obj or (),
+        nodes=nodes,
+        per_node=gpus_per_node,
+        cpu=cpu,
+        name=name,
+        hosts=[host for host in hosts.split(",") if host],
+        port=port,
+        interface=interface,
+        cpus_per_process=cpus_per_process,
+        max_restarts=max_restarts,
+        time=time,
+        image=image,
+    )
+    put(launch_file(request, on), output, overwrite=overwrite)
+
+
+@app.command()
+def doctor(
+    nproc: Annotated[
+        Optional[int],  # noqa: UP045
+        typer.Option(min=1, help="Ranks to start for the test; default: one a GPU, or 2."),
+    ] = None,
+    json_output: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Examine this environment, and let ranks exchange data; also under torchrun.
+
+    Exit codes: 0 nothing found, 1 findings, 2 wrong usage.
+    """
+    from ddpify.doctor.command import as_json, as_text, examine, exit_code
+
+    findings = examine(nproc)
+    if findings is not None:
+        print(as_json(findings) if json_output else as_text(findings), flush=True)
+        raise typer.Exit(exit_code(findings))
+
+
+@app.command()
+def profile(
+    context: typer.Context,
+    script: Annotated[Path, typer.Argument(help="The distributed script.")],
+    nproc: Annotated[str, typer.Option(help="Numbers of processes, as in 1,2,4.")] = "1,2",
+    steps: Annotated[int, typer.Option(min=2, help="Optimizer steps to measure.")] = 50,
+    warm_up: Annotated[int, typer.Option(min=0, help="Steps before them.")] = 10,
+    timeout: Annotated[float, typer.Option(help="Seconds that one run may take.")] = 600.0,
+    json_output: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    report: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(help="Write a page with the plots, one HTML file, there."),
+    ] = None,
+) -> None:
+    """Measure how a script scales: steps per second, waiting, memory; with advice.
+
+    The script runs in a copy of its folder, and ends after the measured steps. Arguments after --
+    go to it.
+    """
+    from ddpify.profiling.command import profile as run_profile
+    from ddpify.profiling.page import as_html
+    from ddpify.profiling.report import as_json, as_text
+    from ddpify.profiling.runs import Request
+    from ddpify.source import write_atomically
+
+    request = Request(script, context.obj or (), steps=steps, warm_up=warm_up, timeout=timeout)
+    found = run_profile(request, counts(nproc), lambda line: print(line, file=sys.stderr))
+    if report is not None:
+        write_atomically(report, as_html(found).encode())
+    print(as_json(found) if json_output else as_text(found))
+
+
+@app.command()
+def plan(
+    context: typer.Context,
+    script: Annotated[
+        Path, typer.Argument(help="The training script, converted or not; it is run.")
+    ],
+    memory: Annotated[
+        Optional[float],  # noqa: UP045
+        typer.Option(help="GiB of a GPU. Default: of this machine's."),
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option(help="Seconds that the script may take to its first batch.")
+    ] = 600.0,
+    json_output: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Say how much memory a GPU needs under DDP and FSDP, for 1 to 512 of them.
+
+    Runs the script, as one process, up to its first batch. Arguments after -- go to the script.
+    """
+    from ddpify.sizing.measuring import measure
+    from ddpify.sizing.table import as_json, plan_of, render
+
+    found = measure(script, context.obj or (), timeout)
+    planned = plan_of(script, found, round(memory * 2**30) if memory else None)
+    print(as_json(planned) if json_output else render(planned))
