@@ -228,10 +228,15 @@ def _indexed(owner: Value, key: str) -> list[Atom]:
     ``return out, weights`` beside ``return out`` go by one condition, as does ``model(x)[0]``.
     """
     held = [item for tup in owner.of(Tup) if key != "*" for item in tup.items]  # type: ignore[union-attr]
-    alone = {atom for item in held for atom in item.data}
+    alone = {_unborn(atom) for item in held for atom in item.data}
     batch = any(isinstance(atom, Whole) for atom in owner.atoms)
     others = [a for a in owner.atoms if not (batch and isinstance(a, Number))]
-    return [atom for atom in others if atom not in alone]
+    return [a for a in others if not (isinstance(a, Data) and _unborn(a) in alone)]
+
+
+def _unborn(atom: Data) -> Data:
+    """A tensor whatever the expressions that made it: two may be written alike."""
+    return replace(atom, births=frozenset(), names=frozenset())
 
 
 def subscript_key(run: Interpreter, node: cst.Subscript) -> str:

@@ -343,3 +343,36 @@ def test_a_share_of_a_sum_that_is_printed_too_divides_by_the_whole_batch(tmp_pat
     lines = added(tmp_path, text + "    print(share.item(), right.item())\n")
     assert "right = dd.sum((brain(a).argmax(1) == b).sum())" in lines
     assert "share = 100.0 * right / dd.global_batch_size(a)" in lines
+
+
+ATTENTIVE = """\
+class Attentive(nn.Module):
+    def __init__(self, shows):
+        super().__init__()
+        self.shows = shows
+        self.inner = nn.Linear(4, 2)
+
+    def forward(self, x):
+        if self.shows:
+            out = self.inner(x)
+            return out[:, -1:], out
+        last = self.inner(x)[:, -1:]
+        return last
+
+
+brain = Attentive(len(features) > 1)
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+for a, b in feed:
+    rule.zero_grad()
+    out = brain(a)[0] if brain.shows else brain(a)
+    loss = ((out - b[:, None]) ** 2).mean()
+    loss.backward()
+    rule.step()
+    print(loss.item())
+"""
+
+
+def test_the_first_of_two_outputs_is_no_row_of_one(tmp_path: Path) -> None:
+    lines = added(tmp_path, HEAD + ATTENTIVE)
+    assert "loss = dd.mean(((out - b[:, None]) ** 2).mean())" in lines
+    assert not any("gather" in line for line in lines)
