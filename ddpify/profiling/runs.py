@@ -13,7 +13,8 @@ from typing import Any
 from ddpify.errors import DdpifyError
 from ddpify.launching.local import environment, torchrun_here
 from ddpify.profiling.scaling import Point, point
-from ddpify.verify.launch.copies import copy, lay_out
+from ddpify.verify.launch.copies import copy
+from ddpify.verify.launch.layout import lay_out
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from ddpify.errors import DdpifyError, ExitCode
 from ddpify.verify.compare.causes import ALLOWABLE
-from ddpify.verify.launch import copies
+from ddpify.verify.launch import python_path
 from ddpify.verify.launch.launcher import Worker
+from ddpify.verify.launch.layout import lay_out
 from ddpify.verify.runs import Limits, Runs
 from ddpify.verify.session import Session
 from ddpify.verify.verdict import Verdict
@@ -68,7 +69,7 @@ def verify(
     with tempfile.TemporaryDirectory(prefix="ddpify-verify-") as folder:
         base = Path(folder).resolve()
         target = converted or _convert(original, base, convert)
-        layout = copies.lay_out(original, target, script_args)
+        layout = lay_out(original, target, script_args, python_path=python_path.folders())
         sources = original.read_text(errors="replace") + target.read_text(errors="replace")
         with contextlib.nullcontext(worker) if worker else warm_worker(sources, device) as ready:
             _check_gpus(ready, nproc)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,10 +13,11 @@ from ddpify.verify.compare import batches, outputs, records
 from ddpify.verify.compare.assembling import put_together
 from ddpify.verify.compare.batches import Reading
 from ddpify.verify.compare.records import Totals
-from ddpify.verify.launch import copies
+from ddpify.verify.launch import copies, python_path
 from ddpify.verify.launch.hashing import uses_hashes
 from ddpify.verify.launch.job import Job
 from ddpify.verify.launch.launcher import Run, Worker
+from ddpify.verify.launch.layout import Layout
 from ddpify.verify.launch.progress import Progress
 
 NOISE = 1e-15
@@ -77,7 +79,7 @@ class Runs:
 
     def __init__(
         self,
-        layout: copies.Layout,
+        layout: Layout,
         base: Path,
         worker: Worker,
         args: tuple[str, ...],
@@ -119,9 +121,10 @@ class Runs:
         steps = self.limits.steps
         return Job(
             script=str(script),
-            shown_as=str(script),
+            shown_as=os.path.relpath(script, self.layout.cwd),
             args=self.args,
             cwd="",
+            root="",
             sandbox="",
             protected=self.layout.protected,
             hidden=str(self.base),
@@ -139,9 +142,15 @@ class Runs:
         copy = copies.copy(self.layout, self.base / f"run{self._count}", converted=converted)
         before = copy.files()
         out = self.base / f"record{self._count}"
-        script = copy.root / job.shown_as
-        place = {"cwd": str(copy.root), "sandbox": str(copy.sandbox), "out": str(out)}
-        job = replace(job, script=str(script), **place)  # type: ignore[arg-type]
+        job = replace(
+            job,
+            script=os.path.normpath(copy.cwd / job.shown_as),
+            cwd=str(copy.cwd),
+            root=str(copy.root),
+            sandbox=str(copy.sandbox),
+            out=str(out),
+            leads=python_path.leads(self.layout, copy, converted=converted),
+        )
         run = self.worker.run(job, Progress(out / "rank0.jsonl", self._expected, self.echo))
         self.echo(f"  {run.ended} in {run.seconds:.1f} s")
         put_together([out / f"rank{rank}.jsonl" for rank in range(job.world_size)])

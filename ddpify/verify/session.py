@@ -40,7 +40,7 @@ class Session:
         verdict = Verdict("", "")
         own = self.original
         verdict.faked = own.totals[0].faked
-        verdict.notes = runs.not_simulated(verdict.faked)
+        verdict.notes = runs.remarks(own.totals[0])
         verdict.kind, verdict.failure = runs.original(own.run, own.paths[0])
         verdict.steps = own.totals[0].steps
         if verdict.kind is not Kind.EQUIVALENT:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ddpify.verify.launch import copies
+from ddpify.verify.launch.layout import lay_out
 
 
 def project(folder: Path, text: str = "print()\n") -> Path:
@@ -20,7 +21,7 @@ def test_copies_made_inside_the_copied_folder_are_left_out(tmp_path: Path) -> No
     script = project(tmp_path / "project")
     base = tmp_path / "project" / "temporary"
     base.mkdir()
-    layout = copies.lay_out(script, script, (), cwd=tmp_path / "project")
+    layout = lay_out(script, script, (), cwd=tmp_path / "project")
     copy = copies.copy(layout, base / "run1")
     assert list(copy.files()) == [str(copy.root.relative_to(copy.sandbox) / "train.py")]
 
@@ -31,14 +32,14 @@ def test_a_parent_that_holds_the_copies_is_no_project(
     script = project(tmp_path / "project", "import sys\nsys.path.append('..')\n")
     (tmp_path / "other").mkdir()
     monkeypatch.setattr("tempfile.gettempdir", lambda: str(tmp_path))
-    assert copies.lay_out(script, script, (), cwd=script.parent).above == ()
+    assert lay_out(script, script, (), cwd=script.parent).above == ()
 
 
 def test_modules_and_folders_beside_the_folder(tmp_path: Path) -> None:
     script = project(tmp_path / "all" / "project", "import sys\nsys.path.append('..')\n")
     project(tmp_path / "all" / "library")
     (tmp_path / "all" / "common.py").write_text("x = 1\n")
-    layout = copies.lay_out(script, script, (), cwd=script.parent)
+    layout = lay_out(script, script, (), cwd=script.parent)
     assert sorted(map(str, layout.above)) == ["../common.py", "../library"]
     base = tmp_path / "base"
     base.mkdir()
@@ -57,14 +58,14 @@ def test_beyond_the_budget_folders_are_linked(
     monkeypatch.setattr(copies, "MIRRORED_ENTRIES", 5)
     base = tmp_path / "base"
     base.mkdir()
-    copy = copies.copy(copies.lay_out(script, script, (), cwd=script.parent), base / "run1")
+    copy = copies.copy(lay_out(script, script, (), cwd=script.parent), base / "run1")
     assert (copy.root / "data" / "images").is_symlink()
     assert not (copy.root / "train.py").is_symlink()
 
 
 def test_the_working_folder_is_the_one_the_person_is_in(tmp_path: Path) -> None:
     script = project(tmp_path / "root" / "examples")
-    layout = copies.lay_out(script, script, (), cwd=tmp_path / "root")
+    layout = lay_out(script, script, (), cwd=tmp_path / "root")
     assert (layout.root.name, str(layout.script)) == ("root", "examples/train.py")
 
 
@@ -73,7 +74,7 @@ def test_a_converted_script_elsewhere_is_placed_beside_the_original(tmp_path: Pa
     converted = project(tmp_path / "out", "print('converted')\n").rename(
         tmp_path / "out" / "ddp.py"
     )
-    layout = copies.lay_out(script, converted, (), cwd=script.parent)
+    layout = lay_out(script, converted, (), cwd=script.parent)
     base = tmp_path / "base"
     base.mkdir()
     assert not (copies.copy(layout, base / "run1").root / "ddp.py").exists()
@@ -89,7 +90,7 @@ def test_a_converted_project_elsewhere_brings_its_modules(tmp_path: Path) -> Non
     (script.parent / "data.txt").write_text("data")
     base = tmp_path / "base"
     base.mkdir()
-    layout = copies.lay_out(script, converted, (), cwd=script.parent)
+    layout = lay_out(script, converted, (), cwd=script.parent)
     own = copies.copy(layout, base / "run1").root
     other = copies.copy(layout, base / "run2", converted=True).root
     assert [(at / "lib" / "net.py").read_text() for at in (own, other)] == ["one", "several"]
@@ -103,7 +104,7 @@ def test_a_converted_project_with_its_script_in_a_folder(tmp_path: Path) -> None
     (tmp_path / "out" / "net.py").write_text("several")
     base = tmp_path / "base"
     base.mkdir()
-    layout = copies.lay_out(script, converted, (), cwd=tmp_path / "project")
+    layout = lay_out(script, converted, (), cwd=tmp_path / "project")
     copy = copies.copy(layout, base / "run1", converted=True)
     assert (copy.root / "bin" / "train.py").read_text() == "print('ddp')\n"
     assert (copy.root / "net.py").read_text() == "several"
@@ -114,5 +115,5 @@ def test_data_two_folders_above(tmp_path: Path) -> None:
     script = project(tmp_path / "all" / "tasks" / "one", text)
     for name in ("data", "unrelated"):
         project(tmp_path / "all" / name)
-    layout = copies.lay_out(script, script, (), cwd=script.parent)
+    layout = lay_out(script, script, (), cwd=script.parent)
     assert list(map(str, layout.above)) == ["../../data"]

@@ -50,6 +50,6 @@ def test_unknown_device(folder: Path, ddpify: Ddpify) -> None:
 
 @pytest.mark.parametrize(("gpus", "hidden"), [(False, True), (True, False)])
 def test_gpus_are_hidden_unless_asked_for(gpus: bool, hidden: bool) -> None:
-    job = Job("a.py", "a.py", (), "/", "/", (), "/", world_size=2, gpus=gpus)
+    job = Job("a.py", "a.py", (), "/", "/", "/", (), "/", world_size=2, gpus=gpus)
     assert ("CUDA_VISIBLE_DEVICES" in environment(job, 1, 1)) is hidden
     assert Job.from_json(json.loads(json.dumps(job.to_json()))) == job

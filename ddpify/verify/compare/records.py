@@ -90,6 +90,7 @@ class Totals:
         moved: How wrapped models were moved or cast, and the script's line.
         drawn: Rows of each random tensor that the training loop drew.
         listings: The script's lines that list folders, where the order was another than on rank 0.
+        outside: Modules imported from folders that are not copied, each with its folder.
         complete: Whether the recording reached the script's end.
     """
 
@@ -103,6 +104,7 @@ class Totals:
     moved: list[tuple[str, str]] = field(default_factory=list)
     drawn: list[int] = field(default_factory=list)
     listings: list[str] = field(default_factory=list)
+    outside: dict[str, str] = field(default_factory=dict)
     complete: bool = False
 
 
@@ -158,7 +160,7 @@ def totals(path: Path) -> Totals:
         elif kind == "end":
             result.steps, result.work = event["steps"], event["work"]
             result.faked, result.devices = event["faked"], event["devices"]
-            result.drawn = event["drawn"]
+            result.drawn, result.outside = event["drawn"], event["outside"]
             result.complete = True
     return result
 

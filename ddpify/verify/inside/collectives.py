@@ -12,6 +12,7 @@ from torch.distributed import distributed_c10d
 from torch.nn.parallel import DistributedDataParallel
 
 from ddpify.verify.inside.patching import replace
+from ddpify.verify.inside.world import computes
 
 MAX_RECORDED = 20_000
 NAMES = [
@@ -73,9 +74,12 @@ class Collectives:
         self._watch_module()
 
     def _wrapper(self, method: str, name: str) -> None:
-        counted = self._watched(name, getattr(DistributedDataParallel, method))
+        real = getattr(DistributedDataParallel, method)
+        counted = self._watched(name, real)
 
         def call(model: Any, *args: Any, **kwargs: Any) -> Any:
+            if method == "forward" and not _communicates(model):
+                return real(model, *args, **kwargs)
             self.forwards += method == "forward" and torch.is_grad_enabled()
             if method == "__init__":
                 module = args[0] if args else kwargs["module"]
@@ -132,6 +136,13 @@ class Collectives:
                 return f"{path[len(self._folder) :]}:{frame.f_lineno}"
             frame = frame.f_back
         return ""
+
+
+def _communicates(model: DistributedDataParallel) -> bool:
+    """Whether a forward sends buffers, or prepares the gradients' exchange; any rank may make
+    others by itself, as to evaluate or to draw the model's graph."""
+    sends: bool = model.will_sync_module_buffers()  # type: ignore[no-untyped-call]
+    return sends or computes()
 
 
 def _shape(args: tuple[Any, ...]) -> list[int] | None:

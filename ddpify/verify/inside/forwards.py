@@ -9,6 +9,7 @@ import torch
 
 from ddpify.verify.inside.fingerprint import rows
 from ddpify.verify.inside.patching import replace
+from ddpify.verify.inside.world import computes
 
 MAX_ROWS = 4096
 """Of a step with more rows than these none are kept: a part of them could not be compared."""
@@ -62,7 +63,7 @@ class Forwards:
         replace(torch.nn.Module, "__call__", call)
 
     def _counts(self, module: torch.nn.Module) -> bool:
-        trains = self._is_open() and module.training and torch.is_grad_enabled()
+        trains = self._is_open() and module.training and computes()
         return trains and next(module.parameters(), None) is not None
 
     def _note(self, given: Any) -> None:

@@ -10,13 +10,22 @@ import random
 import signal
 import sys
 import threading
+import traceback
 import types
 import warnings
 from pathlib import Path
 from typing import Any, NoReturn
 
 import ddpify
-from ddpify.verify.inside import chance, ghost, groups, precision, redirect, surroundings
+from ddpify.verify.inside import (
+    chance,
+    ghost,
+    groups,
+    imports,
+    precision,
+    redirect,
+    surroundings,
+)
 from ddpify.verify.inside.guard import Guard
 from ddpify.verify.inside.recorder import Recorder
 from ddpify.verify.inside.replay import Replay
@@ -38,6 +47,8 @@ def become(job: Job, rank: int, port: int) -> NoReturn:
     try:
         recorder = _prepare(job, rank)
         status = _execute(job, recorder)
+    except BaseException:  # verify's own trouble, which nobody would see otherwise
+        traceback.print_exc()
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
@@ -130,6 +141,7 @@ def _execute(job: Job, recorder: Recorder) -> int:
     sys.modules["__main__"] = main
     _hide_the_judge()
     sys.argv = [job.shown_as, *job.args]
+    imports.lead(job.leads)
     sys.path.insert(0, str(Path(job.script).parent))
     status = 0
     try:

@@ -20,6 +20,7 @@ from ddpify.verify.inside.by_hand import Mark, Parameters, UpdatesByHand
 from ddpify.verify.inside.collectives import Collectives
 from ddpify.verify.inside.fingerprint import fingerprint, is_divided
 from ddpify.verify.inside.forwards import Forwards
+from ddpify.verify.inside.imports import Outside
 from ddpify.verify.inside.loaders import Loaders
 from ddpify.verify.inside.moves import Moves
 from ddpify.verify.inside.patching import devices, faked, replace
@@ -53,7 +54,8 @@ class Recorder:
         self._world = world
         self._limit, self._stop = job.steps, job.stop
         self._loaders = Loaders(self.emit, replay)
-        self._collectives = Collectives(self.emit, job.cwd)
+        self._collectives = Collectives(self.emit, job.root)
+        self._outside = Outside(job.sandbox)
         self._steps = 0
         self._optimizers: dict[int, int] = {}
         self._kept: list[Optimizer | Parameters] = []
@@ -108,6 +110,7 @@ class Recorder:
             faked=faked,
             devices=devices,
             drawn=PLACE.rows,
+            outside=self._outside.found(),
         )
 
     def _watch_backward(self) -> None:

@@ -62,7 +62,7 @@ class World(TorchFunctionMode):
         func = _WIDENED.get(func, func)
         if self.cuda and func in (torch.Tensor.cuda, _IS_CUDA, torch.Tensor.pin_memory):
             return self._as_cuda(func, args)
-        if torch.is_grad_enabled() and any(map(_holds_parameter, args)):
+        if computes() and any(map(_holds_parameter, args)):
             args = self._meet(args)
         return _widen(func(*args, **named), args)
 
@@ -112,6 +112,12 @@ class World(TorchFunctionMode):
         draw = torch.empty(value.shape, dtype=value.dtype, device="cpu")
         draw = _NORMAL(draw, generator=self._generator).to(value.device)
         return value * (1 + self.noise * draw)
+
+
+def computes() -> bool:
+    """Whether calls are the training's: with gradients, and not traced, as a picture of the model
+    is."""
+    return torch.is_grad_enabled() and not torch._C._is_tracing()
 
 
 def _asked_by_torch() -> bool:

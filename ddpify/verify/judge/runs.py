@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from ddpify.verify.compare import failures, matching, steps
@@ -14,6 +14,7 @@ NOT_SIMULATED = {
     "torch.autocast (off)": "mixed precision was off: its rounding and overflows are not compared",
     "torch.compile": "torch.compile was off: what it generates is not compared",
 }
+IMPORTED = "imported from outside the script's folder, by both scripts alike: {modules}"
 
 
 def original(run: Run, record: Path) -> tuple[Kind, str | None]:
@@ -38,9 +39,11 @@ def original(run: Run, record: Path) -> tuple[Kind, str | None]:
     return Kind.EQUIVALENT, None
 
 
-def not_simulated(faked: Mapping[str, int]) -> list[str]:
-    """What a script does that was left out of the comparison, in sentences."""
-    return [text for name, text in NOT_SIMULATED.items() if faked.get(name)]
+def remarks(own: Totals) -> list[str]:
+    """What the original does that was left out of the comparison, in sentences."""
+    left_out = [text for name, text in NOT_SIMULATED.items() if own.faked.get(name)]
+    outside = ", ".join(f"{name} ({folder})" for name, folder in sorted(own.outside.items()))
+    return left_out + ([IMPORTED.format(modules=outside)] if outside else [])
 
 
 def converted(comparison: Comparison, run: Run, ranks: Sequence[Totals]) -> bool:

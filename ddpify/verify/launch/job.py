@@ -15,7 +15,9 @@ class Job:
         shown_as: ``sys.argv[0]``: the script's path as a person would type it in ``cwd``.
         args: The script's arguments.
         cwd: Absolute working folder.
+        root: The copy of the user's folder.
         sandbox: Folder that holds the copy; the script may write below it.
+        leads: See ``launch.python_path``.
         protected: Folders of the user: nothing below them is ever written.
         out: Folder for the records.
         world_size: Number of ranks; 1 starts the script as plain ``python`` does.
@@ -40,9 +42,11 @@ class Job:
     shown_as: str
     args: tuple[str, ...]
     cwd: str
+    root: str
     sandbox: str
     protected: tuple[str, ...]
     out: str
+    leads: tuple[tuple[str, str], ...] = ()
     world_size: int = 1
     cuda: bool = False
     gpus: bool = False
@@ -67,6 +71,6 @@ class Job:
     @staticmethod
     def from_json(values: dict[str, Any]) -> Job:
         """The job that ``to_json`` was called on."""
-        return Job(
-            **{**values, "args": tuple(values["args"]), "protected": tuple(values["protected"])}
-        )
+        tuples = {name: tuple(values[name]) for name in ("args", "protected")}
+        leads = tuple((mine, there) for mine, there in values["leads"])
+        return Job(**{**values, **tuples, "leads": leads})

@@ -86,7 +86,9 @@ class Run:
         if not path.exists():
             return ""
         text = path.read_text(encoding="utf-8", errors="replace")
-        return text.replace(self.job.cwd + "/", "").replace(self.job.cwd, ".")
+        for folder in (self.job.cwd, self.job.root):
+            text = text.replace(folder + "/", "")
+        return text.replace(self.job.cwd, ".")
 
 
 class Worker:
@@ -207,6 +209,8 @@ class Worker:
             "TORCH_CPP_LOG_LEVEL": "ERROR",
             "OBJC_DISABLE_INITIALIZE_FORK_SAFETY": "YES",
         }
+        if named := [entry for entry in kept.get("PYTHONPATH", "").split(os.pathsep) if entry]:
+            forced["PYTHONPATH"] = os.pathsep.join(map(os.path.abspath, named))
         if self.device == "cpu":
             forced["CUDA_VISIBLE_DEVICES"] = ""
         usual = {
