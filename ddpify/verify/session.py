@@ -209,10 +209,12 @@ class _Comparing:
             text = prints.compare(own.printed()[0], other.printed(), again)
         output.printed(self.comparison, text)
         sides = (
-            (own.copy.sandbox, own.files, own.totals[0]),
-            (other.copy.sandbox, other.files, other.totals),
+            (own.copy.cwd, own.files, own.totals[0]),
+            (other.copy.cwd, other.files, other.totals),
         )
         found = outputs.compare(*sides, correction)
         if found and (noisy := self.runs.noisy(own)).ok:
-            found = outputs.compare(*sides, correction, (noisy.files, noisy.totals[0]))
+            found = outputs.compare(
+                *sides, correction, (noisy.copy.cwd, noisy.files, noisy.totals[0])
+            )
         output.files(self.comparison, len(own.files), found)

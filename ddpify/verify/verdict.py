@@ -178,14 +178,19 @@ class Comparison:
     @property
     def leading(self) -> list[Difference]:
         """The differences to look at: those with a named cause, and the first of the others."""
-        others = [item for item in self.differences if not (item.cause and item.cause.name)]
-        return [item for item in self.differences if item not in others[1:]]
+        return [self.differences[at] for at in self._leading]
 
     @property
     def following(self) -> list[Difference]:
         """The other differences, which probably follow from the leading ones."""
-        leading = self.leading
-        return [item for item in self.differences if item not in leading]
+        leading = set(self._leading)
+        return [item for at, item in enumerate(self.differences) if at not in leading]
+
+    @property
+    def _leading(self) -> list[int]:
+        named = [bool(item.cause and item.cause.name) for item in self.differences]
+        first = named.index(False) if False in named else -1
+        return [at for at, has_name in enumerate(named) if has_name or at == first]
 
 
 @dataclass

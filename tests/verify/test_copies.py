@@ -23,7 +23,7 @@ def test_copies_made_inside_the_copied_folder_are_left_out(tmp_path: Path) -> No
     base.mkdir()
     layout = lay_out(script, script, (), cwd=tmp_path / "project")
     copy = copies.copy(layout, base / "run1")
-    assert list(copy.files()) == [str(copy.root.relative_to(copy.sandbox) / "train.py")]
+    assert list(copy.files()) == ["train.py"]
 
 
 def test_a_parent_that_holds_the_copies_is_no_project(

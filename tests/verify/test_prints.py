@@ -53,3 +53,17 @@ def test_a_duration_may_follow_its_unit() -> None:
     own = "10/ 21 batches | ms/batch 51.75 | loss  5.87"
     assert prints.compare(own, ["10/ 21 batches | ms/batch  4.78 | loss  5.87"]).same
     assert prints.compare(own, ["10/ 21 batches | ms/batch 51.75 | loss  5.97"]).wrong
+
+
+def test_numbers_that_a_second_run_has_otherwise_are_no_results() -> None:
+    own = "[1/2] BT 10.346 loss 9.30\n[2/2] BT 8.210 loss 9.10\n"
+    again = "[1/2] BT 10.121 loss 9.30\n[2/2] BT 8.001 loss 9.10\n"
+    other = "[1/2] BT 18.380 loss 9.30\n[2/2] BT 21.733 loss {}\n"
+    assert prints.compare(own, [other.format("9.10")]).wrong
+    assert prints.compare(own, [other.format("9.10")], again).same
+    assert prints.compare(own, [other.format("9.20")], again).wrong
+
+
+def test_one_line_that_chance_changes_is_compared_in_the_others() -> None:
+    own, again = "right 5.2\nright 5.3\nright 5.4", "right 5.2\nright 5.2\nright 5.4"
+    assert prints.compare(own, ["right 5.2\nright 5.3\nright 6.4"], again).wrong

@@ -29,47 +29,42 @@ def compare(
     original: tuple[Path, set[str], Totals],
     converted: tuple[Path, set[str], list[Totals]],
     correction: float = 0.0,
-    noisy: tuple[set[str], Totals] | None = None,
+    noisy: tuple[Path, set[str], Totals] | None = None,
 ) -> list[Difference]:
     """Compare what two runs wrote.
 
     Args:
-        original: Sandbox, files changed on disk, and record of the one process.
-        converted: Sandbox, files changed on disk, and the records of the ranks.
+        original: Working folder, files changed on disk, and record of the one process.
+        converted: Working folder, files changed on disk, and the records of the ranks.
         correction: How far a running variance may be off; see ``StepFindings``.
-        noisy: Files and record of the original with rounding-sized noise: what is saved may differ
-            by ten times what it differs there.
+        noisy: The same of the original with rounding-sized noise: numbers may differ by ten times
+            what they differ there.
     """
     own_root, own_files, own = original
     root, files, ranks = converted
     pairs, missing, extra = _pair(own_files, files)
-    again = dict(_pair(own_files, noisy[0])[0]) if noisy else {}
-    found = [_difference(name, f"{_short(name)} is not written") for name in missing]
-    found += [
-        _difference(name, f"{_short(name)} is written, but not by the original") for name in extra
-    ]
+    again = dict(_pair(own_files, noisy[1])[0]) if noisy else {}
+    found = [_difference(name, f"{name} is not written") for name in missing]
+    found += [_difference(name, f"{name} is written, but not by the original") for name in extra]
     for name, other in pairs:
         writers = [rank for rank, record in enumerate(ranks) if other in record.written]
         if len(writers) > 1:
-            text = f"{_short(name)} is written by {len(writers)} ranks"
+            text = f"{name} is written by {len(writers)} ranks"
             found.append(_difference(name, text, causes.WRITTEN_TWICE))
         saved = next(
             (ranks[rank].saves[other] for rank in writers if other in ranks[rank].saves), None
         )
         if name in own.saves and saved is not None:
-            shaken = noisy[1].saves.get(again.get(name, "")) if noisy else None
+            shaken = noisy[2].saves.get(again.get(name, "")) if noisy else None
             found += _checkpoint(name, own.saves[name], saved, correction, shaken)
         elif PurePosixPath(name).suffix in _TEXT:
-            found += _text(name, own_root / name, root / other)
+            shaken_text = noisy[0] / again[name] if noisy and name in again else None
+            found += _text(name, own_root / name, root / other, shaken_text)
     return found
 
 
 def _difference(name: str, text: str, cause: Cause | None = None) -> Difference:
-    return Difference(What.FILE, text, name=_short(name), cause=cause)
-
-
-def _short(name: str) -> str:
-    return PurePosixPath(name).name
+    return Difference(What.FILE, text, name=name, cause=cause)
 
 
 def _pair(own: set[str], other: set[str]) -> tuple[list[tuple[str, str]], list[str], list[str]]:
@@ -99,7 +94,7 @@ def _checkpoint(
     if set(own) != set(other):
         only = sorted(set(own) - set(other))[:1] + sorted(set(other) - set(own))[:1]
         wrapped = {re.sub(r"(^|/)module\.", r"\1", key) for key in other} == set(own)
-        text = f"{_short(name)} has other keys, such as {' and '.join(map(repr, only))}"
+        text = f"{name} has other keys, such as {' and '.join(map(repr, only))}"
         yield _difference(name, text, causes.WRAPPED_KEYS if wrapped else None)
         return
     largest = max((leaf[1] for leaf in own.values() if isinstance(leaf, list)), default=0.0)
@@ -107,7 +102,7 @@ def _checkpoint(
         tolerance = max(TOLERANCE, correction * key.endswith("running_var"))
         noise = NOISE * _distance(value, (noisy or own).get(key, value))
         if not _same(value, other[key], max(SMALL * largest, noise / tolerance), tolerance):
-            text = f"{_short(name)}: {key} is {_shown(other[key])}; original {_shown(value)}"
+            text = f"{name}: {key} is {_shown(other[key])}; original {_shown(value)}"
             yield _difference(name, text)
             return
 
@@ -137,14 +132,17 @@ def _shown(value: Any) -> str:
     return f"of norm {value[1]:.8g}" if isinstance(value, list) else repr(value)
 
 
-def _text(name: str, own: Path, other: Path) -> Iterator[Difference]:
+def _text(name: str, own: Path, other: Path, noisy: Path | None) -> Iterator[Difference]:
     if max(own.stat().st_size, other.stat().st_size) > _MAX_TEXT:
         return
-    texts = [path.read_text(encoding="utf-8", errors="replace") for path in (own, other)]
-    found = prints.compare(texts[0], texts[1:])
+    texts = [
+        path.read_text(encoding="utf-8", errors="replace") if path else None
+        for path in (own, other, noisy)
+    ]
+    found = prints.compare(texts[0] or "", [texts[1] or ""], texts[2])
     if found.wrong:
         a, b = found.wrong[0]
-        yield _difference(name, f"{_short(name)}: {b!r}; original {a!r}", causes.PRINTED_NUMBER)
+        yield _difference(name, f"{name}: {b!r}; original {a!r}", causes.PRINTED_NUMBER)
     elif found.missing or found.extra:
-        text = f"{_short(name)} lacks {len(found.missing)} lines and has {len(found.extra)} others"
+        text = f"{name} lacks {len(found.missing)} lines and has {len(found.extra)} others"
         yield _difference(name, text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -25,6 +26,8 @@ _DURATION = re.compile(
 )
 """How long something took, in one or more units, or when it was."""
 TOLERANCE = 1e-6
+UNSTEADY = 1e-3
+"""Relative difference between two runs of one script, of a number that is no result of it."""
 MAX_LINES = 20_000
 
 
@@ -64,7 +67,8 @@ def compare(original: str, ranks: Sequence[str], noisy: str | None = None) -> Te
     Rank 0 must print every line of the original; other ranks must not print it again. Numbers may
     differ in the last printed digit, relatively by 1e-6, and by ten times what they differ in
     ``noisy`` (the original run a second time with rounding-sized noise). Durations and points in
-    time are left out, and lines that speak of time in other ways are compared without numbers.
+    time are left out, whether they are told by their form or by being others each time that the
+    original runs; lines that speak of time in other ways are compared without numbers.
     """
     own, main = split_lines(original), split_lines(ranks[0])
     found = TextFindings(lines=len(own))
@@ -72,10 +76,11 @@ def compare(original: str, ranks: Sequence[str], noisy: str | None = None) -> Te
     if [_masked(line) for line in again] != [_masked(line) for line in own]:
         again = own
     matched = _matches(own, main)
+    unsteady = _unsteady(own, again)
     for at, line in enumerate(own):
         if at not in matched:
             found.missing.append(line)
-        elif not _same_numbers(line, main[matched[at]], again[at]):
+        elif not _same_numbers(line, main[matched[at]], again[at], unsteady):
             found.wrong.append((line, main[matched[at]]))
     used = set(matched.values())
     found.extra = [line for at, line in enumerate(main) if at not in used]
@@ -114,11 +119,30 @@ def _matches(own: Sequence[str], other: Sequence[str]) -> dict[int, int]:
     return {i + k: j + k for i, j, size in blocks for k in range(size)}
 
 
-def _same_numbers(line: str, other: str, again: str) -> bool:
+Column = tuple[str, int]
+"""A kind of line, numbers aside, and a number's place in it."""
+
+
+def _unsteady(own: Sequence[str], again: Sequence[str]) -> set[Column]:
+    """The columns that are mostly others in a second run of the same script."""
+    total: Counter[Column] = Counter()
+    other: Counter[Column] = Counter()
+    for line, second in zip(own, again, strict=True):
+        for place, (a, b) in enumerate(zip(numbers(line), numbers(second), strict=True)):
+            column = (_masked(line), place)
+            total[column] += 1
+            other[column] += not math.isclose(float(a), float(b), rel_tol=UNSTEADY)
+    return {column for column, times in other.items() if 2 * times > total[column]}
+
+
+def _same_numbers(line: str, other: str, again: str, unsteady: set[Column]) -> bool:
     if line == other or _TIMES.search(_DURATION.sub("", line)):
         return True
+    mask = _masked(line)
     triples = zip(numbers(line), numbers(other), numbers(again), strict=True)
-    return all(_close(*triple) for triple in triples)
+    return all(
+        _close(*triple) for place, triple in enumerate(triples) if (mask, place) not in unsteady
+    )
 
 
 def _close(text: str, other: str, again: str) -> bool:

@@ -33,6 +33,7 @@ class Guard:
 
     def __init__(self, job: Job, emit: Callable[..., None]) -> None:
         self.sandbox = Path(job.sandbox).resolve()
+        self.cwd = Path(job.cwd).resolve()
         self.hidden = str(Path(job.hidden).resolve()) + os.sep if job.hidden else ""
         self.protected = [Path(folder).resolve() for folder in job.protected]
         self.emit = emit
@@ -93,8 +94,7 @@ class Guard:
     def _shown(self, path: Any) -> str:
         full = Path(os.fsdecode(path)).absolute()
         full = full.parent.resolve() / full.name
-        inside = self.sandbox in full.parents
-        return str(full.relative_to(self.sandbox)) if inside else str(full)
+        return os.path.relpath(full, self.cwd) if self.sandbox in full.parents else str(full)
 
     def _audit(self, event: str, args: tuple[Any, ...]) -> None:
         if event == "import" and str(args[0]).startswith("ddpify.verify"):

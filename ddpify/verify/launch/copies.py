@@ -37,9 +37,10 @@ class Copy:
     cwd: Path
 
     def files(self) -> dict[str, tuple[int, int]]:
-        """Size and time of change of each file below the sandbox, by its path relative to it."""
+        """Size and time of change of each file below the sandbox, by its path relative to
+        ``cwd``."""
         return {
-            str(path.relative_to(self.sandbox)): (stat.st_size, stat.st_mtime_ns)
+            os.path.relpath(path, self.cwd): (stat.st_size, stat.st_mtime_ns)
             for path in files(self.sandbox)
             if (stat := path.lstat())
         }
