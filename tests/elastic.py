@@ -4,6 +4,8 @@
 process that has imported torch: a restart takes a second. A JOB is a JSON file; ``faults`` gives,
 for each attempt, what happens to which rank after how many optimizer steps. Beside it come JOB.out,
 JOB.err and JOB.end: the exit code, and the seconds from the (last) fault to the end of all.
+
+``python -m tests.elastic --torchrun JOB...`` starts real torchruns instead.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import multiprocessing.process
 import os
 import runpy
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -56,6 +59,13 @@ def run_rank(job: dict[str, Any]) -> None:
     multiprocessing.process._parent_process = None  # type: ignore[attr-defined]
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, signal.SIG_DFL)
+    train(job)
+
+
+def train(job: dict[str, Any]) -> None:
+    """Run the script of a job in this rank, with its faults."""
+    if job.get("double"):
+        torch.set_default_dtype(torch.float64)
     attempt, rank = int(os.environ["TORCHELASTIC_RESTART_COUNT"]), int(os.environ["RANK"])
     for fault in job["faults"]:
         fault["mark"] = job["mark"]
@@ -140,9 +150,31 @@ def _at_save(action: Any) -> None:
     os.__dict__["fsync"] = fsync
 
 
+def read_job(path: Path) -> dict[str, Any]:
+    """A job, with what it leaves out."""
+    return {"faults": [], **json.loads(path.read_text()), "mark": str(path.with_suffix(".mark"))}
+
+
+def run_torchrun(path: Path) -> None:
+    """Run one job under torchrun itself, and write how it went."""
+    job = read_job(path)
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    launch += [f"--nproc-per-node={job['ranks']}", f"--max-restarts={job.get('restarts', 0)}"]
+    with open(path.with_suffix(".out"), "w") as out, open(path.with_suffix(".err"), "w") as err:
+        command = [*launch, "-m", "tests.elastic", "--rank", str(path)]
+        done = subprocess.run(command, stdout=out, stderr=err, check=False)
+    _write_end(path, done.returncode)
+
+
+def _write_end(path: Path, code: int) -> None:
+    mark = path.with_suffix(".mark")
+    seconds = time.time() - float(mark.read_text()) if mark.exists() else 0.0
+    path.with_suffix(".end").write_text(json.dumps({"code": code, "seconds": seconds}))
+
+
 def run_job(path: Path) -> None:
     """Run one job in a child process, and write how it went."""
-    job = {"faults": [], **json.loads(path.read_text()), "mark": str(path.with_suffix(".mark"))}
+    job = read_job(path)
     child = os.fork()
     if child == 0:
         os.setsid()
@@ -159,13 +191,16 @@ def run_job(path: Path) -> None:
             sys.stderr.flush()
             os._exit(code)
     _, status = os.waitpid(child, 0)
-    mark = Path(job["mark"])
-    seconds = time.time() - float(mark.read_text()) if mark.exists() else 0.0
-    ended = {"code": os.waitstatus_to_exitcode(status), "seconds": seconds}
-    path.with_suffix(".end").write_text(json.dumps(ended))
+    _write_end(path, os.waitstatus_to_exitcode(status))
 
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    for name in sys.argv[1:]:
-        run_job(Path(name))
+    if sys.argv[1] == "--rank":
+        train(read_job(Path(sys.argv[2])))
+    elif sys.argv[1] == "--torchrun":
+        for name in sys.argv[2:]:
+            run_torchrun(Path(name))
+    else:
+        for name in sys.argv[1:]:
+            run_job(Path(name))

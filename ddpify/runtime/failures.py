@@ -26,6 +26,14 @@ _LOST_WORDS = (
     "timed out", "timeout", "remote process exited", "nccl communicator was aborted",
 )  # fmt: skip
 
+_start_store: Any = None
+
+
+def note_in(store: Any) -> None:
+    """The store that all ranks of this start can reach, and no others."""
+    global _start_store
+    _start_store = store
+
 
 def end_rank(kind: type[BaseException], value: BaseException, trace: TracebackType | None) -> None:
     """Say why this rank ends, under its name, and end it at once.
@@ -54,7 +62,7 @@ def leave() -> None:
     """Note that this rank's script is over."""
     _note(f"{_LEFT}/{_rank()}", "left")
     with contextlib.suppress(Exception):
-        _store().add(_LEFT, 1)
+        _start_store.add(_LEFT, 1)
 
 
 def all_have_left(seconds: float = 5.0) -> bool:
@@ -65,7 +73,7 @@ def all_have_left(seconds: float = 5.0) -> bool:
     leave_count = _size() - 1 if _rank() == 0 else 0
     with contextlib.suppress(Exception):
         while time.monotonic() < until:
-            if _store().add(_LEFT, 0) >= leave_count:
+            if _start_store.add(_LEFT, 0) >= leave_count:
                 return True
             time.sleep(0.02)
     return False
@@ -74,7 +82,7 @@ def all_have_left(seconds: float = 5.0) -> bool:
 def some_rank_failed() -> bool:
     """Whether the training cannot go on, since a rank has failed."""
     try:
-        return bool(_store().check([_FAILED]))
+        return bool(_start_store.check([_FAILED]))
     except Exception:
         return True  # whoever held the store is gone
 
@@ -125,22 +133,16 @@ def _tell_launcher(text: str) -> None:
 
 def _note(key: str, text: str) -> None:
     with contextlib.suppress(Exception):  # the store may be gone, with the rank that held it
-        store = _store()
-        if not store.check([key]):
-            store.set(key, text)
+        if not _start_store.check([key]):
+            _start_store.set(key, text)
 
 
 def _noted(key: str) -> str:
     with contextlib.suppress(Exception):
-        store = _store()
-        if store.check([key]):
-            found: bytes = store.get(key)
+        if _start_store.check([key]):
+            found: bytes = _start_store.get(key)
             return found.decode()
     return ""
-
-
-def _store() -> Any:
-    return dist.distributed_c10d._get_default_store()
 
 
 def _rank() -> int:

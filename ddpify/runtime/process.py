@@ -9,11 +9,14 @@ import os
 import sys
 import time
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import torch.distributed as dist
+from torch.distributed.constants import default_pg_timeout
 
-from ddpify.runtime.failures import end_rank, leave
+from ddpify.runtime.failures import end_rank, leave, note_in
+from ddpify.runtime.meeting import meet
 from ddpify.runtime.rng import broadcast_random_state
 
 LAUNCH_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
@@ -44,8 +47,9 @@ def join_ranks(timeout: datetime.timedelta | None) -> bool:
     if os.environ["WORLD_SIZE"] == "1":
         _world = _alone()
         return True
-    _world = _join_group(timeout)
     sys.excepthook = end_rank
+    _world = _join_group(timeout)
+    sys.excepthook = end_rank  # torch has put one around it, which holds back what it prints
     if _world.rank != 0:
         _silence_stdout()
         _silence_logs()
@@ -157,16 +161,27 @@ def _join_group(timeout: datetime.timedelta | None) -> World:
     if timeout is None and os.environ.get("DDPIFY_TIMEOUT"):
         timeout = datetime.timedelta(seconds=float(os.environ["DDPIFY_TIMEOUT"]))
     local_rank = int(os.environ["LOCAL_RANK"])
-    if accelerator is None:
-        place = torch.device("cpu")
-        dist.init_process_group("gloo", timeout=timeout)
-    else:
-        place = torch.device(accelerator, local_rank)
+    backend, place = "gloo", torch.device("cpu")
+    options: dict[str, Any] = {"timeout": timeout}
+    if accelerator is not None:
+        place = options["device_id"] = torch.device(accelerator, local_rank)
         # Before the group: what its backend sets up would else be on device 0 for every rank.
         torch.get_device_module(place).set_device(local_rank)
         backend = f"cpu:gloo,{accelerator}:{_collectives(accelerator)}"
-        dist.init_process_group(backend, timeout=timeout, device_id=place)
-    return World(int(os.environ["RANK"]), local_rank, int(os.environ["WORLD_SIZE"]), place)
+    rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    options["store"] = _meet(rank, size, timeout or default_pg_timeout)
+    dist.init_process_group(backend, rank=rank, world_size=size, **options)
+    return World(rank, local_rank, size, place)
+
+
+def _meet(rank: int, size: int, timeout: datetime.timedelta) -> Any:
+    """The store of this start's ranks, once all have come."""
+    found = dist.rendezvous("env://", rank, size, timeout=timeout)  # type: ignore[attr-defined]
+    shared, _, _ = next(found)
+    store = meet(shared, rank, size, timeout)
+    store.set_timeout(timeout)
+    note_in(store)
+    return store
 
 
 def _collectives(kind: str) -> str:
