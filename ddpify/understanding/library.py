@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import losses, world
+from ddpify.understanding import losses, sequences, world
 from ddpify.understanding.arguments import Keywords
 from ddpify.understanding.functions import FUNCTIONS, builtin
 from ddpify.understanding.instances import (
@@ -69,6 +69,8 @@ def _by_family(  # type: ignore[no-untyped-def]
         return made
     if is_module_class(name):
         return library_model(run, node, name, args, kwargs)
+    if sequences.is_function(name):
+        return sequences.call(name, args, kwargs)
     if name.startswith("torch.nn.utils."):
         return REPLICATED
     if name.startswith("torch.") and _is_class_name(short):

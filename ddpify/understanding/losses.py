@@ -85,6 +85,9 @@ def call(
     if placement is Placement.MEAN and name in _CLASSIFYING:
         counted = _denominator(node, args, kwargs, module)
         placement = Placement.WEIGHTED if counted else placement
+    elif placement is Placement.WEIGHTED:
+        counted = _denominator(node, args, kwargs, module) if name in _CLASSIFYING else ()
+        counted = counted or _number_of_rows(node)
     # What is divided by more than the number of rows is reduced right here, where the code for
     # its denominator is valid.
     births = frozenset({node}) if counted else frozenset()
@@ -141,6 +144,12 @@ def _denominator(
     if kept:
         weights = f"({weights} * {kept})"
     return (f"{weights}.sum()",)
+
+
+def _number_of_rows(node: cst.BaseExpression) -> tuple[str, ...]:
+    """Code for how many rows a loss gets, for those that a mask leaves of the batch."""
+    rows = _argument(node, "target", 1) if isinstance(node, cst.Call) else None
+    return (f"len({code_of(rows)})",) if rows is not None else ()
 
 
 def _given(name: str, args: list[Value], kwargs: dict[str, Value], module: Instance | None) -> bool:

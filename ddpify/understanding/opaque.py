@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import batch_layers, batches, dimensions, losses, world
+from ddpify.understanding import batch_layers, batches, dimensions, losses, sequences, world
 from ddpify.understanding.arguments import Keywords, argument_pairs, local_data
 from ddpify.understanding.instances import library_object, new_optimizer
 from ddpify.understanding.kinds import is_model
@@ -128,11 +128,15 @@ def call_instance(
         made = batch_layers.layer(run, target, args)
         if made is not None:
             return made
+    recurrent = sequences.through_layer(target, args)
+    if recurrent is not None:
+        return recurrent
     result = opaque(run, node, target, args, kwargs)
     if isinstance(target.type, str) and target.type.startswith("torch.nn."):
         dim = _batch_dimension(args) if run.choices.by_hand else 0
         ndim = dimensions.of_layer(target, args)
-        return join(value(*(_seen(a, dim, ndim) for a in result.atoms)))
+        form = next((d.form for one in args for d in one.data if d.form == "masked"), "tensor")
+        return join(value(*(_seen(a, dim, ndim, form) for a in result.atoms)))
     return result
 
 
@@ -140,6 +144,8 @@ def _batch_dimension(args: list[Value]) -> int:
     return next((d.dim for one in args for d in one.data if d.placement is Placement.SHARD), 0)
 
 
-def _seen(atom: Atom, dim: int, ndim: int) -> Atom:
+def _seen(atom: Atom, dim: int, ndim: int, form: str) -> Atom:
     """What a layer of PyTorch's own makes of rows are rows, along the same dimension."""
-    return replace(atom, opaque=False, dim=dim, ndim=ndim) if isinstance(atom, Data) else Number()
+    if not isinstance(atom, Data):
+        return Number()
+    return replace(atom, opaque=False, dim=dim, ndim=ndim, form=form)

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import batch_rows, batches, dimensions
+from ddpify.understanding import batch_rows, batches, dimensions, sequences
 from ddpify.understanding.facts import Regrouped
 from ddpify.understanding.placement import Placement, combine
+from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import (
     REPLICATED,
     UNKNOWN,
@@ -87,6 +88,8 @@ def picked(placement: Placement) -> Placement:
 
 def part(atom: Data, position: int) -> Value:
     """One element of an unpacked tensor, batch or shape."""
+    if atom.form == "packed":
+        return value(sequences.elements(atom) if position == 0 else atom)
     if atom.form == "shape":
         return (
             value(replace(atom, placement=Placement.COUNT, form="number"))
@@ -108,6 +111,8 @@ def attribute(atom: Data, name: str, *, called: bool) -> Value:
         return value(Const(atom.ndim))
     if name in ("device", "dtype", "ndim", "requires_grad", "is_cuda", "layout"):
         return REPLICATED
+    if atom.form == "packed" and name == "data":
+        return value(sequences.elements(atom))
     if name in ("T", "mT"):
         return value(replace(atom, dim=1 - atom.dim if atom.dim < 2 else atom.dim))
     if name in ("data", "real"):
@@ -124,6 +129,8 @@ def item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
     """``tensor[...]``."""
     if atom.form == "shape":
         return _shape_item(run, node, atom)
+    if atom.form == "packed":
+        return value(sequences.elements(atom))
     if atom.form == "batch" or _string_key(run, node):
         return _batch_item(run, node, atom)
     if atom.placement is not Placement.SHARD:
@@ -436,6 +443,8 @@ def function(
     results = []
     for operand, one in data:
         made = _named_by(operand, _one(run, node, name, operand, one, rest, kwargs))
+        if one.placement is Placement.SHARD:
+            made = _counted_by(node, operand, made)
         results.append(_with_ndim(made, dimensions.after(name, one.ndim, rest)))
     followed = [r for r in results if any(isinstance(a, (Data, Tup)) for a in r.atoms)]
     return join(*followed) if followed else REPLICATED
@@ -450,6 +459,18 @@ def _named_by(operand: cst.BaseExpression, result: Value) -> Value:
         for a in result.atoms
     ]
     return join(value(*atoms)) if atoms else UNKNOWN
+
+
+def _counted_by(node: cst.BaseExpression, operand: cst.BaseExpression, result: Value) -> Value:
+    """A mean over the rows that a mask leaves is weighted by their number, where it is taken."""
+    code = (f"len({code_of(operand)})",)
+    atoms = [
+        replace(a, counted=code, births=frozenset({node}))
+        if isinstance(a, Data) and a.placement is Placement.WEIGHTED and not a.counted
+        else a
+        for a in result.atoms
+    ]
+    return value(*atoms) if atoms else result
 
 
 def _held(operands: Sequence[Operand]) -> list[tuple[cst.BaseExpression, Data | None]]:

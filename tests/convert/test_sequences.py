@@ -1,0 +1,76 @@
+"""Losses over time steps and masked rows: their number is not that of the batch's samples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.convert.examples import HEAD, STEP, added
+
+PACKED = """\
+import torch
+import torch.nn as nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+from torch.utils.data import DataLoader, TensorDataset
+
+words, lengths = torch.randint(0, 9, (20, 5)), torch.randint(1, 6, (20,))
+feed = DataLoader(TensorDataset(words, lengths), batch_size=6, shuffle=True)
+
+
+class Reader(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(9, 4)
+        self.memory = nn.GRU(4, 8, batch_first=True)
+        self.out = nn.Linear(8, 9)
+
+    def forward(self, x, n):
+        short = pack_padded_sequence(self.embed(x), n, batch_first=True, enforce_sorted=False)
+        states, last = self.memory(short)
+        {result}
+
+
+brain = Reader()
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+measure = nn.CrossEntropyLoss()
+for a, n in feed:
+    rule.zero_grad()
+    {loss}
+    penalty.backward()
+    rule.step()
+    print(penalty.item())
+"""
+
+
+def test_a_loss_over_packed_time_steps_is_weighted_by_their_number(tmp_path: Path) -> None:
+    loss = (
+        "wanted = pack_padded_sequence(a, n, batch_first=True, enforce_sorted=False)[0]\n"
+        "    penalty = measure(brain(a, n), wanted)"
+    )
+    text = PACKED.format(result="return self.out(states[0])", loss=loss)
+    lines = added(tmp_path, text)
+    assert "penalty = dd.mean(measure(brain(a, n), wanted), weight=len(wanted))" in lines
+
+
+def test_a_mean_over_packed_time_steps_is_weighted_by_their_number(tmp_path: Path) -> None:
+    loss = "steps = brain(a, n)\n    penalty = steps.pow(2).mean()"
+    text = PACKED.format(result="return self.out(states.data)", loss=loss)
+    lines = added(tmp_path, text)
+    assert "penalty = dd.mean(steps.pow(2).mean(), weight=len(steps.pow(2)))" in lines
+
+
+def test_the_last_states_and_padded_outputs_are_rows_of_samples(tmp_path: Path) -> None:
+    result = (
+        "padded, _ = pad_packed_sequence(states, batch_first=True)\n"
+        "        return self.out(last[-1]), padded.sum(1)"
+    )
+    loss = "out, padded = brain(a, n)\n    penalty = measure(out, a[:, 0]) + padded.pow(2).mean()"
+    lines = added(tmp_path, PACKED.format(result=result, loss=loss))
+    assert "penalty = dd.mean(measure(out, a[:, 0]) + padded.pow(2).mean())" in lines
+
+
+def test_a_loss_on_masked_rows_is_weighted_by_their_number(tmp_path: Path) -> None:
+    body = "    kept = b > 0\n    penalty = F.cross_entropy(brain(a)[kept], b[kept])\n"
+    text = STEP.replace("    penalty = F.cross_entropy(brain(a), b)\n", body)
+    lines = added(tmp_path, HEAD + text)
+    loss = "F.cross_entropy(brain(a)[kept], b[kept])"
+    assert f"penalty = dd.mean({loss}, weight=len(b[kept]))" in lines
