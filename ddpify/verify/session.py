@@ -125,7 +125,7 @@ class _Comparing:
         found = self._steps(self.own)
         self._judge_data(found)
         if comparison.same_data is False:
-            found = self._replayed() or found
+            found = self._replayed(found) or found
         if self._per_rank_statistics(found):
             found = self._with_ghosts(found)
         if comparison.unjudged:
@@ -158,11 +158,17 @@ class _Comparing:
         written = replaying.write(self.own.loaders[0], self.other.loaders, path)
         return path if written else None
 
-    def _replayed(self) -> StepFindings | None:
-        """The steps against the original on the converted run's batches; None without them."""
+    def _replayed(self, before: StepFindings) -> StepFindings | None:
+        """The steps against the original on the converted run's batches; None without them.
+
+        ``before``: the steps against the original on its own.
+        """
         path = self._write_replay()
         if path is None:
-            self.comparison.unjudged = "the batches differ, and cannot be replayed"
+            self.comparison.unjudged = (
+                "the batches differ, and without a loader that names their samples the original "
+                "cannot be run on them"
+            )
             return None
         self.session.echo("running the original on the converted run's batches")
         again = self.runs.original(**self.same, replay=str(path))
@@ -172,6 +178,7 @@ class _Comparing:
         found = self._steps(again)
         if found.rows is not None and (found.rows.missing or not found.rows.everywhere):
             self.comparison.unjudged = "the batches differ, and their replay does not meet them"
+            data_judge.mistrust_indices(self.comparison, before.rows)
             return None
         self.reference, self.comparison.replayed = again, True
         return found

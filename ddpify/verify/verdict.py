@@ -153,6 +153,7 @@ class Comparison:
         notes: Remarks that change no verdict.
         faked: Calls answered by something else than the real thing in the converted run.
         same_data: Whether the ranks together train on the original's batches; None: unknown.
+        seen: What says so, where it is not the rows that enter the model.
         same_arithmetic: Whether they compute with them what one process does; None: unknown.
         replayed: Whether the arithmetic was compared with the original on the converted run's
             batches.
@@ -164,6 +165,7 @@ class Comparison:
     nproc: int
     kind: Kind
     same_data: bool | None = None
+    seen: str = ""
     same_arithmetic: bool | None = None
     replayed: bool = False
     unjudged: str = ""

@@ -81,10 +81,51 @@ def test_other_samples(
     found = verdict.comparisons[0].differences[0]
     assert found.what is What.DATA
     assert found.cause is not None
-    assert found.cause.rules[0] == "DDP106"
+    stream = loop is STREAM and "part" in wrong
+    assert found.cause.rules[0] == ("DDP105" if stream else "DDP106")
+
+
+def test_a_stream_in_another_order_is_replayed(tmp_path: Path, worker: Worker) -> None:
+    verdict = verdict_on(tmp_path, worker, STREAM, seed="2", part=ROWS)
+    assert verdict.kind is Kind.EXCEPT, render(verdict)
+    assert [cause.name for cause in verdict.named] == ["order"]
+    comparison = verdict.comparisons[0]
+    assert (comparison.same_data, comparison.same_arithmetic) == (False, True)
+    assert comparison.replayed
+
+
+def test_a_wrong_loss_on_a_stream_in_another_order(tmp_path: Path, worker: Worker) -> None:
+    half = "(whole[rank::world] if rank else whole[:1])"
+    verdict = verdict_on(tmp_path, worker, STREAM, seed="2", part=half)
+    assert verdict.kind is Kind.NOT_EQUIVALENT, render(verdict)
 
 
 def test_more_rows_than_are_kept_are_no_difference(tmp_path: Path, worker: Worker) -> None:
     many = BY_HAND.replace("(8,)", "(9000,)")
     verdict = verdict_on(tmp_path, worker, many, part=ROWS)
     assert verdict.kind is Kind.EQUIVALENT, render(verdict)
+
+
+FORWARD_CALLED = """
+net = torch.nn.Sequential(torch.nn.Linear(6, 3), torch.nn.Tanh(), torch.nn.Linear(3, 1))
+call = torch.nn.parallel.DistributedDataParallel(net) if several else net.forward
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+draw = torch.Generator().manual_seed({seed})
+for step in range(4):
+    whole = stock[torch.randint(40, (8,), generator=draw)]
+    loss = call({part}).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_where_nothing_that_enters_can_be_compared_the_gradients_answer(
+    tmp_path: Path, worker: Worker
+) -> None:
+    verdict = verdict_on(tmp_path, worker, FORWARD_CALLED, part=ROWS)
+    assert verdict.kind is Kind.EQUIVALENT, render(verdict)
+    assert "same data?        yes, by the gradients of every step" in render(verdict)
+    other = verdict_on(tmp_path, worker, FORWARD_CALLED, part=ROWS, seed="2")
+    assert other.kind is Kind.NOT_EQUIVALENT, render(other)
+    assert "same data?        unknown" in render(other)

@@ -21,6 +21,7 @@ class Batch:
         marks: A number for each sample's content.
         subset: Whether the data set is a subset of another.
         single: Whether the loader yields samples uncollated.
+        stream: Whether the data set has no indices: the samples' contents stand for them.
     """
 
     ids: list[Any]
@@ -28,6 +29,7 @@ class Batch:
     marks: list[float]
     subset: bool
     single: bool
+    stream: bool = False
 
 
 @dataclass
@@ -70,7 +72,12 @@ def read(path: Path) -> list[Reading]:
 def _batch(event: dict[str, Any]) -> Batch:
     roots = event["roots"]
     return Batch(
-        event["ids"], roots or event["ids"], event["marks"], roots is not None, event["single"]
+        ids=event["ids"],
+        roots=roots or event["ids"],
+        marks=event["marks"],
+        subset=roots is not None,
+        single=event["single"],
+        stream=event["stream"],
     )
 
 

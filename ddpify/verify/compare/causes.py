@@ -43,6 +43,11 @@ NOT_SPLIT = Cause(
     "give each rank its own slice of each batch (a sampler, or dd.shard(loader))",
     ("DDP101",),
 )
+NOT_SPLIT_STREAM = Cause(
+    "every rank trains on all samples: each reads the whole stream",
+    "let each rank keep every n-th sample of the stream, or of each batch (dd.shard(loader))",
+    ("DDP105",),
+)
 SAME_BATCHES = Cause(
     "every rank makes the same batches by hand",
     "draw the global batch on every rank alike and take this rank's slice of it",

@@ -24,6 +24,7 @@ class DataFindings:
         cause: Why the data differ; None where they do not.
         text: The difference in a sentence.
         everywhere: Whether each rank reads all samples, be it to train on its slice of them.
+        stream: Whether the samples have no indices, and are known by their content alone.
         coverage: Samples of each pass over each loader that is trained on.
     """
 
@@ -31,6 +32,7 @@ class DataFindings:
     cause: Cause | None = None
     text: str = ""
     everywhere: bool = False
+    stream: bool = False
     coverage: list[Coverage] = field(default_factory=list)
 
 
@@ -103,6 +105,10 @@ def compare(own: Sequence[Reading], ranks: Sequence[Sequence[Reading]]) -> DataF
     found.compared &= all(mine.passes and theirs[0].trains for mine, theirs in training)
     found.text, cause = _leak(pairs) or _content(pairs) or _first(passes) or ("", None)
     found.cause = cause
+    found.stream = any(batch.stream for mine, _ in training for batch in _all([mine]))
+    if found.stream and cause and not cause.name:
+        # A stream may be read whole and split then: what enters the model decides.
+        found.compared, found.text, found.cause = False, "", None
     return found
 
 

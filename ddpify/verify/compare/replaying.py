@@ -36,7 +36,9 @@ def write(own: Sequence[Reading], ranks: Sequence[Sequence[Reading]], path: Path
 def _replayable(batch: GlobalBatch) -> bool:
     samples = [index for part in batch.merged for index in part.ids]
     single = any(part.single for part in batch.merged)
-    return all(type(index) is int for index in samples) and (not single or len(samples) == 1)
+    known = all(type(index) is int for index in samples)
+    known |= all(part.stream for part in batch.merged)
+    return known and (not single or len(samples) == 1)
 
 
 def _entry(batch: GlobalBatch) -> dict[str, Any]:

@@ -9,9 +9,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
-from torch.utils.data import DataLoader, Subset
+from torch.utils.data import DataLoader, IterableDataset, Subset
 from torch.utils.data import dataloader as loaders
 
+from ddpify.verify.inside import streams
 from ddpify.verify.inside.fingerprint import row
 from ddpify.verify.inside.patching import replace
 from ddpify.verify.inside.place import PLACE
@@ -44,6 +45,7 @@ class Loaders:
     def install(self) -> None:
         """Hook the construction of loaders, their iterators and the fetch of samples."""
         PLACE.watch = self._fetched
+        streams.install(content, self._fetched)
         self._number_loaders()
         self._watch_iterators(loaders._BaseDataLoaderIter)
 
@@ -122,6 +124,7 @@ class Loaders:
             roots=roots,
             marks=self._marks,
             single=not iterator._auto_collation,
+            stream=isinstance(iterator._dataset, IterableDataset),
         )
 
     def _end_pass(self, iterator: Any) -> None:
@@ -162,7 +165,7 @@ def _plain(index: Any) -> Any:
     """An index as JSON can hold it; what is not an integer becomes text."""
     if hasattr(index, "item") and getattr(index, "ndim", 1) == 0:
         index = index.item()
-    return index if isinstance(index, int) else repr(index)
+    return index if isinstance(index, (int, str)) else repr(index)
 
 
 def _roots(dataset: Any, ids: list[Any]) -> list[Any] | None:

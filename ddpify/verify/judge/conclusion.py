@@ -14,7 +14,7 @@ def conclude(comparison: Comparison) -> None:
         found = [item for item in comparison.differences if item.what in ARITHMETIC]
         comparison.same_arithmetic = not found
     named = [item.cause and item.cause.name for item in comparison.differences]
-    if all(named):
+    if all(named) and not comparison.unjudged:
         comparison.kind = Kind.EXCEPT if named else Kind.EQUIVALENT
     else:
         comparison.kind = Kind.NOT_EQUIVALENT

@@ -46,6 +46,8 @@ def answers(comparison: Comparison) -> list[tuple[str, str]]:
     data = _WORD[comparison.same_data]
     if causes and causes[0]:
         data += f": {causes[0].name or causes[0].text}"
+    elif comparison.seen:
+        data += f", {comparison.seen}"
     arithmetic = _WORD[comparison.same_arithmetic]
     named = [item.cause for item in comparison.differences if item.what is not What.DATA]
     if comparison.unjudged:
