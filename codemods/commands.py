@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ddpify.codemods import devices, files, loaders, models, process_group, reductions, whole_calls
+from ddpify.codemods import (
+    devices,
+    draws,
+    files,
+    loaders,
+    models,
+    process_group,
+    reductions,
+    whole_calls,
+)
 from ddpify.codemods._command import Command
 
 from ddpify.convert.conversion import CODEMODS
@@ -42,7 +51,7 @@ class ReduceValues(Command):  # type: ignore[misc]
     """Losses, metrics and counts become global where they are first read."""
 
     DESCRIPTION: ClassVar[str] = "Reduce losses, metrics and counts over the ranks."
-    EDITS = (reductions.edit, whole_calls.edit, process_group.edit)
+    EDITS = (reductions.edit, draws.edit, whole_calls.edit, process_group.edit)
 
 
 class WriteOnRankZero(Command):  # type: ignore[misc]

@@ -13,6 +13,7 @@ import libcst as cst
 from ddpify.codemods import (
     batches,
     devices,
+    draws,
     files,
     learning_rates,
     loaders,
@@ -41,6 +42,7 @@ CODEMODS: tuple[Callable[[Plan, Edits], None], ...] = (
     models.edit,
     learning_rates.edit,
     reductions.edit,
+    draws.edit,
     whole_calls.edit,
     files.edit,
     order.edit,

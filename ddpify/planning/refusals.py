@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.errors import DdpifyError
+from ddpify.understanding import draws
 from ddpify.understanding.facts import Demand, Facts, Site
 from ddpify.understanding.frameworks import training_framework
 from ddpify.understanding.interpreter import Choices
@@ -172,5 +173,7 @@ def refuse_reading(entry: ModuleFile, demand: Demand) -> Refusal:
         demand.site.node,
         f"{demand.reader} reads {_WORDS[demand.data.placement]},"
         " which cannot be put together from the ranks' parts",
-        "compute it from per-sample values, a mean or a sum over the batch",
+        "draw for the whole batch at once, as torch.rand(len(x)) does"
+        if demand.reader == draws.READER
+        else "compute it from per-sample values, a mean or a sum over the batch",
     )

@@ -15,7 +15,15 @@ from ddpify.runtime.process import (
     rank,
     world_size,
 )
-from ddpify.runtime.reduce import gather, global_batch_size, mean, split, sum
+from ddpify.runtime.reduce import (
+    gather,
+    global_batch_size,
+    global_like,
+    global_shape,
+    mean,
+    split,
+    sum,
+)
 from ddpify.runtime.resume import resumable, snapshot
 from ddpify.runtime.sharded_files import load_sharded, save_sharded
 from ddpify.runtime.spread import spread
@@ -27,6 +35,8 @@ __all__ = [
     "full_tensor",
     "gather",
     "global_batch_size",
+    "global_like",
+    "global_shape",
     "init",
     "is_main",
     "load_sharded",

@@ -156,10 +156,39 @@ def global_batch_size(x: Any) -> int:
     return rows if share is None else _per_sample(rows, share) * share.total
 
 
-def split(x: Any) -> Any:
+def global_shape(x: Any, *, dim: int = 0) -> torch.Size:
+    """The shape that x has over all ranks, with their rows along ``dim``, without communication.
+
+    x: a tensor or array with a fixed number of rows per sample, or the shape of one.
+    Raises RuntimeError where the rows are not a multiple of this rank's samples.
+    """
+    shape = list(getattr(x, "shape", x))
+    if len(shape) > dim:
+        shape[dim] = global_batch_size(shape[dim])
+    return torch.Size(shape)
+
+
+def global_like(x: torch.Tensor, *, dim: int = 0) -> torch.Tensor:
+    """A tensor of the kind and memory format of x, as large as x is over all ranks.
+
+    x: any shape, with a fixed number of rows per sample along ``dim``. Returns an uninitialised
+    tensor without a gradient, for functions that fill it or take its kind and shape; x itself
+    where the batch at hand is not shared. No communication.
+
+    Raises RuntimeError where the rows are not a multiple of this rank's samples.
+    """
+    if current_share() is None:
+        return x
+    shape = global_shape(x, dim=dim)
+    outer_first = sorted(range(x.dim()), key=x.stride, reverse=True)
+    made = x.new_empty([shape[d] for d in outer_first])
+    return made.permute([outer_first.index(d) for d in range(x.dim())])
+
+
+def split(x: Any, *, dim: int = 0) -> Any:
     """This rank's rows of something that every rank holds for the whole global batch.
 
-    x: a tensor or array whose first dimension is the global batch's (or a multiple of it).
+    x: a tensor or array whose dimension ``dim`` is the global batch's (or a multiple of it).
     Returns a view of the rows; the same object where the batch at hand is not shared, and for a
     rank without a sample as many rows as its ghost has. No communication.
 
@@ -168,12 +197,14 @@ def split(x: Any) -> Any:
     share = current_share()
     if share is None:
         return x
-    each, rest = divmod(len(x), share.total)
+    rows = x.shape[dim] if dim else len(x)
+    each, rest = divmod(rows, share.total)
     if rest:
-        raise RuntimeError(f"{len(x)} rows are not a multiple of the batch of {share.total}")
+        raise RuntimeError(f"{rows} rows are not a multiple of the batch of {share.total}")
     first, last = bounds(share.total, world().rank, world_size())
     first, last = (0, share.rows) if share.ghost else (first, last)
-    return x[first * each : last * each]
+    own = slice(first * each, last * each)
+    return x[(slice(None),) * dim + (own,)] if dim else x[own]
 
 
 def _reduced(x: torch.Tensor, factor: float) -> torch.Tensor:

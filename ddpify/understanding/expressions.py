@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import batch_rows, instances, kinds, tensors
+from ddpify.understanding import batch_rows, draws, instances, kinds, tensors
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import children
 from ddpify.understanding.syntax import dotted
@@ -431,11 +431,12 @@ def _comprehension(run: Interpreter, node: cst.BaseSimpleComp | cst.DictComp) ->
         for test in for_in.ifs:
             run.condition(test.test)
         for_in = for_in.inner_for_in
-    if isinstance(node, cst.DictComp):
-        run.eval(node.key)
-        item = _kept(run, node.value)
-    else:
-        item = run.eval(node.elt)
+    with run.taking_rows(draws.rows_of(run, node.for_in.iter)):
+        if isinstance(node, cst.DictComp):
+            run.eval(node.key)
+            item = _kept(run, node.value)
+        else:
+            item = run.eval(node.elt)
     names.clear()
     names.update(before)
     made = run.instance(node, run.module, "dict" if isinstance(node, cst.DictComp) else "list")
@@ -490,6 +491,8 @@ def _spread(run: Interpreter, node: cst.BaseExpression, result: Value) -> list[V
     for atom in result.atoms:
         if isinstance(atom, Tup):
             return list(atom.items)
+        if isinstance(atom, Data) and atom.form == "shape":
+            return [value(atom)]  # the sizes, as one argument that stands for them all
         if isinstance(atom, Instance) and atom.type == "list":
             known = [atom.attributes[k] for k in sorted(atom.attributes) if k != "*"]
             if known and "*" not in atom.attributes:

@@ -14,6 +14,7 @@ from ddpify.understanding.values import Data, Instance, Value, join
 
 if TYPE_CHECKING:
     from ddpify.understanding.batches import Entry, Place
+    from ddpify.understanding.draws import Draw
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,9 +93,11 @@ class Facts:
     values: dict[cst.CSTNode, Value] = field(default_factory=dict)
     loaders: list[Instance] = field(default_factory=list)
     regrouped: dict[cst.CSTNode, Regrouped] = field(default_factory=dict)
-    orders: dict[cst.CSTNode, Site] = field(default_factory=dict)  # permutations of a batch
+    orders: dict[cst.CSTNode, Draw] = field(default_factory=dict)  # permutations of a batch
     named_sizes: dict[cst.CSTNode, Site] = field(default_factory=dict)  # x.view(batch_size, ...)
-    draws: dict[cst.CSTNode, Site] = field(default_factory=dict)  # rows made for a batch
+    draws: dict[cst.CSTNode, Draw] = field(default_factory=dict)  # random rows for a batch
+    drawn_whole: dict[cst.CSTNode, Site] = field(default_factory=dict)  # for what all ranks hold
+    made_whole: dict[cst.CSTNode, Site] = field(default_factory=dict)  # of the loader's batch size
     whole_calls: dict[cst.CSTNode, WholeCall] = field(default_factory=dict)
     sharded_calls: set[cst.CSTNode] = field(default_factory=set)
     row_calls: dict[Instance, bool] = field(default_factory=dict)  # from rows, whether to rows

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from ddpify.understanding import batches, calls, expressions, library
+from ddpify.understanding import batches, calls, draws, expressions, library
 from ddpify.understanding.facts import Demand, Effect, Facts, Site
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import ModuleFile, Project
@@ -98,6 +98,7 @@ class Interpreter:
         self.running: set[object] = set()
         self.frames: list[Frame] = []
         self.no_grad = 0
+        self.rows_taken: list[Data] = []  # by loops over a batch's rows, the innermost last
         self.changes = 0
         self.functions: dict[cst.CSTNode, Function] = {}
         self._classes: dict[cst.CSTNode, Class] = {}
@@ -228,6 +229,16 @@ class Interpreter:
             yield
         finally:
             self.no_grad -= active
+
+    @contextmanager
+    def taking_rows(self, rows: Data | None) -> Iterator[None]:
+        """Inside, each round takes one of these rows, if there are any."""
+        self.rows_taken += [rows] if rows is not None else []
+        try:
+            yield
+        finally:
+            if rows is not None:
+                self.rows_taken.pop()
 
     # ------------------------------------------------------------------ names
     def lookup(self, name: str) -> Value:
@@ -546,7 +557,8 @@ class Interpreter:
                 self.takes_batch()
             self.assign(node.target, self._named_target(node.target, element))
 
-        return self._loop(node, node.body, node.orelse, bind)
+        with self.taking_rows(draws.rows_of(self, node.iter)):
+            return self._loop(node, node.body, node.orelse, bind)
 
     def _named_target(self, target: cst.BaseExpression, element: Value) -> Value:
         """What a loop binds, with the places where batches in it get their names."""

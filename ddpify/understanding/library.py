@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import losses, sequences, world
+from ddpify.understanding import draws, losses, sequences, world
 from ddpify.understanding.arguments import Keywords
 from ddpify.understanding.functions import FUNCTIONS, builtin
 from ddpify.understanding.instances import (
@@ -42,6 +42,7 @@ def call(
     name = canonical(name)
     run.facts.library_calls.setdefault(name, {}).setdefault(node, run.site(node))
     world.acts(run, node, name, args, kwargs)
+    draws.one_by_one(run, node, name)
     handler = FUNCTIONS.get(name)
     if handler is not None:
         return handler(run, node, args, kwargs)

@@ -12,6 +12,7 @@ from ddpify.understanding import (
     batch_sizes,
     batches,
     calls,
+    draws,
     expressions,
     tensors,
     world,
@@ -100,6 +101,9 @@ def _data_method(  # type: ignore[no-untyped-def]
     receiver = _receiver(node)
     if name == "backward":
         return backward(run, node, receiver, value(atom))
+    drawn = draws.method(run, node, atom, name)
+    if drawn is not None:
+        return drawn
     if name == "detach" and not atom.placement.local:
         return REPLICATED
     if name == "tolist" and atom.placement is Placement.SHARD and not atom.opaque:
@@ -174,6 +178,9 @@ def _plain_method(  # type: ignore[no-untyped-def]
         return REPLICATED
     if isinstance(atom, Tup):
         return join(*atom.items) if name == "index" else REPLICATED
+    drawn = draws.method(run, node, atom, name)
+    if drawn is not None:
+        return drawn
     operands = [(_receiver(node), REPLICATED), *argument_pairs(node, args, kwargs)]
     for _, one in operands[1:]:
         for data in one.data:
@@ -206,6 +213,9 @@ def _object_method(  # type: ignore[no-untyped-def]
         _add_argument(run, atom, args, kwargs)
     if atom.type in _PARSERS and name in ("parse_args", "parse_known_args"):
         return _arguments(run, node, atom, name)
+    drawn = draws.method(run, node, atom, name)
+    if drawn is not None:
+        return drawn
     if atom.type in _SCALERS and name == "scale":
         return args[0] if args else UNKNOWN
     if atom.role is None and name in RETURNS_MODEL and isinstance(atom.type, str):

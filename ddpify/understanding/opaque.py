@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import batch_layers, batches, dimensions, losses, sequences, world
+from ddpify.understanding import batch_layers, batches, dimensions, draws, losses, sequences, world
 from ddpify.understanding.arguments import Keywords, argument_pairs, local_data
 from ddpify.understanding.instances import library_object, new_optimizer
 from ddpify.understanding.kinds import is_model
@@ -131,6 +131,9 @@ def call_instance(
     recurrent = sequences.through_layer(target, args)
     if recurrent is not None:
         return recurrent
+    drawn = draws.layer(run, node, target)
+    if drawn is not None:
+        return drawn
     result = opaque(run, node, target, args, kwargs)
     if isinstance(target.type, str) and target.type.startswith("torch.nn."):
         dim = _batch_dimension(args) if run.choices.by_hand else 0

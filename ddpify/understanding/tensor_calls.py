@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import batch_rows, batch_sizes, batches, tensors
+from ddpify.understanding import batch_rows, batch_sizes, batches, draws, tensors
 from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import REPLICATED, UNKNOWN, Data, Value, deep_atoms, value
@@ -20,6 +20,9 @@ def tensor_function(  # type: ignore[no-untyped-def]
     run: Interpreter, node: cst.BaseExpression, name: str, short: str, args, kwargs
 ) -> Value:
     """Call a function of a tensor library by its qualified and its short name."""
+    drawn = draws.function(run, node, name)
+    if drawn is not None:
+        return drawn
     operands = argument_pairs(node, args, kwargs)
     counts = [
         a
@@ -28,10 +31,10 @@ def tensor_function(  # type: ignore[no-untyped-def]
         if isinstance(a, Data) and a.placement is Placement.COUNT
     ]
     if counts and name.startswith(("torch.", "numpy.random.")):
-        return _sized(run, node, short, operands, counts)
+        return _sized(run, node, short, counts)
     loaders = batch_sizes.sized_like(run, node) if short in batch_sizes.MAKING else None
     if loaders and run.module.editable:
-        run.facts.draws.setdefault(node, run.site(node))
+        run.facts.made_whole.setdefault(node, run.site(node))
         return value(Data(Placement.SHARD, loaders))
     if short in ("cat", "concat", "concatenate", "stack", "hstack", "vstack"):
         joined = _concatenated(run, node, short, args, kwargs)
@@ -70,21 +73,16 @@ def _on_batches(
     return tensors.on_batches(run, short, operands, [held for _, held in operands[1:]], kwargs)
 
 
-def _sized(
-    run: Interpreter,
-    node: cst.BaseExpression,
-    short: str,
-    operands: list[tuple[cst.BaseExpression, Value]],
-    counts: list[Data],
-) -> Value:
+def _sized(run: Interpreter, node: cst.BaseExpression, short: str, counts: list[Data]) -> Value:
     """A tensor made as long as this rank's rows is one of its shards."""
     for data in counts:
         run.facts.shape_uses.update(data.births)
-    made = counts[0].placed(Placement.SHARD)
-    if short in _DRAWS:
-        run.facts.draws.setdefault(node, run.site(node))
+    shown = list(draws.parts_of(run, node, short)) if isinstance(node, cst.Call) else []
+    sizes = [part for part in shown if part.data.placement is Placement.COUNT]
+    made = replace(counts[0].placed(Placement.SHARD), dim=sizes[0].dim if sizes else 0)
     if short in ("randperm", "permutation"):
-        run.facts.orders.setdefault(node, run.site(node))
+        counted = [part.node for part in sizes]
+        run.facts.orders.setdefault(node, draws.Draw(run.site(node), counts=counted))
         made = replace(made, form="permutation")
     return value(replace(made, form="range") if short == "arange" else made)
 
@@ -127,6 +125,3 @@ def _shown_pieces(run: Interpreter, node: cst.BaseExpression) -> frozenset[cst.B
     elements = [element.value for element in shown.elements]
     rows = all({d.form for d in run.seen(e).data} <= {"tensor"} for e in elements)
     return frozenset(e for e in elements if run.seen(e).data) if rows else frozenset()
-
-
-_DRAWS = frozenset("randn rand randint normal uniform standard_normal random".split())

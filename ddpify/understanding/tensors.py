@@ -50,6 +50,10 @@ OVER_A_DIMENSION = frozenset(
 SELF_COUPLING = frozenset("unique bincount histc cdist pdist corrcoef cov".split())
 ROW_WISE_WITHOUT_DIMENSION = frozenset("softmax log_softmax softmin normalize split chunk".split())
 _OVER_THE_LAST = frozenset("topk sort argsort".split())  # unless they are told otherwise
+_KEEPING_DIMENSIONS = frozenset(
+    "softmax log_softmax softmin cumsum cumprod topk sort argsort argpartition split chunk"
+    " normalize".split()
+)
 _PAIRS = frozenset("max min median mode topk sort kthvalue".split())  # values and indices
 TRANSPOSING = frozenset("t T transpose permute swapaxes movedim".split())
 REORDERING = frozenset("flip roll".split())
@@ -142,14 +146,26 @@ def item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
 
 def _shape_item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
     first = node.slice[0].slice
-    if not isinstance(first, cst.Index):
-        return value(atom)
+    if isinstance(first, cst.Slice):
+        return _shape_slice(run, first, atom)
+    assert isinstance(first, cst.Index)
     index = run.seen(first.value).constant()
     if index is ... or index == atom.dim:
         return value(
             replace(atom, placement=Placement.COUNT, form="number", births=frozenset({node}))
         )
     return REPLICATED
+
+
+def _shape_slice(run: Interpreter, bounds: cst.Slice, atom: Data) -> Value:
+    """Some of the sizes: those behind the number of rows are the same on all ranks."""
+    lower = run.seen(bounds.lower).constant() if bounds.lower is not None else 0
+    upper = run.seen(bounds.upper).constant() if bounds.upper is not None else None
+    if isinstance(lower, int) and 0 <= lower <= atom.dim:
+        before = isinstance(upper, int) and 0 <= upper <= atom.dim
+        return REPLICATED if before else value(replace(atom, dim=atom.dim - lower))
+    behind = isinstance(lower, int) and (lower > atom.dim or lower in (-1, -2))
+    return REPLICATED if behind else value(atom)
 
 
 def _string_key(run: Interpreter, node: cst.Subscript) -> bool:
@@ -209,8 +225,11 @@ def _index_rows(
 ) -> Data:
     if kind == "whole" or _counted_bounds(run, node):
         return replace(atom, births=frozenset(), form="tensor")
-    if any(d.form == "permutation" for d in index.data):
+    if any(isinstance(a, Data) and a.form == "permutation" for a in index.atoms):
         return _regrouped(run, node, node.value, atom)
+    for mixed in (d for d in index.data if d.placement is Placement.COUPLED):
+        assert isinstance(part_, cst.Index)
+        run.demand(part_.value, value(mixed), "an index")
     if any(d.placement is Placement.SHARD for d in index.data):
         each = any(d.form == "range" for d in index.data)
         return replace(atom, births=frozenset(), form="tensor" if each else "masked")
@@ -485,6 +504,8 @@ def _on_whole(
     if not reduced or name == "detach":
         return REPLICATED
     over_rows = name in OVER_A_DIMENSION and _over_rows(rest, kwargs)
+    if name == "argsort" and over_rows:
+        return value(replace(reduced[0].placed(Placement.REPLICATE), form="permutation"))
     return value(reduced[0].placed(Placement.REPLICATE) if over_rows else reduced[0])
 
 
@@ -601,10 +622,18 @@ def _over(
         if dimensions.undecided(places) and not run.frames_forward():
             results.append(value(data.placed(Placement.COUPLED)))
         elif dims and data.dim not in places:
-            results.append(_within_rows(name, data, pair=name in _PAIRS))
+            kept = name in _KEEPING_DIMENSIONS or _keeps_dimensions(kwargs)
+            gone = 0 if kept else sum(isinstance(p, int) and 0 <= p < data.dim for p in places)
+            within = replace(data, dim=data.dim - gone)
+            results.append(_within_rows(name, within, pair=name in _PAIRS))
         else:
             results.append(_along_rows(run, name, data))
     return join(*results)
+
+
+def _keeps_dimensions(kwargs: Mapping[str, Value]) -> bool:
+    given = kwargs.get("keepdim") or kwargs.get("keepdims")
+    return given is not None and given.constant() is not False
 
 
 def _within_rows(name: str, data: Data, *, pair: bool) -> Value:

@@ -284,3 +284,30 @@ def _collectives() -> dict[str, int]:
 def test_a_loss_takes_one_collective() -> None:
     expected = {"mean": 1, "sum": 1, "number": 1, "size": 0, "gather": 1}
     assert run(_collectives, 2) == [expected] * 2
+
+
+def _drawn_rows() -> dict[str, Any]:
+    """Random rows of a batch of 5: drawn as large as over all ranks, and split."""
+    x = _batch(5).reshape(-1, 1, 1, 1).expand(-1, 2, 3, 4).contiguous()
+    last = x.to(memory_format=torch.channels_last)
+    torch.manual_seed(0)
+    numbers = dd.split(torch.rand_like(dd.global_like(last)))
+    return {
+        "rows": len(numbers) == len(x),
+        "format": numbers.is_contiguous(memory_format=torch.channels_last),
+        "all": dd.gather(numbers).tolist(),
+        "shapes": [list(dd.global_shape(one)) for one in (x, x.shape, x.numpy())],
+        "second": dd.split(torch.arange(10).view(2, 5), dim=1).tolist(),
+        "like": list(dd.global_like(x.transpose(0, 1), dim=1).shape),
+    }
+
+
+def test_random_rows_are_those_of_one_process() -> None:
+    torch.manual_seed(0)
+    whole = torch.rand_like(torch.empty(5, 2, 3, 4).to(memory_format=torch.channels_last).double())
+    for rank, found in enumerate(run(_drawn_rows, 2)):
+        assert found["rows"] and found["format"]
+        assert found["all"] == whole.tolist()
+        assert found["shapes"] == [[5, 2, 3, 4]] * 3
+        assert found["like"] == [2, 5, 3, 4]
+        assert found["second"] == [[[0, 1, 2], [5, 6, 7]], [[3, 4], [8, 9]]][rank]

@@ -1,0 +1,103 @@
+"""Draw random rows for the whole batch on every rank, and let each keep its own."""
+
+from __future__ import annotations
+
+import libcst as cst
+from ddpify.codemods.models import trained_models
+from ddpify.codemods.sizes import whole_count
+
+from ddpify.planning.edits import Edits
+from ddpify.planning.plan import Plan
+from ddpify.planning.refusals import Refusal
+from ddpify.understanding.draws import Draw
+from ddpify.understanding.syntax import brief, code_of
+from ddpify.understanding.values import Instance
+
+
+def edit(plan: Plan, edits: Edits) -> None:
+    """Change the draws outside of a wrapped model's forward, where ranks share the generators."""
+    alias, wrapped = plan.options.alias, frozenset(trained_models(plan))
+    for node, site in plan.facts.made_whole.items():
+        if isinstance(node, cst.BaseExpression):
+            edits.wrap(node, f"{alias}.split")
+            edits.note(site, _text(node))
+    for node, draw in plan.facts.draws.items():
+        if not draw.site.module.editable or not _is_shared(draw, wrapped):
+            continue
+        if node in plan.facts.drawn_whole:
+            plan.refuse(_for_both(draw))
+        elif isinstance(node, cst.Call):
+            whole = node in plan.reductions and plan.reductions[node].how == "gather"
+            _change(node, draw, alias, edits, whole=whole)
+            edits.note(draw.site, f"{brief(node)}: all rows of the batch" if whole else _text(node))
+
+
+def _is_shared(draw: Draw, wrapped: frozenset[Instance]) -> bool:
+    """Whether ranks draw from one generator, somewhere that rows are known to be the batch's."""
+    outside = [models for models in draw.inside if draw.shared or not models & wrapped]
+    return not all(outside) if draw.given else bool(outside)
+
+
+def _text(node: cst.BaseExpression) -> str:
+    return f"{brief(node)}: this rank's rows of the global batch's"
+
+
+def _for_both(draw: Draw) -> Refusal:
+    return Refusal(
+        draw.site.module,
+        draw.site.node,
+        "it draws random numbers for the batch in one call and for what all ranks hold in another",
+        "give the batch a call of its own",
+    )
+
+
+def _change(node: cst.Call, draw: Draw, alias: str, edits: Edits, *, whole: bool) -> None:
+    extra = f", dim={draw.dim}" if draw.dim else ""
+    for size in draw.counts:
+        whole_count(size, alias, edits)
+    for shape in draw.shapes:
+        _whole_shape(shape, alias, extra, edits)
+    for tensor in draw.alike:
+        edits.wrap(tensor, f"{alias}.global_like", extra)
+    for rows in draw.given:
+        edits.wrap(rows, f"{alias}.gather")
+    if draw.filled is not None:
+        edits.wrap(draw.filled, f"{alias}.global_like", extra)
+    if not whole:
+        edits.wrap(node, f"{alias}.split", extra)
+    if draw.filled is not None and not _is_new(draw.filled):
+        _keep(node, draw.filled, edits)
+
+
+def _whole_shape(shape: cst.BaseExpression, alias: str, extra: str, edits: Edits) -> None:
+    """``x.shape`` and ``x.size()`` become ``global_shape(x)``, as does a name for either."""
+
+    def change(updated: cst.CSTNode) -> cst.CSTNode:
+        made = cst.parse_expression(f"{alias}.global_shape(_{extra})")
+        assert isinstance(made, cst.Call) and isinstance(updated, cst.BaseExpression)
+        asked = updated.func if isinstance(updated, cst.Call) else updated
+        if isinstance(asked, cst.Attribute) and asked.attr.value in ("shape", "size"):
+            updated = asked.value
+        return made.with_changes(args=[made.args[0].with_changes(value=updated), *made.args[1:]])
+
+    edits.change(shape, change)
+
+
+def _is_new(filled: cst.BaseExpression) -> bool:
+    """Whether what is filled has no name: a call makes it, and does not return what it changed."""
+    if not isinstance(filled, cst.Call):
+        return False
+    name = filled.func.attr if isinstance(filled.func, cst.Attribute) else filled.func
+    return not code_of(name).endswith("_")
+
+
+def _keep(node: cst.Call, filled: cst.BaseExpression, edits: Edits) -> None:
+    """``x.normal_()`` goes on to fill x: ``x.copy_(split(global_like(x).normal_()))``."""
+    target = code_of(filled)
+
+    def change(updated: cst.CSTNode) -> cst.CSTNode:
+        made = cst.parse_expression(f"{target}.copy_(_)")
+        assert isinstance(made, cst.Call) and isinstance(updated, cst.BaseExpression)
+        return made.with_changes(args=[made.args[0].with_changes(value=updated)])
+
+    edits.change(node, change)

@@ -1,0 +1,48 @@
+"""The global batch's number of rows, where the script asks for this rank's."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from ddpify.planning.edits import Edits
+
+
+def count_rows(node: cst.BaseExpression, alias: str, edits: Edits) -> None:
+    """``len(x)``, ``x.size(0)`` or ``x.shape[0]`` becomes the size of the global batch."""
+
+    def change(updated: cst.CSTNode) -> cst.CSTNode:
+        rows: cst.BaseExpression
+        if isinstance(updated, cst.Subscript):
+            rows = _owner(updated.value)
+        elif isinstance(updated, cst.Call) and isinstance(updated.func, cst.Attribute):
+            rows = updated.func.value
+        else:
+            assert isinstance(updated, cst.Call)
+            rows = updated.args[0].value
+        made = cst.parse_expression(f"{alias}.global_batch_size(_)")
+        assert isinstance(made, cst.Call)
+        return made.with_changes(args=[made.args[0].with_changes(value=rows)])
+
+    edits.change(node, change)
+
+
+def _owner(shape: cst.BaseExpression) -> cst.BaseExpression:
+    """The tensor of ``tensor.shape`` or ``tensor.size()``."""
+    if isinstance(shape, cst.Call):
+        shape = shape.func
+    assert isinstance(shape, cst.Attribute)
+    return shape.value
+
+
+def whole_count(size: cst.BaseExpression, alias: str, edits: Edits) -> None:
+    """The global batch's number of rows, in place of an expression for this rank's."""
+    if isinstance(size, cst.Subscript) or (isinstance(size, cst.Call) and _asks_rows(size)):
+        count_rows(size, alias, edits)
+    else:
+        edits.wrap(size, f"{alias}.global_batch_size")
+
+
+def _asks_rows(call: cst.Call) -> bool:
+    """Whether a call is ``len(x)`` or ``x.size(...)``."""
+    name = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
+    return isinstance(name, cst.Name) and name.value in ("len", "size")

@@ -1,0 +1,257 @@
+"""Random numbers with a row for each sample of the batch.
+
+One process draws them for all samples. Ranks share its generators outside of a model's forward:
+if each drew for its own rows alone, all would draw the same rows, and the generators would move
+less than in one process. So each draws the rows of the whole batch, and keeps its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.syntax import dotted
+from ddpify.understanding.values import Data, Instance, Value, value
+
+if TYPE_CHECKING:
+    from ddpify.understanding.facts import Site
+    from ddpify.understanding.interpreter import Interpreter
+
+READER = "a random draw"
+"""What a demand says that reads the rows for which numbers are drawn."""
+
+_LIKE = frozenset("randn_like rand_like randint_like".split())
+_GIVEN = frozenset(
+    "bernoulli poisson binomial normal multinomial gumbel_softmax rrelu dropout dropout1d dropout2d"
+    " dropout3d alpha_dropout feature_dropout feature_alpha_dropout".split()
+)
+_SIZED = frozenset("randn rand randint".split())
+_VARIADIC = frozenset("randn rand zeros ones empty".split())  # torch.zeros(2, 3), not ((2, 3))
+_FILLING = frozenset(
+    "normal_ uniform_ random_ bernoulli_ exponential_ log_normal_ cauchy_ geometric_".split()
+)
+_ARRAYS = frozenset(
+    "normal uniform random random_sample random_integers sample ranf standard_normal integers"
+    " randint randn rand choice beta binomial chisquare dirichlet exponential f gamma geometric"
+    " gumbel hypergeometric laplace logistic lognormal logseries multinomial multivariate_normal"
+    " negative_binomial pareto poisson power rayleigh standard_cauchy standard_exponential"
+    " standard_gamma standard_t triangular vonmises wald weibull zipf".split()
+)
+_ORDERS = ("randperm", "permutation")
+_SINGLE = ("torch.rand", "torch.randn", "torch.randint", "torch.bernoulli", "torch.normal")
+_LOOPING = ("range", "enumerate", "zip", "reversed")
+_SAMPLING = ("sample", "rsample", "sample_n")
+_LAYERS = ("torch.nn.Dropout", "torch.nn.AlphaDropout", "torch.nn.FeatureAlphaDropout")
+
+
+@dataclass(slots=True)
+class Draw:
+    """A call that draws rows for the batch along ``dim``, and what in it is of this rank alone.
+
+    ``counts`` and ``shapes`` give a number of rows or a whole shape, ``alike`` are tensors whose
+    kind and size the result takes, ``given`` rows of numbers that it depends on. ``filled`` is what
+    it fills in place. ``inside`` are the models whose forwards were in progress, at each visit;
+    ``shared`` marks a generator that the ranks share there too.
+    """
+
+    site: Site
+    dim: int = 0
+    counts: list[cst.BaseExpression] = field(default_factory=list)
+    shapes: list[cst.BaseExpression] = field(default_factory=list)
+    alike: list[cst.BaseExpression] = field(default_factory=list)
+    given: list[cst.BaseExpression] = field(default_factory=list)
+    filled: cst.BaseExpression | None = None
+    inside: set[frozenset[Instance]] = field(default_factory=set)
+    shared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Something in a call's arguments that is this rank's: rows, their number or their shape.
+
+    ``dim`` is the dimension of the rows in the result, ``ndim`` how many it has, 0 if not known.
+    """
+
+    node: cst.BaseExpression
+    data: Data
+    dim: int
+    ndim: int = 0
+
+
+# ---------------------------------------------------------------------- what draws
+def function(run: Interpreter, node: cst.BaseExpression, name: str) -> Value | None:
+    """A library function that draws; None where it does not, or draws no rows of the batch."""
+    short = name.rsplit(".", 1)[-1]
+    if short in _ORDERS or not isinstance(node, cst.Call):
+        return None
+    if name.startswith("numpy.random."):
+        return _drawn(run, node, short, shared=True) if short in _ARRAYS else None
+    if name.startswith("torch.") and short in _LIKE | _GIVEN | _SIZED:
+        return _drawn(run, node, short)
+    return None
+
+
+def method(run: Interpreter, node: cst.BaseExpression, atom: object, name: str) -> Value | None:
+    """A method that draws: of a tensor, of a generator of NumPy's, of a distribution."""
+    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
+        return None
+    if isinstance(atom, Data) and atom.placement is Placement.SHARD:
+        return _of_tensor(run, node, atom, name)
+    if isinstance(atom, Instance):
+        return _of_distribution(run, node, atom, name)
+    if name in _ARRAYS and not isinstance(atom, Data):
+        return _drawn(run, node, name, shared=True)
+    return None
+
+
+def layer(run: Interpreter, node: cst.BaseExpression, target: Instance) -> Value | None:
+    """A layer that draws, called by itself."""
+    kind = target.type
+    if not isinstance(kind, str) or not kind.startswith(_LAYERS) or run.frames_forward():
+        return None
+    return _drawn(run, node, "dropout") if isinstance(node, cst.Call) else None
+
+
+def _of_tensor(run: Interpreter, node: cst.Call, atom: Data, name: str) -> Value | None:
+    assert isinstance(node.func, cst.Attribute)
+    receiver = Part(node.func.value, atom, atom.dim)
+    if name in _FILLING:
+        return _drawn(run, node, name, receiver)
+    return _drawn(run, node, name, receiver) if name in ("bernoulli", "multinomial") else None
+
+
+def _of_distribution(run: Interpreter, node: cst.Call, atom: Instance, name: str) -> Value | None:
+    known = isinstance(atom.type, str) and atom.type.startswith("torch.distributions.")
+    if not known or name not in _SAMPLING:
+        return None
+    rows = [d for held in atom.arguments.values() for d in held.data]
+    if not rows:
+        return _drawn(run, node, name)
+    if not run.frames_forward():
+        _refuse(run, node, rows[0])
+    return value(rows[0].placed(Placement.SHARD))
+
+
+# ---------------------------------------------------------------------- what it draws
+def _drawn(
+    run: Interpreter,
+    node: cst.Call,
+    name: str,
+    receiver: Part | None = None,
+    *,
+    shared: bool = False,
+) -> Value | None:
+    """Note a call that draws rows for the batch; the rows."""
+    parts = list(parts_of(run, node, name))
+    first = receiver or next(iter(parts), None)
+    if first is None:
+        if name in _LIKE and run.in_batch_loop() and node.args and run.seen(node.args[0].value):
+            run.facts.drawn_whole.setdefault(node, run.site(node))
+        return None
+    draw = run.facts.draws.setdefault(node, Draw(run.site(node), first.dim, shared=shared))
+    draw.inside.add(_models(run))
+    if receiver is not None:
+        if name in _FILLING:
+            draw.filled = receiver.node
+        else:
+            _add(draw.given, receiver.node)
+    for part in parts:
+        _add(_kind(draw, part, name), part.node)
+        if part.data.placement is Placement.COUNT:
+            run.facts.shape_uses.update(part.data.births)
+    rows = value(_rows(first, [*parts, *([receiver] if receiver else [])]))
+    mixed = bool(draw.given) and draw.dim > 0
+    if not run.frames_forward() and (mixed or not run.module.editable):
+        _refuse(run, node, rows.data[0])
+    return rows
+
+
+def _kind(draw: Draw, part: Part, name: str) -> list[cst.BaseExpression]:
+    """The list of a draw that a part belongs to."""
+    if part.data.placement is Placement.COUNT:
+        return draw.counts
+    if part.data.form == "shape":
+        return draw.shapes
+    return draw.alike if name in _LIKE else draw.given
+
+
+def _add(known: list[cst.BaseExpression], node: cst.BaseExpression) -> None:
+    if node not in known:
+        known.append(node)
+
+
+def _rows(first: Part, parts: list[Part]) -> Data:
+    loaders = frozenset(loader for part in parts for loader in part.data.loaders)
+    made = first.data.placed(Placement.SHARD)
+    return Data(made.placement, loaders, names=made.names, dim=first.dim, ndim=first.ndim)
+
+
+def _models(run: Interpreter) -> frozenset[Instance]:
+    """The models whose forward is in progress."""
+    held = (frame.receiver for frame in run.frames if frame.in_forward)
+    return frozenset(one for one in held if one is not None)
+
+
+def _refuse(run: Interpreter, node: cst.BaseExpression, rows: Data) -> None:
+    """Let the batch be whole where this draws: nothing done here makes its rows right."""
+    # Rows of a form that no reduction here suits: gathered further up, or not at all.
+    run.demand(node, value(Data(Placement.SHARD, rows.loaders, form="masked")), READER)
+
+
+def one_by_one(run: Interpreter, node: cst.BaseExpression, name: str) -> None:
+    """A call that draws a number, in a loop over the rows of this rank."""
+    draws = name.startswith(("random.", "numpy.random.")) or name in _SINGLE
+    if draws and run.rows_taken and not run.frames_forward():
+        _refuse(run, node, run.rows_taken[-1])
+
+
+def rows_of(run: Interpreter, node: cst.BaseExpression) -> Data | None:
+    """The rows that a loop takes one by one: ``x``, ``range(len(x))`` or ``enumerate(x)``."""
+    for data in run.seen(node).data:
+        if data.placement is Placement.COUNT or (
+            data.placement is Placement.SHARD and data.form not in ("batch", "shape")
+        ):
+            return data
+    if isinstance(node, cst.Call) and dotted(node.func) in _LOOPING:
+        found = (rows_of(run, argument.value) for argument in node.args)
+        return next((data for data in found if data is not None), None)
+    return None
+
+
+# ---------------------------------------------------------------------- its arguments
+def parts_of(run: Interpreter, node: cst.Call, name: str) -> Iterator[Part]:
+    """What in a call's arguments is this rank's, with the dimension of its rows in the result."""
+    sizes = [argument for argument in node.args if argument.keyword is None]
+    variadic = name in _VARIADIC
+    ndim = len(sizes) if variadic and not any(argument.star for argument in sizes) else 0
+    for position, argument in enumerate(node.args):
+        named = argument.keyword.value if argument.keyword is not None else ""
+        if variadic and not named:
+            yield from _within(run, argument.value, position, ndim)
+        elif named not in ("generator", "device", "dtype", "out"):
+            yield from _within(run, argument.value, 0, 0)
+
+
+def _within(run: Interpreter, node: cst.BaseExpression, place: int, ndim: int) -> Iterator[Part]:
+    """The parts in an expression whose first element is the size of dimension ``place``."""
+    for data in run.seen(node).data:
+        if data.placement is Placement.COUNT:
+            yield Part(node, data, place, ndim)
+            return
+        if data.placement is Placement.SHARD:
+            dim = data.dim + (place if data.form == "shape" else 0)
+            yield Part(node, data, dim, 0 if place else data.ndim)
+            return
+    if isinstance(node, (cst.Tuple, cst.List)):
+        starred = any(isinstance(one, cst.StarredElement) for one in node.elements)
+        for position, element in enumerate(node.elements):
+            size = 0 if starred or place else len(node.elements)
+            yield from _within(run, element.value, place + position, size)
+    elif isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add):
+        yield from _within(run, node.left, place, 0)
+        known = len(node.left.elements) if isinstance(node.left, cst.Tuple) else 0
+        yield from _within(run, node.right, place + known, 0)

@@ -1,0 +1,147 @@
+"""Random rows for a batch: drawn whole on every rank, as one process draws them, and split."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ddpify.planning.refusals import Refusal
+from tests.convert.examples import HEAD, STEP, added, convert_text
+
+START = HEAD.replace("import torch\n", "import random\nimport numpy as np\nimport torch\n", 1)
+
+
+def script(*lines: str, before: str = "") -> str:
+    """The example, with these lines before the model is called on ``a + noise``."""
+    call = "    penalty = F.cross_entropy(brain(a), b)\n"
+    assert call in STEP
+    drawn = "".join(f"    {line}\n" for line in lines)
+    return START + before + STEP.replace(call, drawn + call.replace("(a)", "(a + noise)"))
+
+
+@pytest.mark.parametrize(
+    ("line", "converted"),
+    [
+        ("torch.randn_like(a)", "dd.split(torch.randn_like(dd.global_like(a)))"),
+        ("torch.randn(a.shape)", "dd.split(torch.randn(dd.global_shape(a)))"),
+        ("torch.randn(*a.size())", "dd.split(torch.randn(*dd.global_shape(a)))"),
+        (
+            "torch.rand((len(a),) + a.shape[1:])",
+            "dd.split(torch.rand((dd.global_batch_size(a),) + a.shape[1:]))",
+        ),
+        (
+            "torch.randn(2, a.size(0), 4).sum(0)",
+            "dd.split(torch.randn(2, dd.global_batch_size(a), 4), dim=1).sum(0)",
+        ),
+        (
+            "torch.bernoulli(torch.sigmoid(a))",
+            "dd.split(torch.bernoulli(dd.gather(torch.sigmoid(a))))",
+        ),
+        ("F.dropout(a, 0.5)", "dd.split(F.dropout(dd.gather(a), 0.5))"),
+        ("nn.Dropout(0.5)(a)", "dd.split(nn.Dropout(0.5)(dd.gather(a)))"),
+        (
+            "torch.empty_like(a).uniform_(-1, 1)",
+            "dd.split(dd.global_like(torch.empty_like(a)).uniform_(-1, 1))",
+        ),
+        (
+            "torch.tensor(np.random.rand(*a.shape))",
+            "torch.tensor(dd.split(np.random.rand(*dd.global_shape(a))))",
+        ),
+        (
+            "torch.tensor(rng.normal(size=(len(a), 1)))",
+            "torch.tensor(dd.split(rng.normal(size=(dd.global_batch_size(a), 1))))",
+        ),
+        (
+            "torch.distributions.Beta(1, 1).sample([len(a)])",
+            "dd.split(torch.distributions.Beta(1, 1).sample([dd.global_batch_size(a)]))",
+        ),
+    ],
+)
+def test_rows_are_drawn_for_the_whole_batch(tmp_path: Path, line: str, converted: str) -> None:
+    lines = added(tmp_path, script(f"noise = {line}", before="rng = np.random.default_rng(0)\n"))
+    assert f"noise = {converted}" in lines
+
+
+def test_the_order_of_drawn_numbers(tmp_path: Path) -> None:
+    lines = added(tmp_path, script("i = torch.rand(a.size(0)).argsort()", "noise = a[i]"))
+    assert "i = torch.rand(dd.global_batch_size(a)).argsort()" in lines
+    assert "noise = dd.split(dd.gather(a)[i])" in lines
+
+
+def test_what_is_filled_in_place_stays_filled(tmp_path: Path) -> None:
+    lines = added(tmp_path, script("noise = torch.zeros_like(a)", "noise.normal_(0, 2)"))
+    assert "noise.copy_(dd.split(dd.global_like(noise).normal_(0, 2)))" in lines
+
+
+def test_a_function_that_gets_the_batch(tmp_path: Path) -> None:
+    make = "def make(x):\n    return torch.randn_like(x)\n"
+    lines = added(tmp_path, script("noise = make(a)", before=make))
+    assert "return dd.split(torch.randn_like(dd.global_like(x)))" in lines
+
+
+def test_numbers_for_all_ranks_alike_stay(tmp_path: Path) -> None:
+    text = script("noise = torch.rand(1) + torch.randn_like(brain.weight).mean()")
+    assert not any("noise" in line for line in added(tmp_path, text) if "penalty" not in line)
+
+
+NOISY = """\
+class Noisy(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.layer(x + DRAW)
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("draw", "changed"),
+    [
+        # A forward on the rank's own rows draws from a stream of the rank's own.
+        ("torch.randn_like(x)", False),
+        ("torch.randn(x.size(0), 4)", False),
+        ("F.dropout(x)", False),
+        # NumPy's generators are the same on all ranks there too.
+        ("torch.from_numpy(np.random.randn(len(x), 4)).float()", True),
+    ],
+)
+def test_draws_of_a_wrapped_model(tmp_path: Path, draw: str, changed: bool) -> None:
+    text = START.replace("brain = nn.Linear(4, 3)\n", NOISY.replace("DRAW", draw), 1)
+    text = text.replace("rule =", "brain = Noisy()\nrule =") + STEP
+    lines = [line for line in added(tmp_path, text) if line.startswith("return")]
+    assert bool(lines) == changed
+
+
+def test_a_module_that_is_not_wrapped(tmp_path: Path) -> None:
+    held = NOISY.replace("self.layer = nn.Linear(4, 3)", "self.scale = nn.Parameter(torch.ones(4))")
+    held = held.replace("self.layer(x + DRAW)", "x + torch.randn_like(x)")
+    lines = added(tmp_path, script("noise = spread(a) - a", before=f"{held}spread = Noisy()\n"))
+    assert "return x + dd.split(torch.randn_like(dd.global_like(x)))" in lines
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("torch.distributions.Normal(a, 1.0).sample()", "a random draw reads samples"),
+        ("torch.tensor([random.random() for _ in a])[:, None]", "a random draw reads samples"),
+        (
+            "torch.tensor([random.random() for _ in range(len(a))])[:, None]",
+            "a random draw reads samples",
+        ),
+    ],
+)
+def test_refused(tmp_path: Path, line: str, words: str) -> None:
+    with pytest.raises(Refusal, match=words) as caught:
+        convert_text(tmp_path, script(f"noise = {line}"))
+    assert "draw for the whole batch at once" in str(caught.value)
+
+
+def test_one_draw_for_the_batch_and_for_what_all_ranks_hold(tmp_path: Path) -> None:
+    make = "fixed = torch.zeros(9, 4)\ndef make(x):\n    return torch.randn_like(x)\n"
+    text = script("noise = make(a) + make(fixed).mean()", before=make)
+    with pytest.raises(Refusal, match="for what all ranks hold"):
+        convert_text(tmp_path, text)
