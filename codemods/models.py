@@ -159,7 +159,20 @@ def _arguments(plan: Plan, model: Instance) -> str:
     """What follows the model in the call of ``wrap``."""
     states = _optimizer_states(plan, model) if plan.options.strategy == "auto" else None
     counted = "" if states is None else f", optimizer_states={states}"
-    return plan.options.wrap_arguments + counted
+    moves = ", move_inputs=True" if _takes_any_inputs(plan, model) else ""
+    return plan.options.wrap_arguments + moves + counted
+
+
+def _takes_any_inputs(plan: Plan, model: Instance) -> bool:
+    """Whether a DataParallel may take a model's inputs from the CPU.
+
+    One that the script makes under a condition cannot be counted on to do so.
+    """
+    for event in plan.facts.events.get(model, ()):
+        if event.kind == "parallel":
+            module = event.site.module
+            return _conditional(module, module.statement(event.site.node)) is None
+    return False
 
 
 def _optimizer_states(plan: Plan, model: Instance) -> int | None:

@@ -11,6 +11,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ddpify.runtime.batchnorm import SyncedBatchNorm, synchronise_batch_norm
 from ddpify.runtime.blocks import repeated_blocks
+from ddpify.runtime.inputs import move_inputs as let_move_inputs
 from ddpify.runtime.instancenorm import track_over_ranks
 from ddpify.runtime.materialising import Initialiser, Materialiser, is_on_meta
 from ddpify.runtime.memory import Footprint, device_memory, explained, footprint
@@ -31,6 +32,7 @@ def wrap(
     *,
     strategy: str = "ddp",
     sync_batchnorm: bool = True,
+    move_inputs: bool = False,
     find_unused_parameters: bool = False,
     blocks: Sequence[type[nn.Module]] | None = None,
     mixed_precision: torch.dtype | str | None = None,
@@ -49,6 +51,7 @@ def wrap(
     ``optimizer_states`` tensors for each parameter (2 is Adam's), and says so on stderr.
 
     sync_batchnorm: normalise with the statistics of the global batch.
+    move_inputs: move what the model is called with to its device first, as DataParallel does.
     find_unused_parameters: DistributedDataParallel's.
     blocks: classes of the parts that are gathered one at a time (default: repeated blocks).
     mixed_precision: with "fsdp", the dtype in which parameters are gathered and computed with,
@@ -67,6 +70,8 @@ def wrap(
     if activation_checkpointing:
         recompute_blocks(parts)
     place = _place_of(model)
+    if move_inputs:
+        let_move_inputs(model, place)
     if strategy == "auto":
         strategy = _chosen(footprint(model, parts, optimizer_states), place)
     trained = any(p.requires_grad for p in model.parameters())
@@ -91,7 +96,7 @@ def wrap(
     if not trained:
         return model
     return replicate_model(
-        model, place, find_unused_parameters=find_unused_parameters, send_buffers=send_buffers
+        model, find_unused_parameters=find_unused_parameters, send_buffers=send_buffers
     )
 
 

@@ -116,15 +116,15 @@ class DistributedModule(nn.Module):
 
 
 def replicate_model(
-    model: nn.Module, place: torch.device, *, find_unused_parameters: bool, send_buffers: bool
+    model: nn.Module, *, find_unused_parameters: bool, send_buffers: bool
 ) -> nn.Module:
     """Let DistributedDataParallel average the model's gradients, in place. A collective.
 
-    place: the device of the model. ``send_buffers``: give all ranks rank 0's buffers before
-    each forward; ``find_unused_parameters`` is DistributedDataParallel's.
+    ``send_buffers``: give all ranks rank 0's buffers before each forward;
+    ``find_unused_parameters`` is DistributedDataParallel's.
     """
+    # Without device_ids it leaves inputs where they are: sequence lengths stay on the CPU.
     options = {
-        "device_ids": None if place.type == "cpu" else [place.index],
         "find_unused_parameters": find_unused_parameters,
         _buffers_option(): send_buffers,
     }

@@ -64,7 +64,7 @@ MODELS = {
     ),
     "data parallel": (
         "brain = nn.DataParallel(nn.Linear(4, 3))",
-        "brain = dd.wrap(nn.Linear(4, 3))",
+        "brain = dd.wrap(nn.Linear(4, 3), move_inputs=True)",
     ),
     "frozen in part": (
         "brain = nn.Linear(4, 3)\nfor p in brain.parameters():\n    p.requires_grad = True",
