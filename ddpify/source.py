@@ -45,13 +45,22 @@ class Source:
     encoding: str
 
     @cached_property
+    def tree(self) -> libcst.Module:
+        """The concrete syntax tree, not compared with ``data``, which costs a third more.
+
+        Raises:
+            DdpifyError: LibCST refuses the script.
+        """
+        return _parse(self.data, self.path)
+
+    @cached_property
     def module(self) -> libcst.Module:
         """The concrete syntax tree; its ``bytes`` equal ``data``.
 
         Raises:
             DdpifyError: LibCST refuses the script or does not reproduce it to the byte.
         """
-        module = _parse(self.data, self.path)
+        module = self.tree
         if _render(module, self.path) != self.data:
             raise _unreadable(
                 "LibCST cannot reproduce this file to the byte",
@@ -79,6 +88,22 @@ def source_from_bytes(data: bytes, path: str) -> Source:
     Raises:
         DdpifyError: With exit code 2 when it is not.
     """
+    source = _decoded(data, path)
+    _compile(source)
+    return source
+
+
+def source_unchecked(path: str | os.PathLike[str]) -> Source:
+    """Read and decode ``path``; whether it is Python shows when it is parsed.
+
+    Raises:
+        DdpifyError: With exit code 2 when it cannot be read as text.
+    """
+    name = os.fspath(path)
+    return _decoded(_read_bytes(name), name)
+
+
+def _decoded(data: bytes, path: str) -> Source:
     if len(data) > MAX_BYTES:
         raise _too_large(len(data), path)
     if not data.strip():
@@ -91,9 +116,7 @@ def source_from_bytes(data: bytes, path: str) -> Source:
             remedy="name a Python script; save UTF-16 text as UTF-8",
         )
     encoding, line = _declared_encoding(data, path)
-    source = Source(path, data, _decode(data, encoding, path, line), encoding)
-    _compile(source)
-    return source
+    return Source(path, data, _decode(data, encoding, path, line), encoding)
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:

@@ -70,12 +70,13 @@ def _lint_python(document: Document, settings: Settings, codes: set[str]) -> Res
             text, cells = join_cells(data)
             data = text.encode()
         source = source_from_bytes(data, document.path)
-        _ = source.module
+        found, needs, failure = _run_rules(source, settings, codes)
+        if found:
+            _ = source.module  # whether the tree gives back the text, in which findings have places
     except DdpifyError as error:
         return Result(tuple(_unreadable(document, error, codes, cells)))
     except ValueError as error:
         return Result(tuple(_unreadable(document, DdpifyError(str(error)), codes)))
-    found, needs, failure = _run_rules(source, settings, codes)
     comments = suppressions.read(source.text)
     kept = suppressions.apply(found, comments)
     if "DDP001" in codes and failure is None:
@@ -110,12 +111,17 @@ def _run_rules(
     """All findings of the rules; a defect of ours is reported, never raised.
 
     Where imports lead too deep, the file is understood alone.
+
+    Raises:
+        DdpifyError: The file itself cannot be parsed.
     """
     for most_files in (60, 1):
         try:
             return *_check(source, settings, codes, most_files), None
         except RecursionError:
             continue
+        except DdpifyError:
+            raise
         except Exception as error:
             return [], (), f"{type(error).__name__}: {error}"
     return [], (), "an expression or a chain of calls is nested too deeply"

@@ -14,6 +14,7 @@ import libcst as cst
 from ddpify.errors import DdpifyError
 from ddpify.lint.diagnostics import Applicability, Edit, Fix
 from ddpify.lint.positions import Positions
+from ddpify.lint.projects import BoundedProject
 from ddpify.lint.registry import DISTRIBUTED, OTHER, SINGLE
 from ddpify.source import Source
 from ddpify.understanding import origins
@@ -33,7 +34,7 @@ from ddpify.understanding.interpreter import Choices, interpret
 from ddpify.understanding.kinds import NO_GRAD, is_loader
 from ddpify.understanding.ordering import Ordering
 from ddpify.understanding.origins import ANY_RANK, LOCAL
-from ddpify.understanding.project import ModuleFile, Project
+from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.requirements import declaring_file, minimum_torch
 from ddpify.understanding.structure import Guard, Structure, walk
 from ddpify.understanding.syntax import code_of
@@ -66,19 +67,6 @@ class Wrap:
         return self.site.node
 
 
-class BoundedProject(Project):
-    """A project of which only so many files are read: what is beyond them is as a library."""
-
-    def __init__(self, entry: Source, most: int) -> None:
-        super().__init__(entry)
-        self._most = most
-
-    def _read(self, path: Path, name: str) -> ModuleFile | None:
-        if path.resolve() not in self._files and len(self._files) >= self._most:
-            return None
-        return super()._read(path, name)
-
-
 class Script:
     """A Python file, understood together with the local files that it imports."""
 
@@ -86,7 +74,7 @@ class Script:
         """Raises RecursionError where calls or imports go too deep."""
         self.source = source
         self.strict = strict
-        self.project: Project = BoundedProject(source, most_files)
+        self.project = BoundedProject(source, most_files)
         self.module = self.project.entry
         self.choices = Choices()
         self.facts: Facts = interpret(self.project, self.choices)

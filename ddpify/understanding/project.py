@@ -12,28 +12,32 @@ import libcst as cst
 from ddpify.errors import DdpifyError
 from ddpify.lines import Lines
 from ddpify.source import Source, read_source
-from ddpify.understanding.offsets import Offsets, offsets_of
+from ddpify.understanding.offsets import Offsets
+from ddpify.understanding.parsed import Parsed
 from ddpify.understanding.structure import Structure
 
 
 class ModuleFile:
     """One parsed file; ``editable`` where a conversion may change it."""
 
-    def __init__(self, source: Source, name: str, *, editable: bool) -> None:
+    def __init__(
+        self, source: Source, name: str, *, editable: bool, parsed: Parsed | None = None
+    ) -> None:
         self.source = source
         self.name = name
         self.editable = editable
-        self.tree: cst.Module = source.module
+        self.parsed = parsed if parsed is not None else Parsed(source.module, source.text)
+        self.tree: cst.Module = self.parsed.tree
 
-    @property
+    @cached_property
     def path(self) -> Path:
         """Where the file is."""
         return Path(self.source.path)
 
-    @cached_property
+    @property
     def structure(self) -> Structure:
         """The order of its nodes and what encloses each."""
-        return Structure(self.tree)
+        return self.parsed.structure
 
     @property
     def parents(self) -> dict[cst.CSTNode, cst.CSTNode]:
@@ -45,18 +49,14 @@ class ModuleFile:
         """Whether it imports relative to its package, and so runs as ``python -m`` alone."""
         return any(isinstance(n, cst.ImportFrom) and n.relative for n in self.parents)
 
-    @cached_property
-    def _offsets(self) -> dict[cst.CSTNode, Offsets]:
-        return offsets_of(self.tree)
-
-    @cached_property
+    @property
     def lines(self) -> Lines:
         """Lines and columns of the text's offsets."""
-        return Lines(self.source.text)
+        return self.parsed.lines
 
     def offsets(self, node: cst.CSTNode) -> Offsets:
         """The characters of the text that a node of the file covers."""
-        return self._offsets.get(node, (0, 0))
+        return self.parsed.offsets.get(node, (0, 0))
 
     def line(self, node: cst.CSTNode) -> int:
         """The line, from 1, at which a node starts."""
@@ -122,7 +122,7 @@ class Project:
     """
 
     def __init__(self, *entries: Source, folder: Path | None = None) -> None:
-        self.entries = [ModuleFile(entry, "__main__", editable=True) for entry in entries]
+        self.entries = [self._module(entry, "__main__", editable=True) for entry in entries]
         self.entry = self.entries[0]
         self.folder = folder
         beside = [file.path.resolve().parent for file in self.entries]
@@ -131,6 +131,7 @@ class Project:
                 [*beside, *self._inner_roots(beside), *_python_path(), *_around(beside[0])]
             )
         )
+        self._resolved: dict[tuple[str, ModuleFile, int], ModuleFile | None] = {}
         self._files: dict[Path, ModuleFile | None] = {
             file.path.resolve(): file for file in self.entries
         }
@@ -155,6 +156,12 @@ class Project:
 
     def resolve(self, name: str, importer: ModuleFile, level: int = 0) -> ModuleFile | None:
         """The local file that ``import name`` in ``importer`` reads, if it is a local one."""
+        key = (name, importer, level)
+        if key not in self._resolved:
+            self._resolved[key] = self._resolve(name, importer, level)
+        return self._resolved[key]
+
+    def _resolve(self, name: str, importer: ModuleFile, level: int) -> ModuleFile | None:
         if level:
             base = importer.path.resolve().parent
             for _ in range(level - 1):
@@ -197,11 +204,22 @@ class Project:
         path = path.resolve()
         if path not in self._files:
             try:
-                source = read_source(self._shown(path))
-                self._files[path] = ModuleFile(source, name, editable=self._is_editable(path))
+                source = self._load(self._shown(path))
+                self._files[path] = self._module(source, name, editable=self._is_editable(path))
             except DdpifyError:
                 self._files[path] = None  # unreadable: as unknown as a library
         return self._files[path]
+
+    def _module(self, source: Source, name: str, *, editable: bool) -> ModuleFile:
+        return ModuleFile(source, name, editable=editable, parsed=self._parse(source))
+
+    def _load(self, path: Path) -> Source:
+        """A module that the scripts import."""
+        return read_source(path)
+
+    def _parse(self, source: Source) -> Parsed:
+        """The tree of a file, which gives back its bytes."""
+        return Parsed(source.module, source.text)
 
     def _is_editable(self, path: Path) -> bool:
         root = self.folder.resolve() if self.folder is not None else None

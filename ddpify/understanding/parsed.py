@@ -1,0 +1,34 @@
+"""What is worked out of one file's text, whichever scripts import it."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import libcst as cst
+
+from ddpify.lines import Lines
+from ddpify.understanding.offsets import Offsets, offsets_of
+from ddpify.understanding.structure import Structure
+
+
+class Parsed:
+    """A file's tree, and what follows from it alone; the same for all that share the file."""
+
+    def __init__(self, tree: cst.Module, text: str) -> None:
+        self.tree = tree
+        self.text = text
+
+    @cached_property
+    def structure(self) -> Structure:
+        """The order of the nodes and what encloses each."""
+        return Structure(self.tree)
+
+    @cached_property
+    def offsets(self) -> dict[cst.CSTNode, Offsets]:
+        """The characters of the text that each node covers."""
+        return offsets_of(self.tree)
+
+    @cached_property
+    def lines(self) -> Lines:
+        """Lines and columns of the text's offsets."""
+        return Lines(self.text)
