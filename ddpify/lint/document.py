@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from ddpify.source import Source, source_from_bytes
 PYTHON, NOTEBOOK, LAUNCH = "python", "notebook", "launch"
 _LAUNCH_SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm", ".mk")
 _LAUNCH_NAMES = ("Makefile", "makefile", "GNUmakefile")
+_FUTURE = re.compile(r"^from __future__ import .*$", re.MULTILINE)  # later cells may have it too
 _MAGIC = re.compile(r"^(\s*)([%!?].*|[\w.]+\?{1,2}\s*)$")
 
 
@@ -81,13 +83,25 @@ def join_cells(data: bytes) -> tuple[str, Cells]:
         text = source if isinstance(source, str) else "".join(source)
         starts.append(len(lines) + 1)
         numbers.append(number)
-        lines += _without_magic(text)
+        lines += _without_magic(text if not lines else _FUTURE.sub("pass", text))
     return "\n".join(lines) + "\n", Cells(tuple(starts or [1]), tuple(numbers or [1]))
 
 
 def _without_magic(text: str) -> list[str]:
     """The lines of a cell as Python: a cell magic makes all of it another language."""
     lines = text.split("\n")
+    if _is_python(text):
+        return lines  # a line that starts with % may go on with the one before
     if lines[0].startswith("%%") and not lines[0].startswith(("%%time", "%%capture")):
         return ["# " + line for line in lines]
     return [_MAGIC.sub(r"\1pass", line) for line in lines]
+
+
+def _is_python(text: str) -> bool:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(text, "<cell>", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError):
+        return False
+    return True

@@ -37,7 +37,7 @@ from ddpify.understanding.origins import ANY_RANK, LOCAL
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.requirements import declaring_file, minimum_torch
 from ddpify.understanding.structure import Guard, Structure, walk
-from ddpify.understanding.syntax import code_of
+from ddpify.understanding.syntax import code_of, is_main_guard
 from ddpify.understanding.values import UNKNOWN, Const, Function, Instance, Value, value
 
 if TYPE_CHECKING:
@@ -84,10 +84,17 @@ class Script:
     @cached_property
     def kind(self) -> str:
         """ "distributed", "single" (trains in one process) or "other"."""
-        if any(name in self.facts.library_calls for name in _STARTS):
+        starts = [name for name in _STARTS if name in self.facts.library_calls]
+        if starts and not (starts == [SAMPLER] and self._is_whole_program):
             return DISTRIBUTED
         trains = any(site.module is self.module for site, _ in self.facts.backwards.values())
         return SINGLE if trains and self.facts.optimizers else OTHER
+
+    @property
+    def _is_whole_program(self) -> bool:
+        """Whether the file is run, not imported: it then joins no group where it calls nothing."""
+        tests = (one.test for one in self.structure.all(cst.If))
+        return any(is_main_guard(test) for test in tests)
 
     @cached_property
     def _planned(self) -> Plan | Refusal | None:
@@ -367,6 +374,8 @@ class Script:
         Conditions on the rank count, on objects that only some ranks have, on decorators that are
         not known, and a function that nothing in the project calls.
         """
+        if self.starts_processes(node):
+            return True
         if any(self._may_depend_on_rank(guard.test) for guard in self.guards(node)):
             return True
         function = self.structure_of(node).function(node)
@@ -383,6 +392,30 @@ class Script:
             return not self.strict
         inner = seen | {function}
         return all(self.may_be_guarded(site.node, inner) for site in callers)
+
+    def runs_before_spawning(self, node: cst.CSTNode) -> bool:
+        """Whether a node surely runs in the process that starts the ranks with ``mp.spawn``."""
+        if not self.spawned:
+            return False
+        function = self.structure_of(node).function(node)
+        return function is None or function in self._spawners
+
+    def starts_processes(self, node: cst.CSTNode) -> bool:
+        """Whether the function around a node starts the ranks: it runs once."""
+        around = self.structure_of(node).function(node)
+        return around is not None and around in self._starters
+
+    @cached_property
+    def _spawners(self) -> set[cst.FunctionDef | None]:
+        """Functions that call ``mp.spawn`` or start processes of their own."""
+        calls = self.calls("torch.multiprocessing.", "multiprocessing.", everywhere=True)
+        return {self.structure_of(call).function(call) for call in calls}
+
+    @cached_property
+    def _starters(self) -> set[cst.FunctionDef | None]:
+        started = ("subprocess.Popen", "subprocess.run", "subprocess.call")
+        calls = self.calls(*started, everywhere=True)
+        return {self.structure_of(call).function(call) for call in calls}
 
     def takes_turns(self, node: cst.CSTNode) -> bool:
         """Whether a node stands under a context manager with a barrier: one rank goes first."""

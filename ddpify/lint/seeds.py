@@ -10,7 +10,7 @@ from ddpify.understanding.origins import ANY_RANK, CLOCK
 _ALL = ("transformers.set_seed", "lightning.seed_everything", "lightning.pytorch.seed_everything",
         "pytorch_lightning.seed_everything", "accelerate.utils.set_seed",
         "torch_geometric.seed_everything", "monai.utils.set_determinism")  # fmt: skip
-_SEEDS = {
+SEEDS = {
     "torch": ("torch.manual_seed", "torch.random.manual_seed"),
     "cuda": ("torch.cuda.manual_seed", "torch.cuda.manual_seed_all"),
     "numpy": ("numpy.random.seed",),
@@ -26,7 +26,7 @@ def family(name: str) -> str:
 
 def seeds(script: Script, *families: str) -> list[cst.Call]:
     """The calls, in any file, that seed these generators; all of them where none is named."""
-    names = [name for one in families or _SEEDS for name in _SEEDS[one]]
+    names = [name for one in families or SEEDS for name in SEEDS[one]]
     return script.calls(*names, *_ALL, everywhere=True)
 
 

@@ -606,7 +606,7 @@ class _Collector:
     def _library(self, node: cst.Call) -> None:
         """What passes through a collective is the same on all ranks; spawned code gets a rank."""
         names = set(origins.library_names(self.flow.facts.values.get(node.func)))
-        if names & REDUCING:
+        if names & REDUCING or self._reduces_unseen(node):
             for argument in node.args:
                 self.flow.cleaned |= self.flow.slots(argument.value, self.module)
         if any(name.startswith("torch.multiprocessing.s") for name in names) and node.args:
@@ -617,6 +617,12 @@ class _Collector:
                 for one in first:
                     slot: Slot = ("name", function.node, one.name.value)  # type: ignore[union-attr]
                     self.flow.moves.append(Move([slot], source, node))
+
+    def _reduces_unseen(self, node: cst.Call) -> bool:
+        """Whether code that was never run calls a collective, by its name."""
+        if node.func in self.flow.facts.values:
+            return False
+        return origins.name_of(node.func).rsplit(".", 1)[-1] in _REDUCING_NAMES
 
     def _keep(self, node: cst.Call) -> None:
         """``list.append(x)``: the list holds ``x``."""

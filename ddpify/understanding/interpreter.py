@@ -542,11 +542,21 @@ class Interpreter:
     def truth(self, test: cst.BaseExpression, result: Value) -> bool | None:
         """Whether a test surely holds: literals, what the call passes, what follows from both.
 
-        A name is a setting that the user may change, unless the call in progress gives its value.
+        A name is a setting that the user may change, unless the call in progress gives its value;
+        so is what an object of a library holds, such as the options of the command line.
         """
         constant = result.constant()
-        setting = isinstance(test, cst.Name) and test.value not in self.frame.scope.passed
-        return None if constant is ... or setting else bool(constant)
+        if constant is ...:
+            return None
+        return None if self._is_setting(test) else bool(constant)
+
+    def _is_setting(self, test: cst.BaseExpression) -> bool:
+        if isinstance(test, cst.Name):
+            return test.value not in self.frame.scope.passed
+        owners = self.facts.values.get(test.value) if isinstance(test, cst.Attribute) else None
+        return owners is not None and any(
+            isinstance(a, Instance) and isinstance(a.type, str) for a in owners.atoms
+        )
 
     def _run_For(self, node: cst.For) -> bool:
         iterable = self.eval(node.iter)

@@ -34,6 +34,8 @@ _CALLS = {
     "horovod.torch.rank": RANK,
     "horovod.torch.local_rank": LOCAL_RANK,
     "horovod.torch.size": WORLD,
+    "mpi4py.MPI.COMM_WORLD.Get_rank": RANK,
+    "mpi4py.MPI.COMM_WORLD.Get_size": WORLD,
     "torch.load": LOADED,
     **dict.fromkeys(
         "time.time time.perf_counter time.strftime time.ctime time.monotonic time.localtime"

@@ -95,6 +95,95 @@ for epoch in range(epochs):
         meter.update(loss.item(), len(x))
     validate()
 """,
+    "a total that is reduced in code that this run does not take": """
+options = argparse.Namespace()
+options.distributed = False
+if world_size > 1:
+    options = read_options()
+    options.distributed = False
+total = torch.zeros(1, device=device)
+for x, y in loader:
+    total += criterion(model(x), y).detach()
+if options.distributed:
+    dist.all_reduce(total)
+if rank == 0:
+    print("loss", total.item())
+""",
+    "accumulation steps that follow from the world size": """
+rounds = 4096 // (8 * world_size)
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        for part in range(rounds):
+            model.require_backward_grad_sync = part == rounds - 1
+            loss = criterion(model(x), y)
+            loss = loss / rounds
+            loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+""",
+    "a loss without weights on the GPU": """
+def train(gpu):
+    loss_function = nn.CrossEntropyLoss().cuda()
+    for x, y in loader:
+        loss_function(model(x), y).backward()
+        optimizer.step()
+
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    train(local_rank)
+""",
+    "a launcher that makes a folder": """
+def start():
+    if not os.path.isdir("logs"):
+        os.makedirs("logs")
+    for index in range(4):
+        subprocess.Popen(["python", "train.py", str(index)])
+
+start()
+""",
+    "two views of each sample, of which the loss takes one": """
+similarity = nn.CosineSimilarity(dim=1)
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for views, _ in loader:
+        first, second = model(views[0]), model(views[1])
+        loss = -(similarity(first, second.detach()).mean() + similarity(second, first).mean())
+        loss.backward()
+        optimizer.step()
+""",
+    "a measurement of backward passes": """
+def measure(layers):
+    times = []
+    for layer in layers:
+        try:
+            start = time.time()
+            layer(torch.zeros(1, 10)).sum().backward()
+            times.append(time.time() - start)
+        except Exception:
+            times.append(float("nan"))
+    return times
+
+measure([net.l1])
+""",
+    "GPUs that an option names": """
+parser = argparse.ArgumentParser()
+parser.add_argument("--device", default="0,1")
+os.environ["CUDA_VISIBLE_DEVICES"] = parser.parse_args().device
+""",
+    "a GPU for each process of MPI": """
+from mpi4py import MPI
+
+os.environ["CUDA_VISIBLE_DEVICES"] = f"{MPI.COMM_WORLD.Get_rank() % 8}"
+""",
+    "an option for old versions of PyTorch alone": """
+MAJOR = int(torch.__version__.split(".")[0])
+parser = argparse.ArgumentParser()
+if MAJOR == 1:
+    parser.add_argument("--local_rank", type=int)
+args = parser.parse_args()
+torch.cuda.set_device(args.local_rank)
+""",
     "each rank sees its own GPU alone": """
 os.environ["CUDA_VISIBLE_DEVICES"] = os.environ["SLURM_LOCALID"]
 mine = torch.device("cuda:0")
@@ -128,3 +217,83 @@ if size > 1:
 @pytest.mark.parametrize("name", RIGHT)
 def test_right_code_is_clean(name: str, lint_text: Lint) -> None:
     assert lint_text(SETUPS["distributed"] + RIGHT[name]) == []
+
+
+SPAWNED = """
+import argparse
+import random
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+import torch.nn as nn
+from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data.distributed import DistributedSampler
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--local_rank", type=int, default=-1)
+
+
+def worker(local_rank, world_size, args):
+    args.local_rank = local_rank
+    dist.init_process_group(
+        "nccl", init_method="tcp://127.0.0.1:29500", world_size=world_size, rank=local_rank
+    )
+    torch.cuda.set_device(args.local_rank)
+    dataset = TensorDataset(torch.zeros(100, 10), torch.zeros(100).long())
+    sampler = DistributedSampler(dataset)
+    loader = DataLoader(dataset, 32, sampler=sampler)
+    model = nn.parallel.DistributedDataParallel(
+        nn.Sequential(nn.Linear(10, 2), nn.Dropout()).cuda(), device_ids=[local_rank]
+    )
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(10):
+        sampler.set_epoch(epoch)
+        for x, y in loader:
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(model(x.cuda()), y.cuda()).backward()
+            optimizer.step()
+    dist.destroy_process_group()
+
+
+def main():
+    args = parser.parse_args()
+    torch.manual_seed(1)
+    world_size = torch.cuda.device_count()
+    mp.spawn(worker, nprocs=world_size, args=(world_size, args))
+
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+def test_the_process_that_spawns_is_no_rank(lint_text: Lint) -> None:
+    """Its seed reaches no rank, and the option for the local rank is set by the ranks."""
+    assert not {"DDP601", "DDP703"} & {one.code for one in lint_text(SPAWNED)}
+
+
+def test_an_evaluation_that_never_joins_a_group(lint_text: Lint) -> None:
+    """A function shared with the training makes a DistributedSampler there, not here."""
+    text = """
+import torch
+import torch.distributed as dist
+from torch.utils.data import DataLoader, DistributedSampler, TensorDataset
+
+
+def make_loader():
+    dataset = TensorDataset(torch.zeros(100, 10), torch.zeros(100).long())
+    sampler = DistributedSampler(dataset) if dist.is_initialized() else None
+    return DataLoader(dataset, 32, sampler=sampler)
+
+
+def main():
+    loader, model, correct = make_loader(), torch.nn.Linear(10, 2), 0
+    for x, y in loader:
+        correct += (model(x).argmax(1) == y).sum().item()
+    print(correct / len(loader.dataset))
+
+
+if __name__ == "__main__":
+    main()
+"""
+    assert lint_text(text) == []

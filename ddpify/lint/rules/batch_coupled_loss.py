@@ -66,7 +66,7 @@ from ddpify.lint.reaching import reaches_loss
 from ddpify.lint.registry import SINGLE, Finding, rule
 from ddpify.lint.script import Script
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.structure import children
+from ddpify.understanding.structure import children, walk
 
 _GATHERS = (
     "torch.distributed.all_gather",
@@ -89,7 +89,7 @@ def check(script: Script) -> Iterator[Finding]:
     for node in script.structure.order:
         if not _is_coupled(script, node) or any(_is_coupled(script, c) for c in children(node)):
             continue
-        if isinstance(node, cst.Name) or script.without_grad(node):
+        if isinstance(node, cst.Name) or script.without_grad(node) or _picks_rows(script, node):
             continue
         if reaches_loss(script, node):
             yield Finding(
@@ -97,6 +97,13 @@ def check(script: Script) -> Iterator[Finding]:
                 "mixes samples of a batch with each other: each rank does so with its own alone",
             )
             return
+
+
+def _picks_rows(script: Script, node: cst.CSTNode) -> bool:
+    """Whether it is made of rows picked by an index: ``x[0]`` may be a whole view of the batch."""
+    return any(
+        d.placement is Placement.ROWS for inner in walk(node) for d in script.value(inner).data
+    )
 
 
 def _is_coupled(script: Script, node: cst.CSTNode) -> bool:

@@ -58,11 +58,17 @@ def check(script: Script) -> Iterator[Finding]:
             yield Finding(
                 assign, "this is for the launcher to set: here it hides GPUs from the ranks"
             )
-        elif not script.spawned:
+        elif not script.spawned and _names_gpus(script, assign.value):
             yield Finding(
                 assign,
                 "every rank hides the same GPUs from itself: they share the one that is left",
             )
+
+
+def _names_gpus(script: Script, given: cst.BaseExpression) -> bool:
+    """Whether a value is a literal list of GPUs: an option may name one for each rank."""
+    held = script.value(given).constant()
+    return isinstance(held, str) and held.replace(",", "").replace(" ", "").isdigit()
 
 
 def environment_key(script: Script, target: cst.BaseExpression) -> str | None:

@@ -48,6 +48,7 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
 from ddpify.understanding.origins import WORLD
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
 
 
@@ -96,4 +97,22 @@ def _last_value(script: Script, loss: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def _is_world_size(script: Script, node: cst.BaseExpression) -> bool:
-    return WORLD in script.labels(node) and isinstance(node, (cst.Name, cst.Attribute, cst.Call))
+    """Whether an expression is the number of ranks, not something divided by it."""
+    if WORLD not in script.labels(node):
+        return False
+    if not isinstance(node, (cst.Name, cst.Attribute, cst.Call)):
+        return False
+    own = set(walk(node))
+    sources = [one.node for one in script.flow.ancestry(node, script.module)]
+    return not any(_divides(script, one) for one in sources if one is not None and one not in own)
+
+
+def _divides(script: Script, node: cst.CSTNode) -> bool:
+    """Whether a name that goes into a value is divided, or divides, on the way."""
+    above = script.structure_of(node).up(node)
+    return any(
+        isinstance(one, cst.BinaryOperation)
+        and isinstance(one.operator, (cst.Divide, cst.FloorDivide, cst.Modulo))
+        for one in above
+        if isinstance(one, cst.BaseExpression)
+    )

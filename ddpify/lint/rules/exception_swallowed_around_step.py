@@ -13,6 +13,7 @@ it with the next step's.
 for x, y in loader:
     try:
         criterion(model(x), y).backward()
+        optimizer.step()
     except RuntimeError:
         torch.cuda.empty_cache()
         continue
@@ -73,7 +74,8 @@ def check(script: Script) -> Iterator[Finding]:
     if not script.wraps:
         return
     for attempt in script.structure.all(cst.Try):
-        if not script.structure.loops(attempt) or not script.trains(attempt.body):
+        loops = script.structure.loops(attempt)
+        if not loops or not script.trains(attempt.body) or not _steps(script, loops[0]):
             continue
         for handler in attempt.handlers:
             if _catches(handler) and not _stops(script, handler):
@@ -81,6 +83,16 @@ def check(script: Script) -> Iterator[Finding]:
                     handler,
                     "a rank that fails here goes on alone: the others wait for its gradients",
                 )
+
+
+def _steps(script: Script, loop: cst.CSTNode) -> bool:
+    """Whether a loop takes optimizer steps: other backward passes measure something."""
+    return any(
+        isinstance(one, cst.Call)
+        and isinstance(one.func, cst.Attribute)
+        and one.func.attr.value == "step"
+        for one in script.reached(loop)
+    )
 
 
 def _catches(handler: cst.ExceptHandler) -> bool:

@@ -42,6 +42,7 @@ import libcst as cst
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import SINGLE, Finding, rule
 from ddpify.lint.script import Script, argument
+from ddpify.understanding.library import is_loss
 from ddpify.understanding.origins import ANY_RANK
 from ddpify.understanding.values import Device
 
@@ -169,7 +170,7 @@ def _move(script: Script, call: cst.Call, bare: bool) -> bool:
     assert isinstance(call.func, cst.Attribute)
     if call.func.attr.value == "cuda":
         if not call.args:
-            return bare
+            return bare and (script.kind == SINGLE or not _is_loss(script, call.func.value))
         return _index(script, call.args[0].value) is not None
     if call.func.attr.value != "to" or not call.args:
         return False
@@ -177,6 +178,12 @@ def _move(script: Script, call: cst.Call, bare: bool) -> bool:
     if given is None:
         return False
     return _index(script, given.value) is not None or _text(script, given.value, bare)
+
+
+def _is_loss(script: Script, node: cst.BaseExpression) -> bool:
+    """Whether this is a loss without weights: it has no tensors to move."""
+    held = script.instances(node)
+    return bool(held) and all(is_loss(one) and not one.arguments for one in held)
 
 
 def _index(script: Script, node: cst.BaseExpression) -> int | None:

@@ -54,6 +54,7 @@ from ddpify.lint.diagnostics import Applicability, Edit, Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import add_argument, import_of
 from ddpify.lint.script import Script
+from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
 
 _SPELLINGS = ("--local_rank", "--local-rank")
@@ -65,16 +66,43 @@ def check(script: Script) -> Iterator[Finding]:
     for call in script.method_calls("add_argument"):
         names = [a.value for a in call.args if a.keyword is None]
         known = {n.evaluated_value: n for n in names if isinstance(n, cst.SimpleString)}
-        if not any(spelling in known for spelling in _SPELLINGS):
+        if not any(spelling in known for spelling in _SPELLINGS) or _for_old_torch(script, call):
             continue
-        if "--local-rank" not in known:
+        is_read = _is_read(script)
+        if "--local-rank" not in known and (is_read or not script.spawned):
             yield _spelling(script, known["--local_rank"])
-        if not _reads_the_environment(script):
+        if is_read and not _reads_the_environment(script):
             yield Finding(
                 call,
                 "torchrun does not pass this option: every rank takes the default",
                 _default(script, call),
             )
+
+
+def _for_old_torch(script: Script, call: cst.Call) -> bool:
+    """Whether a condition on PyTorch's version stands around the declaration."""
+    return any(_asks_version(script, guard.test) for guard in script.guards(call))
+
+
+def _asks_version(script: Script, test: cst.BaseExpression) -> bool:
+    moves = script.flow.moves_to(script.flow.slots(test, script.module))
+    asked = [test, *(move.value for move in moves if move.value is not None)]
+    return any("torch.__version__" in script.names(node) for one in asked for node in walk(one))
+
+
+def _is_read(script: Script) -> bool:
+    """Whether the project reads ``args.local_rank``, and does not set it in ranks of its own."""
+    read = False
+    for file, structure in script.structures.items():
+        for node in structure.all(cst.Attribute, cst.SimpleString):
+            if isinstance(node, cst.SimpleString):
+                read = read or node.evaluated_value == "local_rank"
+            elif node.attr.value == "local_rank":
+                is_set = isinstance(file.parents.get(node), cst.AssignTarget)
+                if is_set and script.spawned:
+                    return False
+                read = read or not is_set
+    return read
 
 
 def _spelling(script: Script, first: cst.SimpleString) -> Finding:

@@ -74,7 +74,7 @@ from ddpify.lint.diagnostics import Severity
 from ddpify.lint.layers import layers
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
-from ddpify.lint.seeds import differs, seeds
+from ddpify.lint.seeds import SEEDS, differs, seeds
 from ddpify.understanding.origins import draws
 from ddpify.understanding.values import UNKNOWN, Instance
 
@@ -85,11 +85,13 @@ _FUNCTIONS = ("torch.nn.functional.dropout", "torch.nn.functional.gumbel_softmax
 @rule("same-seed-everywhere", group="rng", severity=Severity.SILENT, applies="distributed")
 def check(script: Script) -> Iterator[Finding]:
     """Seeds of PyTorch's generators that no rank changes, before training that draws."""
-    found = seeds(script, "torch", "cuda")
+    found = [one for one in seeds(script, "torch", "cuda") if not script.runs_before_spawning(one)]
     own = [one for one in found if script.owners[one] is script.module]
     if not own or not script.wraps or any(differs(script, one) for one in found):
         return
     what = _drawing(script)
+    if what != "dropout" and not script.calls(*SEEDS["torch"], everywhere=True):
+        return  # the rest is drawn on the CPU as a rule, which CUDA's seeds leave alone
     if what is not None:
         yield Finding(own[0], f"all ranks have this seed: {what} is the same on each of them")
 

@@ -73,6 +73,8 @@ def check(script: Script) -> Iterator[Finding]:
         node = _place(script, effect)
         if node is None or effect.kind not in _KINDS or effect.name in _READS:
             continue
+        if script.kind != SINGLE and _into_open_file(script, effect):
+            continue  # where it is opened says enough
         name = effect.name.rsplit(".", 1)[-1]
         if script.kind == SINGLE:
             if not _is_buffer(script, effect):
@@ -97,23 +99,26 @@ def _excused(script: Script, effect: Effect, node: cst.CSTNode) -> bool:
         return True
     if effect.kind == "write" and effect.site.module is not script.module and not script.strict:
         return True  # its path is seldom seen from here
-    if _starts_processes(script, node) or script.takes_turns(effect.site.node):
+    if script.takes_turns(effect.site.node):
         return True
     return script.may_be_guarded(effect.site.node) or script.may_be_guarded(node)
-
-
-def _starts_processes(script: Script, node: cst.CSTNode) -> bool:
-    """Whether the function around a node starts the ranks: it runs once."""
-    structure = script.structure_of(node)
-    around = structure.function(node)
-    started = script.calls("subprocess.Popen", "subprocess.run", "subprocess.call", everywhere=True)
-    return around is not None and any(structure.function(call) is around for call in started)
 
 
 def _has_own_path(script: Script, effect: Effect) -> bool:
     """A path of the rank, of the time, or no path at all."""
     return _is_buffer(script, effect) or any(
         script.flow.origins(one, effect.site.module) & _APART for one in _targets(effect)
+    )
+
+
+def _into_open_file(script: Script, effect: Effect) -> bool:
+    """Whether a call writes into a file that a statement before it opened."""
+    slots = {
+        slot for one in _targets(effect) for slot in script.flow.slots(one, effect.site.module)
+    }
+    opened = [move.value for move in script.flow.moves_to(slots)]
+    return any(
+        isinstance(one, cst.Call) and "builtins.open" in script.names(one.func) for one in opened
     )
 
 
