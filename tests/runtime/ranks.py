@@ -38,7 +38,7 @@ class Outcome:
 
 
 def launch(
-    job: Callable[[], Any], size: int, *, seconds: float = 60, env: dict[str, str] | None = None
+    job: Callable[[], Any], size: int, *, seconds: float = 240, env: dict[str, str] | None = None
 ) -> list[Outcome]:
     """Run ``job`` on ``size`` ranks (1: a plain python run) and wait until all have ended.
 
@@ -56,7 +56,7 @@ def launch(
     return outcomes
 
 
-def run(job: Callable[[], Any], size: int, *, seconds: float = 60) -> list[Any]:
+def run(job: Callable[[], Any], size: int, *, seconds: float = 240) -> list[Any]:
     """What ``job`` returned on each rank; AssertionError where one failed."""
     outcomes = launch(job, size, seconds=seconds)
     for place, outcome in enumerate(outcomes):
@@ -79,7 +79,7 @@ def command(
         start_new_session=True,
     )
     try:
-        out, err = process.communicate(timeout=100)
+        out, err = process.communicate(timeout=300)
     except subprocess.TimeoutExpired:
         # The session: torchrun's ranks would outlive it.
         os.killpg(process.pid, signal.SIGKILL)

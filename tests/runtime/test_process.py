@@ -83,7 +83,7 @@ def _exit_on_rank_1() -> None:
 def test_one_rank_that_fails_ends_all_within_seconds() -> None:
     start = time.monotonic()
     outcomes = launch(_fail_on_rank_1, 3)
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 60  # the group's own timeout is minutes
     assert [o.code for o in outcomes] == [1, 1, 1]
     lines = outcomes[1].stderr.splitlines()
     assert lines[0] == "[rank 1] Traceback (most recent call last):"
@@ -94,7 +94,7 @@ def test_one_rank_that_fails_ends_all_within_seconds() -> None:
 def test_one_rank_that_dies_ends_all_within_seconds() -> None:
     start = time.monotonic()
     assert [o.code for o in launch(_exit_on_rank_1, 3)] == [1, 3, 1]
-    assert time.monotonic() - start < 10
+    assert time.monotonic() - start < 60  # the group's own timeout is minutes
 
 
 def _interrupted() -> None:
@@ -245,4 +245,4 @@ def test_torchrun_ends_when_one_rank_fails(tmp_path: Path) -> None:
     done = _script(tmp_path, ["fail"], 2)
     assert done.returncode == 1
     assert "[rank 1] SystemError: on purpose" in done.stderr
-    assert time.monotonic() - start < 60
+    assert time.monotonic() - start < 60  # the group's own timeout is minutes

@@ -60,7 +60,7 @@ def verdict_on(folder: Path, worker: Worker, loop: str, **values: str) -> Verdic
     original, port = folder / "train.py", folder / "port.py"
     original.write_text(HEAD + loop.format(seed="1", part="whole"))
     port.write_text(HEAD + loop.format(**{"seed": "1", "part": "whole", **values}))
-    return verify(original, port, worker=worker, timeout=60)
+    return verify(original, port, worker=worker, timeout=300)
 
 
 @pytest.mark.parametrize(("loop", "part"), [(BY_HAND, ROWS), (TIME_MAJOR, COLUMNS), (STREAM, ROWS)])

@@ -44,7 +44,7 @@ def test_updates_are_steps(
     steps: int | None, compared: int, tmp_path: Path, worker: Worker
 ) -> None:
     original, port = write(tmp_path, "train.py", "0.1"), write(tmp_path, "port.py", "0.1")
-    verdict = verify(original, port, worker=worker, timeout=60, steps=steps)
+    verdict = verify(original, port, worker=worker, timeout=300, steps=steps)
     assert verdict.kind is Kind.EQUIVALENT, render(verdict)
     assert verdict.steps == compared
     assert verdict.comparisons[0].same_data is True
@@ -55,6 +55,6 @@ def test_updates_are_steps(
 )
 def test_other_updates(rate: str, what: What, tmp_path: Path, worker: Worker) -> None:
     original, port = write(tmp_path, "train.py", "0.1"), write(tmp_path, "port.py", rate)
-    verdict = verify(original, port, worker=worker, timeout=60)
+    verdict = verify(original, port, worker=worker, timeout=300)
     assert verdict.kind is Kind.NOT_EQUIVALENT, render(verdict)
     assert verdict.comparisons[0].differences[0].what is what

@@ -44,7 +44,7 @@ def project(root: Path, net: str) -> Path:
 
 def judged(original: Path, converted: Path) -> Verdict:
     # A worker of its own: it reads PYTHONPATH when it starts.
-    return verify(original, converted, timeout=60)
+    return verify(original, converted, timeout=300)
 
 
 @pytest.mark.parametrize(

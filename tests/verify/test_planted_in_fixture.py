@@ -27,7 +27,7 @@ def judged(bug: Bug, folder: Path, worker: Worker) -> Verdict:
     (folder / "train_ddp.py").write_text(plant_converted(converted, bug, NAMES))
     args = ["--epochs", "3", "--hidden", "8"]
     return verify(
-        script, folder / "train_ddp.py", worker=worker, timeout=60, stall=2.0, script_args=args
+        script, folder / "train_ddp.py", worker=worker, timeout=300, stall=4.0, script_args=args
     )
 
 

@@ -125,7 +125,7 @@ def test_page_in_a_browser(tmp_path: Path) -> None:
     ]
     with log.open("w") as errors:
         shown = subprocess.run(
-            command, stdout=subprocess.PIPE, stderr=errors, text=True, timeout=60, check=True
+            command, stdout=subprocess.PIPE, stderr=errors, text=True, timeout=300, check=True
         ).stdout
     assert "<title>ERROR" not in shown
     probed = re.search(r'data-probe="([^"]*)"', shown)

@@ -43,7 +43,7 @@ def verdict_on(folder: Path, worker: Worker, *wrong: tuple[str, str]) -> Verdict
         assert old in text
         text = text.replace(old, new)
     port.write_text(text)
-    return verify(original, port, nproc=(2, 3), worker=worker, timeout=60)
+    return verify(original, port, nproc=(2, 3), worker=worker, timeout=300)
 
 
 def test_rows_of_each_batch(tmp_path: Path, worker: Worker) -> None:

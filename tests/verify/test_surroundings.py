@@ -37,7 +37,7 @@ WORDS = "ant bee cat dog eel fox gnu hen"
 def verdict_on(folder: Path, worker: Worker, numbers: str, end: str = "") -> Verdict:
     script = folder / "train.py"
     script.write_text(TRAINING.format(numbers=numbers, end=end))
-    return verify(script, script, worker=worker, timeout=60)
+    return verify(script, script, worker=worker, timeout=300)
 
 
 def test_what_depends_on_nothing_is_equivalent(tmp_path: Path, worker: Worker) -> None:
