@@ -3,8 +3,9 @@
 ``python -m benchmarks.restarts [KILLS] [SEED]`` converts three fixtures with ``--resume``, and runs
 each of them three times under torchrun on the CPU: undisturbed; with ``--max-restarts``, while kill
 -9 meets a random rank after random steps, KILLS times (default: 20), each fourth time as it writes
-a snapshot; and killed once on two ranks, then started again on three. It prints how many kills met,
-and the largest difference in the files that the trainings leave (0: bit for bit).
+a file; and killed once on two ranks, then started again on three. It prints how many kills met, how
+many restarts went on from a snapshot, and the largest difference in the files that the trainings
+leave (0: bit for bit).
 """
 
 from __future__ import annotations
@@ -41,10 +42,12 @@ def main(kills: int, seed: int) -> None:
             killed = _train(folder / "killed", script, 2, faults=_kills(kills, chance))
             _train(folder / "moved", script, 2, faults=_kills(1, chance, 6), restarts=0)
             moved = _train(folder / "moved", script, 3)
-            met = len(re.findall(r"exitcode: -9\b", (folder / "killed.err").read_text()))
+            said = (folder / "killed.err").read_text()
+            met = len(re.findall(r"exitcode: -9\b", said))
+            resumed = said.count("going on from the snapshot")
             print(
-                f"{fixture:22} {met} kills: {_difference(whole, killed):g}"
-                f", on 3 ranks: {_difference(whole, moved):.1e}",
+                f"{fixture:22} {met} kills, {resumed} restarts from a snapshot:"
+                f" {_difference(whole, killed):g}; on 3 ranks: {_difference(whole, moved):.1e}",
                 flush=True,
             )
 

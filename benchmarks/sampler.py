@@ -3,8 +3,8 @@
     python -m benchmarks.sampler [samples ...]     default: 1000000 10000000 100000000
 
 Each measurement is a process of its own that shuffles that many samples for 2 ranks with a global
-batch of 256: seconds until the first batch of indices, microseconds for each of 1000 more, and by
-how many MB the process has grown at most.
+batch of 256: processor seconds until the first batch of indices, microseconds for each of 1000
+more, and by how many MB the process has grown at most. 10**8 samples take DistributedSampler 5 GB.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ def measure(kind: str, size: int) -> None:
     """Print seconds, microseconds and MB."""
     loader = exact(size) if kind == "exact" else distributed(size)
     before = _peak()
-    start = time.perf_counter()
+    start = time.process_time()
     batches: Iterator[Any] = iter(loader._index_sampler)
     next(batches)
-    first = time.perf_counter()
+    first = time.process_time()
     for _ in range(BATCHES):
         next(batches)
-    each = (time.perf_counter() - first) / BATCHES * 1e6
+    each = (time.process_time() - first) / BATCHES * 1e6
     print(first - start, each, _peak() - before)
 
 

@@ -150,12 +150,6 @@ def _check(options: Options) -> None:
                 remedy="add --batch per-rank, or leave it out",
                 exit_code=ExitCode.USAGE,
             )
-    if options.resume and options.strategy != "ddp":
-        raise DdpifyError(
-            "--resume does not yet store the state of a sharded model",
-            remedy="leave out --strategy, or use dd.save_sharded and dd.load_sharded",
-            exit_code=ExitCode.USAGE,
-        )
 
 
 def _check_choice(what: str, given: str, *choices: str) -> None:

@@ -66,6 +66,17 @@ def _shard_states(optimizer: Optimizer) -> None:
                 state[name] = like_shard(value, parameter)
 
 
+def divide_states(optimizer: Optimizer, state_dict: dict[str, Any]) -> None:
+    """Cut the whole tensors in a state dict, before ``optimizer`` loads it, to the ranks' parts."""
+    stored = [key for group in state_dict["param_groups"] for key in group["params"]]
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    for key, parameter in zip(stored, parameters, strict=False):  # load_state_dict names a mismatch
+        state = state_dict["state"].get(key, {})
+        for name, value in state.items():
+            if _is_whole(value, parameter):
+                state[name] = like_shard(value, parameter)
+
+
 def _is_whole(value: Any, parameter: Any) -> bool:
     """Whether a plain tensor stands where a part of it belongs."""
     return (

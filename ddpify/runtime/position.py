@@ -120,6 +120,11 @@ class Position:
         """The loop whose body runs."""
         return self.levels[-1] if self.levels else self.script
 
+    def _around(self, level: Level) -> Level:
+        """The loop in whose iteration another one runs."""
+        at = self.levels.index(level)
+        return self.levels[at - 1] if at else self.script
+
     def enter(self, objects: tuple[Any, ...]) -> Level:
         """A resumable loop begins."""
         around = self.innermost
@@ -146,6 +151,8 @@ class Position:
         if not self.active:
             return None
         level = self.innermost
+        if level is self.advancing:  # begun by a loop for its own items, not in an iteration of it
+            level = self._around(level)
         begun = Pass(level, length)
         if self.target is not None and level.first:
             for saved in self.target["passes"]:

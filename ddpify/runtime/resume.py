@@ -4,6 +4,7 @@ A restarted script runs from its top. Its resumable loops leave out the iteratio
 without loading their batches; where the snapshot was taken, everything is put back to what it was.
 """
 
+import contextlib
 from collections.abc import Iterable, Iterator
 from typing import Any, TypeVar
 
@@ -55,7 +56,8 @@ def _loop(iterable: Iterable[Item], objects: tuple[Any, ...]) -> Iterator[Item]:
     here = position()
     level = here.enter(objects)
     try:
-        iterator = _at_start(level, iterable)
+        with _advancing(level):
+            iterator = _at_start(level, iterable)
         while True:
             try:
                 item = _next(level, iterator)
@@ -104,9 +106,17 @@ def _next(level: Level, iterator: Iterator[Item]) -> Item:
     elif not here.skipping and _is_target(level):
         assert here.target is not None
         restore_random(here.target["random"])
+    with _advancing(level):
+        return next(iterator)
+
+
+@contextlib.contextmanager
+def _advancing(level: Level) -> Iterator[None]:
+    """Inside, a loop takes its next item; its body does not run."""
+    here = position()
     before, here.advancing = here.advancing, level
     try:
-        return next(iterator)
+        yield
     finally:
         here.advancing = before
 

@@ -25,7 +25,7 @@ from ddpify.runtime.rng import (
     reinstate_streams,
 )
 from ddpify.runtime.snapshot_files import SnapshotFolder, parse
-from ddpify.runtime.state import encode, restore
+from ddpify.runtime.state import encode, forms_alone, restore
 from ddpify.runtime.terminate import STOPPED, asked_to_stop, watch_for_sigterm
 
 _DUE, _STOP = 1, 2
@@ -126,7 +126,8 @@ class Snapshots:
         self.steps += 1
         if not self.checked and level.first:
             self.checked = True
-            self._levels()  # raises here, and not after hours, for what cannot be stored
+            with forms_alone():
+                self._levels()  # raises here, and not after hours, for what cannot be stored
         if self.wanted and level.first and self.streams is not None:
             self._take()
         self.agreement.ask(self._asked())

@@ -5,20 +5,35 @@ its content. Restoring goes into the objects that the restarted script has made 
 reference to them stays.
 """
 
+import contextlib
 import random
 import sys
 from collections import deque
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, cast
 
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
-from ddpify.runtime.process import world
+from ddpify.runtime.adoption import divide_states
+from ddpify.runtime.dtensor import is_dtensor, like_shard
+from ddpify.runtime.process import is_main, world
 
 _PLAIN = (type(None), bool, int, float, str)
 _LEFT_OUT = (DataLoader, Dataset)
+_gathering = True
+
+
+@contextlib.contextmanager
+def forms_alone() -> Iterator[None]:
+    """Inside, encode() finds out what has a plain form, without communication."""
+    global _gathering
+    _gathering = False
+    try:
+        yield
+    finally:
+        _gathering = True
 
 
 class CannotStore(TypeError):
@@ -26,14 +41,15 @@ class CannotStore(TypeError):
 
 
 def encode(value: Any, name: str = "value") -> Any:
-    """The plain form of a value; a collective where it holds sharded tensors.
+    """The plain form of a value; a collective where it holds sharded tensors, whole on rank 0.
 
     Raises CannotStore, with ``name`` and the path to the part concerned.
     """
     if type(value) in _PLAIN:
         return value
     if isinstance(value, torch.Tensor):
-        return "tensor", _whole(value), value.device.type
+        # What is sharded is cut on the CPU: no device need have room for all of it.
+        return "tensor", _whole(value), "cpu" if is_dtensor(value) else value.device.type
     for kind, types, form in _FORMS:
         if isinstance(value, types):
             return kind, form(value, name)
@@ -67,6 +83,8 @@ def _decode(code: Any, into: Any, name: str) -> Any:
         return code
     kind, content, *rest = code
     if kind == "tensor":
+        if is_dtensor(into) and into.shape == content.shape:
+            return like_shard(content, into)
         return content if rest[0] == "cpu" else content.to(world().device)
     return _RESTORERS[kind](content, into, name)
 
@@ -81,9 +99,13 @@ def _is_script_class(kind: type) -> bool:
     return bool(path) and not installed and kind.__module__ not in sys.stdlib_module_names
 
 
-def _whole(tensor: torch.Tensor) -> torch.Tensor:
-    full = getattr(tensor, "full_tensor", None)  # of a DTensor: a collective
-    return (tensor if full is None else full()).detach()
+def _whole(tensor: Any) -> torch.Tensor:
+    """A tensor's values: of one in parts, on rank 0 and on the CPU, elsewhere nothing."""
+    if not is_dtensor(tensor):
+        plain: torch.Tensor = tensor.detach()
+        return plain
+    whole = cast(Any, tensor.detach()).full_tensor() if _gathering else torch.empty(0)
+    return whole.cpu() if is_main() else torch.empty(0)
 
 
 # ------------------------------------------------------------------ containers
@@ -159,16 +181,25 @@ def _read_module(content: dict[str, Any], into: Any, name: str) -> Any:
     for key, parameter in into.named_parameters():
         parameter.requires_grad_(content["trained"][key])
         grad = content["gradients"].get(key)
-        parameter.grad = None if grad is None else grad.to(parameter.device, copy=True)
+        parameter.grad = None if grad is None else _gradient(grad, parameter)
     for layer, training in zip(into.modules(), content["training"], strict=True):
         layer.training = training
     return into
 
 
+def _gradient(whole: torch.Tensor, parameter: Any) -> torch.Tensor:
+    if is_dtensor(parameter):
+        return like_shard(whole, parameter)
+    return whole.to(parameter.device, copy=True)
+
+
 def _read_stateful(content: Any, into: Any, name: str) -> Any:
     if not hasattr(into, "load_state_dict"):
         raise _not_made(name)
-    into.load_state_dict(_decode(content, None, name))
+    state = _decode(content, None, name)
+    if isinstance(into, torch.optim.Optimizer):
+        divide_states(into, state)
+    into.load_state_dict(state)
     return into
 
 
