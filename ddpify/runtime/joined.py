@@ -39,7 +39,11 @@ class JoinedBatches:
             yield [index for batch in group for index in batch[:]]
 
     def __len__(self) -> int:
-        whole, rest = divmod(len(self.batches), self.size)
+        return self.joined(len(self.batches))
+
+    def joined(self, batches: int) -> int:
+        """How many batches so many of the other make."""
+        whole, rest = divmod(batches, self.size)
         return whole + (1 if rest and not self.drop_last else 0)
 
 

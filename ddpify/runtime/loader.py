@@ -237,6 +237,15 @@ class SharedLoader(DataLoader[Any]):
         finally:
             here.opening = None
 
+    def __len__(self) -> int:
+        """Batches in an epoch: of those that make one global batch, one is counted."""
+        length = super().__len__()
+        if isinstance(self.dataset, IterableDataset) and isinstance(
+            self.batch_sampler, JoinedBatches
+        ):
+            return self.batch_sampler.joined(length)
+        return length
+
     @property
     def _index_sampler(self) -> Any:
         if self.ddpify_sampler is None:
@@ -263,7 +272,7 @@ def shard(loader: AnyLoader, *, sampler: str = "exact", batch: str = "global") -
 
     Raises TypeError for what is not a torch DataLoader, or one over a DataPipe, for a sampler
     that DistributedSampler cannot take the place of, and with ``batch="per-rank"`` for one that
-    has no batches of indices.
+    does not put batches together itself.
     """
     if sampler not in ("exact", "distributed"):
         raise ValueError(f"sampler is 'exact' or 'distributed', not {sampler!r}")
@@ -285,10 +294,8 @@ def shard(loader: AnyLoader, *, sampler: str = "exact", batch: str = "global") -
 
 def _join_batches(shared: SharedLoader) -> None:
     """Let a global batch be as many of the loader's own as there are ranks."""
-    if isinstance(shared.dataset, IterableDataset) or shared.batch_sampler is None:
-        raise TypeError(
-            "batch='per-rank' needs a loader that makes batches of a data set with indices"
-        )
+    if shared.batch_sampler is None:
+        raise TypeError("batch='per-rank' needs a loader that makes batches: give it a batch_size")
     joined = JoinedBatches(shared.batch_sampler, world_size(), drop_last=shared.drop_last)
     shared.__dict__["batch_sampler"] = joined
     report_batch(shared.batch_size)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import BatchSampler, DataLoader, RandomSampler, TensorDataset
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    IterableDataset,
+    RandomSampler,
+    TensorDataset,
+)
 
 from ddpify import runtime as dd
 from tests.runtime.ranks import run
@@ -52,6 +59,34 @@ def test_an_incomplete_global_batch_is_dropped_with_the_last() -> None:
         return [len(batch) for (batch,) in loader]
 
     assert run(job, 3) == [[4]] * 3
+
+
+class Stream(IterableDataset[torch.Tensor]):
+    """Samples in an order of their own."""
+
+    def __iter__(self) -> Iterator[torch.Tensor]:
+        return iter(torch.arange(N))
+
+    def __len__(self) -> int:
+        return N
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_consecutive_batches_of_a_stream_make_a_global_one(workers: int) -> None:
+    def job() -> list[list[int]]:
+        dd.init()
+        loader = DataLoader(Stream(), batch_size=BATCH, num_workers=workers)
+        joined = dd.shard(loader, batch="per-rank")
+        assert len(joined) == 3
+        return [batch.tolist() for batch in joined]
+
+    first, second = run(job, 2)
+    assert [[*a, *b] for a, b in zip(first, second, strict=True)] == [
+        [*range(8)],
+        [*range(8, 16)],
+        [*range(16, N)],
+    ]
+    assert [len(part) for part in second] == [4, 4, 3]
 
 
 def test_one_process_trains_as_before() -> None:

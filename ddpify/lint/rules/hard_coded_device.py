@@ -42,7 +42,7 @@ import libcst as cst
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import SINGLE, Finding, rule
 from ddpify.lint.script import Script, argument
-from ddpify.understanding.library import is_loss
+from ddpify.understanding.kinds import is_loss
 from ddpify.understanding.origins import ANY_RANK
 from ddpify.understanding.values import Device
 
