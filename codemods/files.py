@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from ddpify.planning.edits import Edits
@@ -15,12 +17,22 @@ from ddpify.understanding.values import Bound, Class, Function, Instance
 
 def edit(plan: Plan, edits: Edits) -> None:
     """Change every place that writes."""
+    once = {node for effect in plan.facts.effects.values() for node in _made_once(plan, effect)}
     for effect in sorted(plan.facts.effects.values(), key=lambda e: e.kind != "save"):
         site = _editable_site(effect)
         handler = _HANDLERS.get(effect.kind)
         if site is None or handler is None:
             continue
+        if effect.kind in ("save", "write") and not once.isdisjoint(_around(effect.site)):
+            continue
         handler(plan, edits, effect, site)
+
+
+def _around(site: Site) -> Iterator[cst.CSTNode]:
+    node = site.node
+    while node in site.module.parents:
+        node = site.module.parents[node]
+        yield node
 
 
 def _editable_site(effect: Effect) -> Site | None:
@@ -81,6 +93,8 @@ def _guard(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
     statement = site.module.statement(site.node)
     if statement in edits.blocks or statement in edits.replaced:
         return
+    if any(edits.blocks.get(n) == _main_alone(plan) for n in _around(Site(statement, site.module))):
+        return
     whole = _writes_only(statement, site.node)
     if whole and not _reduces_inside(plan, statement):
         _write_on_main(plan, edits, effect, site, statement)
@@ -108,8 +122,15 @@ def _guard(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
 def _write_on_main(
     plan: Plan, edits: Edits, effect: Effect, site: Site, statement: cst.CSTNode
 ) -> None:
-    edits.put_under(statement, f"if {plan.options.alias}.is_main():")
+    for node in walk(statement):
+        if edits.blocks.get(node) == _main_alone(plan):
+            del edits.blocks[node]
+    edits.put_under(statement, _main_alone(plan))
     edits.note(site, f"{_short_name(effect)} on rank 0 alone", rule=_RULES[effect.kind])
+
+
+def _main_alone(plan: Plan) -> str:
+    return f"if {plan.options.alias}.is_main():"
 
 
 def _reduce_before(plan: Plan, edits: Edits, statement: cst.CSTNode) -> None:
@@ -240,14 +261,29 @@ def _exist_ok(updated: cst.CSTNode) -> cst.CSTNode:
 
 def _download(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
     """One rank of each node downloads; a data set's own constructor does it where it is made."""
-    made = next((c for c in effect.calls if c.module.editable and _makes_data(plan, c)), None)
+    made = next((c for c in effect.calls if c.module.editable and _data_sets(plan, c)), None)
     _local_main_first(plan, edits, effect, made or site)
 
 
-def _makes_data(plan: Plan, site: Site) -> bool:
-    """Whether a call makes an object of a project class."""
+def _made_once(plan: Plan, effect: Effect) -> Iterator[cst.CSTNode]:
+    """The classes of data sets that one rank of each node makes first, downloads and all.
+
+    What they write, the others find.
+    """
+    for call in effect.calls if effect.kind == "download" else ():
+        if call.module.editable:
+            yield from (made.node for made in _data_sets(plan, call))
+
+
+def _data_sets(plan: Plan, site: Site) -> list[Class]:
+    """The project's data sets that a call makes; what also holds models or loaders is none."""
     held = plan.facts.values.get(site.node.func) if isinstance(site.node, cst.Call) else None
-    return held is not None and any(isinstance(a, Class) for a in held.atoms)
+    made = [a for a in held.atoms if isinstance(a, Class)] if held is not None else []
+    return [a for a in made if a.find("__getitem__") or any(map(_is_data_set, a.library_bases()))]
+
+
+def _is_data_set(base: str) -> bool:
+    return base.endswith("Dataset") or base.startswith("torchvision.datasets.")
 
 
 def _local_main_first(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import libcst as cst
+from ddpify.codemods import data_parallel
 
 from ddpify.planning.bindings import bindings
 from ddpify.planning.edits import Edits
@@ -14,7 +15,7 @@ from ddpify.understanding.facts import Event, Site
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of, is_main_guard
-from ddpify.understanding.values import Instance, Params, deep_atoms
+from ddpify.understanding.values import UNKNOWN, Instance, Params, Tup, Value, deep_atoms
 
 _SHAPING = ("make", "move", "change", "parallel", "given")
 
@@ -31,8 +32,7 @@ def edit(plan: Plan, edits: Edits) -> None:
                 "pass it model.parameters()",
             )
         )
-    _drop_unwraps(plan, edits)
-    _drop_from_untrained(plan, edits, models)
+    data_parallel.edit(plan, edits)
     for model in models:
         event = _last_shaping(plan, model)
         try:
@@ -42,35 +42,6 @@ def edit(plan: Plan, edits: Edits) -> None:
                 _wrap_where_bound(plan, edits, model)
         except Refusal as refusal:
             plan.refuse(refusal)
-
-
-def _drop_from_untrained(plan: Plan, edits: Edits, trained: list[Instance]) -> None:
-    """A DataParallel around another model would spread each rank's work over all devices."""
-    for model in plan.facts.models:
-        for event in plan.facts.events.get(model, ()) if model not in trained else ():
-            if event.kind == "parallel" and event.site.module.editable:
-                _drop_data_parallel(event.site.module, edits, event.site.node)
-                edits.note(event.site, "no DataParallel: each rank works on its own device")
-
-
-def _drop_unwraps(plan: Plan, edits: Edits) -> None:
-    """Without DataParallel, ``model.module`` is the model itself."""
-    for node, site in plan.facts.unwraps.items():
-        guarded = any(
-            isinstance(n, (cst.If, cst.IfExp)) and "module" in code_of(n.test) for n in _above(site)
-        )
-        if site.module.editable and isinstance(node, cst.Attribute) and not guarded:
-            edits.change(node, lambda updated: updated.value)  # type: ignore[attr-defined]
-            edits.note(
-                site, "the model itself, which DataParallel no longer wraps", rule="data-parallel"
-            )
-
-
-def _above(site: Site) -> Iterator[cst.CSTNode]:
-    node = site.node
-    while node in site.module.parents:
-        node = site.module.parents[node]
-        yield node
 
 
 def trained_models(plan: Plan) -> list[Instance]:
@@ -116,6 +87,8 @@ def _wrap_where_bound(plan: Plan, edits: Edits, model: Instance) -> None:
     function = f"{plan.options.alias}.wrap"
     extra = _arguments(plan, model)
     for site, name in bindings(plan, model):
+        if _built_for_several(plan, model, site):
+            continue
         statement = _last_before_use(site.module, site.node, code_of(name))
         edits.rebind(statement, code_of(name), function, extra)
         edits.note(site, f"model {plan.options.wrapped_as}")
@@ -132,12 +105,12 @@ def _wrap_at(plan: Plan, edits: Edits, model: Instance, event: Event) -> None:
     module = event.site.module
     function = f"{plan.options.alias}.wrap"
     extra = _arguments(plan, model)
-    if event.kind == "make" and _made_for_several(plan, event):
+    if _built_for_several(plan, model, event.site):
         _wrap_where_bound(plan, edits, model)
         return
     if event.kind in ("make", "move", "parallel"):
         outermost = _outermost(plan, module, model, event.site.node)
-        gone = event.kind == "parallel" and _drop_data_parallel(module, edits, event.site.node)
+        gone = module.statement(event.site.node) in edits.removed
         if not gone and _stands_alone(module, outermost):
             if function not in edits.wrapped.get(outermost, ()):
                 edits.wrap(outermost, function, extra)
@@ -148,11 +121,29 @@ def _wrap_at(plan: Plan, edits: Edits, model: Instance, event: Event) -> None:
     edits.note(Site(statement, module), f"{name} {plan.options.wrapped_as}")
 
 
-def _made_for_several(plan: Plan, event: Event) -> bool:
-    """Whether a function returns a new model to several callers, who may do different things."""
-    parents = event.site.module.parents
-    makers = [model for model in plan.facts.models if model.site is event.site.node]
-    return len(makers) > 1 and isinstance(parents.get(event.site.node), cst.Return)
+def _built_for_several(plan: Plan, model: Instance, site: Site) -> bool:
+    """Whether the function around a place returns other models to other callers.
+
+    They may do different things with them.
+    """
+    return any(len(models) > 1 for models in _returned(plan, site) if model in models)
+
+
+def _returned(plan: Plan, site: Site) -> Iterator[set[Instance]]:
+    """What each part of what a function returns may be."""
+    node = site.node
+    while node in site.module.parents and not isinstance(node, cst.FunctionDef):
+        node = site.module.parents[node]
+    for part in walk(node) if isinstance(node, cst.FunctionDef) else ():
+        if isinstance(part, cst.Return) and part.value is not None:
+            yield from _alternatives(plan.facts.values.get(part.value, UNKNOWN))
+
+
+def _alternatives(held: Value) -> Iterator[set[Instance]]:
+    yield {atom for atom in held.atoms if isinstance(atom, Instance)}
+    for atom in held.atoms:
+        for part in atom.items if isinstance(atom, Tup) else ():
+            yield from _alternatives(part)
 
 
 def _arguments(plan: Plan, model: Instance) -> str:
@@ -308,39 +299,3 @@ def _loop_over_parameters(node: cst.Attribute, module: ModuleFile) -> str | None
             base = source
             return code_of(base).split(".")[0] if isinstance(base, cst.Attribute) else code_of(base)
     return None
-
-
-def _drop_data_parallel(module: ModuleFile, edits: Edits, node: cst.CSTNode) -> bool:
-    """Take DataParallel away; whether its whole statement, ``m = DataParallel(m)``, is gone."""
-    statement = module.statement(node)
-    parent = module.parents[node]
-    if (
-        isinstance(parent, cst.Assign)
-        and isinstance(node, cst.Call)
-        and node.args
-        and code_of(parent.targets[0].target) == code_of(node.args[0].value)
-        and isinstance(statement, cst.SimpleStatementLine)
-        and len(statement.body) == 1
-        and _conditional(module, statement) is not None
-    ):
-        _remove(module, edits, statement)
-        return True
-
-    def change(updated: cst.CSTNode) -> cst.CSTNode:
-        assert isinstance(updated, cst.Call)
-        return updated.args[0].value
-
-    edits.changes[node].insert(0, change)
-    return False
-
-
-def _remove(module: ModuleFile, edits: Edits, statement: cst.BaseStatement) -> None:
-    """Take a statement out, and the condition that nothing stands under any more."""
-    edits.remove(statement)
-    block = module.parents[statement]
-    holder = module.parents.get(block)
-    if not isinstance(holder, cst.If) or holder.orelse is not None:
-        return
-    stands_alone = isinstance(module.parents[holder], (cst.IndentedBlock, cst.Module))
-    if stands_alone and edits.removed.issuperset(holder.body.body):
-        edits.remove(holder)

@@ -263,8 +263,25 @@ def _reduce(plan: Plan, node: cst.BaseExpression, how: str, demand: Demand) -> N
     known = plan.reductions.get(node)
     trained_on = demand.reader == "backward()" or (known is not None and known.trained_on)
     _record(plan, Reduction(node, how, weight, trained_on))
+    if demand.data.placement is Placement.ROWS:
+        _count_all(plan, node)
     if how == "mean" and (demand.data.opaque or (weighted and not weight)):
         plan.assumed.add(node)
+
+
+def _count_all(plan: Plan, picked_from: cst.BaseExpression) -> None:
+    """Let the positions that rows of all ranks are picked by count those of all ranks."""
+    for node in plan.facts.positions.get(picked_from, ()):
+        held = plan.facts.values.get(node, UNKNOWN).data
+        counts = [data for data in held if data.placement is Placement.COUNT]
+        if not counts:
+            _record(plan, Reduction(node, "gather"))
+        elif any(node in data.births for data in counts) and isinstance(
+            node, (cst.Call, cst.Subscript)
+        ):
+            _record(plan, Reduction(node, "count"))
+        else:
+            _record(plan, Reduction(node, "sum"))
 
 
 def _record(plan: Plan, reduction: Reduction) -> None:

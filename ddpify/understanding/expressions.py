@@ -524,8 +524,7 @@ def _element(run: Interpreter, node: cst.BaseExpression, atom: Atom) -> Value:
     if isinstance(atom, Data):
         if atom.form == "batch" or atom.opaque:
             return value(atom)  # a container of rows, as far as is known
-        split_here = run.choices.by_hand and atom.placement is Placement.SHARD
-        births = frozenset({node}) if split_here else frozenset()
+        births = frozenset({node}) if atom.placement is Placement.SHARD else frozenset()
         row = replace(atom, placement=tensors.picked(atom.placement), births=births, ndim=0)
         return value(row)
     if isinstance(atom, Whole):

@@ -101,6 +101,8 @@ class Facts:
     whole_calls: dict[cst.CSTNode, WholeCall] = field(default_factory=dict)
     sharded_calls: set[cst.CSTNode] = field(default_factory=set)
     row_calls: dict[Instance, bool] = field(default_factory=dict)  # from rows, whether to rows
+    # Of rows that are picked from an expression by position: what the positions were counted by.
+    positions: dict[cst.CSTNode, set[cst.BaseExpression]] = field(default_factory=dict)
     unwraps: dict[cst.CSTNode, Site] = field(default_factory=dict)  # model.module
     reduced: dict[cst.CSTNode, set[Data]] = field(default_factory=dict)  # what reductions got
     reduced_whole: dict[cst.CSTNode, Site] = field(default_factory=dict)  # of something whole

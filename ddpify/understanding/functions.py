@@ -74,15 +74,46 @@ def _sum(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value
 
 def _enumerate(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
     made = run.instance(node, run.module, "generator")
-    element = expressions.iterate(run, node, args[0]) if args else UNKNOWN
-    made.attributes["*"] = value(Tup((REPLICATED, element)))
+    element = expressions.iterate(run, _argument(node, 0), args[0]) if args else UNKNOWN
+    rows = (a for a in deep_atoms(element) if isinstance(a, Data))
+    counting = frozenset(b for d in rows if d.placement is Placement.ROWS for b in d.births)
+    made.attributes["*"] = value(Tup((_position(counting), element)))
     return value(made)
 
 
 def _zip(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
     made = run.instance(node, run.module, "generator")
-    made.attributes["*"] = value(Tup(tuple(expressions.iterate(run, node, a) for a in args)))
+    elements = (expressions.iterate(run, _argument(node, i), a) for i, a in enumerate(args))
+    made.attributes["*"] = value(Tup(tuple(elements)))
     return value(made)
+
+
+def _range(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    """Up to the number of a batch's rows, positions in it."""
+    counting = frozenset(
+        _argument(node, i)
+        for i, one in enumerate(args)
+        if any(data.placement is Placement.COUNT for data in one.data)
+    )
+    if not counting:
+        return REPLICATED
+    made = run.instance(node, run.module, "generator")
+    made.attributes["*"] = _position(counting)
+    return value(made)
+
+
+def _position(counting: frozenset[cst.BaseExpression]) -> Value:
+    """A number that counts a rank's rows, as these expressions let it."""
+    if not counting:
+        return REPLICATED
+    return value(Data(Placement.REPLICATE, births=counting, form="position"))
+
+
+def _argument(node: cst.BaseExpression, number: int) -> cst.BaseExpression:
+    """The expression of a call's argument, or the whole call where it is not written out."""
+    given = node.args if isinstance(node, cst.Call) else ()
+    plain = number < len(given) and not any(a.star or a.keyword for a in given[: number + 1])
+    return given[number].value if plain else node
 
 
 def _same_elements(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
@@ -205,6 +236,7 @@ _BUILTINS: dict[str, Callable[..., Value]] = {
     "len": _len, "sum": _sum, "enumerate": _enumerate, "zip": _zip, "list": _same_elements,
     "tuple": _same_elements, "sorted": _same_elements, "reversed": _same_elements, "iter": _iter,
     "next": _next, "map": _map, "super": _super, "getattr": _getattr, "set": _same_elements,
+    "range": _range,
 }  # fmt: skip
 FUNCTIONS: dict[str, Callable[..., Value]] = {
     "torch.device": _device,

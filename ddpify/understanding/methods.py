@@ -119,7 +119,7 @@ def _data_method(  # type: ignore[no-untyped-def]
         return REPLICATED
     if name == "squeeze" and not args and not kwargs and atom.placement is Placement.SHARD:
         run.facts.squeezes.setdefault(node, run.site(node))
-    if name == "numel":
+    if name in ("numel", "nelement"):
         return value(atom.placed(Placement.SUM)) if not atom.placement.partial else REPLICATED
     if name in ("new_zeros", "new_ones", "new_empty", "new_full", "new_tensor"):
         return tensor_function(run, node, f"torch.{name}", name, args, kwargs)

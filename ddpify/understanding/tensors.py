@@ -120,7 +120,7 @@ def attribute(atom: Data, name: str, *, called: bool) -> Value:
     if name in ("T", "mT"):
         return value(replace(atom, dim=1 - atom.dim if atom.dim < 2 else atom.dim))
     if name in ("data", "real"):
-        return value(replace(atom, births=frozenset()))
+        return value(replace(atom, births=_births(atom)))
     if called:
         return value(Method(value(atom), name))
     if name == "size":  # a NumPy array's number of elements
@@ -140,7 +140,7 @@ def item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
     if atom.placement is not Placement.SHARD:
         indices = [e.slice.value for e in node.slice if isinstance(e.slice, cst.Index)]
         beside_whole(run, [(node.value, atom), *_held([(i, run.seen(i)) for i in indices])])
-        return value(replace(atom, births=frozenset(), ndim=0))
+        return value(replace(atom, births=_births(atom), ndim=0))
     return value(_index(run, node, atom))
 
 
@@ -238,6 +238,9 @@ def _index_rows(
         # dimension that is indexed is not the batch.
         return replace(atom, births=frozenset())
     picked_from = frozenset({node.value})  # where the whole batch could be gathered
+    for one in index.atoms:
+        if isinstance(one, Data) and one.form == "position":
+            run.facts.positions.setdefault(node.value, set()).update(one.births)
     return replace(atom.placed(Placement.ROWS), births=picked_from)
 
 

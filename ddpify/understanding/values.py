@@ -48,6 +48,9 @@ class Data:
     tensor, ``batch`` a loader's batch of unknown structure, ``gathered`` rows of all ranks.
     ``names`` are the expressions at which its rows last got a name, and could be gathered. ``dim``
     is the dimension of the batch among ``ndim``, which is 0 where their number is not known.
+
+    Forms: "tensor", "batch", "shape", "number", "masked", "stacked", "permutation", "range", and
+    "position", a number that counts rows, where a rank counts its own by ``births``.
     """
 
     placement: Placement
@@ -57,9 +60,7 @@ class Data:
     dim: int = 0
     ndim: int = 0
     opaque: bool = False
-    form: str = (
-        "tensor"  # or "batch", "shape", "number", "masked", "stacked", "permutation", "range"
-    )
+    form: str = "tensor"
     counted: tuple[str, ...] = ()  # how to compute the denominator of a WEIGHTED mean, as code
 
     def placed(self, placement: Placement) -> Data:

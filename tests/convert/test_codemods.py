@@ -105,6 +105,29 @@ def test_what_data_parallel_wrapped_is_the_model_itself(tmp_path: Path) -> None:
     assert "dd.save(brain.state_dict(), 'x.pt')" in lines
 
 
+def test_data_parallel_keeps_the_keys_of_checkpoints(tmp_path: Path) -> None:
+    """``module.weight`` in a file stays so; each rank's wrapper has its own device alone."""
+    text = HEAD.replace("brain = nn.Linear(4, 3)", "brain = nn.DataParallel(nn.Linear(4, 3))")
+    lines = added(tmp_path, text + STEP + "torch.save(brain.state_dict(), 'x.pt')\n")
+    assert "brain = dd.wrap(nn.DataParallel(nn.Linear(4, 3), device_ids=[dd.device()]))" in lines
+
+
+def test_data_parallel_in_a_builder_of_several_models(tmp_path: Path) -> None:
+    build = (
+        "def build(many):\n    net = nn.Linear(4, 3)\n    if many:\n"
+        "        net = nn.DataParallel(net).to('cpu')\n    else:\n"
+        "        net = nn.DataParallel(net)\n    return net\n\n\n"
+        "teacher = build(True)\nbrain = build(False)"
+    )
+    text = HEAD.replace("brain = nn.Linear(4, 3)", build) + STEP.replace(
+        "F.cross_entropy(brain(a), b)", "F.mse_loss(brain(a), teacher(a).detach())"
+    )
+    done = convert_text(tmp_path, text).data.decode()
+    assert "    if many:\n        net = net.to('cpu')\n    return net\n" in done
+    assert "brain = build(False)\nbrain = dd.wrap(brain)\n" in done
+    assert done.count("dd.wrap") == 1
+
+
 def test_an_untrained_model_is_not_wrapped(tmp_path: Path) -> None:
     text = (
         HEAD
@@ -372,3 +395,45 @@ def test_what_keeps_single_rows_works_on_the_whole_batch(tmp_path: Path) -> None
     assert lines[-1] == (
         "penalty = dd.mean(F.cross_entropy(brain(dd.split(pool.swap(dd.gather(a)))), b))"
     )
+
+
+HOLDER = """\
+import torchvision
+
+
+class Held:
+    def __init__(self):
+        {0}
+
+
+held = Held()
+"""
+
+
+def test_what_also_holds_loaders_is_made_by_all_ranks_together(tmp_path: Path) -> None:
+    """A loader takes part in collectives: only the download itself waits for one rank."""
+    made = HOLDER.format("self.data = torchvision.datasets.MNIST('data', download=True)")
+    done = convert_text(tmp_path, made + HEAD + STEP).data.decode()
+    assert "        with dd.local_main_first():\n            self.data = torchvision" in done
+    assert "\nheld = Held()\n" in done
+
+
+def test_a_data_set_that_downloads_is_made_by_one_rank_first(tmp_path: Path) -> None:
+    """What it unpacks and writes is there for the others: no collective of theirs may wait."""
+    made = HOLDER.replace("class Held", "class Held(torch.utils.data.Dataset)").format(
+        "torch.hub.download_url_to_file('http://x', 'x')\n        torch.save([1], 'unpacked.pt')"
+    )
+    done = convert_text(tmp_path, "import torch\n" + made + HEAD + STEP).data.decode()
+    assert "with dd.local_main_first():\n    held = Held()\n" in done
+    assert "        torch.save([1], 'unpacked.pt')\n" in done
+
+
+def test_a_file_and_what_is_written_into_it_have_one_guard(tmp_path: Path) -> None:
+    text = "with open('options.json', 'w') as f:\n    json.dump({}, f)\n"
+    done = convert_text(tmp_path, "import json\n" + HEAD + text + STEP).data.decode()
+    assert "if dd.is_main():\n    with open('options.json', 'w') as f:\n        json.dump" in done
+
+
+def test_elements_are_counted_over_all_ranks(tmp_path: Path) -> None:
+    text = HEAD + "seen = 0\n" + STEP + "    seen += b.nelement()\nprint(seen)\n"
+    assert "seen += dd.sum(b.nelement())" in added(tmp_path, text)

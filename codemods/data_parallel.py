@@ -1,0 +1,159 @@
+"""Let no rank's DataParallel spread over all devices: each rank has one of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.planning.edits import Edits
+from ddpify.planning.plan import Plan
+from ddpify.understanding.facts import Site
+from ddpify.understanding.project import ModuleFile
+from ddpify.understanding.syntax import code_of
+from ddpify.understanding.values import Instance, deep_atoms
+
+_KEYED = frozenset(
+    "state_dict load_state_dict named_parameters named_buffers named_modules named_children".split()
+)
+
+
+def edit(plan: Plan, edits: Edits) -> None:
+    """Take each DataParallel away, or keep it on one device where its keys are seen.
+
+    A wrapped model's parameters are called ``module.x``, in checkpoints too. On one GPU a script
+    that asks whether there are more has no wrapper; any other keeps its names.
+    """
+    kept: set[Instance] = set()
+    sites = [s for _, s in plan.facts.calls_to("torch.nn.DataParallel") if s.module.editable]
+    seen = any(_keys_are_seen(plan, m) for s in sites for m in _models_at(plan, s.node))
+    for site in sites:
+        if not isinstance(site.node, cst.Call) or not site.node.args:
+            continue
+        held = _models_at(plan, site.node)
+        if seen and not _asks_for_more(site):
+            kept.update(held)
+            _pin(plan, edits, site.node)
+            edits.note(site, "DataParallel on the device of this rank", rule="data-parallel")
+        else:
+            _drop(site.module, edits, site.node)
+            edits.note(site, "no DataParallel: each rank works on its own device")
+    _drop_unwraps(plan, edits, kept)
+
+
+def _models_at(plan: Plan, node: cst.CSTNode) -> list[Instance]:
+    return [
+        model
+        for model, events in plan.facts.events.items()
+        if any(e.kind == "parallel" and e.site.node is node for e in events)
+    ]
+
+
+def _above(site: Site) -> Iterator[cst.CSTNode]:
+    node = site.node
+    while node in site.module.parents:
+        node = site.module.parents[node]
+        yield node
+
+
+def _asks_for_more(site: Site) -> bool:
+    """Whether it stands under a question for more than one device."""
+    tests = (n.test for n in _above(site) if isinstance(n, (cst.If, cst.IfExp)))
+    return any("device_count" in code_of(t) or _more_than_one(t) for t in tests)
+
+
+def _more_than_one(test: cst.BaseExpression) -> bool:
+    """``n > 1``, alone or as a part of the condition."""
+    if isinstance(test, cst.BooleanOperation):
+        return _more_than_one(test.left) or _more_than_one(test.right)
+    if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
+        return False
+    operator, bound = test.comparisons[0].operator, code_of(test.comparisons[0].comparator)
+    if isinstance(operator, (cst.GreaterThan, cst.NotEqual)):
+        return bound == "1"
+    return isinstance(operator, cst.GreaterThanEqual) and bound == "2"
+
+
+def _keys_are_seen(plan: Plan, model: Instance) -> bool:
+    """Whether the script uses the wrapped model's names of parameters, or saves it whole."""
+    for node, held in plan.facts.values.items():
+        if model not in held.atoms or node in plan.facts.unwraps:
+            continue
+        module = plan.project.owner(node)
+        user = module.parents.get(node) if module is not None else None
+        if isinstance(user, cst.Attribute) and user.value is node and user.attr.value in _KEYED:
+            return True
+    return any(_holds(plan, site.node, model) for _, site in plan.facts.calls_to("torch.save"))
+
+
+def _holds(plan: Plan, saving: cst.CSTNode, model: Instance) -> bool:
+    if not isinstance(saving, cst.Call) or not saving.args:
+        return False
+    saved = saving.args[0].value
+    held = plan.facts.values.get(saved)
+    return held is not None and saved not in plan.facts.unwraps and model in deep_atoms(held)
+
+
+def _pin(plan: Plan, edits: Edits, node: cst.Call) -> None:
+    """``DataParallel(model, device_ids=[dd.device()])``."""
+    made = cst.parse_expression(f"f(_, device_ids=[{plan.options.alias}.device()])")
+    assert isinstance(made, cst.Call)
+
+    def change(updated: cst.CSTNode) -> cst.CSTNode:
+        assert isinstance(updated, cst.Call)
+        model, device = updated.args[0], made.args[1]
+        return updated.with_changes(args=[model.with_changes(comma=made.args[0].comma), device])
+
+    edits.change(node, change)
+
+
+def _drop(module: ModuleFile, edits: Edits, node: cst.Call) -> None:
+    """Take a wrapper away, with all of its statement where that is ``m = DataParallel(m)``."""
+    statement = module.statement(node)
+    parent = module.parents[node]
+    if (
+        isinstance(parent, cst.Assign)
+        and node.args
+        and code_of(parent.targets[0].target) == code_of(node.args[0].value)
+        and isinstance(statement, cst.SimpleStatementLine)
+        and len(statement.body) == 1
+    ):
+        _remove(module, edits, statement)
+        return
+
+    def change(updated: cst.CSTNode) -> cst.CSTNode:
+        assert isinstance(updated, cst.Call)
+        return updated.args[0].value
+
+    edits.change(node, change)
+
+
+def _remove(module: ModuleFile, edits: Edits, statement: cst.BaseStatement) -> None:
+    """Take a statement out, and the branch that nothing stands under any more."""
+    edits.remove(statement)
+    holder = module.parents.get(module.parents[statement])
+    if not isinstance(holder, (cst.If, cst.Else)) or not isinstance(holder.body, cst.IndentedBlock):
+        return
+    if not edits.removed.issuperset(holder.body.body):
+        return
+    above = module.parents[holder]
+    if isinstance(holder, cst.Else) and isinstance(above, cst.If):
+        edits.change(above, lambda updated: updated.with_changes(orelse=None))
+    elif isinstance(above, (cst.IndentedBlock, cst.Module)) and holder.orelse is None:  # type: ignore[union-attr]
+        edits.remove(holder)
+
+
+def _drop_unwraps(plan: Plan, edits: Edits, kept: set[Instance]) -> None:
+    """Without DataParallel, ``model.module`` is the model itself."""
+    for node, site in plan.facts.unwraps.items():
+        guarded = any(
+            isinstance(n, (cst.If, cst.IfExp)) and "module" in code_of(n.test) for n in _above(site)
+        )
+        held = plan.facts.values.get(node)
+        if guarded or (held is not None and not kept.isdisjoint(deep_atoms(held))):
+            continue
+        if site.module.editable and isinstance(node, cst.Attribute):
+            edits.change(node, lambda updated: updated.value)  # type: ignore[attr-defined]
+            edits.note(
+                site, "the model itself, which DataParallel no longer wraps", rule="data-parallel"
+            )

@@ -1,0 +1,53 @@
+"""Loops over the samples of a batch, whose numbers are read one by one."""
+
+from pathlib import Path
+
+import pytest
+
+from ddpify.planning.refusals import Refusal
+from tests.convert.examples import HEAD, STEP, added, convert_text
+
+LOOPS = {
+    "by number": (
+        "    for i in range(b.size(0)):\n        print(i, b[i].item())\n",
+        ["for i in range(dd.global_batch_size(b)):", "print(i, dd.gather(b)[i].item())"],
+    ),
+    "by a number with a name": (
+        "    n = len(b)\n    print([b[i].item() for i in range(n)])\n",
+        ["print([dd.gather(b)[i].item() for i in range(dd.sum(n))])"],
+    ),
+    "each": ("    for y in b:\n        print(y.item())\n", ["for y in dd.gather(b):"]),
+    "each with its number": (
+        "    for i, y in enumerate(b):\n        print(y.item(), a[i, 0].item())\n",
+        ["for i, y in enumerate(dd.gather(b)):", "print(y.item(), dd.gather(a)[i, 0].item())"],
+    ),
+    "several in step": (
+        "    for x, y in zip(a, b):\n        print(x[0].item(), y.item())\n",
+        ["for x, y in zip(dd.gather(a), dd.gather(b)):"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_samples_that_are_read_one_by_one_are_those_of_all_ranks(tmp_path: Path, name: str) -> None:
+    loop, expected = LOOPS[name]
+    lines = added(tmp_path, HEAD + STEP + loop)
+    assert [line for line in lines if line in expected] == expected
+
+
+def test_a_loop_over_rows_that_stay_where_they_are_is_left_alone(tmp_path: Path) -> None:
+    text = HEAD + STEP.replace("brain(a)", "brain(a * mask)").replace(
+        "    penalty =",
+        "    mask = torch.ones(len(a), 4)\n    for i in range(len(a)):\n        mask[i, :2] = 0\n"
+        "    penalty =",
+    )
+    assert "for i in range(len(a)):" in convert_text(tmp_path, text).data.decode()
+
+
+def test_training_on_single_samples_is_refused(tmp_path: Path) -> None:
+    step = STEP.replace(
+        "F.cross_entropy(brain(a), b)",
+        "sum(F.cross_entropy(o[None], y[None]) for o, y in zip(brain(a), b))",
+    )
+    with pytest.raises(Refusal):
+        convert_text(tmp_path, HEAD + step)
