@@ -25,20 +25,29 @@ def edit(plan: Plan, edits: Edits) -> None:
     that asks whether there are more has no wrapper; any other keeps its names.
     """
     kept: set[Instance] = set()
-    sites = [s for _, s in plan.facts.calls_to("torch.nn.DataParallel") if s.module.editable]
-    seen = any(_keys_are_seen(plan, m) for s in sites for m in _models_at(plan, s.node))
-    for site in sites:
-        if not isinstance(site.node, cst.Call) or not site.node.args:
-            continue
-        held = _models_at(plan, site.node)
-        if seen and not _asks_for_more(site):
-            kept.update(held)
+    for site in _sites(plan):
+        assert isinstance(site.node, cst.Call)
+        if is_kept(plan, site):
+            kept.update(_models_at(plan, site.node))
             _pin(plan, edits, site.node)
             edits.note(site, "DataParallel on the device of this rank", rule="data-parallel")
         else:
             _drop(site.module, edits, site.node)
             edits.note(site, "no DataParallel: each rank works on its own device")
     _drop_unwraps(plan, edits, kept)
+
+
+def is_kept(plan: Plan, site: Site) -> bool:
+    """Whether a DataParallel stays, on one device, for its names of parameters."""
+    held = {model for one in _sites(plan) for model in _models_at(plan, one.node)}
+    return not _asks_for_more(site) and any(_keys_are_seen(plan, model) for model in held)
+
+
+def _sites(plan: Plan) -> list[Site]:
+    calls = plan.facts.calls_to("torch.nn.DataParallel")
+    return [
+        s for _, s in calls if s.module.editable and isinstance(s.node, cst.Call) and s.node.args
+    ]
 
 
 def _models_at(plan: Plan, node: cst.CSTNode) -> list[Instance]:

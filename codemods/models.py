@@ -160,7 +160,7 @@ def _takes_any_inputs(plan: Plan, model: Instance) -> bool:
     One that the script makes under a condition cannot be counted on to do so.
     """
     for event in plan.facts.events.get(model, ()):
-        if event.kind == "parallel":
+        if event.kind == "parallel" and not data_parallel.is_kept(plan, event.site):
             module = event.site.module
             return _conditional(module, module.statement(event.site.node)) is None
     return False
