@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from pathlib import Path
 from typing import Annotated, Optional
@@ -10,6 +11,7 @@ import typer
 
 from ddpify.cli.app import app
 from ddpify.cli.counts import counts
+from ddpify.errors import DdpifyError, ExitCode
 
 
 @app.command()
@@ -45,6 +47,9 @@ def verify(
 
     Arguments after -- go to the script.
     """
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    if report is not None and not report.parent.is_dir():
+        raise DdpifyError("its folder does not exist", path=report, exit_code=ExitCode.USAGE)
     from ddpify.convert import convert_file
     from ddpify.source import write_atomically
     from ddpify.verify import as_html, as_json, render

@@ -102,8 +102,10 @@ def _check_input(
 ) -> None:
     for path in (original, *([converted] if converted else [])):
         if not path.is_file():
-            what = "is a folder, not a script" if path.is_dir() else "does not exist"
-            raise DdpifyError(what, path=path, exit_code=ExitCode.USAGE)
+            folder = path.is_dir()
+            what = "is a folder, not a script" if folder else "does not exist"
+            remedy = "name the script in it that trains" if folder else None
+            raise DdpifyError(what, path=path, remedy=remedy, exit_code=ExitCode.USAGE)
     if not nproc or min(nproc) < 1:
         raise DdpifyError("the number of processes must be at least 1", exit_code=ExitCode.USAGE)
     if converted is None and convert is None:

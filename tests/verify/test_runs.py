@@ -140,3 +140,18 @@ def test_runtime_port(folder: Path, worker: Worker) -> None:
     """The form that ddpify converts to, at world sizes that divide no batch."""
     verdict = verify(Path("single.py"), Path("runtime_port.py"), nproc=(1, 2, 3), worker=worker)
     assert verdict.kind is Kind.EQUIVALENT, render(verdict)
+
+
+@pytest.mark.parametrize(
+    ("line", "remedy"),
+    [
+        ("input('name? ')", "its standard input is empty"),
+        ("import argparse; p = argparse.ArgumentParser(); p.add_argument('x'); p.parse_args()",
+         "give the script its arguments after --"),
+    ],
+)  # fmt: skip
+def test_what_an_original_lacks(folder: Path, worker: Worker, line: str, remedy: str) -> None:
+    (folder / "asks.py").write_text(line + "\n")
+    verdict = verify(Path("asks.py"), Path("port.py"), worker=worker)
+    assert verdict.kind is Kind.COULD_NOT_RUN
+    assert remedy in render(verdict)

@@ -16,6 +16,13 @@ NOT_SIMULATED = {
 }
 IMPORTED = "imported from outside the script's folder, by both scripts alike: {modules}"
 
+REMEDIES = {
+    "\nusage: ": "\n  remedy: give the script its arguments after --",
+    "\nEOFError": "\n  remedy: let the script ask for nothing: its standard input is empty here",
+    "writes outside its folder": "\n  remedy: let it write below its folder",
+}
+"""What helps an original that fails, by what it says."""
+
 
 def original(run: Run, record: Path) -> tuple[Kind, str | None]:
     """Whether the original ran and did something to compare with; why not."""
@@ -25,7 +32,8 @@ def original(run: Run, record: Path) -> tuple[Kind, str | None]:
         return Kind.COULD_NOT_RUN, f"{text}\n  remedy: {remedy}"
     if not run.ok:
         tail = failures.traceback_tail(run)
-        return Kind.COULD_NOT_RUN, f"the original does not run here\n{tail}"
+        remedy = next((text for sign, text in REMEDIES.items() if sign in tail), "")
+        return Kind.COULD_NOT_RUN, f"the original does not run here\n{tail}{remedy}"
     found = steps.moves(record)
     if not found.compared:
         return Kind.VACUOUS, "no optimizer made a step, so there is no training to compare"

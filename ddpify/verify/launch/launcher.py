@@ -216,6 +216,7 @@ class Worker:
         usual = {
             "MPLBACKEND": "Agg",
             "MPLCONFIGDIR": str(self._home),
+            "TORCHINDUCTOR_CACHE_DIR": str(self._home),
             "WANDB_MODE": "disabled",
             "CUBLAS_WORKSPACE_CONFIG": ":4096:8",
             "GLOO_SOCKET_IFNAME": min(loopback, default=""),

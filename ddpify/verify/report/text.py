@@ -6,7 +6,7 @@ import textwrap
 
 from ddpify.verify.verdict import Check, Comparison, Difference, Kind, Verdict, What
 
-WIDTH = 100
+WIDTH = 80
 _WORD: dict[bool | None, str] = {True: "yes", False: "no", None: "unknown"}
 _RESULT = {True: "same", False: "DIFFERS", None: "-"}
 
@@ -104,7 +104,7 @@ def _comparison(comparison: Comparison) -> str:
 
 
 def _check(check: Check) -> str:
-    return f"  {check.what:<30} {_RESULT[check.passed]:<8} {check.remark}".rstrip()
+    return f"  {check.what:<27} {_RESULT[check.passed]:<8} {check.remark}".rstrip()
 
 
 def _difference(head: str, found: Difference) -> list[str]:
