@@ -168,6 +168,10 @@ def _settings(plan: Plan, edits: Edits) -> None:
     for _, site in plan.facts.calls_to("torch.cuda.set_device"):
         if site.module.editable:
             _drop_set_device(plan, edits, site)
+    for name, site in plan.facts.calls_to("torch.cuda.device"):
+        within = isinstance(site.module.parents.get(site.node), cst.WithItem)
+        if name == "torch.cuda.device" and within and site.module.editable:
+            _stay_on_device(edits, site)
     for site in plan.sites(cst.Assign):
         if isinstance(site.node, cst.Assign) and _sets_visible(site.node):
             edits.note(
@@ -190,6 +194,16 @@ def _drop_set_device(plan: Plan, edits: Edits, site: Site) -> None:
     edits.note(
         site, "the rank's device is set when the process group starts", rule="hard-coded-device"
     )
+
+
+def _stay_on_device(edits: Edits, site: Site) -> None:
+    """Within ``torch.cuda.device(-1)`` the rank's own device stays the current one."""
+    assert isinstance(site.node, cst.Call)
+    if site.node.args:
+        edits.put(site.node.args[0].value, "-1")
+        edits.note(
+            site, "the rank's device is set when the process group starts", rule="hard-coded-device"
+        )
 
 
 def _sets_visible(node: cst.Assign) -> bool:

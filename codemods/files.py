@@ -12,7 +12,7 @@ from ddpify.understanding.facts import Effect, Site
 from ddpify.understanding.kinds import is_loader, is_model
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
-from ddpify.understanding.values import Bound, Class, Function, Instance
+from ddpify.understanding.values import UNKNOWN, Bound, Class, Function, Instance, deep_atoms
 
 
 def edit(plan: Plan, edits: Edits) -> None:
@@ -287,25 +287,36 @@ def _is_data_set(base: str) -> bool:
 
 
 def _local_main_first(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
+    calls = (c for c in reversed(effect.calls) if c.module.editable and _gives_data(plan, c))
+    site = next((place for place in (site, *calls) if _can_wait(place)), site)
+    if not _can_wait(site):
+        edits.note(
+            site,
+            f"{_short_name(effect)} is done by every rank at once",
+            rule=_RULES[effect.kind],
+            attention=True,
+        )
+        return
     statement = site.module.statement(site.node)
-    if not isinstance(statement, cst.SimpleStatementLine):
-        edits.note(
-            site,
-            f"{_short_name(effect)} is done by every rank at once",
-            rule=_RULES[effect.kind],
-            attention=True,
-        )
-        return
-    if isinstance(statement.body[0], cst.Return):
-        edits.note(
-            site,
-            f"{_short_name(effect)} is done by every rank at once",
-            rule=_RULES[effect.kind],
-            attention=True,
-        )
-        return
     edits.put_under(statement, f"with {plan.options.alias}.local_main_first():")
     edits.note(site, f"{_short_name(effect)} once a node", rule=_RULES[effect.kind])
+
+
+def _can_wait(site: Site) -> bool:
+    """Whether a whole statement runs where this stands, and nothing leaves the block with it."""
+    statement = site.module.statement(site.node)
+    later = any(isinstance(node, cst.Lambda) for node in _around(site))
+    if later or not isinstance(statement, cst.SimpleStatementLine):
+        return False
+    return not isinstance(statement.body[0], cst.Return)
+
+
+def _gives_data(plan: Plan, site: Site) -> bool:
+    """Whether a call gives back no more than data: models and loaders take part in collectives."""
+    made = deep_atoms(plan.facts.values.get(site.node, UNKNOWN))
+    return bool(made) and not any(
+        isinstance(atom, Instance) and (is_model(atom) or is_loader(atom)) for atom in made
+    )
 
 
 def _bar(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:

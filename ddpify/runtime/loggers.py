@@ -1,12 +1,14 @@
 """A logger that does nothing, for the ranks that do not log."""
 
+import os
 from typing import Any
 
 
 class SilentLogger:
     """Stands for any logger: each attribute, call and item is the object itself.
 
-    It is false, has no elements and may be used as a context manager.
+    It is false, has no elements and may be used as a context manager. As a path, such as a folder
+    that the logger writes to, it is the null device.
     """
 
     def __call__(self, *args: Any, **kwargs: Any) -> "SilentLogger":
@@ -29,6 +31,15 @@ class SilentLogger:
 
     def __exit__(self, *exception: object) -> None:
         pass
+
+    def __fspath__(self) -> str:
+        return os.devnull
+
+    def __str__(self) -> str:
+        return os.devnull
+
+    def __add__(self, other: str) -> str:
+        return os.devnull + other
 
     def __iter__(self) -> Any:
         return iter(())

@@ -437,3 +437,23 @@ def test_a_file_and_what_is_written_into_it_have_one_guard(tmp_path: Path) -> No
 def test_elements_are_counted_over_all_ranks(tmp_path: Path) -> None:
     text = HEAD + "seen = 0\n" + STEP + "    seen += b.nelement()\nprint(seen)\n"
     assert "seen += dd.sum(b.nelement())" in added(tmp_path, text)
+
+
+def test_a_download_in_a_function_of_its_own_waits_where_that_is_called(tmp_path: Path) -> None:
+    made = (
+        "import torchvision\n\n\ndef get(name):\n"
+        "    known = {'a': lambda: torchvision.datasets.MNIST('data', download=True)}\n"
+        "    return known[name]()\n\n\nheld = get('a')\n"
+    )
+    done = convert_text(tmp_path, made + HEAD + STEP).data.decode()
+    assert "with dd.local_main_first():\n    held = get('a')\n" in done
+    assert done.count("local_main_first") == 1
+
+
+def test_a_device_for_a_block_is_the_ranks_own(tmp_path: Path) -> None:
+    text = (
+        HEAD
+        + "with torch.cuda.device(0):\n"
+        + "".join(f"    {line}\n" for line in STEP.splitlines())
+    )
+    assert "with torch.cuda.device(-1):" in added(tmp_path, text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from typing import Any
 
@@ -60,3 +61,8 @@ def test_a_silent_logger_takes_anything() -> None:
     log["key"] = 1
     assert list(log.items()) == []
     assert not log.history
+
+
+def test_a_silent_logger_has_a_folder_that_takes_anything() -> None:
+    folder = dd.silent().log_dir
+    assert os.path.join(folder, "x") == f"{folder}/x" == folder + "/x" == f"{os.devnull}/x"
