@@ -1,11 +1,11 @@
 """Trainings whose ranks are killed again and again end with the parameters of undisturbed ones.
 
-``python -m benchmarks.restarts [KILLS] [SEED]`` converts three fixtures with ``--resume``, and runs
-each of them three times under torchrun on the CPU: undisturbed; with ``--max-restarts``, while kill
--9 meets a random rank after random steps, KILLS times (default: 20), each fourth time as it writes
-a file; and killed once on two ranks, then started again on three. It prints how many kills met, how
-many restarts went on from a snapshot, and the largest difference in the files that the trainings
-leave (0: bit for bit).
+``python -m benchmarks.restarts [KILLS] [SEED] [STRATEGY]`` converts three fixtures with
+``--resume`` (and ``--strategy``, default: ddp), and runs each of them three times under torchrun on
+the CPU: undisturbed; with ``--max-restarts``, while kill -9 meets a random rank after random steps,
+KILLS times (default: 20), each fourth time as it writes a file; and killed once on two ranks, then
+started again on three. It prints how many kills met, how many restarts went on from a snapshot, and
+the largest difference in the files that the trainings leave (0: bit for bit).
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ EPOCHS = 8
 """Longer than the fixtures, so that there is something to kill."""
 
 
-def main(kills: int, seed: int) -> None:
+def main(kills: str = "20", seed: str = "0", strategy: str = "ddp") -> None:
     """Run the trainings, and print a line for each fixture."""
     chance = random.Random(seed)
     with tempfile.TemporaryDirectory() as name:
         for fixture in FIXTURES:
             folder = Path(name) / fixture
             folder.mkdir()
-            script = _converted(folder, fixture)
+            script = _converted(folder, fixture, strategy)
             whole = _train(folder / "whole", script, 2)
-            killed = _train(folder / "killed", script, 2, faults=_kills(kills, chance))
+            killed = _train(folder / "killed", script, 2, faults=_kills(int(kills), chance))
             _train(folder / "moved", script, 2, faults=_kills(1, chance, 6), restarts=0)
             moved = _train(folder / "moved", script, 3)
             said = (folder / "killed.err").read_text()
@@ -52,11 +52,11 @@ def main(kills: int, seed: int) -> None:
             )
 
 
-def _converted(folder: Path, name: str) -> Path:
+def _converted(folder: Path, name: str, strategy: str) -> Path:
     text = (ROOT / "fixtures" / name / "train.py").read_text()
     script, out = folder / "train.py", folder / "train_ddp.py"
     script.write_text(re.sub(r"^EPOCHS = \d+", f"EPOCHS = {EPOCHS}", text, flags=re.MULTILINE))
-    options = ["--resume", "--snapshot-steps", "1", "-q"]
+    options = ["--resume", "--snapshot-steps", "1", "--strategy", strategy, "-q"]
     command = [sys.executable, "-m", "ddpify", "convert", str(script), "-o", str(out), *options]
     subprocess.run(command, cwd=ROOT, check=True)
     return out
@@ -123,5 +123,4 @@ def _tensors(path: Path) -> Iterator[torch.Tensor]:
 
 
 if __name__ == "__main__":
-    arguments = [int(text) for text in sys.argv[1:]]
-    main(*(arguments + [20, 0][len(arguments) :]))
+    main(*sys.argv[1:])

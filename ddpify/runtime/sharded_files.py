@@ -47,7 +47,7 @@ def save_sharded(objects: dict[str, Any], folder: str | os.PathLike[str]) -> Sav
 
     wait_for_saves()
     target = os.path.realpath(folder)
-    draft = os.path.join(os.path.dirname(target), f".saving-{os.path.basename(target)}")
+    draft = _draft_of(target)
     if is_main():
         shutil.rmtree(draft, ignore_errors=True)
         os.makedirs(draft)
@@ -78,7 +78,11 @@ def load_sharded(objects: dict[str, Any], folder: str | os.PathLike[str]) -> dic
     from torch.distributed.checkpoint.state_dict_loader import load
 
     wait_for_saves()
-    reader = FileSystemReader(os.path.realpath(folder))
+    target = os.path.realpath(folder)
+    if is_main():
+        _take_back(target)
+    barrier()
+    reader = FileSystemReader(target)
     contents = reader.read_metadata().state_dict_metadata
     state = {name: _to_read(name, value, objects, contents) for name, value in objects.items()}
     load(
@@ -104,8 +108,24 @@ def _own_group() -> Any:
     return dist.new_group(backend="gloo")
 
 
+def _draft_of(target: str) -> str:
+    return os.path.join(os.path.dirname(target), f".saving-{os.path.basename(target)}")
+
+
+def _former(draft: str) -> str:
+    """Where the former checkpoint is while the new one takes its place."""
+    return f"{draft}.former"
+
+
+def _take_back(target: str) -> None:
+    """Give the former checkpoint its name back, where a process was killed between two names."""
+    former = _former(_draft_of(target))
+    if os.path.exists(former) and not os.path.exists(target):
+        os.rename(former, target)
+
+
 def _put_in_place(draft: str, target: str) -> None:
-    former = f"{draft}.former"
+    former = _former(draft)
     shutil.rmtree(former, ignore_errors=True)
     if os.path.exists(target):
         os.rename(target, former)

@@ -153,3 +153,13 @@ def test_sharded_checkpoints_load_at_any_number_of_ranks(tmp_path: Path) -> None
         assert_close(found, [expected] * readers, at=f"from {writers} to {readers}")
     assert sorted(os.listdir(tmp_path)) == ["1", "2", "3"]
     assert len(os.listdir(tmp_path / "2")) == 3  # a part of each rank, and the table of contents
+
+
+def test_a_kill_between_two_names_leaves_the_former_checkpoint(tmp_path: Path) -> None:
+    model = nn.Linear(2, 1)
+    weight = model.weight.detach().clone()
+    dd.save_sharded({"model": model, "epoch": 3}, tmp_path / "last").wait()
+    os.rename(tmp_path / "last", tmp_path / ".saving-last.former")
+    nn.init.zeros_(model.weight)
+    assert dd.load_sharded({"model": model, "epoch": 0}, tmp_path / "last") == {"epoch": 3}
+    assert torch.equal(model.weight, weight)
