@@ -1,7 +1,8 @@
 """How a training ends when a rank fails: seconds from the fault to the end, and what is said last.
 
-``python -m benchmarks.faults [COUNT] [SEED]`` injects COUNT faults (default: 40), of all kinds in
-turn, into random ranks at random steps of converted fixtures, under torchrun's agent on the CPU.
+``python -m benchmarks.faults [COUNT] [SEED] [KIND ...]`` injects COUNT faults (default: 42), of all
+kinds in turn, into random ranks at random steps of converted fixtures, under torchrun's agent on
+the CPU; an absent rank does not come to init().
 It prints, for each kind, how many ended with a failure within the timeout plus ten seconds, and in
 how many torchrun's report, which comes last, or the last lines of a rank name the rank at fault.
 """
@@ -21,17 +22,20 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 TIMEOUT = 5
-KINDS = ("raise", "exit", "kill", "stall", "terminate", "worker")
+KINDS = ("raise", "exit", "kill", "stall", "terminate", "worker", "absent")
 FIXTURES = ("global_script", "batchnorm_cnn", "two_terms")
 
 
-def main(count: int, seed: int) -> None:
+def main(count: int = 42, seed: int = 0, kinds: tuple[str, ...] = KINDS) -> None:
     """Inject the faults, and print the table."""
     chance = random.Random(seed)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         scripts = {one: _converted(folder, one) for one in FIXTURES}
-        jobs = [_job(folder, number, scripts, chance) for number in range(count)]
+        jobs = [
+            _job(folder, number, kinds[number % len(kinds)], scripts, chance)
+            for number in range(count)
+        ]
         environment = {
             **os.environ,
             "DDPIFY_TIMEOUT": str(TIMEOUT),
@@ -52,8 +56,9 @@ def _converted(folder: Path, name: str) -> Path:
     return out
 
 
-def _job(folder: Path, number: int, scripts: dict[str, Path], chance: random.Random) -> Path:
-    kind = KINDS[number % len(KINDS)]
+def _job(
+    folder: Path, number: int, kind: str, scripts: dict[str, Path], chance: random.Random
+) -> Path:
     name = "global_script" if kind == "terminate" else chance.choice(list(scripts))
     ranks = chance.choice((2, 3))
     place = folder / f"run-{number}"
@@ -61,8 +66,9 @@ def _job(folder: Path, number: int, scripts: dict[str, Path], chance: random.Ran
     fault = {
         "attempt": 0,
         "rank": chance.randrange(ranks),
-        "step": chance.randint(1, 12),
-        "kind": kind,
+        "step": 0 if kind == "absent" else chance.randint(1, 12),
+        "kind": "stall" if kind == "absent" else kind,
+        "name": kind,
         "delay": chance.random() * 0.02,
     }
     path = folder / f"job-{number}.json"
@@ -79,7 +85,7 @@ def _report(jobs: list[Path]) -> None:
         text = path.with_suffix(".err").read_text()
         in_time = end["code"] != 0 and 0 < end["seconds"] <= TIMEOUT + 10
         named = _names(text, fault)
-        found[fault["kind"]].append((in_time, named, end["seconds"]))
+        found[fault["name"]].append((in_time, named, end["seconds"]))
         if not (in_time and named):
             print(f"{path.name}: {fault}, {end}\n" + "\n".join(text.splitlines()[-25:]))
     print(f"{'fault':12} {'count':>5} {'ended':>6} {'named':>6} {'longest':>8}")
@@ -95,9 +101,9 @@ def _names(text: str, fault: dict[str, Any]) -> bool:
         return "SIGTERM" in text
     report = text[text.rfind("Root Cause") :]
     rank = fault["rank"]
-    return bool(re.search(rf"rank +: {rank} |rank {rank}[:\]]", report))
+    return bool(re.search(rf"rank +: {rank} |rank {rank}(?:[:\]]| did not come)", report))
 
 
 if __name__ == "__main__":
-    arguments = [int(text) for text in sys.argv[1:]]
-    main(*(arguments + [40, 0][len(arguments) :]))
+    count, seed, *kinds = [*sys.argv[1:], *("42", "0")[len(sys.argv) - 1 :]]
+    main(int(count), int(seed), tuple(kinds) or KINDS)

@@ -94,7 +94,7 @@ def _end_as_a_script() -> None:
 
 
 def inject(fault: dict[str, Any]) -> None:
-    """Let a fault happen after ``step`` optimizer steps, ``delay`` seconds later."""
+    """Let a fault happen after ``step`` optimizer steps (0: before the script starts)."""
     steps = 0
 
     def after_step(*_: Any) -> None:
@@ -103,6 +103,8 @@ def inject(fault: dict[str, Any]) -> None:
         if steps == fault["step"]:
             happen(fault)
 
+    if fault["step"] == 0:
+        happen(fault)
     register_optimizer_step_post_hook(after_step)
 
 

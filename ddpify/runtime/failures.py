@@ -88,8 +88,8 @@ def some_rank_failed() -> bool:
 
 
 def _is_lost_connection(value: BaseException) -> bool:
-    """Whether an error only says that another rank is not there."""
-    if not isinstance(value, RuntimeError):
+    """Whether an error only says that another rank is not there any more."""
+    if _start_store is None or not isinstance(value, RuntimeError):
         return False
     if isinstance(value, dist.DistBackendError | dist.DistNetworkError):
         return True

@@ -15,7 +15,14 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar, cast
 
 import torch
-from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+from torch.utils.data import (
+    DataLoader,
+    IterableDataset,
+    Subset,
+    TensorDataset,
+    default_collate,
+    get_worker_info,
+)
 from torch.utils.data.datapipes.datapipe import IterDataPipe, MapDataPipe
 
 from ddpify.runtime.classes import subclass_of
@@ -64,7 +71,7 @@ class Parts:
         self.shares.append(share)
         if share is None:
             return batch
-        if sampler.fetched_here:
+        if sampler.draws_here:
             # What follows, in this process, is the fetch of this rank's own samples.
             enter_own_stream()
         if share.ghost:
@@ -87,12 +94,12 @@ class PartSampler:
         whole: Any,
         *,
         batched: bool,
-        fetched_here: bool,
+        draws_here: bool,
         generators: Sequence[torch.Generator],
     ) -> None:
         self.whole = whole
         self.batched = batched
-        self.fetched_here = fetched_here
+        self.draws_here = draws_here
         self.generators = generators
         self.latest: Parts | None = None
 
@@ -336,7 +343,7 @@ def _share_indices(shared: SharedLoader) -> None:
     shared.__dict__["ddpify_sampler"] = PartSampler(
         compact(shared.batch_sampler) if batched else shared.sampler,
         batched=batched,
-        fetched_here=shared.num_workers == 0,
+        draws_here=shared.num_workers == 0 and not _draws_nothing(shared),
         generators=_generators(shared),
     )
     if batched and world_size() > 1:
@@ -370,6 +377,14 @@ def _generators(loader: DataLoader[Any]) -> list[torch.Generator]:
     holders = (loader, sampler, batches, getattr(batches, "sampler", None))
     found = [getattr(holder, "generator", None) for holder in holders]
     return list({id(g): g for g in found if isinstance(g, torch.Generator)}.values())
+
+
+def _draws_nothing(loader: DataLoader[Any]) -> bool:
+    """Whether a fetch is known to draw no random numbers: rows of tensors, put together."""
+    data: Any = loader.dataset
+    while type(data) is Subset:
+        data = data.dataset
+    return type(data) is TensorDataset and loader.collate_fn is default_collate
 
 
 def _length(loader: DataLoader[Any]) -> int | None:
