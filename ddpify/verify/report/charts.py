@@ -31,6 +31,7 @@ class Chart:
         log: Whether the values, all of them positive, are drawn by their logarithm.
         limit: A value to draw a level line at.
         label: What the values are, for those who do not see the picture.
+        mark: A step, counted from 1, at which a vertical line is drawn.
     """
 
     lines: Sequence[Line]
@@ -38,6 +39,7 @@ class Chart:
     log: bool = False
     limit: float | None = None
     label: str = ""
+    mark: int | None = None
 
     def svg(self) -> str:
         """The chart as an SVG element."""
@@ -52,6 +54,9 @@ class Chart:
         if self.limit is not None:
             y = self._y(self._scaled(self.limit), low, high)
             parts.append(f'<path class="limit" d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}"/>')
+        if self.mark is not None and self.mark <= self.count:
+            x, bottom = self._x(self.mark - 1), self.height - BOTTOM
+            parts.append(f'<path class="limit" d="M{x:.1f} {TOP}V{bottom}"/>')
         parts += [self._curve(line, low, high) for line in self.lines]
         return (
             f'<svg viewBox="0 0 {WIDTH} {self.height}" role="img" '

@@ -12,7 +12,7 @@ from ddpify import __version__
 from ddpify.verify.report import heatmap, sidebyside
 from ddpify.verify.report.charts import Chart, Line
 from ddpify.verify.report.style import CSS, SCRIPT
-from ddpify.verify.report.text import answers, place, processes, title
+from ddpify.verify.report.text import answers, place, processes, source_line, title
 from ddpify.verify.verdict import Check, Comparison, Coverage, Difference, Kind, Series, Verdict
 
 MAX_PASSES = 12
@@ -24,7 +24,7 @@ _WORD = {True: ("same", "yes"), False: ("differs", "no"), None: ("-", "soft")}
 def as_html(verdict: Verdict) -> str:
     """``verdict`` as an HTML document."""
     name = f"{PurePath(verdict.original).name}: {title(verdict)}"
-    parts = [_head(verdict), *(map(_comparison, verdict.comparisons))]
+    parts = [_head(verdict), *(_comparison(one, verdict) for one in verdict.comparisons)]
     if verdict.failure:
         parts.append(f"<h2>What happened</h2><pre>{escape(verdict.failure)}</pre>")
     parts += [f'<p class="soft">{escape(note)}</p>' for note in verdict.notes]
@@ -55,15 +55,23 @@ def _tone(kind: Kind) -> str:
     return _TONE.get(kind, "bad")
 
 
-def _comparison(comparison: Comparison) -> str:
-    parts = [f"<h2>On {processes(comparison.nproc)}</h2>"]
+def _comparison(comparison: Comparison, verdict: Verdict) -> str:
+    tone = _tone(comparison.kind)
+    parts = [
+        f"<h2>On {processes(comparison.nproc)}: "
+        f'<span class="said {tone}">{comparison.kind.value}</span></h2>'
+    ]
     if comparison.checks:
         parts.append(_questions(comparison))
-    parts += [*map(_finding, comparison.leading), _following(comparison.following)]
+    if comparison.differences:
+        parts.append("<h3>First difference</h3>")
+    parts += [_finding(found, verdict) for found in comparison.leading]
+    parts.append(_following(comparison.following))
     if comparison.failure:
         parts.append(f"<pre>{escape(comparison.failure)}</pre>")
     if comparison.series:
-        parts += [_losses(comparison.series), _divergence(comparison.series)]
+        first = next((found.step for found in comparison.leading if found.step), None)
+        parts += [_losses(comparison.series, first), _divergence(comparison.series)]
     if comparison.coverage:
         parts.append(_coverage(comparison.coverage))
     if comparison.checks:
@@ -81,7 +89,7 @@ def _questions(comparison: Comparison) -> str:
     return f'<div class="cards">{cards}</div>'
 
 
-def _finding(found: Difference) -> str:
+def _finding(found: Difference, verdict: Verdict) -> str:
     step = f"step {found.step}: " if found.step is not None else ""
     rows = [f"<p><b>{escape(found.what.value)}</b>: {escape(step + found.text)}</p>"]
     facts = []
@@ -94,6 +102,8 @@ def _finding(found: Difference) -> str:
         facts.append(f"<code>{escape(found.at)}</code>")
     if facts:
         rows.append(f'<p class="soft">{", ".join(facts)}</p>')
+    if line := source_line(verdict, found.at):
+        rows.append(f"<pre>{escape(line)}</pre>")
     if found.cause is not None:
         rules = "".join(f'<span class="rule">{code}</span>' for code in found.cause.rules)
         rows.append(f"<p>Suspected: {escape(found.cause.text)} {rules}</p>")
@@ -114,7 +124,8 @@ def _following(differences: Sequence[Difference]) -> str:
     )
 
 
-def _losses(series: Series) -> str:
+def _losses(series: Series, first: int | None) -> str:
+    """Curves of the losses; a line at the step of the first difference."""
     lines = [Line("original", "own", series.original)]
     if series.reference:
         lines.append(Line("original, as it was compared with", "third", series.reference))
@@ -129,11 +140,15 @@ def _losses(series: Series) -> str:
         f'<span><i style="color:{colours[line.kind]}"></i>{escape(line.name)}</span>'
         for line in lines
     )
+    if first is not None:
+        key += '<span><i style="color:var(--bad)" class="dashed"></i>first difference</span>'
     return (
         "<h3>Loss at each optimizer step</h3>"
-        f'<div class="key">{key}</div>{Chart(lines, label="loss by step").svg()}'
+        f'<div class="key">{key}</div>{Chart(lines, label="loss by step", mark=first).svg()}'
         "<h3>Difference of the two losses</h3>"
-        + Chart([Line("difference", "apart", apart)], 140, log=True, label="difference").svg()
+        + Chart(
+            [Line("difference", "apart", apart)], 140, log=True, label="difference", mark=first
+        ).svg()
     )
 
 

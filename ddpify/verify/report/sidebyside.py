@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterator, Sequence
 from html import escape
 
@@ -10,6 +11,7 @@ CONTEXT = 3
 MAX_FOLDED = 120_000
 """Characters of unchanged text up to which it is kept, folded; beyond, it is left out."""
 
+_TOKEN = re.compile(r"\w+|\s+|[^\w\s]")
 Row = tuple[int | None, str, int | None, str]
 
 
@@ -65,16 +67,17 @@ def _changed(own: Sequence[str], i: int, other: Sequence[str], k: int) -> Iterat
 
 def _marked(a: str, b: str) -> tuple[str, str]:
     """Two lines with what is not common to them marked, if they have much in common."""
-    matcher = difflib.SequenceMatcher(None, a, b, autojunk=False)
+    own, other = _TOKEN.findall(a), _TOKEN.findall(b)
+    matcher = difflib.SequenceMatcher(None, own, other, autojunk=False)
     if matcher.ratio() < 0.5:
         return escape(a), escape(b)
     left, right = "", ""
     for tag, i, j, k, m in matcher.get_opcodes():
-        if tag == "equal":
-            left, right = left + escape(a[i:j]), right + escape(b[k:m])
-        else:
-            left += f"<mark>{escape(a[i:j])}</mark>" if i < j else ""
-            right += f"<mark>{escape(b[k:m])}</mark>" if k < m else ""
+        before, after = escape("".join(own[i:j])), escape("".join(other[k:m]))
+        if tag != "equal":
+            before = f"<mark>{before}</mark>" if before else ""
+            after = f"<mark>{after}</mark>" if after else ""
+        left, right = left + before, right + after
     return left, right
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from pathlib import PurePath
 
 from ddpify.verify.verdict import Check, Comparison, Difference, Kind, Verdict, What
 
@@ -16,7 +17,7 @@ def render(verdict: Verdict) -> str:
     answer."""
     parts = [_head(verdict)]
     for comparison in verdict.comparisons:
-        parts.append(_comparison(comparison))
+        parts.append(_comparison(comparison, verdict))
     parts += [_wrapped("note: ", note) for note in verdict.notes]
     if verdict.faked:
         parts.append(
@@ -73,6 +74,15 @@ def _scope(verdict: Verdict) -> str:
     return f" ({verdict.steps} optimizer steps, {processes(' and '.join(counts))})"
 
 
+def source_line(verdict: Verdict, at: str) -> str:
+    """The text of a line of the converted script, named as ``file.py:12``; empty of others."""
+    name, _, number = at.rpartition(":")
+    if len(verdict.sources) < 2 or PurePath(name).name != verdict.sources[1][0]:
+        return ""
+    lines = verdict.sources[1][1].splitlines()
+    return lines[int(number) - 1].strip() if 0 < int(number) <= len(lines) else ""
+
+
 def place(verdict: Verdict) -> str:
     """What the scripts ran on."""
     return "on GPUs" if verdict.device == "cuda" else "on the CPU"
@@ -83,7 +93,7 @@ def processes(count: int | str) -> str:
     return f"{count} process" if count in (1, "1") else f"{count} processes"
 
 
-def _comparison(comparison: Comparison) -> str:
+def _comparison(comparison: Comparison, verdict: Verdict) -> str:
     lines = [f"{processes(comparison.nproc)}: {comparison.kind.value}"]
     if comparison.checks:
         lines += [_wrapped(f"  {asked:<18}", answer) for asked, answer in answers(comparison)]
@@ -92,7 +102,7 @@ def _comparison(comparison: Comparison) -> str:
         lines += ["", textwrap.indent(comparison.failure, "  ")]
     if comparison.differences:
         for at, found in enumerate(comparison.leading):
-            lines += ["", *_difference("" if at else "first difference: ", found)]
+            lines += ["", *_difference("" if at else "first difference: ", found, verdict)]
         later = comparison.following
         lines += [_wrapped("  then: ", item.text) for item in later[:4]]
         if len(later) > 4:
@@ -107,7 +117,7 @@ def _check(check: Check) -> str:
     return f"  {check.what:<27} {_RESULT[check.passed]:<8} {check.remark}".rstrip()
 
 
-def _difference(head: str, found: Difference) -> list[str]:
+def _difference(head: str, found: Difference, verdict: Verdict) -> list[str]:
     step = f"step {found.step}: " if found.step is not None else ""
     lines = [_wrapped(f"  {head}", step + found.text)]
     if found.size is not None:
@@ -115,7 +125,8 @@ def _difference(head: str, found: Difference) -> list[str]:
         rank = f" on rank {found.rank}" if found.rank is not None else ""
         lines.append(f"    relative size {found.size:.3g}{limit}{rank}")
     if found.at:
-        lines.append(f"    at {found.at}")
+        line = source_line(verdict, found.at)
+        lines.append(_wrapped("    at ", f"{found.at}: {line}" if line else found.at))
     if found.cause is not None:
         rules = f" [{', '.join(found.cause.rules)}]" if found.cause.rules else ""
         lines.append(_wrapped("    suspected: ", found.cause.text + rules))
