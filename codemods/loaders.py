@@ -28,6 +28,15 @@ def edit(plan: Plan, edits: Edits) -> None:
                 edits.note(site, text, attention=True)
             if not unsplit and _pads(loader):
                 edits.note(site, _PADDING, attention=True)
+    _cycles(plan, edits)
+
+
+def _cycles(plan: Plan, edits: Edits) -> None:
+    """What repeats the batches of a loader must remember how each is shared."""
+    for node, site in plan.facts.cycled.items():
+        if site.module.editable and isinstance(node, cst.Call):
+            edits.put(node.func, f"{plan.options.alias}.cycle")
+            edits.note(site, "batches that are repeated are shared as they were at first")
 
 
 _PADDING = (

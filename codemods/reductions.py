@@ -8,6 +8,7 @@ from ddpify.codemods.sizes import count_rows, whole_count
 from ddpify.planning.bindings import is_bound_name
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan, Reduction
+from ddpify.planning.refusals import Refusal
 from ddpify.understanding.syntax import brief, code_of
 
 _TEXT = {
@@ -31,7 +32,7 @@ def edit(plan: Plan, edits: Edits) -> None:
         elif reduction.how == "count":
             count_rows(reduction.node, plan.options.alias, edits)
         else:
-            extra = f", weight={reduction.weight}" if reduction.weight else ""
+            extra = f", weight={reduction.weight}" if reduction.weight else _along(plan, reduction)
             edits.wrap(reduction.node, f"{plan.options.alias}.{reduction.how}", extra)
         if reduction.node in plan.assumed:
             edits.note(
@@ -48,11 +49,28 @@ def edit(plan: Plan, edits: Edits) -> None:
     _orders(plan, edits)
 
 
+def _along(plan: Plan, reduction: Reduction) -> str:
+    """The argument for the dimension of the rows, where they do not come first.
+
+    Raises:
+        Refusal: They lie along one dimension in one call, and along another in the next.
+    """
+    if reduction.how != "gather":
+        return ""
+    dims = {data.dim for data in plan.facts.reduced.get(reduction.node, ())}
+    if len(dims) > 1:
+        site = plan.site(reduction.node)
+        message = "the batch is the first dimension of this in one call, and not in another"
+        plan.refuse(Refusal(site.module, site.node, message, "give each layout a call of its own"))
+    dim = max(dims, default=0)
+    return f", dim={dim}" if dim > 0 else ""
+
+
 def _rebind(plan: Plan, reduction: Reduction, edits: Edits) -> None:
     name = code_of(reduction.node)
     statement = plan.module_of(reduction.node).statement(reduction.node)
     function = f"{plan.options.alias}.{reduction.how}"
-    edits.rebind(statement, name, function)
+    edits.rebind(statement, name, function, _along(plan, reduction))
 
 
 def _orders(plan: Plan, edits: Edits) -> None:

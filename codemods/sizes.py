@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ddpify.planning.edits import Edits
+from ddpify.planning.edits import Edits, wrapped
+from ddpify.understanding.syntax import code_of
 
 
 def count_rows(node: cst.BaseExpression, alias: str, edits: Edits) -> None:
@@ -12,6 +13,8 @@ def count_rows(node: cst.BaseExpression, alias: str, edits: Edits) -> None:
 
     def change(updated: cst.CSTNode) -> cst.CSTNode:
         rows: cst.BaseExpression
+        if not _of_first_dimension(updated):
+            return wrapped(updated, f"{alias}.global_batch_size")
         if isinstance(updated, cst.Subscript):
             rows = _owner(updated.value)
         elif isinstance(updated, cst.Call) and isinstance(updated.func, cst.Attribute):
@@ -24,6 +27,15 @@ def count_rows(node: cst.BaseExpression, alias: str, edits: Edits) -> None:
         return made.with_changes(args=[made.args[0].with_changes(value=rows)])
 
     edits.change(node, change)
+
+
+def _of_first_dimension(asked: cst.CSTNode) -> bool:
+    """Whether it asks for the first size: ``x.size(1)`` is the rows' where time comes first."""
+    if isinstance(asked, cst.Subscript):
+        return code_of(asked.slice[0]) == "0"
+    assert isinstance(asked, cst.Call)
+    method = isinstance(asked.func, cst.Attribute) and asked.args
+    return not method or code_of(asked.args[0].value) == "0"
 
 
 def _owner(shape: cst.BaseExpression) -> cst.BaseExpression:

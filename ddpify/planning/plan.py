@@ -20,6 +20,7 @@ from ddpify.planning.refusals import (
     lost_losses,
     refuse_before,
     refuse_reading,
+    unequal_batches,
 )
 from ddpify.understanding.facts import Demand, Facts, Site
 from ddpify.understanding.interpreter import Choices, interpret
@@ -115,7 +116,7 @@ def make_plan(
         except Refusal as refusal:
             plan.refuse(refusal)
         if not _decide(plan):
-            for lost in lost_losses(plan.facts):
+            for lost in (*lost_losses(plan.facts), *unequal_batches(plan.facts, plan.choices)):
                 plan.refuse(lost)
             return plan
     plan.refuse(Refusal(project.entry, None, "its data flow does not settle", "report this script"))
@@ -242,7 +243,7 @@ def _how(data: Data, reader: str) -> str | None:
         return "gather"
     if data.placement is Placement.SHARD and data.form == "stacked" and data.births:
         return "gather"  # each of the pieces
-    if data.placement is Placement.SHARD and data.form not in ("masked", "stacked"):
+    if data.placement is Placement.SHARD and data.form not in ("masked", "stacked", "interleaved"):
         return "gather"
     return None
 

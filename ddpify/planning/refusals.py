@@ -13,6 +13,7 @@ from ddpify.understanding.frameworks import training_framework
 from ddpify.understanding.interpreter import Choices
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import ModuleFile, Project
+from ddpify.understanding.together import equally_large
 from ddpify.understanding.values import Data
 
 _DISTRIBUTED = (
@@ -163,6 +164,21 @@ def lost_losses(facts: Facts) -> Iterator[Refusal]:
                 site,
                 "where this loss comes from cannot be followed",
                 "compute it from the batch and the model's output in code that is at hand",
+            )
+
+
+def unequal_batches(facts: Facts, choices: Choices) -> Iterator[Refusal]:
+    """Pairs of loaders that are trained on together, whose batches may be of different sizes."""
+    for pair, site in facts.together.items():
+        trained = all(loader.site in choices.trained for loader in pair)
+        whole = any(loader.site in choices.replicated for loader in pair)
+        if trained and not whole and not equally_large(pair, in_step=pair in facts.in_step):
+            lines = sorted(f"{one.module.path.name}:{one.module.line(one.site)}" for one in pair)
+            yield _at(
+                site,
+                f"the batches of two loaders ({' and '.join(lines)}) are used together, and may"
+                " have different numbers of samples",
+                "give both loaders the same batch_size, and drop_last=True",
             )
 
 

@@ -4,7 +4,7 @@ from ddpify.runtime.batch import shard_batch
 from ddpify.runtime.dtensor import full_tensor
 from ddpify.runtime.files import local_main_first, main_saves, save
 from ddpify.runtime.joined import scale_lr
-from ddpify.runtime.loader import replicate, shard
+from ddpify.runtime.loader import cycle, replicate, shard
 from ddpify.runtime.loggers import silent
 from ddpify.runtime.model import unwrap, wrap
 from ddpify.runtime.process import (
@@ -31,6 +31,7 @@ from ddpify.runtime.start import init
 
 __all__ = [
     "barrier",
+    "cycle",
     "device",
     "full_tensor",
     "gather",

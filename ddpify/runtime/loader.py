@@ -7,11 +7,12 @@ repeated or left out.
 
 import copy
 import functools
+import itertools
 import random
 import sys
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar, cast
 
 import torch
@@ -37,7 +38,7 @@ from ddpify.runtime.rng import (
     fork_own_stream,
     leave_own_stream,
 )
-from ddpify.runtime.share import Loop, Share, bounds, loops, share_of
+from ddpify.runtime.share import Loop, Share, bounds, current_share, loops, share_of
 
 AnyLoader = TypeVar("AnyLoader", bound=DataLoader[Any])
 
@@ -306,6 +307,39 @@ def _join_batches(shared: SharedLoader) -> None:
     joined = JoinedBatches(shared.batch_sampler, world_size(), drop_last=shared.drop_last)
     shared.__dict__["batch_sampler"] = joined
     report_batch(shared.batch_size)
+
+
+class RepeatedBatches:
+    """The batches of one pass, and then those again and again, each with its own share."""
+
+    def __init__(self, loader: Iterable[Any]) -> None:
+        self.batches = iter(loader)
+        self.kept: list[tuple[Share | None, Any]] = []
+        self.again: Iterator[tuple[Share | None, Any]] | None = None
+
+    def __iter__(self) -> "RepeatedBatches":
+        return self
+
+    def __next__(self) -> Any:
+        if self.again is None:
+            try:
+                batch = next(self.batches)
+            except StopIteration:
+                self.again = itertools.cycle(self.kept)
+            else:
+                self.kept.append((current_share(), batch))
+                return batch
+        share, batch = next(self.again)
+        loops().repeated(share)
+        return batch
+
+
+def cycle(loader: Iterable[Any]) -> Iterator[Any]:
+    """As ``itertools.cycle(loader)``: its batches again and again, each shared as it was at first.
+
+    Keeps the batches of its first pass, as that does.
+    """
+    return RepeatedBatches(loader) if world_size() > 1 else itertools.cycle(loader)
 
 
 def replicate(loader: AnyLoader) -> AnyLoader:

@@ -130,19 +130,22 @@ def sum(x: Any) -> Any:
     return _as_number(x, sum_scaled(part, factor).item())
 
 
-def gather(x: Any, *, blocks: int = 1) -> Any:
+def gather(x: Any, *, blocks: int = 1, dim: int = 0) -> Any:
     """The global batch's rows, in order, from each rank's rows.
 
     x: a tensor or array with a row (or a fixed number of rows) per sample, a tuple, list or
     dict of such tensors, or a list of Python objects with a fixed number per sample.
     ``blocks``: how many stacked copies of the batch the rows are (2 for ``torch.cat([view1,
-    view2])``). Returns the same kind, whole, on every rank; the same object where the batch at
-    hand is not shared. A collective; tensors are differentiable.
+    view2])``). ``dim``: along which dimension of a tensor, array or nested list the rows lie.
+    Returns the same kind, whole, on every rank; the same object where the batch at hand is not
+    shared. A collective; tensors are differentiable.
 
     Raises RuntimeError where the rows are not a multiple of this rank's samples.
     """
     share = current_share()
-    return x if share is None else _gathered(x, share, blocks)
+    if share is None:
+        return x
+    return _gathered(x, share, blocks) if dim == 0 else _gathered_along(x, share, blocks, dim)
 
 
 def global_batch_size(x: Any) -> int:
@@ -236,6 +239,16 @@ def _as_number(like: Any, value: Any) -> Any:
     if isinstance(like, bool) or (isinstance(value, float) and isinstance(like, numbers.Integral)):
         return value
     return type(like)(value)
+
+
+def _gathered_along(x: Any, share: Share, blocks: int, dim: int) -> Any:
+    if isinstance(x, torch.Tensor):
+        return _gathered(x.transpose(0, dim), share, blocks).transpose(0, dim)
+    if "numpy" in sys.modules and isinstance(x, sys.modules["numpy"].ndarray):
+        return _gathered_along(torch.from_numpy(x), share, blocks, dim).numpy()
+    if isinstance(x, list):
+        return [gather(part, blocks=blocks, dim=dim - 1) for part in x]
+    raise TypeError(f"cannot gather a {type(x).__name__} along dimension {dim}")
 
 
 def _gathered(x: Any, share: Share, blocks: int) -> Any:

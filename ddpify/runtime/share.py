@@ -75,6 +75,11 @@ class Loops:
         else:
             self.by_hand = share
 
+    def repeated(self, share: Share | None) -> None:
+        """A batch of a loop that has ended is at hand again."""
+        if not self.running:
+            self.by_hand, self.ended = None, share
+
     def exhausted(self, loop: Loop) -> None:
         """``loop`` has no more batches: the loop around it holds again."""
         if loop in self.running:

@@ -29,14 +29,14 @@ def sized_like(run: Interpreter, call: cst.BaseExpression) -> frozenset[Instance
         return frozenset()
     sizes = {dotted(part) for argument in call.args for part in _parts(argument.value)}
     return frozenset(
-        loader for loader in run.facts.loaders if _size(loader) in sizes - {None}
+        loader for loader in run.facts.loaders if size_of(loader) in sizes - {None}
     )  # fmt: skip
 
 
 def names_size(run: Interpreter, node: cst.BaseExpression) -> bool:
     """Whether an expression is the name of the batch size of a loader."""
     name = dotted(node)
-    return name is not None and run.in_batch_loop() and name in map(_size, run.facts.loaders)
+    return name is not None and run.in_batch_loop() and name in map(size_of, run.facts.loaders)
 
 
 def _parts(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
@@ -47,7 +47,7 @@ def _parts(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         yield node
 
 
-def _size(loader: Instance) -> str | None:
+def size_of(loader: Instance) -> str | None:
     """The name of the setting that a loader takes for its batch size."""
     if not isinstance(loader.site, cst.Call):
         return None

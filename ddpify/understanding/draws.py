@@ -152,6 +152,8 @@ def _drawn(
         if name in _LIKE and run.in_batch_loop() and node.args and run.seen(node.args[0].value):
             run.facts.drawn_whole.setdefault(node, run.site(node))
         return None
+    if run.collating:  # in the rank's own stream
+        return value(_rows(first, parts))
     draw = run.facts.draws.setdefault(node, Draw(run.site(node), first.dim, shared=shared))
     draw.inside.add(_models(run))
     if receiver is not None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import batch_rows, draws, instances, kinds, tensors
+from ddpify.understanding import batch_rows, collating, draws, instances, kinds, tensors
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import children
 from ddpify.understanding.syntax import dotted
@@ -522,8 +522,12 @@ def _element(run: Interpreter, node: cst.BaseExpression, atom: Atom) -> Value:
     if isinstance(atom, Tup):
         return join(*atom.items)
     if isinstance(atom, Data):
+        if atom.form == "samples" or atom.dim == collating.NO_ROWS:
+            return value(collating.sample(atom))
         if atom.form == "batch" or atom.opaque:
             return value(atom)  # a container of rows, as far as is known
+        if atom.dim > 0 and atom.placement is Placement.SHARD:
+            return value(replace(atom, dim=atom.dim - 1, births=frozenset(), ndim=0))
         births = frozenset({node}) if atom.placement is Placement.SHARD else frozenset()
         row = replace(atom, placement=tensors.picked(atom.placement), births=births, ndim=0)
         return value(row)

@@ -92,6 +92,10 @@ class Facts:
 
     values: dict[cst.CSTNode, Value] = field(default_factory=dict)
     loaders: list[Instance] = field(default_factory=list)
+    # Loaders whose batches are at hand together, with the place; of those, the ones in step.
+    together: dict[frozenset[Instance], Site] = field(default_factory=dict)
+    in_step: set[frozenset[Instance]] = field(default_factory=set)
+    cycled: dict[cst.CSTNode, Site] = field(default_factory=dict)  # itertools.cycle(loader)
     regrouped: dict[cst.CSTNode, Regrouped] = field(default_factory=dict)
     orders: dict[cst.CSTNode, Draw] = field(default_factory=dict)  # permutations of a batch
     named_sizes: dict[cst.CSTNode, Site] = field(default_factory=dict)  # x.view(batch_size, ...)

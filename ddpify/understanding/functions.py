@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import distributed, expressions, tensors, world
+from ddpify.understanding import distributed, expressions, tensors, together, world
 from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.kinds import NO_GRAD, is_model
 from ddpify.understanding.methods import backward
@@ -137,6 +137,7 @@ def _next(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Valu
     element = expressions.iterate(run, node, args[0]) if args else UNKNOWN
     if any(isinstance(a, Data) for a in deep_atoms(element)):
         run.takes_batch()
+        together.taken_besides(run, node, element)
     return element
 
 
@@ -220,6 +221,15 @@ def _load(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs:
     return REPLICATED
 
 
+def _cycle(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    made = _iter(run, node, args)
+    if any(together.sources(held.elements) for held in made.of(Instance)):  # type: ignore[union-attr]
+        run.facts.cycled.setdefault(node, run.site(node))
+    return made
+
+
 def _elements(
     run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
@@ -247,7 +257,7 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "torch.load": _load,
     "apex.amp.initialize": _amp,
     "apex.parallel.convert_syncbn_model": _partial,
-    "itertools.cycle": _elements,
+    "itertools.cycle": _cycle,
     "itertools.islice": _elements,
     "itertools.chain": _elements,
     "functools.partial": _partial,

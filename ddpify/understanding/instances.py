@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import batches, distributed, expressions, world
+from ddpify.understanding import batches, collating, distributed, expressions, world
 from ddpify.understanding.arguments import Keywords
 from ddpify.understanding.kinds import BARS, is_loader, is_model
 from ddpify.understanding.placement import Placement
@@ -137,7 +137,8 @@ def iterate(run: Interpreter, node: cst.BaseExpression, atom: Instance) -> Value
             if run.frame.loops:
                 run.frame.loops[-1].takes_whole = True
             return REPLICATED
-        return value(Data(Placement.SHARD, frozenset({atom}), form="batch"))
+        known = collating.yielded(run, node, atom)
+        return known or value(Data(Placement.SHARD, frozenset({atom}), form="batch"))
     if atom.type in BARS:
         return expressions.iterate(run, node, atom.attributes.get("iterable", REPLICATED))
     if is_model(atom):

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from ddpify.understanding import batches, calls, draws, expressions, library
+from ddpify.understanding import batches, calls, draws, expressions, library, together
 from ddpify.understanding.facts import Demand, Effect, Facts, Site
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import ModuleFile, Project
@@ -38,6 +38,7 @@ from ddpify.understanding.values import (
 
 _PASSES = 5
 _CONTEXT = 3  # calls that tell apart the objects made at one place
+_BATCHES = ("batch", "yielded")
 _REDUCIBLE = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED)
 
 
@@ -65,6 +66,7 @@ class Loop:
     node: cst.CSTNode
     takes_batches: bool = False
     takes_whole: bool = False  # batches that are not split
+    loaders: frozenset[Instance] = frozenset()  # that the batches come from
     assigned: set[str] = field(default_factory=set)
     left: list[dict[str, Value]] = field(default_factory=list)
 
@@ -98,6 +100,7 @@ class Interpreter:
         self.running: set[object] = set()
         self.frames: list[Frame] = []
         self.no_grad = 0
+        self.collating = False  # whether a collate function puts samples together
         self.rows_taken: list[Data] = []  # by loops over a batch's rows, the innermost last
         self.changes = 0
         self.functions: dict[cst.CSTNode, Function] = {}
@@ -162,8 +165,8 @@ class Interpreter:
         return known
 
     def frames_forward(self) -> bool:
-        """Whether a model's forward is in progress."""
-        return any(frame.in_forward for frame in self.frames)
+        """Whether code is in progress that treats each sample alone, as a model's forward does."""
+        return self.collating or any(frame.in_forward for frame in self.frames)
 
     # ------------------------------------------------------------------ state
     @property
@@ -206,7 +209,7 @@ class Interpreter:
 
     def demand(self, node: cst.CSTNode, what: Value, reader: str) -> None:
         """Note that something reads a value that ranks hold only in part."""
-        for data in what.data:
+        for data in what.data if not self.collating else ():
             if self.frame.in_forward and data.placement not in _REDUCIBLE:
                 continue  # a forward treats each sample alone: it reads no batch
             key = (node, data.placement)
@@ -229,6 +232,15 @@ class Interpreter:
             yield
         finally:
             self.no_grad -= active
+
+    @contextmanager
+    def in_collate(self) -> Iterator[None]:
+        """Inside, samples are put together, which ranks do by themselves."""
+        self.collating = True
+        try:
+            yield
+        finally:
+            self.collating = False
 
     @contextmanager
     def taking_rows(self, rows: Data | None) -> Iterator[None]:
@@ -295,9 +307,8 @@ class Interpreter:
     def in_batch_loop(self) -> bool:
         """Whether a batch that is split among the ranks is the one at hand."""
         loops = [loop for frame in self.frames for loop in frame.loops]
-        return any(loop.takes_batches for loop in loops) and not any(
-            loop.takes_whole for loop in loops
-        )
+        batch = not self.collating and any(loop.takes_batches for loop in loops)
+        return batch and not any(loop.takes_whole for loop in loops)
 
     def takes_batch(self) -> None:
         """Note that the innermost loop takes a batch in each round."""
@@ -563,8 +574,10 @@ class Interpreter:
 
         def bind() -> None:
             element = expressions.iterate(self, node.iter, iterable)
-            if any(isinstance(a, Data) and a.form == "batch" for a in deep_atoms(element)):
+            if any(isinstance(a, Data) and a.form in _BATCHES for a in deep_atoms(element)):
                 self.takes_batch()
+                together.taken_at_once(self, node.iter, element)
+                self.frame.loops[-1].loaders |= together.sources(element)
             self.assign(node.target, self._named_target(node.target, element))
 
         with self.taking_rows(draws.rows_of(self, node.iter)):

@@ -117,7 +117,8 @@ def _data_method(  # type: ignore[no-untyped-def]
         return value(Const(atom.ndim))
     if name in _FACTS_OF_A_TENSOR:
         return REPLICATED
-    if name == "squeeze" and not args and not kwargs and atom.placement is Placement.SHARD:
+    whole = name == "squeeze" and not args and not kwargs
+    if whole and atom.placement is Placement.SHARD and not run.collating:
         run.facts.squeezes.setdefault(node, run.site(node))
     if name in ("numel", "nelement"):
         return value(atom.placed(Placement.SUM)) if not atom.placement.partial else REPLICATED

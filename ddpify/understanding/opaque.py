@@ -136,7 +136,7 @@ def call_instance(
         return drawn
     result = opaque(run, node, target, args, kwargs)
     if isinstance(target.type, str) and target.type.startswith("torch.nn."):
-        dim = _batch_dimension(args) if run.choices.by_hand else 0
+        dim = _batch_dimension(args)
         ndim = dimensions.of_layer(target, args)
         form = next((d.form for one in args for d in one.data if d.form == "masked"), "tensor")
         return join(value(*(_seen(a, dim, ndim, form) for a in result.atoms)))

@@ -7,13 +7,18 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import batch_rows, batch_sizes, batches, draws, tensors
+from ddpify.understanding import batch_rows, batch_sizes, batches, collating, draws, tensors
 from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import REPLICATED, UNKNOWN, Data, Value, deep_atoms, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
+
+
+_FROM_LISTS = frozenset(
+    "tensor as_tensor array asarray Tensor FloatTensor LongTensor IntTensor BoolTensor".split()
+)
 
 
 def tensor_function(  # type: ignore[no-untyped-def]
@@ -43,6 +48,9 @@ def tensor_function(  # type: ignore[no-untyped-def]
     involved = [(n, v) for n, v in operands if v.data]
     for _, held in operands:  # containers of tensors
         inner = [a for a in deep_atoms(held) if isinstance(a, Data) and a.placement.local]
+        alone = inner and (inner[0].dim == collating.NO_ROWS or inner[0].form == "samples")
+        if alone and short in _FROM_LISTS:
+            return value(collating.stacked(inner[0], 0))
         if inner and not held.data:
             involved.append((node, value(*inner)))
     by_hand = _on_batches(run, short, operands, kwargs)
@@ -104,6 +112,8 @@ def _concatenated(
     given = args[1] if len(args) > 1 else kwargs.get("dim") or kwargs.get("axis") or UNKNOWN
     dim = given.constant() if given else 0
     first = (worst or inner)[0]
+    if first.dim == collating.NO_ROWS or first.form == "samples":
+        return value(collating.stacked(first, dim if short == "stack" else 0))
     placed = first.placed(first.placement)
     if worst:
         births = frozenset(b for d in worst if d.placement is Placement.ROWS for b in d.births)

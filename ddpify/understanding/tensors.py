@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import batch_rows, batches, dimensions, sequences
+from ddpify.understanding import batch_rows, batches, collating, dimensions, sequences
 from ddpify.understanding.facts import Regrouped
 from ddpify.understanding.placement import Placement, combine
 from ddpify.understanding.syntax import code_of
@@ -135,6 +135,8 @@ def item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
         return _shape_item(run, node, atom)
     if atom.form == "packed":
         return value(sequences.elements(atom))
+    if atom.form == "samples" or atom.dim == collating.NO_ROWS:
+        return value(collating.sample(atom))
     if atom.form == "batch" or _string_key(run, node):
         return _batch_item(run, node, atom)
     if atom.placement is not Placement.SHARD:
@@ -382,7 +384,7 @@ def _result(base: Data, placement: Placement, left: Data | None, right: Data | N
         return replace(base, placement=placement, births=births, form="number")
     opaque = any(d.opaque for d in (left, right) if d is not None)
     forms = {d.form for d in (left, right) if d is not None}
-    form = next((f for f in ("masked", "stacked") if f in forms), "tensor")
+    form = next((f for f in ("masked", "stacked", "interleaved") if f in forms), "tensor")
     dims = [d.dim for d in (left, right) if d is not None and d.placement is Placement.SHARD]
     return replace(base.placed(placement), opaque=opaque, form=form, dim=max(dims, default=0))
 
@@ -506,16 +508,16 @@ def _on_whole(
     reduced = [a for _, v in operands for a in v.atoms if isinstance(a, Data)]
     if not reduced or name == "detach":
         return REPLICATED
-    over_rows = name in OVER_A_DIMENSION and _over_rows(rest, kwargs)
+    over_rows = name in OVER_A_DIMENSION and _over_rows(reduced[0].dim, rest, kwargs)
     if name == "argsort" and over_rows:
         return value(replace(reduced[0].placed(Placement.REPLICATE), form="permutation"))
     return value(reduced[0].placed(Placement.REPLICATE) if over_rows else reduced[0])
 
 
-def _over_rows(rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
-    """Whether a function goes along the first dimension, or along all."""
+def _over_rows(dim: int, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
+    """Whether a function goes along the dimension of the rows, or along all."""
     given = kwargs.get("dim") or kwargs.get("axis") or (rest[0] if rest else None)
-    return given is None or given.constant() == 0
+    return given is None or given.constant() == dim
 
 
 def on_batches(
@@ -575,7 +577,7 @@ def _moves_rows(name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[st
 
 
 def _kept_form(data: Data) -> str:
-    kept = ("batch", "masked", "permutation", "stacked", "range")
+    kept = ("batch", "masked", "permutation", "stacked", "range", "interleaved")
     return data.form if data.form in kept else "tensor"
 
 
@@ -684,7 +686,9 @@ def _reshaped(run: Interpreter, data: Data, rest: Sequence[Value]) -> Value:
     if data.dim == 0 and (own or plain) and len(rest) > 1:
         return value(data.placed(Placement.ROWS))
     dim = 1 if constant == 1 and len(rest) > 1 else 0
-    return value(replace(data, dim=dim, births=frozenset(), form=_kept_form(data)))
+    crossed = data.dim > 0 and constant == -1 and not run.frames_forward()
+    form = "interleaved" if crossed else _kept_form(data)
+    return value(replace(data, dim=dim, births=frozenset(), form=form))
 
 
 def size(data: Data, node: cst.BaseExpression, rest: Sequence[Value]) -> Value:

@@ -49,8 +49,10 @@ class Data:
     ``names`` are the expressions at which its rows last got a name, and could be gathered. ``dim``
     is the dimension of the batch among ``ndim``, which is 0 where their number is not known.
 
-    Forms: "tensor", "batch", "shape", "number", "masked", "stacked", "permutation", "range", and
-    "position", a number that counts rows, where a rank counts its own by ``births``.
+    Forms: "tensor", "batch", "shape", "number", "masked", "stacked", "permutation", "range",
+    "interleaved" rows, what a loader has "yielded" in a known layout, the "samples" that a collate
+    function gets, and "position", a number that counts rows, where a rank counts its own by
+    ``births``.
     """
 
     placement: Placement

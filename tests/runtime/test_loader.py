@@ -402,3 +402,14 @@ def test_what_costs_is_said_once_by_rank_0() -> None:
     assert "read whole by each of the 2 ranks" in first[0]
     assert "single samples" in first[1]
     assert "takes all of it" in first[2]
+
+
+def _repeated() -> list[float]:
+    """The means of the batches of two passes over five samples, the second of them repeated."""
+    batches = dd.cycle(dd.shard(DataLoader(range(5), 3)))  # type: ignore[arg-type]
+    return [dd.mean(next(batches).double().mean()).item() for _ in range(5)]
+
+
+def test_repeated_batches_keep_their_shares() -> None:
+    for size in (1, 2, 3):
+        assert all(found == [1, 3.5, 1, 3.5, 1] for found in run(_repeated, size))

@@ -298,6 +298,8 @@ def _drawn_rows() -> dict[str, Any]:
         "all": dd.gather(numbers).tolist(),
         "shapes": [list(dd.global_shape(one)) for one in (x, x.shape, x.numpy())],
         "second": dd.split(torch.arange(10).view(2, 5), dim=1).tolist(),
+        "columns": dd.gather(x[:, :, 0, 0].t(), dim=1).tolist(),
+        "lists": dd.gather(x[:, :, 0, 0].t().tolist(), dim=1),
         "like": list(dd.global_like(x.transpose(0, 1), dim=1).shape),
     }
 
@@ -309,5 +311,6 @@ def test_random_rows_are_those_of_one_process() -> None:
         assert found["rows"] and found["format"]
         assert found["all"] == whole.tolist()
         assert found["shapes"] == [[5, 2, 3, 4]] * 3
+        assert found["columns"] == found["lists"] == [[0, 1, 2, 3, 4]] * 2
         assert found["like"] == [2, 5, 3, 4]
         assert found["second"] == [[[0, 1, 2], [5, 6, 7]], [[3, 4], [8, 9]]][rank]

@@ -1,0 +1,71 @@
+"""Loaders whose batches are used together, as by ``zip``: whether those are of one size.
+
+The runtime weights means by how the batch that came last is shared. With two batches of different
+sizes at hand, that holds for one of them alone.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.batch_sizes import size_of
+from ddpify.understanding.values import UNKNOWN, Const, Data, Instance, Value, deep_atoms, value
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+Pair = frozenset[Instance]
+
+
+def sources(one: Value) -> frozenset[Instance]:
+    """The loaders that the batches in a value come from."""
+    held = (a for a in deep_atoms(one) if isinstance(a, Data) and a.placement.local)
+    return frozenset(loader for data in held for loader in data.loaders)
+
+
+def taken_at_once(run: Interpreter, node: cst.CSTNode, element: Value) -> None:
+    """A loop gets batches of several loaders in each round, in step with each other."""
+    for pair in combinations(sources(element), 2):
+        run.facts.in_step.add(frozenset(pair))
+        run.facts.together.setdefault(frozenset(pair), run.site(node))
+
+
+def taken_besides(run: Interpreter, node: cst.CSTNode, element: Value) -> None:
+    """``next()`` gets a batch while loops in progress have others at hand."""
+    new = sources(element)
+    loops = [loop for frame in run.frames for loop in frame.loops]
+    for loader in new:
+        for other in {held for loop in loops for held in loop.loaders} - {loader}:
+            run.facts.together.setdefault(frozenset({loader, other}), run.site(node))
+    if loops:
+        loops[-1].loaders |= new
+
+
+def equally_large(pair: Pair, *, in_step: bool) -> bool:
+    """Whether the batches of two loaders surely have as many samples as each other."""
+    one, other = pair
+    if any("batch_sampler" in loader.arguments for loader in pair):
+        return False
+    if not _same_batch_size(one, other):
+        return False
+    dropping = [loader.arguments.get("drop_last", UNKNOWN).constant() is True for loader in pair]
+    if all(dropping) or _batch_size(one).constant() == 1:
+        return True
+    data = [loader.arguments.get("dataset", UNKNOWN) for loader in pair]
+    whole = not any("sampler" in loader.arguments for loader in pair)
+    return in_step and whole and dropping[0] is dropping[1] and bool(data[0]) and data[0] == data[1]
+
+
+def _same_batch_size(one: Instance, other: Instance) -> bool:
+    named = size_of(one), size_of(other)
+    if named[0] is not None and named[0] == named[1] and one.module is other.module:
+        return True
+    known = _batch_size(one).constant(), _batch_size(other).constant()
+    return known[0] is not ... and known[0] == known[1]
+
+
+def _batch_size(loader: Instance) -> Value:
+    return loader.arguments.get("batch_size") or value(Const(1))

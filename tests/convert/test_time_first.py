@@ -1,0 +1,106 @@
+"""Batches whose rows lie along the second dimension, behind the time steps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.convert.examples import added
+
+SCRIPT = """\
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.nn.utils.rnn import pad_sequence
+from torch.utils.data import DataLoader
+
+texts = [torch.randint(1, 9, (5,)) for _ in range(22)]
+
+
+COLLATE
+
+
+feed = DataLoader(texts, batch_size=6, shuffle=True, collate_fn=collate)
+brain = nn.Sequential(nn.Embedding(9, 8), nn.Linear(8, 9))
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+total, steps = 0.0, 0
+for x, y in feed:
+    rule.zero_grad()
+    z = brain(x)
+    loss = F.cross_entropy(z.view(-1, 9), y.reshape(-1))
+    loss.backward()
+    rule.step()
+    total += loss.item() * x.size(1)
+    steps += x.size(0)
+    LINE
+"""
+PADDED = """\
+def collate(rows):
+    return pad_sequence([r[:-1] for r in rows]), pad_sequence([r[1:] for r in rows])
+"""
+STACKED = """\
+def collate(rows):
+    xs, ys = zip(*[(r[:-1], r[1:]) for r in rows])
+    return torch.stack(xs, dim=1), torch.stack(ys, 1)
+"""
+TRANSPOSED = """\
+def collate(rows):
+    x = torch.stack(rows)
+    return x[:, :-1].t(), x[:, 1:].transpose(0, 1)
+"""
+FILLED = """\
+def collate(rows):
+    x = torch.zeros(4, len(rows), dtype=torch.long)
+    y = torch.zeros(4, len(rows), dtype=torch.long)
+    for i, row in enumerate(rows):
+        x[:, i], y[:, i] = row[:-1], row[1:]
+    return x, y
+"""
+APPENDED = """\
+class Collate:
+    def __call__(self, rows):
+        xs, ys = [], []
+        for row in rows:
+            xs.append(row[:-1])
+            ys.append(row[1:])
+        return pad_sequence(xs), pad_sequence(ys)
+
+
+collate = Collate()
+"""
+ROWS_FIRST = """\
+def collate(rows):
+    x = torch.stack(rows)
+    return x[:, :-1], x[:, 1:]
+"""
+
+
+def lines_of(folder: Path, collate: str, line: str = "pass") -> list[str]:
+    """The lines that a conversion adds, with a further line at the end of the loop."""
+    return added(folder, SCRIPT.replace("COLLATE\n", collate).replace("LINE", line))
+
+
+@pytest.mark.parametrize("collate", [PADDED, STACKED, TRANSPOSED, FILLED, APPENDED])
+def test_the_second_size_is_the_batch(tmp_path: Path, collate: str) -> None:
+    lines = lines_of(tmp_path, collate)
+    assert "total += loss.item() * dd.global_batch_size(x.size(1))" in lines
+    assert not any("steps" in line for line in lines)
+
+
+def test_rows_that_come_first(tmp_path: Path) -> None:
+    lines = lines_of(tmp_path, ROWS_FIRST)
+    assert "steps += dd.global_batch_size(x)" in lines
+    assert not any("total" in line for line in lines)
+
+
+def test_rows_are_drawn_and_gathered_along_their_dimension(tmp_path: Path) -> None:
+    lines = lines_of(tmp_path, STACKED, "w = z + torch.randn_like(z)")
+    assert "w = z + dd.split(torch.randn_like(dd.global_like(z, dim=1)), dim=1)" in lines
+    lines = lines_of(tmp_path, STACKED, "print(z.argmax(-1).tolist())")
+    assert "print(dd.gather(z.argmax(-1).tolist(), dim=1))" in lines
+
+
+def test_sums_over_the_time_steps_leave_rows(tmp_path: Path) -> None:
+    lines = lines_of(tmp_path, STACKED, "print((z.argmax(-1) == y).sum(0).tolist())")
+    assert "print(dd.gather((z.argmax(-1) == y).sum(0).tolist()))" in lines

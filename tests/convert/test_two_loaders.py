@@ -1,0 +1,73 @@
+"""Batches of two loaders at hand together: shared alike only if they are of one size."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ddpify.planning.refusals import Refusal
+from tests.convert.examples import HEAD, added, convert_text
+
+SHARED = "shared = TensorDataset(features, labels)\n"
+BODY = """\
+    rule.zero_grad()
+    one = F.cross_entropy(brain(a), b)
+    two = brain(c).pow(2).mean()
+    (one + two).backward()
+    rule.step()
+"""
+ZIPPED = "for (a, b), (c, d) in zip(left, right):\n" + BODY
+CYCLED = "for (a, b), (c, d) in zip(left, itertools.cycle(right)):\n" + BODY
+ASKED = "more = iter(right)\nfor a, b in left:\n    c, d = next(more)\n" + BODY
+ENDLESS = (
+    "def endless(loader):\n    while True:\n        yield from loader\n\n\n"
+    "more = endless(right)\nfor a, b in left:\n    c, d = next(more)\n"
+) + BODY
+
+
+def script(left: str, right: str, loop: str) -> str:
+    """The example with two loaders over one data set."""
+    lines = f"left = DataLoader(shared, {left})\nright = DataLoader(shared, {right})\n"
+    return (
+        HEAD.replace("import torch\n", "import itertools\nimport torch\n", 1).replace(
+            "brain =", f"{SHARED}{lines}brain =", 1
+        )
+        + loop
+    )
+
+
+@pytest.mark.parametrize("loop", [ZIPPED, CYCLED, ASKED, ENDLESS])
+@pytest.mark.parametrize("right", ["batch_size=4", "batch_size=6, drop_last=True"])
+def test_batches_that_may_differ_in_size(tmp_path: Path, loop: str, right: str) -> None:
+    with pytest.raises(Refusal, match="may have different numbers of samples") as caught:
+        convert_text(tmp_path, script("batch_size=6", right, loop))
+    assert "drop_last=True" in str(caught.value)
+
+
+@pytest.mark.parametrize("loop", [ZIPPED, CYCLED, ASKED, ENDLESS])
+@pytest.mark.parametrize("size", ["batch_size=6, drop_last=True", "batch_size=1"])
+def test_batches_of_one_size(tmp_path: Path, loop: str, size: str) -> None:
+    lines = added(tmp_path, script(size, f"shuffle=True, {size}", loop))
+    assert any("dd.mean(one + two)" in line for line in lines)
+
+
+def test_two_loaders_over_one_data_set_in_step(tmp_path: Path) -> None:
+    lines = added(tmp_path, script("batch_size=6", "batch_size=6, shuffle=True", ZIPPED))
+    assert any("dd.mean(one + two)" in line for line in lines)
+    with pytest.raises(Refusal, match="may have different numbers"):
+        convert_text(tmp_path, script("batch_size=6", "batch_size=6, shuffle=True", ASKED))
+
+
+def test_a_validation_inside_the_training_loop(tmp_path: Path) -> None:
+    inner = BODY.replace("    two = brain(c).pow(2).mean()\n", "").replace("(one + two)", "one")
+    inner += "    for c, d in right:\n        print(brain(c).argmax(1).eq(d).sum().item())\n"
+    lines = added(tmp_path, script("batch_size=6", "batch_size=4", f"for a, b in left:\n{inner}"))
+    assert any("dd.sum(" in line for line in lines)
+
+
+def test_repeated_batches_keep_their_shares(tmp_path: Path) -> None:
+    loop = "more = itertools.cycle(left)\nfor step in range(9):\n    a, b = next(more)\n"
+    loop += BODY.replace("brain(c)", "brain(a)")
+    lines = added(tmp_path, script("batch_size=6", "batch_size=6", loop))
+    assert "more = dd.cycle(left)" in lines
