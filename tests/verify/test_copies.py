@@ -117,3 +117,27 @@ def test_data_two_folders_above(tmp_path: Path) -> None:
         project(tmp_path / "all" / name)
     layout = lay_out(script, script, (), cwd=script.parent)
     assert list(map(str, layout.above)) == ["../../data"]
+
+
+@pytest.mark.parametrize(
+    ("module", "text", "beside"),
+    [
+        ("train.py", "root = Path(__file__).parent.parent", True),
+        ("train.py", "sys.path.append(os.path.dirname(os.path.dirname(__file__)))", True),
+        ("train.py", "sys.path.append(os.path.dirname(__file__))", False),
+        ("train.py", "data = '../data/a.txt'", False),
+        ("lib/net.py", "root = Path(__file__).parent.parent", False),
+        ("lib/net.py", "root = Path(__file__).resolve().parents[2]", True),
+        ("lib/net.py", "up = name.startswith('..')", False),
+    ],
+)
+def test_neighbours_are_copied_if_a_module_looks_above_the_folder(
+    module: str, text: str, beside: bool, tmp_path: Path
+) -> None:
+    script = project(tmp_path / "all" / "project")
+    place = script.parent / module
+    place.parent.mkdir(exist_ok=True)
+    place.write_text(text)
+    project(tmp_path / "all" / "library")
+    above = lay_out(script, script, (), cwd=script.parent).above
+    assert (Path("../library") in above) is beside

@@ -32,7 +32,8 @@ _SKIPPED = frozenset(
 )
 _TEXT = frozenset({".py", ".yaml", ".yml", ".json", ".toml", ".cfg", ".ini", ".sh", ".txt"})
 _ABOVE = re.compile(r"((?:\.\./)+)([\w.\-]*)")
-_ABOVE_BARE = re.compile(r"""['"]\.\.['"/]|\.parent\.parent|dirname\([^)]*dirname|parents\[1\]""")
+_ABOVE_BARE = re.compile(r"""['"]\.\.(?:/?['"]|/[{%])""")
+_ABOVE_FILE = re.compile(r"(?:\.parent\b){2,}|(?:dirname\([\w.]*?){2,}|parents\[\d\]")
 _FAR_ABOVE = re.compile(r"""['"]((?:\.\./)+\.\.)/?['"]""")
 
 
@@ -133,13 +134,15 @@ def is_skipped(folder: Path) -> bool:
 
 def _above(root: Path, script: Path, args: Sequence[str]) -> Iterator[Path]:
     """Paths like ``../data`` named in the sources, in small text files or in the arguments."""
-    texts = [*args, *_texts(root)]
+    texts = [(root, argument) for argument in args]
     bases = {root, root / script.parent}
     found: set[Path] = set()
-    for text in texts:
-        if _ABOVE_BARE.search(text):
+    for folder, text in [*texts, *_texts(root)]:
+        near = folder in bases  # where ".." is taken from, be it the working folder or the script's
+        bare = near and _ABOVE_BARE.search(text)
+        if bare or _levels(text) > len(folder.relative_to(root).parts):
             found.update(_parents_entries(root))
-        for dots in _FAR_ABOVE.findall(text):
+        for dots in _FAR_ABOVE.findall(text) if near else ():
             found.update(_named_entries(root, dots.count(".."), text))
         for dots, name in _ABOVE.findall(text):
             found.update(Path(os.path.normpath(base / dots / name)) for base in bases if name)
@@ -148,12 +151,25 @@ def _above(root: Path, script: Path, args: Sequence[str]) -> Iterator[Path]:
             yield Path(os.path.relpath(path, root))
 
 
-def _texts(root: Path) -> Iterator[str]:
+def _levels(text: str) -> int:
+    """How many folders above its own a module goes at most, from its ``__file__``."""
+    chains = _ABOVE_FILE.findall(text)
+    return max((_steps_up(chain) for chain in chains), default=0)
+
+
+def _steps_up(chain: str) -> int:
+    if chain.startswith("parents"):
+        return int(chain[len("parents[") : -1])
+    return chain.count(".parent") + chain.count("dirname") - 1
+
+
+def _texts(root: Path) -> Iterator[tuple[Path, str]]:
+    """Small text files, each with its folder."""
     for count, path in enumerate(files(root)):
         if count > MAX_ENTRIES:
             return
         if path.suffix in _TEXT and path.is_file() and path.stat().st_size < 200_000:
-            yield path.read_text(encoding="utf-8", errors="replace")
+            yield path.parent, path.read_text(encoding="utf-8", errors="replace")
 
 
 def _parents_entries(root: Path) -> list[Path]:
