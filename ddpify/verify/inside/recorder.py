@@ -5,38 +5,19 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
 from typing import Any
 
-import torch
-from torch.optim.optimizer import (
-    Optimizer,
-    register_optimizer_step_post_hook,
-    register_optimizer_step_pre_hook,
-)
-
 from ddpify.verify.inside import calls
-from ddpify.verify.inside.by_hand import Mark, Parameters, UpdatesByHand
 from ddpify.verify.inside.collectives import Collectives
-from ddpify.verify.inside.fingerprint import fingerprint, is_divided
-from ddpify.verify.inside.forwards import Forwards
 from ddpify.verify.inside.imports import Outside
 from ddpify.verify.inside.loaders import Loaders
 from ddpify.verify.inside.moves import Moves
-from ddpify.verify.inside.patching import devices, faked, replace
+from ddpify.verify.inside.patching import devices, faked
 from ddpify.verify.inside.place import PLACE
-from ddpify.verify.inside.randomness import states
 from ddpify.verify.inside.replay import Replay
-from ddpify.verify.inside.survey import survey
+from ddpify.verify.inside.steps import Steps
 from ddpify.verify.inside.world import World
 from ddpify.verify.launch.job import Job
-
-MAX_LOSSES = 256
-
-
-class StopAfterSteps(SystemExit):
-    """Raised in the step that reaches the asked number of steps; ends the script like
-    ``sys.exit()``."""
 
 
 class Recorder:
@@ -45,50 +26,30 @@ class Recorder:
     Args:
         path: The rank's file of events.
         world: Its counter of work.
-        job: What is run: the number of steps recorded in full, and whether to end there.
+        job: What is run.
         replay: The batches that the loaders are to yield.
     """
 
     def __init__(self, path: str, world: World, job: Job, replay: Replay | None) -> None:
         self._out = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
         self._world = world
-        self._limit, self._stop = job.steps, job.stop
         self._loaders = Loaders(self.emit, replay)
         self._collectives = Collectives(self.emit, job.root)
+        self._steps = Steps(self.emit, job, self._loaders, self._collectives)
         self._outside = Outside(job.sandbox)
-        self._steps = 0
-        self._optimizers: dict[int, int] = {}
-        self._kept: list[Optimizer | Parameters] = []
-        self._losses: list[list[float]] = []
-        self._by_hand = UpdatesByHand()
-        self._forwards = Forwards(lambda: self._open, self._called)
-        self._clipped: dict[int, tuple[float, float]] = {}
-        self._started: list[Optimizer] = []
-        self._grads: list[tuple[float, float] | None] = []
-        self._before: list[tuple[float, float]] | None = None
-        self._after: dict[int, list[tuple[float, float]]] = {}
-        self._rates: list[float] = []
-        self._backwards: list[int] = []
         self._listings: set[str] = set()
-        self._roots: list[str] = []
-        self._buffers: dict[int, list[torch.Tensor]] = {}
 
     def emit(self, kind: str, **values: Any) -> None:
         """Append one event and hand it to the operating system."""
         os.write(self._out, (json.dumps({"event": kind, **values}) + "\n").encode())
 
     def install(self) -> None:
-        """Hook the optimizers, backward, clipping and the models' forward."""
+        """Hook everything that is recorded."""
         self._loaders.install()
         self._collectives.install()
         calls.install()
         Moves(self._collectives.wrapped, self._moved).install()
-        register_optimizer_step_pre_hook(self._before_step)
-        register_optimizer_step_post_hook(self._after_step)
-        self._watch_backward()
-        for name in ("clip_grad_norm_", "clip_grad_value_"):
-            self._watch_clipping(name)
-        self._forwards.install()
+        self._steps.install()
 
     def _moved(self, how: str) -> None:
         self.emit("moved", how=how, at=self._collectives.caller())
@@ -102,163 +63,13 @@ class Recorder:
 
     def finish(self) -> None:
         """The totals, when the script has ended."""
-        self._note_update()
+        self._steps.note_update()
         self.emit(
             "end",
-            steps=self._steps,
+            steps=self._steps.count,
             work=self._world.work,
             faked=faked,
             devices=devices,
             drawn=PLACE.rows,
             outside=self._outside.found(),
         )
-
-    def _watch_backward(self) -> None:
-        real = torch.autograd.backward
-
-        def backward(tensors: Any, *args: Any, **kwargs: Any) -> None:
-            self._loaders.trained()
-            if self._collectives.wrapped:
-                self._collectives.note("backward")
-            if self._open and len(self._losses) < MAX_LOSSES:
-                given = list(_each(tensors))
-                self._losses.append([_number(tensor) for tensor in given])
-                self._roots += [type(tensor.grad_fn).__name__ for tensor in given]
-                self._backwards.append(self._collectives.forwards)
-                self._collectives.forwards = 0
-            real(tensors, *args, **kwargs)
-            if self._open and not self._started:
-                self._by_hand.after_backward(self._gradient, self._collectives.caller)
-
-        replace(torch.autograd, "backward", backward)
-
-    def _called(self, module: torch.nn.Module) -> None:
-        if self._note_update() and self._stop and not self._open:
-            raise StopAfterSteps(0)
-        self._by_hand.called(module)
-
-    def _note_update(self) -> bool:
-        """Write down an update that the script has made itself as a step; whether there is one."""
-        update = self._by_hand.take()
-        if update is None:
-            return False
-        if id(update.owner) not in self._optimizers:
-            self._introduce(update.owner, update.before)
-        self._rates, self._grads, self._before = [], update.grads, update.before
-        self._write_step(update.owner, update.at)
-        self._steps += 1
-        return True
-
-    def _watch_clipping(self, name: str) -> None:
-        """Clipping hides a gradient's scale: keep the gradient that is handed to it."""
-        real = getattr(torch.nn.utils, name)
-
-        def clip(parameters: Any, *args: Any, **kwargs: Any) -> Any:
-            given = list(_each(parameters))
-            if self._open:
-                for parameter in given:
-                    if parameter.grad is not None:
-                        self._clipped[id(parameter)] = fingerprint(parameter.grad)
-            return real(given, *args, **kwargs)
-
-        replace(torch.nn.utils, name, clip)
-        replace(torch.nn.utils.clip_grad, name, clip)
-
-    @property
-    def _open(self) -> bool:
-        return self._steps < self._limit
-
-    def _before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        # A step may call another one (a wrapper's does): only the outer one counts.
-        self._started.append(optimizer)
-        self._by_hand.stop()
-        if len(self._started) > 1 or not self._open:
-            return
-        if id(optimizer) not in self._optimizers:
-            self._introduce(optimizer, [fingerprint(p) for p in _parameters(optimizer)])
-        self._rates = [float(group["lr"]) for group in optimizer.param_groups if "lr" in group]
-        self._grads = [self._gradient(parameter) for parameter in _parameters(optimizer)]
-        before = [fingerprint(parameter) for parameter in _parameters(optimizer)]
-        # Of a divided parameter, other ranks' rows may have changed.
-        divided = any(is_divided(parameter) for parameter in _parameters(optimizer))
-        unchanged = before == self._after.get(id(optimizer)) and not divided
-        self._before = None if unchanged else before
-
-    def _gradient(self, parameter: torch.Tensor) -> tuple[float, float] | None:
-        if id(parameter) in self._clipped:
-            return self._clipped[id(parameter)]
-        return None if parameter.grad is None else fingerprint(parameter.grad)
-
-    def _after_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
-        self._started.pop()
-        if self._started:
-            return
-        if self._open:
-            self._write_step(optimizer, self._collectives.caller())
-        self._steps += 1
-        if self._stop and self._steps >= self._limit:
-            raise StopAfterSteps(0)
-
-    def _write_step(self, optimizer: Optimizer | Parameters, at: str) -> None:
-        params = self._after[id(optimizer)] = [fingerprint(p) for p in _parameters(optimizer)]
-        number = self._optimizers[id(optimizer)]
-        self.emit(
-            "step",
-            optimizer=number,
-            lr=self._rates,
-            before=self._before,
-            params=params,
-            grads=self._grads,
-            losses=self._losses,
-            rows=self._forwards.rows,
-            row_size=self._forwards.row_size,
-            columns=self._forwards.columns,
-            column_size=self._forwards.column_size,
-            forwards=self._backwards,
-            buffers=[fingerprint(buffer) for buffer in self._buffers[number]],
-            rng=states(),
-            at=at,
-            divided=[is_divided(p) for p in _parameters(optimizer)],
-            roots=self._roots,
-            calls=calls.counted,
-            module_read=self._collectives.module_read,
-        )
-        self._losses, self._clipped = [], {}
-        self._forwards.reset()
-        self._backwards, self._roots, self._collectives.module_read = [], [], False
-
-    def _introduce(self, optimizer: Optimizer | Parameters, before: list[Mark]) -> None:
-        number = self._optimizers[id(optimizer)] = len(self._optimizers)
-        self._kept.append(optimizer)  # its id stays its own
-        parameters = list(_parameters(optimizer))
-        names, batch_norm, buffers = survey(parameters)
-        self._buffers[number] = list(buffers.values())
-        self.emit(
-            "optimizer",
-            optimizer=number,
-            type=type(optimizer).__name__,
-            names=[names.get(id(parameter), f"#{at}") for at, parameter in enumerate(parameters)],
-            params=before,
-            divided=[is_divided(parameter) for parameter in parameters],
-            batch_norm=batch_norm,
-            buffers=list(buffers),
-            places=[self._collectives.wrapped.get(id(p), "outside") for p in parameters],
-            wrapped=bool(self._collectives.wrapped),
-        )
-
-
-def _parameters(optimizer: Optimizer | Parameters) -> Iterator[torch.Tensor]:
-    for group in optimizer.param_groups:
-        yield from group["params"]
-
-
-def _each(value: Any) -> Iterator[Any]:
-    if isinstance(value, torch.Tensor):
-        yield value
-    else:
-        yield from value
-
-
-def _number(tensor: Any) -> float:
-    with torch.no_grad():
-        return float(tensor.detach().double().sum())
