@@ -125,6 +125,7 @@ def test_data_two_folders_above(tmp_path: Path) -> None:
         ("train.py", "root = Path(__file__).parent.parent", True),
         ("train.py", "sys.path.append(os.path.dirname(os.path.dirname(__file__)))", True),
         ("train.py", "sys.path.append(os.path.dirname(__file__))", False),
+        ("train.py", "sys.path.append('../../')", True),
         ("train.py", "data = '../data/a.txt'", False),
         ("lib/net.py", "root = Path(__file__).parent.parent", False),
         ("lib/net.py", "root = Path(__file__).resolve().parents[2]", True),

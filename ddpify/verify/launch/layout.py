@@ -32,7 +32,7 @@ _SKIPPED = frozenset(
 )
 _TEXT = frozenset({".py", ".yaml", ".yml", ".json", ".toml", ".cfg", ".ini", ".sh", ".txt"})
 _ABOVE = re.compile(r"((?:\.\./)+)([\w.\-]*)")
-_ABOVE_BARE = re.compile(r"""['"]\.\.(?:/?['"]|/[{%])""")
+_ABOVE_BARE = re.compile(r"""['"](?:\.\./)*\.\.(?:/?['"]|/[{%])""")
 _ABOVE_FILE = re.compile(r"(?:\.parent\b){2,}|(?:dirname\([\w.]*?){2,}|parents\[\d\]")
 _FAR_ABOVE = re.compile(r"""['"]((?:\.\./)+\.\.)/?['"]""")
 
