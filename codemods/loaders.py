@@ -22,11 +22,16 @@ def edit(plan: Plan, edits: Edits) -> None:
         unsplit = plan.replicated.get(loader.site)
         function = f"{plan.options.alias}.{'replicate' if unsplit else 'shard'}"
         changes = {} if unsplit else _changes(plan, loader)
-        for site in _wrap(plan, edits, loader, function, "".join(changes)):
+        padded = not unsplit and _pads(loader) and not changes
+        layout = plan.facts.layouts.get(loader) if padded else None
+        extra = "".join(changes) + _padding(layout)
+        for site in _wrap(plan, edits, loader, function, extra):
             _say(edits, site, unsplit)
             for text in changes.values():
                 edits.note(site, text, attention=True)
-            if not unsplit and _pads(loader):
+            if layout is not None:
+                edits.note(site, _PADDED)
+            elif not unsplit and _pads(loader):
                 edits.note(site, _PADDING, attention=True)
     _cycles(plan, edits)
 
@@ -43,7 +48,16 @@ _PADDING = (
     "its collate function makes samples equally long: on each rank as long as the longest of the"
     " rank's own, so that a model must not be touched by how much padding there is"
 )
+_PADDED = "each rank puts together whole batches, as long as the longest sample, and takes its rows"
 _MAKES_EQUAL = ("pad_sequence", "pad", "max")
+
+
+def _padding(layout: tuple[int, ...] | None) -> str:
+    """The arguments for batches that are padded as one process pads them."""
+    if layout is None:
+        return ""
+    dim = layout[0] if len(layout) == 1 else layout
+    return ', padding="global"' + (f", dim={dim}" if dim else "")
 
 
 def _pads(loader: Instance) -> bool:

@@ -1,6 +1,7 @@
 """Batches that the script makes by hand: every rank makes the whole one and keeps its own rows."""
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -32,6 +33,38 @@ def shard_batch(*batches: Any, dim: int = 0) -> Any:
             first, last = (0, 1) if share.ghost else (first, last)
             batches = tuple(_part(batch, dim, total, first, last) for batch in batches)
     return batches[0] if len(batches) == 1 else batches
+
+
+def rows_of(batch: Any, dim: int | Sequence[int], total: int, first: int, last: int) -> Any:
+    """Rows ``first`` to ``last`` of a batch of ``total`` that a collate function has put together.
+
+    batch: tensors and arrays with their rows along ``dim``, lists with an item a row, and tuples,
+    lists and dicts of those; anything else in it stays. ``dim``: one for each element of a tuple
+    or list, or one for all.
+    Raises ValueError for a tensor or array without ``total`` rows there.
+    """
+
+    def own(part: Any, dim: int) -> Any:
+        if _is_array(part) and part.ndim:
+            if part.ndim <= dim or part.shape[dim] != total:
+                shape = tuple(part.shape)
+                raise ValueError(f"no {total} rows along dimension {dim} of a tensor of {shape}")
+            return _part(part, dim, total, first, last)
+        listed = isinstance(part, (tuple, list)) and len(part) == total
+        if listed and not any(_is_array(item) and item.ndim for item in part):
+            return part[first:last]
+        return rows_of(part, dim, total, first, last)
+
+    if _is_array(batch):
+        return own(batch, dim if isinstance(dim, int) else dim[0]) if batch.ndim else batch
+    if not isinstance(batch, (tuple, list, dict)):
+        return batch
+    dims = [dim] * len(batch) if isinstance(dim, int) else dim
+    if isinstance(batch, dict):
+        items = zip(batch.items(), dims, strict=True)
+        return {key: own(value, place) for (key, value), place in items}
+    parts = [own(value, place) for value, place in zip(batch, dims, strict=True)]
+    return type(batch)(*parts) if hasattr(batch, "_fields") else type(batch)(parts)
 
 
 def _rows(batch: Any, dim: int) -> int | None:

@@ -26,6 +26,7 @@ from torch.utils.data import (
 )
 from torch.utils.data.datapipes.datapipe import IterDataPipe, MapDataPipe
 
+from ddpify.runtime.batch import rows_of
 from ddpify.runtime.classes import subclass_of
 from ddpify.runtime.indices import compact
 from ddpify.runtime.joined import JoinedBatches, report_batch
@@ -134,6 +135,25 @@ class PartCollate:
         first, last = bounds(len(samples), self.rank, self.size)
         own = samples[:1] if share.ghost else samples[first:last]
         return (share.local, share.total, share.rows), self.collate(own)
+
+
+class WholeCollate(PartCollate):
+    """A collate_fn that puts a whole global batch together, and keeps this rank's rows of it."""
+
+    def __init__(
+        self, collate: Callable[[Any], Any], rank: int, size: int, dim: int | Sequence[int]
+    ) -> None:
+        super().__init__(collate, rank, size)
+        self.dim = dim
+
+    def __call__(self, samples: list[Any]) -> tuple[tuple[int, int, int], Any]:
+        """A global batch's samples -> the fields of its Share, and this rank's rows."""
+        total = len(samples)
+        share = share_of(total, self.rank, self.size)
+        assert share is not None, "a fetcher collates no empty batch"
+        first, last = (0, 1) if share.ghost else bounds(total, self.rank, self.size)
+        rows = rows_of(self.collate(samples), self.dim, total, first, last)
+        return (share.local, share.total, share.rows), rows
 
 
 class WorkerSeed:
@@ -261,7 +281,14 @@ class SharedLoader(DataLoader[Any]):
         return self.ddpify_sampler
 
 
-def shard(loader: AnyLoader, *, sampler: str = "exact", batch: str = "global") -> AnyLoader:
+def shard(
+    loader: AnyLoader,
+    *,
+    sampler: str = "exact",
+    batch: str = "global",
+    padding: str = "own",
+    dim: int | Sequence[int] = 0,
+) -> AnyLoader:
     """A loader that yields this rank's part of each batch of ``loader`` (the global batch).
 
     Attributes and length are those of ``loader``; a plain ``python`` run gets ``loader``
@@ -278,6 +305,10 @@ def shard(loader: AnyLoader, *, sampler: str = "exact", batch: str = "global") -
     ``batch="per-rank"`` takes the batches of ``loader`` for those of each rank: as many
     consecutive ones as there are ranks make one global batch. Lengths shrink accordingly.
 
+    ``padding="global"`` lets every rank fetch whole batches and put them together, so that what
+    the collate function pads is as long as in one process, and then keep its rows: along ``dim``,
+    which may be one for each tensor of a tuple.
+
     Raises TypeError for what is not a torch DataLoader, or one over a DataPipe, for a sampler
     that DistributedSampler cannot take the place of, and with ``batch="per-rank"`` for one that
     does not put batches together itself.
@@ -286,12 +317,16 @@ def shard(loader: AnyLoader, *, sampler: str = "exact", batch: str = "global") -
         raise ValueError(f"sampler is 'exact' or 'distributed', not {sampler!r}")
     if batch not in ("global", "per-rank"):
         raise ValueError(f"batch is 'global' or 'per-rank', not {batch!r}")
+    if padding not in ("own", "global"):
+        raise ValueError(f"padding is 'own' or 'global', not {padding!r}")
     shared = _shared(loader)
     if not isinstance(shared, SharedLoader) or shared is loader:
         return loader
     if batch == "per-rank":
         _join_batches(shared)
-    if isinstance(shared.dataset, IterableDataset):
+    if padding == "global" and sampler == "exact" and shared.batch_sampler is not None:
+        _share_rows(shared, dim)
+    elif isinstance(shared.dataset, IterableDataset):
         _share_samples(shared)
     else:
         _share_indices(shared)
@@ -398,6 +433,13 @@ def _share_samples(shared: SharedLoader) -> None:
     )
     shared.collate_fn = PartCollate(shared.collate_fn, place.rank, place.size)
     shared.__dict__["ddpify_in_batch"] = True
+
+
+def _share_rows(shared: SharedLoader, dim: int | Sequence[int]) -> None:
+    place = world()
+    if place.size > 1:
+        shared.collate_fn = WholeCollate(shared.collate_fn, place.rank, place.size, dim)
+        shared.__dict__["ddpify_in_batch"] = True
 
 
 @functools.cache

@@ -53,9 +53,30 @@ def yielded(run: Interpreter, node: cst.BaseExpression, loader: Instance) -> Val
     with run.in_collate():
         given = [value(samples(loader))]
         made = run.call(node, value(*functions), given, {})
-    if not any(data.dim > 0 for data in _rows(made)):
+    leaves = list(_leaves(made))
+    layout = _layout(made)
+    if layout is not None:
+        run.facts.layouts[loader] = layout
+    if not any(is_rows(leaf) and leaf.dim > 0 for leaf in leaves):  # type: ignore[union-attr]
         return None
     return _batch(made, Data(Placement.SHARD, frozenset({loader}), form="yielded"))
+
+
+def length(one: Value) -> Data | None:
+    """The number of samples that a list which has something of each of them is long."""
+    for atom in one.atoms:
+        if isinstance(atom, Data) and atom.form == "samples":
+            return atom
+        if isinstance(atom, Instance) and atom.type == "list":
+            each = [a for a in atom.elements.atoms if isinstance(a, Data) and a.dim == NO_ROWS]
+            if each and set(atom.attributes) == {"*"}:
+                return samples_of(each[0])
+    return None
+
+
+def samples_of(part: Data) -> Data:
+    """The list of which something is one sample's part."""
+    return replace(part, form="samples", dim=0)
 
 
 def collate_functions(loader: Instance) -> Iterator[Function | Bound]:
@@ -73,12 +94,38 @@ def stacked(atom: Data, dim: object) -> Data:
     return replace(atom.placed(atom.placement), dim=max(dim, 0) if isinstance(dim, int) else 0)
 
 
-def _rows(made: Value) -> Iterator[Data]:
+def _layout(made: Value) -> tuple[int, ...] | None:
+    """Along which dimension the rows of a batch lie: one for all of it, or one for each part."""
+    whole = _dimension(made)
+    if whole is not None:
+        return (whole,)
+    tuples = [atom for atom in made.atoms if isinstance(atom, Tup)]
+    if len(tuples) != 1 or len(made.atoms) != 1:
+        return None
+    dims = [_dimension(item) for item in tuples[0].items]
+    known = [dim for dim in dims if dim is not None]
+    return tuple(known) if len(known) == len(dims) else None
+
+
+def _dimension(made: Value) -> int | None:
+    leaves = list(_leaves(made))
+    dims = {leaf.dim for leaf in leaves if isinstance(leaf, Data) and is_rows(leaf)}
+    return dims.pop() if len(dims) == 1 and all(is_rows(leaf) for leaf in leaves) else None
+
+
+def _leaves(made: Value) -> Iterator[Atom]:
+    """What a batch is made of, without the containers around it."""
     for atom in made.atoms:
-        if isinstance(atom, Data) and atom.placement is Placement.SHARD:
+        parts = _parts(atom)
+        for part in parts.values():
+            yield from _leaves(part)
+        if not parts:
             yield atom
-        for part in _parts(atom).values():
-            yield from _rows(part)
+
+
+def is_rows(atom: Atom) -> bool:
+    """Whether something has a row for each of the samples, along a dimension that is known."""
+    return isinstance(atom, Data) and atom.placement is Placement.SHARD and atom.dim != NO_ROWS
 
 
 def _parts(atom: Atom) -> dict[str, Value]:
@@ -99,7 +146,7 @@ def _batch(made: Value, usual: Data) -> Value:
 def _batch_atom(atom: Atom, usual: Data) -> Value:
     if isinstance(atom, Tup):
         return value(Tup(tuple(_batch(item, usual) for item in atom.items)))
-    if isinstance(atom, Data) and atom.placement is Placement.SHARD and atom.dim != NO_ROWS:
+    if isinstance(atom, Data) and is_rows(atom):
         return value(replace(usual, dim=atom.dim, ndim=atom.ndim))
     if isinstance(atom, Instance) and _parts(atom) and isinstance(atom.type, Class):
         return value(atom)

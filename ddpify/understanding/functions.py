@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import distributed, expressions, tensors, together, world
+from ddpify.understanding import collating, distributed, expressions, tensors, together, world
 from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.kinds import NO_GRAD, is_model
 from ddpify.understanding.methods import backward
@@ -47,6 +47,12 @@ def builtin(  # type: ignore[no-untyped-def]
 
 
 def _len(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    if run.collating and args:
+        listed = collating.length(args[0])
+        if listed is not None:
+            return tensors.count(listed, node)
+        if any(isinstance(a, Data) and a.dim == collating.NO_ROWS for a in args[0].atoms):
+            return args[0]  # of each sample, its own
     results = []
     for atom in args[0].atoms if args else ():
         rows = (
@@ -83,6 +89,11 @@ def _enumerate(run: Interpreter, node: cst.BaseExpression, args: list[Value]) ->
 
 def _zip(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
     made = run.instance(node, run.module, "generator")
+    if run.collating and len(args) == 1 and isinstance(node, cst.Call) and node.args[0].star:
+        whole = [a for a in args[0].atoms if isinstance(a, Data) and a.dim == collating.NO_ROWS]
+        if whole:  # zip(*samples): for each part of a sample, that of all samples
+            made.attributes["*"] = value(collating.samples_of(whole[0]))
+            return value(made)
     elements = (expressions.iterate(run, _argument(node, i), a) for i, a in enumerate(args))
     made.attributes["*"] = value(Tup(tuple(elements)))
     return value(made)

@@ -157,14 +157,40 @@ def test_batches_of_each_rank_and_learning_rates(tmp_path: Path) -> None:
     assert any("linear rule" in text for text in texts)
 
 
+def collating(result: str) -> str:
+    """The example, with a collate function that returns this."""
+    collate = f"def put(rows):\n    xs, ys = zip(*rows)\n    return {result}\n\n\n"
+    return (
+        HEAD.replace("features, labels =", collate + "features, labels =", 1).replace(
+            "shuffle=True)", "shuffle=True, collate_fn=put)"
+        )
+        + STEP
+    )
+
+
+@pytest.mark.parametrize(
+    ("result", "extra"),
+    [
+        ("pad_sequence(xs, batch_first=True), torch.stack(ys)", ', padding="global"'),
+        ("pad_sequence(xs), torch.stack(ys)", ', padding="global", dim=(1, 0)'),
+        ("torch.stack(xs), torch.stack(ys)", ""),
+    ],
+)
+def test_padding_is_that_of_the_whole_batch(tmp_path: Path, result: str, extra: str) -> None:
+    text = collating(result).replace(
+        "import torch\n", "import torch\nfrom torch.nn.utils.rnn import pad_sequence\n", 1
+    )
+    conversion = convert_text(tmp_path, text)
+    assert any(line.endswith(f"collate_fn=put){extra})") for line in changed_lines(conversion)[1])
+    assert not any(note.attention for note in conversion.notes)
+
+
 @pytest.mark.parametrize("pads", [True, False])
 def test_a_collate_function_that_pads_is_pointed_out(tmp_path: Path, pads: bool) -> None:
-    made = "torch.nn.utils.rnn.pad_sequence(list(xs))" if pads else "torch.stack(list(xs))"
-    collate = f"def put(rows):\n    xs, ys = zip(*rows)\n    return {made}, torch.stack(ys)\n\n\n"
-    head = HEAD.replace("features, labels =", collate + "features, labels =", 1).replace(
-        "shuffle=True)", "shuffle=True, collate_fn=put)"
-    )
-    notes = convert_text(tmp_path, head + STEP).notes
+    """Where it is not understood which dimension the rows lie along."""
+    made = "unseen.put(xs, max(map(len, xs)))" if pads else "unseen.put(xs)"
+    text = collating(f"{made}, torch.stack(ys)")
+    notes = convert_text(tmp_path, "import unseen\n" + text).notes
     assert any("equally long" in note.text for note in notes if note.attention) is pads
 
 

@@ -21,7 +21,7 @@ from torch.utils.data import (
 )
 
 from ddpify import runtime as dd
-from tests.runtime.ranks import run
+from tests.runtime.ranks import launch, run
 
 N = 23  # not a multiple of any batch size or number of ranks below
 EPOCHS = 3
@@ -413,3 +413,39 @@ def _repeated() -> list[float]:
 def test_repeated_batches_keep_their_shares() -> None:
     for size in (1, 2, 3):
         assert all(found == [1, 3.5, 1, 3.5, 1] for found in run(_repeated, size))
+
+
+def _listed(samples: list[int]) -> tuple[Any, ...]:
+    """Time first, rows first, lists, and what has no rows."""
+    rows = [torch.ones(n + 1) * n for n in samples]
+    pad = torch.nn.utils.rnn.pad_sequence
+    return pad(rows), pad(rows, batch_first=True), [str(n) for n in samples], max(samples) + 1
+
+
+def _padded() -> list[Any]:
+    data: Any = range(4)
+    loader = DataLoader(data, 3, collate_fn=_listed)
+    found = []
+    for first, second, names, longest in dd.shard(loader, padding="global", dim=(1, 0, 0, 0)):
+        assert second.shape == first.t().shape == (len(names), longest)
+        found.append((second[:, 0].tolist(), names, longest))
+    return found
+
+
+def test_padding_of_the_whole_batch() -> None:
+    assert run(_padded, 1) == [[([0, 1, 2], ["0", "1", "2"], 3), ([3], ["3"], 4)]]
+    assert run(_padded, 2) == [
+        [([0, 1], ["0", "1"], 3), ([3], ["3"], 4)],
+        [([2], ["2"], 3), ([3], ["3"], 4)],  # the last of them a ghost
+    ]
+
+
+def _without_rows() -> None:
+    data: Any = range(4)
+    loader = DataLoader(data, 4, collate_fn=lambda rows: torch.ones(len(rows) + 1))
+    next(iter(dd.shard(loader, padding="global")))
+
+
+def test_padding_of_a_batch_without_rows() -> None:
+    outcomes = launch(_without_rows, 2)
+    assert all("no 4 rows along dimension 0" in outcome.stderr for outcome in outcomes)
