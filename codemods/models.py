@@ -86,7 +86,7 @@ def _wrap_where_bound(plan: Plan, edits: Edits, model: Instance) -> None:
     """A model that another file makes and moves is wrapped where the script gets it."""
     function = f"{plan.options.alias}.wrap"
     extra = _arguments(plan, model)
-    for site, name in bindings(plan, model):
+    for site, name in bindings(plan, model, kept=True):
         if _built_for_several(plan, model, site):
             continue
         statement = _last_before_use(site.module, site.node, code_of(name))
@@ -116,9 +116,23 @@ def _wrap_at(plan: Plan, edits: Edits, model: Instance, event: Event) -> None:
                 edits.wrap(outermost, function, extra)
             edits.note(Site(outermost, module), f"model {plan.options.wrapped_as}")
             return
+    if event.kind == "make" and _kept_in_a_collection(plan, model, event.site):
+        _wrap_where_bound(plan, edits, model)
+        return
     statement, name = _after(module, event.site.node)
     edits.rebind(statement, name, function, extra)
     edits.note(Site(statement, module), f"{name} {plan.options.wrapped_as}")
+
+
+def _kept_in_a_collection(plan: Plan, model: Instance, site: Site) -> bool:
+    """Whether the name that a statement binds is that of something that holds a new model."""
+    statement: cst.CSTNode = site.node
+    while not isinstance(statement, (cst.Assign, cst.BaseStatement)):
+        statement = site.module.parents[statement]
+    if not isinstance(statement, cst.Assign):
+        return False
+    bound = plan.facts.values.get(statement.targets[0].target, UNKNOWN)
+    return model not in bound.atoms and model in deep_atoms(bound)
 
 
 def _built_for_several(plan: Plan, model: Instance, site: Site) -> bool:
@@ -293,9 +307,13 @@ def _loop_over_parameters(node: cst.Attribute, module: ModuleFile) -> str | None
     while current in module.parents:
         current = module.parents[current]
         if isinstance(current, cst.For):
-            source: cst.BaseExpression = current.iter
-            while isinstance(source, cst.Call) and isinstance(source.func, cst.Attribute):
-                source = source.func.value
-            base = source
+            base: cst.BaseExpression = current.iter
+            while isinstance(base, cst.Call):
+                if isinstance(base.func, cst.Attribute):
+                    base = base.func.value
+                elif base.args:
+                    base = base.args[-1].value  # enumerate(...), filter(..., ...)
+                else:
+                    return None
             return code_of(base).split(".")[0] if isinstance(base, cst.Attribute) else code_of(base)
     return None

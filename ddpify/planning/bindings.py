@@ -12,8 +12,12 @@ from ddpify.understanding.syntax import names_of
 from ddpify.understanding.values import Instance
 
 
-def bindings(plan: Plan, held: Instance) -> Iterator[tuple[Site, cst.BaseExpression]]:
+def bindings(
+    plan: Plan, held: Instance, *, kept: bool = False
+) -> Iterator[tuple[Site, cst.BaseExpression]]:
     """The assignments of a call's result by which names come to hold an object, and the names.
+
+    ``kept``: and of what a collection keeps, as in ``model = models[name]``.
 
     Each site's node is the whole statement, after which the name can be bound anew.
     """
@@ -21,7 +25,8 @@ def bindings(plan: Plan, held: Instance) -> Iterator[tuple[Site, cst.BaseExpress
     sites = sorted(plan.sites(cst.Assign), key=lambda site: (files.index(site.module), site.line))
     for site in sites:
         node = site.node
-        if not isinstance(node, cst.Assign) or not isinstance(node.value, (cst.Call, cst.IfExp)):
+        sources = (cst.Call, cst.IfExp, cst.Subscript) if kept else (cst.Call, cst.IfExp)
+        if not isinstance(node, cst.Assign) or not isinstance(node.value, sources):
             continue
         for target in node.targets:
             for name in names_of(target.target):

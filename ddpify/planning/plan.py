@@ -26,7 +26,7 @@ from ddpify.understanding.facts import Demand, Facts, Site
 from ddpify.understanding.interpreter import Choices, interpret
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import ModuleFile, Project
-from ddpify.understanding.values import UNKNOWN, Data, Instance
+from ddpify.understanding.values import UNKNOWN, Data, Instance, Value
 
 _ROUNDS = 25
 _SUITED = {
@@ -352,6 +352,8 @@ def _gather_arguments(plan: Plan, demand: Demand) -> bool:
         if not call.module.editable or not isinstance(call.node, cst.Call):
             continue
         shards = _given(plan, call, Placement.SHARD)
+        if _may_be_rows_or_not(plan.facts.values.get(call.node, UNKNOWN)):
+            return False
         for node in shards:
             _record(plan, Reduction(node, "gather"))
         returned = plan.facts.values.get(call.node, UNKNOWN).data
@@ -360,6 +362,12 @@ def _gather_arguments(plan: Plan, demand: Demand) -> bool:
             plan.choices.split[call.node] = loaders
         return bool(shards)
     return False
+
+
+def _may_be_rows_or_not(returned: Value) -> bool:
+    """Whether a function may return rows, to be split again, and may as well return a number."""
+    rows = {d for d in returned.data if d.placement in (Placement.ROWS, Placement.SHARD)}
+    return any(d.opaque for d in rows) or 0 < len(rows) < len(returned.atoms)
 
 
 def _given(plan: Plan, call: Site, placement: Placement) -> list[cst.BaseExpression]:

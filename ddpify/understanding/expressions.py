@@ -341,7 +341,8 @@ def _boolean(run: Interpreter, node: cst.BooleanOperation) -> Value:
 def _comparison(run: Interpreter, node: cst.Comparison) -> Value:
     sides = [node.left, *(target.comparator for target in node.comparisons)]
     values = run.eval_all(sides)
-    if any(isinstance(t.operator, (cst.Is, cst.IsNot)) for t in node.comparisons):
+    identity = any(isinstance(t.operator, (cst.Is, cst.IsNot)) for t in node.comparisons)
+    if identity and not any(d.placement is Placement.COUNT for one in values for d in one.data):
         return REPLICATED
     known = _equal(node, values)
     return tensors.compare(run, sides, values) if known is None else value(Const(known))

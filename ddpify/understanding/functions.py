@@ -163,6 +163,17 @@ def _map(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value
     return value(made)
 
 
+def _filter(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    """``filter(kept, values)``: the function is asked about each of the values."""
+    if len(args) != 2:
+        return UNKNOWN
+    made = run.instance(node, run.module, "list")
+    element = expressions.iterate(run, _argument(node, 1), args[1])
+    run.call(node, args[0], [element], {})
+    run.put(made, "*", element)
+    return value(made)
+
+
 def _super(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
     names = run.frame.scope.names
     first = next(iter(names.values()), UNKNOWN)
@@ -241,6 +252,12 @@ def _cycle(
     return made
 
 
+def _unseen(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    return UNKNOWN
+
+
 def _elements(
     run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
@@ -257,7 +274,7 @@ _BUILTINS: dict[str, Callable[..., Value]] = {
     "len": _len, "sum": _sum, "enumerate": _enumerate, "zip": _zip, "list": _same_elements,
     "tuple": _same_elements, "sorted": _same_elements, "reversed": _same_elements, "iter": _iter,
     "next": _next, "map": _map, "super": _super, "getattr": _getattr, "set": _same_elements,
-    "range": _range,
+    "range": _range, "filter": _filter,
 }  # fmt: skip
 FUNCTIONS: dict[str, Callable[..., Value]] = {
     "torch.device": _device,
@@ -266,6 +283,7 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "torch.set_grad_enabled": _set_grad,
     "torch.autograd.backward": _autograd_backward,
     "torch.load": _load,
+    "importlib.import_module": _unseen,
     "apex.amp.initialize": _amp,
     "apex.parallel.convert_syncbn_model": _partial,
     "itertools.cycle": _cycle,

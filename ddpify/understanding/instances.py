@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -75,6 +75,17 @@ def _new_loader(run: Interpreter, made: Instance) -> None:
         run.facts.loaders.append(made)
 
 
+def _owners(given: Value) -> Iterator[Instance]:
+    """The models whose parameters are among what an optimizer is given."""
+    for atom in deep_atoms(given):
+        if isinstance(atom, Params):
+            yield atom.owner
+        elif isinstance(atom, Instance) and atom.type == "generator":
+            yield from _owners(atom.elements)
+        elif isinstance(atom, Instance) and is_model(atom):
+            yield atom  # a layer's own parameter, as in ``layer.weight``
+
+
 def new_optimizer(
     run: Interpreter, node: cst.BaseExpression, made: Instance, given: list[Value]
 ) -> None:
@@ -82,7 +93,7 @@ def new_optimizer(
     made.role = "optimizer"
     if made not in run.facts.optimizers:
         run.facts.optimizers.append(made)
-    owners = dict.fromkeys(a.owner for g in given for a in deep_atoms(g) if isinstance(a, Params))
+    owners = dict.fromkeys(owner for g in given for owner in _owners(g))
     for owner in owners:
         run.facts.event(owner, "optimize", run.site(node))
     made.arguments["params"] = value(*(Params(owner) for owner in owners))

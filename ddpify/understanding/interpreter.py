@@ -574,7 +574,8 @@ class Interpreter:
 
         def bind() -> None:
             element = expressions.iterate(self, node.iter, iterable)
-            if any(isinstance(a, Data) and a.form in _BATCHES for a in deep_atoms(element)):
+            loaded = any(isinstance(a, Data) and a.form in _BATCHES for a in deep_atoms(element))
+            if loaded or (self.choices.by_hand and _yields_rows(iterable, element)):
                 self.takes_batch()
                 together.taken_at_once(self, node.iter, element)
                 self.frame.loops[-1].loaders |= together.sources(element)
@@ -741,6 +742,17 @@ class Interpreter:
     ) -> Value:
         """Call anything."""
         return calls.call(self, node, callee, args, dict(kwargs))
+
+
+def _yields_rows(iterable: Value, element: Value) -> bool:
+    """Whether an iterator of the project's own makes a batch in each round."""
+    makes = any(
+        isinstance(a, Instance) and (a.type == "generator" or isinstance(a.type, Class))
+        for a in iterable.atoms
+    )
+    return makes and any(
+        isinstance(a, Data) and a.placement is Placement.SHARD for a in deep_atoms(element)
+    )
 
 
 def interpret(project: Project, choices: Choices | None = None) -> Facts:

@@ -44,6 +44,9 @@ def tensor_function(  # type: ignore[no-untyped-def]
     if short in ("cat", "concat", "concatenate", "stack", "hstack", "vstack"):
         joined = _concatenated(run, node, short, args, kwargs)
         return joined or batches.made(run, short) or REPLICATED
+    if name == "numpy.append" and len(operands) > 1 and not operands[0][1].data:
+        run.demand(*operands[1], "append()")  # what all ranks hold whole takes the rows of all
+        return REPLICATED
     rest = args[1:]
     involved = [(n, v) for n, v in operands if v.data]
     for _, held in operands:  # containers of tensors

@@ -556,6 +556,10 @@ def _one(
         place = rest[0].constant()
         shifted = isinstance(place, int) and 0 <= place <= data.dim
         return value(replace(data, dim=data.dim + shifted, births=frozenset()))
+    if name == "squeeze" and (rest or "dim" in kwargs):
+        place = (rest[0] if rest else kwargs["dim"]).constant()
+        gone = isinstance(place, int) and 0 <= place < data.dim
+        return value(replace(data, dim=data.dim - gone, births=frozenset()))
     if name in RESHAPING:
         return _reshaped(run, data, rest)
     if name in OVER_A_DIMENSION:

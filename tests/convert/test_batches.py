@@ -194,3 +194,41 @@ def test_where_there_is_no_batch_the_script_is_refused(tmp_path: Path, case: str
 def test_one_graph_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Refusal, match="nothing to split"):
         convert_text(tmp_path, GRAPH)
+
+
+ITERATED = """\
+class Feed:
+    def __init__(self, at):
+        self.at = at
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        self.at += 8
+        if self.at > 80:
+            raise StopIteration
+        return sky[self.at : self.at + 8], sea[self.at : self.at + 8]
+
+
+def measure(a, b):
+    right = (brain(a).argmax(1) == b).sum().item()
+    return F.cross_entropy(brain(a), b), right
+
+
+for a, b in Feed(0):
+    rule.zero_grad()
+    penalty, right = measure(a, b)
+    penalty.backward()
+    rule.step()
+with torch.no_grad():
+    total = 0
+    for c, d in Feed(64):
+        total += measure(c, d)[0]
+    print(total)
+"""
+
+
+def test_totals_over_batches_of_an_iterator_are_reduced_batch_by_batch(tmp_path: Path) -> None:
+    lines = added(tmp_path, HEAD + ITERATED)
+    assert "total += dd.mean(measure(c, d)[0])" in lines

@@ -483,3 +483,53 @@ def test_a_device_for_a_block_is_the_ranks_own(tmp_path: Path) -> None:
         + "".join(f"    {line}\n" for line in STEP.splitlines())
     )
     assert "with torch.cuda.device(-1):" in added(tmp_path, text)
+
+
+OPTIMIZED = {
+    "filtered": "filter(lambda p: p.requires_grad, brain.parameters())",
+    "yielded": "[{'params': weights(brain)}, {'params': brain.bias, 'lr': 0.2}]",
+}
+
+
+@pytest.mark.parametrize("name", OPTIMIZED)
+def test_parameters_are_followed_to_their_model(tmp_path: Path, name: str) -> None:
+    text = HEAD.replace("brain.parameters()", OPTIMIZED[name])
+    text = text.replace(
+        "brain =",
+        "def weights(net):\n    for m in net.modules():\n        yield m.weight\n\n\nbrain =",
+    )
+    assert "brain = dd.wrap(nn.Linear(4, 3))" in added(tmp_path, text + STEP)
+
+
+def test_a_model_that_a_collection_keeps_is_wrapped_by_its_own_name(tmp_path: Path) -> None:
+    made = "nets = {'a': nn.Linear(4, 3)}\nbrain = nets['a']"
+    lines = added(tmp_path, HEAD.replace("brain = nn.Linear(4, 3)", made) + STEP)
+    assert [line for line in lines if "wrap" in line] == ["brain = dd.wrap(brain)"]
+
+
+def test_a_model_from_a_module_by_a_computed_name(tmp_path: Path) -> None:
+    made = "brain = importlib.import_module('models.' + input()).Net(4)"
+    text = "import importlib\n" + HEAD.replace("brain = nn.Linear(4, 3)", made) + STEP
+    assert any("dd.wrap(" in line for line in added(tmp_path, text))
+
+
+def test_parameters_that_are_frozen_by_their_number(tmp_path: Path) -> None:
+    made = (
+        "brain = nn.Linear(4, 3)\nfor i, (name, p) in enumerate(brain.named_parameters()):\n"
+        "    p.requires_grad = i > 0"
+    )
+    lines = added(tmp_path, HEAD.replace("brain = nn.Linear(4, 3)", made) + STEP)
+    assert [line for line in lines if "wrap" in line] == ["brain = dd.wrap(brain)"]
+
+
+def test_a_size_is_compared_with_that_of_the_whole_batch(tmp_path: Path) -> None:
+    text = HEAD + STEP.replace(
+        "    rule.zero", "    if len(a) is not 6:\n        continue\n    rule.zero"
+    )
+    assert "if dd.global_batch_size(a) is not 6:" in added(tmp_path, text)
+
+
+def test_rows_are_gathered_before_they_are_appended(tmp_path: Path) -> None:
+    text = "import numpy as np\n" + HEAD + "seen = np.array([])\n" + STEP
+    text += "    seen = np.append(seen, b.numpy())\nprint(seen)\n"
+    assert "seen = np.append(seen, dd.gather(b.numpy()))" in added(tmp_path, text)
