@@ -24,13 +24,14 @@ from ddpify.codemods import (
     resume,
     whole_calls,
 )
+from ddpify.convert.distributed import advice
 from ddpify.convert.formatting import formatted_alike
 from ddpify.convert.marking import mark
 from ddpify.errors import DdpifyError
 from ddpify.planning.edits import Edits, Note
 from ddpify.planning.options import Options
 from ddpify.planning.plan import Plan, make_plan
-from ddpify.planning.refusals import Refusal
+from ddpify.planning.refusals import AlreadyDistributed, Refusal
 from ddpify.planning.shardable import refuse_unshardable
 from ddpify.source import Source, read_source
 from ddpify.understanding.project import ModuleFile, Project
@@ -91,6 +92,9 @@ def convert_file(path: str | os.PathLike[str], options: Options | None = None) -
     project = Project(source)
     try:
         return conversions(project, options)[project.entry]
+    except AlreadyDistributed as refusal:
+        refusal.remedy = advice(source)
+        raise
     except Refusal as refusal:
         raise _with_siblings(refusal, project, options) from None
 

@@ -102,6 +102,8 @@ CODES: dict[str, str] = {
     "DDP706": "world-size-from-device-count",
     "DDP708": "nccl-env-misnamed",
     "DDP709": "double-init",
+    "DDP710": "ranks-started-by-hand",
+    "DDP711": "rendezvous-by-hand",
     "DDP801": "accumulation-without-no-sync",
     "DDP802": "barrier-in-step-loop",
     "DDP804": "workers-per-rank",

@@ -25,6 +25,8 @@ _OF_OLD_NAMES = re.compile(
     r"|apex|fairscale|_gather_base|_scatter_base|_into_tensor|_scatter_tensor|broadcast_buffers"
     r"|_composable|distributed\._tensor|_state_dict|state_dict_type|wrap_policy"
 )
+# The same for the rules that look at files without training, too.
+_OF_ANY_FILE = re.compile(_OF_OLD_NAMES.pattern + r"|distributed|[sS]ampler|cuda import")
 _OF_INTEREST = re.compile(rb"\b(?:torch|apex|fairscale|ddpify)\b")
 
 
@@ -133,10 +135,21 @@ def _check(
     covered = {group for one in frameworks_of(source.text) for group in one.covers}
     if not (_OF_OLD_NAMES if covered >= ALL else _OF_RULES).search(source.text):
         return [], ()
+    from ddpify.lint.relevance import files_without_training
+
+    quiet = files_without_training(source, most_files)
+    if quiet is not None and not _OF_ANY_FILE.search(source.text):
+        return [], quiet
     from ddpify.lint import registry
     from ddpify.lint.script import Script
 
-    script = Script(source, strict=settings.strict, most_files=most_files)
+    alone = quiet is not None
+    script = Script(
+        source,
+        strict=settings.strict,
+        most_files=1 if alone else most_files,
+        follow=not alone,
+    )
     found: dict[tuple[str, Span], Diagnostic] = {}
     for rule in registry.load_all(codes):
         if script.kind not in rule.applies or rule.group in covered:
@@ -144,7 +157,8 @@ def _check(
         for finding in rule.check(script):
             one = _diagnostic(rule, script, source.path, finding)
             found.setdefault((rule.code, one.span), one)
-    others = [str(f.path.resolve()) for f in script.project.files if f is not script.module]
+    others = list(quiet or ())
+    others += [str(f.path.resolve()) for f in script.project.files if f is not script.module]
     declared = script.__dict__.get("requirements")
     others += [str(declared)] if declared is not None else []
     return sorted(found.values()), tuple(sorted(others))

@@ -10,7 +10,7 @@ from ddpify.understanding.parsed import Parsed
 from ddpify.understanding.project import ModuleFile, Project
 
 # Bytes of source whose trees are kept: a tree takes some fifty times as much memory.
-_MOST_BYTES = 2_000_000
+_MOST_BYTES = 1_000_000
 
 
 class RecentFiles:

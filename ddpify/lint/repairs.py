@@ -150,3 +150,31 @@ def drop_argument(script: Script, call: cst.Call, argument: cst.Arg) -> Edit:
     if position:
         return Edit(script.positions.offsets(call.args[position - 1].value)[1], end, "")
     return Edit(begin, end, "")
+
+
+def drop_arguments(script: Script, call: cst.Call, *names: str) -> list[Edit]:
+    """Remove the keyword arguments of these names; the others stay as they are written."""
+    kept = [a for a in call.args if a.keyword is None or a.keyword.value not in names]
+    if len(kept) == len(call.args):
+        return []
+    edits: list[Edit] = []
+    last_kept = 0
+    for argument in call.args:
+        if argument not in kept:
+            continue
+        position = call.args.index(argument)
+        if position > last_kept:
+            edits.append(_gap(script, call, last_kept, position))
+        last_kept = position + 1
+    if last_kept < len(call.args):
+        begin = call.args[last_kept - 1].value if last_kept else call.args[0]
+        start, end = script.positions.offsets(begin)
+        stop = script.positions.offsets(call.args[-1].value)[1]
+        edits.append(Edit(end if last_kept else start, stop, ""))
+    return edits
+
+
+def _gap(script: Script, call: cst.Call, first: int, following: int) -> Edit:
+    """Remove the arguments from one position up to another, which stays."""
+    start = script.positions.offsets(call.args[first])[0]
+    return Edit(start, script.positions.offsets(call.args[following])[0], "")

@@ -70,14 +70,21 @@ class Wrap:
 class Script:
     """A Python file, understood together with the local files that it imports."""
 
-    def __init__(self, source: Source, *, strict: bool = False, most_files: int = 60) -> None:
+    def __init__(
+        self,
+        source: Source,
+        *,
+        strict: bool = False,
+        most_files: int = 60,
+        follow: bool = True,
+    ) -> None:
         """Raises RecursionError where calls or imports go too deep."""
         self.source = source
         self.strict = strict
         self.project = BoundedProject(source, most_files)
         self.module = self.project.entry
         self.choices = Choices()
-        self.facts: Facts = interpret(self.project, self.choices)
+        self.facts: Facts = interpret(self.project, self.choices, follow=follow)
         self.positions = Positions(self.module)
 
     # ------------------------------------------------------------------ what kind of script

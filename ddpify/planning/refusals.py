@@ -68,6 +68,10 @@ class Refusal(DdpifyError):
         self.final = final
 
 
+class AlreadyDistributed(Refusal):
+    """The script makes a process group or wraps its model itself: there is nothing to convert."""
+
+
 def _at(site: Site, message: str, remedy: str, *, final: bool = False) -> Refusal:
     return Refusal(site.module, site.node, message, remedy, final=final)
 
@@ -119,10 +123,11 @@ def _refuse_distributed(facts: Facts, project: Project) -> None:
             final=True,
         )
     for name, site in facts.calls_to(*_DISTRIBUTED):
-        raise _at(
-            site,
+        raise AlreadyDistributed(
+            site.module,
+            site.node,
             f"it is already distributed: it calls {name.rsplit('.', 1)[-1]}()",
-            "run `ddpify lint --fix` on it instead",
+            "run `ddpify lint` on it instead",
             final=True,
         )
 

@@ -140,6 +140,8 @@ def call_function(
     forward: bool = False,
 ) -> Value:
     """Run a project function with these arguments; a call seen before gives its known result."""
+    if not run.follow and site is not None:
+        return UNKNOWN
     run.called.add(function.node)
     if site is not None:
         run.facts.callers.setdefault(function.node, set()).add(site)

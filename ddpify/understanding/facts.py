@@ -138,7 +138,7 @@ class Facts:
         known = self.values.get(node)
         if known is None:
             self.values[node] = value
-        elif known is not value and known != value:
+        elif known is not value and not known.covers(value):
             self.values[node] = join(known, value)
         return value
 

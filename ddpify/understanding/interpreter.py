@@ -39,6 +39,7 @@ from ddpify.understanding.values import (
 _PASSES = 5
 _CONTEXT = 3  # calls that tell apart the objects made at one place
 _BATCHES = ("batch", "yielded")
+_MOST_CONTEXTS = 16  # of one place; what comes later shares one object, or the work would explode
 _REDUCIBLE = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED)
 
 
@@ -87,8 +88,11 @@ class Frame:
 class Interpreter:
     """One run over a project; :attr:`facts` holds what it learned."""
 
-    def __init__(self, project: Project, choices: Choices | None = None) -> None:
+    def __init__(
+        self, project: Project, choices: Choices | None = None, *, follow: bool = True
+    ) -> None:
         self.project = project
+        self.follow = follow  # into the project's functions, where they are called
         self.choices = choices or Choices()
         self.facts = Facts()
         self.heap: dict[tuple[cst.CSTNode, tuple[cst.CSTNode, ...], str], Instance] = {}
@@ -104,6 +108,7 @@ class Interpreter:
         self.rows_taken: list[Data] = []  # by loops over a batch's rows, the innermost last
         self.changes = 0
         self.functions: dict[cst.CSTNode, Function] = {}
+        self._contexts: dict[cst.CSTNode, int] = {}
         self._classes: dict[cst.CSTNode, Class] = {}
         self._namespaces: dict[ModuleFile, Namespace] = {}
         self.called: set[cst.CSTNode] = set()
@@ -193,6 +198,9 @@ class Interpreter:
         callers = tuple(site.node for site in self.call_path[-_CONTEXT:])
         name = kind if isinstance(kind, str) else kind.node.name.value
         key = (node, callers, name)
+        if key not in self.heap:
+            made = self._contexts[node] = self._contexts.get(node, 0) + 1
+            key = key if made <= _MOST_CONTEXTS else (node, (), name)
         if key not in self.heap:
             self.heap[key] = Instance(node, module, kind)
             self.born_in[self.heap[key]] = self._batch_loops()
@@ -709,10 +717,14 @@ class Interpreter:
     # ------------------------------------------------------------------ expressions
     def eval(self, node: cst.BaseExpression) -> Value:
         """What an expression may stand for; noted among the facts."""
-        result = batches.split(self, node, expressions.evaluate(self, node))
-        if node in self.choices.split:
-            result = value(Data(Placement.SHARD, self.choices.split[node]))
-        if node in self.choices.reduced:
+        result = expressions.evaluate(self, node)
+        choices = self.choices
+        # Most runs have decided nothing yet, and asking a dictionary for a node is not cheap.
+        if choices.batches:
+            result = batches.split(self, node, result)
+        if choices.split and node in choices.split:
+            result = value(Data(Placement.SHARD, choices.split[node]))
+        if choices.reduced and node in choices.reduced:
             result = self.reduce(node, result)
         self._latest[node] = result
         return self.facts.record(node, result)
@@ -758,3 +770,6 @@ def _yields_rows(iterable: Value, element: Value) -> bool:
 def interpret(project: Project, choices: Choices | None = None) -> Facts:
     """The facts of a project under some choices."""
     return Interpreter(project, choices).run()
+def interpret(project: Project, choices: Choices | None = None, *, follow: bool = True) -> Facts:
+    """The facts of a project under some choices; of each function alone without ``follow``."""
+    return Interpreter(project, choices, follow=follow).run()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +13,7 @@ from ddpify.lines import Lines
 from ddpify.source import Source, read_source
 from ddpify.understanding.offsets import Offsets
 from ddpify.understanding.parsed import Parsed
+from ddpify.understanding.searching import search_path
 from ddpify.understanding.structure import Structure
 
 
@@ -98,22 +98,6 @@ def is_left_out(path: Path, root: Path) -> bool:
     )
 
 
-def _python_path() -> list[Path]:
-    """The folders of the environment's ``PYTHONPATH``."""
-    given = os.environ.get("PYTHONPATH", "")
-    return [Path(part).resolve() for part in given.split(os.pathsep) if part]
-
-
-def _around(folder: Path) -> list[Path]:
-    """The folders from the script's up to the root of its repository, if it is in one."""
-    above = []
-    for parent in folder.parents:
-        above.append(parent)
-        if any((parent / mark).exists() for mark in (".git", "pyproject.toml", "setup.py")):
-            return above
-    return []
-
-
 class Project:
     """Finds and reads local modules, each once, as Python would from the entries' folders.
 
@@ -126,11 +110,7 @@ class Project:
         self.entry = self.entries[0]
         self.folder = folder
         beside = [file.path.resolve().parent for file in self.entries]
-        self.roots = tuple(
-            dict.fromkeys(
-                [*beside, *self._inner_roots(beside), *_python_path(), *_around(beside[0])]
-            )
-        )
+        self.roots = search_path(beside, self._inner_roots(beside))
         self._resolved: dict[tuple[str, ModuleFile, int], ModuleFile | None] = {}
         self._files: dict[Path, ModuleFile | None] = {
             file.path.resolve(): file for file in self.entries

@@ -226,7 +226,8 @@ class Value:
     __slots__ = ("_hash", "_key", "atoms")
 
     def __init__(self, atoms: Iterable[Atom] = ()) -> None:
-        self.atoms: tuple[Atom, ...] = tuple(dict.fromkeys(atoms))
+        held = tuple(atoms)
+        self.atoms: tuple[Atom, ...] = held if len(held) < 2 else tuple(dict.fromkeys(held))
         self._key: frozenset[Atom] | None = None
         self._hash: int | None = None
 
@@ -239,9 +240,14 @@ class Value:
 
     def covers(self, other: Value) -> bool:
         """Whether this value may be all that the other may be."""
-        if self is other or self.atoms == other.atoms:
+        mine, others = self.atoms, other.atoms
+        if self is other or not others:
             return True
-        return len(self.atoms) >= len(other.atoms) and self.key >= other.key
+        if len(mine) < len(others):
+            return False
+        if len(mine) == 1:
+            return mine == others
+        return mine == others or self.key >= other.key
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -305,9 +311,12 @@ def join(*values: Value) -> Value:
     """What may be any of these values."""
     if not values:
         return UNKNOWN
-    first, *others = values
+    first = values[0]
     # Mostly one value, or twice the same: then there is nothing to build.
-    if all(first.covers(other) for other in others):
+    for other in values:
+        if other is not first and not first.covers(other):
+            break
+    else:
         return first if _is_merged(first.atoms) else Value(_merge_data(first.atoms))
     atoms = dict.fromkeys(atom for one in values for atom in one.atoms)
     return Value(atoms if _is_merged(atoms) else _merge_data(atoms))
@@ -315,7 +324,15 @@ def join(*values: Value) -> Value:
 
 def _is_merged(atoms: Collection[Atom]) -> bool:
     """Whether there is at most one tensor, so that none can be merged with another."""
-    return len(atoms) < 2 or sum(type(atom) is Data for atom in atoms) < 2
+    if len(atoms) < 2:
+        return True
+    seen = False
+    for atom in atoms:
+        if type(atom) is Data:
+            if seen:
+                return False
+            seen = True
+    return True
 
 
 def _merge_data(atoms: Iterable[Atom]) -> list[Atom]:

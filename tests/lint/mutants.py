@@ -485,6 +485,33 @@ LAUNCH = [
     ),
     _mutant("DDP704", T, (JOIN, '    dist.init_process_group("gloo")\n')),
     _mutant("DDP706", F, (" / dist.get_world_size()\n", " / torch.cuda.device_count()\n")),
+    _mutant(
+        "DDP710",
+        F,
+        ("def main():\n", "def main(index):\n"),
+        ("    main()\n", "    torch.multiprocessing.spawn(main, nprocs=8)\n"),
+    ),
+    _mutant(
+        "DDP711",
+        F,
+        (
+            SETUP,
+            "    parser = argparse.ArgumentParser()\n"
+            '    parser.add_argument("--number", type=int, default=0)\n'
+            "    options = parser.parse_args()\n"
+            '    dist.init_process_group("nccl", rank=options.number, world_size=8)\n'
+            "    rank, local_rank, world_size = options.number, options.number, 8\n",
+        ),
+        (
+            """def setup():
+    local_rank = int(os.environ["LOCAL_RANK"])
+    torch.cuda.set_device(local_rank)
+    dist.init_process_group("nccl")
+    return dist.get_rank(), local_rank, dist.get_world_size()
+""",
+            "",
+        ),
+    ),
     _mutant("DDP708", F, (JOIN, '    os.environ["NCCL_TIMEOUT"] = "1800"\n' + JOIN)),
     _mutant(
         "DDP801",

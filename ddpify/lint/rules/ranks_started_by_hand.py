@@ -1,0 +1,133 @@
+"""The script starts its ranks itself, on the GPUs of one node.
+
+## What it does
+Looks for `mp.spawn` of a function that joins a process group, where the script has no other way to
+start it.
+
+## Why is this bad
+It works on one node alone. torchrun starts the same ranks on any number of nodes, starts them again
+when one fails, and ends all of them then; `ddpify launch` and cluster software start torchrun.
+
+## Example
+```python bare
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+def main(rank, world_size):
+    dist.init_process_group("nccl", rank=rank, world_size=world_size)
+    torch.cuda.set_device(rank)
+
+if __name__ == "__main__":
+    mp.spawn(main, args=(8,), nprocs=8)
+```
+
+## Use instead
+```python bare
+import os
+import torch
+import torch.distributed as dist
+
+def main(local_rank):
+    torch.cuda.set_device(local_rank)
+    dist.init_process_group("nccl")
+
+if __name__ == "__main__":
+    main(int(os.environ["LOCAL_RANK"]))
+```
+
+## Also fine
+A script that spawns where no launcher has started it.
+```python bare
+import os
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+def main(rank):
+    dist.init_process_group("nccl", rank=rank, world_size=2)
+
+if __name__ == "__main__":
+    if "LOCAL_RANK" in os.environ:
+        main(int(os.environ["LOCAL_RANK"]))
+    else:
+        mp.spawn(main, nprocs=2)
+```
+
+## Fix safety
+Unsafe: the script then needs torchrun to start it. `mp.spawn` becomes a call of the function with
+the local rank, and `init_process_group` takes rank, world size and address from torchrun. Where
+the first argument stands for the global rank elsewhere, several nodes need more than this.
+
+## When not to follow it
+Scripts for one node that users start with plain `python`.
+
+## References
+https://docs.pytorch.org/docs/stable/elastic/run.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.lint.diagnostics import Applicability, Edit, Fix, Severity
+from ddpify.lint.registry import Finding, rule
+from ddpify.lint.repairs import drop_arguments, import_of
+from ddpify.lint.script import Script, argument
+from ddpify.understanding.syntax import code_of, is_main_guard
+from ddpify.understanding.values import Function
+
+SPAWNS = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes",
+          "torch.multiprocessing.spawn.spawn")  # fmt: skip
+_INIT = "torch.distributed.init_process_group"
+
+
+@rule("ranks-started-by-hand", group="launch", severity=Severity.STYLE, applies="distributed")
+def check(script: Script) -> Iterator[Finding]:
+    """Unconditional spawns of functions that join a group."""
+    for call in script.calls(*SPAWNS):
+        guards = [guard for guard in script.guards(call) if not is_main_guard(guard.test)]
+        if guards or not any(True for _ in joins(script, call)):
+            continue
+        yield Finding(
+            call,
+            "starts the ranks of one node; torchrun starts them on any number, and again when"
+            " one fails",
+            _fix(script, call),
+        )
+
+
+def joins(script: Script, call: cst.Call) -> Iterator[cst.Call]:
+    """The ``init_process_group`` calls that a spawned function reaches."""
+    functions = [a for one in call.args for a in script.value(one.value).of(Function)]
+    for function in functions:
+        for name, node in script.collectives(function.node):  # type: ignore[union-attr]
+            if name == _INIT and isinstance(node, cst.Call):
+                yield node
+
+
+def _fix(script: Script, call: cst.Call) -> Fix | None:
+    """Call the function once, with the rank that torchrun gives."""
+    statement = script.structure.parents.get(call)
+    function, given = argument(call, "fn", 0), argument(call, "args", 1)
+    inits = list(dict.fromkeys(joins(script, call)))
+    local = all(script.owners.get(one) is script.module for one in inits)
+    if not isinstance(statement, cst.Expr) or function is None or not local:
+        return None
+    rest: list[str] = []
+    if given is not None:
+        if not isinstance(given.value, cst.Tuple):
+            return None
+        rest = [code_of(element.value) for element in given.value.elements]
+    name, edits = import_of(script, "os")
+    arguments = ", ".join([f'int({name}.environ["LOCAL_RANK"])', *rest])
+    start, end = script.positions.offsets(call)
+    made = Edit(start, end, f"{code_of(function.value)}({arguments})")
+    dropped = [
+        edit
+        for one in inits
+        for edit in drop_arguments(script, one, "rank", "world_size", "init_method")
+    ]
+    title = "let torchrun start the ranks"
+    return Fix(title, (*edits, made, *dropped), Applicability.UNSAFE)

@@ -1,0 +1,89 @@
+"""Options say which rank a process is, where torchrun would.
+
+## What it does
+Looks for `init_process_group(rank=..., world_size=...)` with a rank from the command line, in a
+script that starts no processes itself and reads nothing of what torchrun sets.
+
+## Why is this bad
+Each process must be started by hand with a number of its own. Under torchrun all of them have the
+same options: every rank says that it is rank 0, and they wait for the others forever.
+
+## Example
+```python bare
+import argparse
+import torch.distributed as dist
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--rank", type=int, default=0)
+parser.add_argument("--world-size", type=int, default=1)
+args = parser.parse_args()
+dist.init_process_group(
+    "nccl", init_method="tcp://10.0.0.1:23456", rank=args.rank, world_size=args.world_size
+)
+```
+
+## Use instead
+```python bare
+import torch.distributed as dist
+
+dist.init_process_group("nccl")
+```
+
+## Also fine
+```python bare
+import os
+import torch.distributed as dist
+
+dist.init_process_group("nccl", rank=int(os.environ["SLURM_PROCID"]), world_size=2)
+```
+
+## Fix safety
+Unsafe: the script then needs torchrun to start it. The options stay, without effect.
+
+## References
+https://docs.pytorch.org/docs/stable/distributed.html#environment-variable-initialization
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.lint.diagnostics import Applicability, Fix, Severity
+from ddpify.lint.registry import Finding, rule
+from ddpify.lint.repairs import drop_arguments
+from ddpify.lint.script import Script, argument
+from ddpify.understanding.origins import ANY_RANK
+
+_LAUNCHER = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "mpi4py")
+
+
+@rule("rendezvous-by-hand", group="launch", severity=Severity.HANG, applies="distributed")
+def check(script: Script) -> Iterator[Finding]:
+    """Groups that are joined under a number from the command line."""
+    if script.spawned or _knows_a_launcher(script):
+        return
+    for call in script.calls("torch.distributed.init_process_group"):
+        given = argument(call, "rank", 4)
+        if given is None or not _is_option(script, given.value):
+            continue
+        edits = drop_arguments(script, call, "rank", "world_size", "init_method")
+        title = "take rank, world size and address from torchrun"
+        yield Finding(
+            call,
+            "torchrun gives every rank the same options: all say that they are this one",
+            Fix(title, tuple(edits), Applicability.UNSAFE) if edits else None,
+        )
+
+
+def _knows_a_launcher(script: Script) -> bool:
+    """Whether a file of the project reads a rank from its surroundings."""
+    return any(word in file.source.text for file in script.structures for word in _LAUNCHER)
+
+
+def _is_option(script: Script, node: cst.BaseExpression) -> bool:
+    """``args.rank`` of a parser's result, which nothing makes from a rank."""
+    if not isinstance(node, cst.Attribute) or script.flow.origins(node, script.module) & ANY_RANK:
+        return False
+    return any(one.type == "argparse.Namespace" for one in script.instances(node.value))
