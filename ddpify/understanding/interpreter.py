@@ -767,9 +767,6 @@ def _yields_rows(iterable: Value, element: Value) -> bool:
     )
 
 
-def interpret(project: Project, choices: Choices | None = None) -> Facts:
-    """The facts of a project under some choices."""
-    return Interpreter(project, choices).run()
 def interpret(project: Project, choices: Choices | None = None, *, follow: bool = True) -> Facts:
     """The facts of a project under some choices; of each function alone without ``follow``."""
     return Interpreter(project, choices, follow=follow).run()
