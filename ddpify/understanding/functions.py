@@ -264,6 +264,22 @@ def _elements(
     return _iter(run, node, args)
 
 
+def _chained(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    """One iterable after the other."""
+    made = run.instance(node, run.module, "generator")
+    made.attributes["*"] = join(*(expressions.iterate(run, node, one) for one in args))
+    return value(made)
+
+
+def _chained_from(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    elements = expressions.iterate(run, node, args[0]) if args else UNKNOWN
+    return _chained(run, node, [elements], kwargs)
+
+
 def _partial(
     run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
@@ -288,7 +304,8 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "apex.parallel.convert_syncbn_model": _partial,
     "itertools.cycle": _cycle,
     "itertools.islice": _elements,
-    "itertools.chain": _elements,
+    "itertools.chain": _chained,
+    "itertools.chain.from_iterable": _chained_from,
     "functools.partial": _partial,
     "torch.compile": _partial,
     "torch.jit.script": _partial,

@@ -287,7 +287,11 @@ def _model_method(  # type: ignore[no-untyped-def]
     if name == "load_state_dict":
         run.facts.event(atom, "load", run.site(node))
         return REPLICATED
-    if name in ("state_dict", "zero_grad", "named_modules", "named_children", "add_module"):
+    if name in ("named_modules", "named_children"):
+        made = run.instance(node, run.module, "generator")
+        run.put(made, "*", value(Tup((REPLICATED, value(atom)))))
+        return value(made)
+    if name in ("state_dict", "zero_grad", "add_module"):
         return REPLICATED
     if name in ("__init__", "register_buffer", "register_parameter"):
         return REPLICATED

@@ -1,0 +1,44 @@
+"""Whose parameters an optimizer steps, in the forms in which scripts give them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.convert.examples import HEAD, STEP, added
+
+PARTS = """\
+import itertools
+
+
+def biases(net):
+    for layer in net.modules():
+        if isinstance(layer, nn.Linear):
+            yield layer.bias
+
+
+def each(net):
+    for _, layer in net.named_modules():
+        for weight in layer.parameters():
+            yield weight
+
+
+other = nn.Linear(3, 3)
+"""
+FORMS = {
+    "chain": "itertools.chain(brain.parameters(), other.parameters())",
+    "chain.from_iterable": "itertools.chain.from_iterable([each(brain), each(other)])",
+    "lists": "list(brain.parameters()) + list(other.parameters())",
+    "groups": "[{'params': biases(brain)}, {'params': biases(other), 'lr': 0.2}]",
+    "layers": "[brain.weight, other.weight]",
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_model_whose_parameters_are_stepped_is_wrapped(tmp_path: Path, form: str) -> None:
+    rule = "rule = torch.optim.SGD(brain.parameters(), lr=0.1)"
+    text = HEAD.replace(rule, PARTS + rule.replace("brain.parameters()", FORMS[form]))
+    lines = added(tmp_path, text + STEP.replace("brain(a)", "other(brain(a))"))
+    assert "brain = dd.wrap(nn.Linear(4, 3))" in lines
+    assert "other = dd.wrap(nn.Linear(3, 3))" in lines
