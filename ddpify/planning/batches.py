@@ -29,6 +29,7 @@ def split_batches(facts: Facts, choices: Choices) -> bool:
     if not choices.by_hand:
         choices.by_hand = bool(facts.backwards)
         return choices.by_hand
+    _refuse_beside_loaders(facts)
     before = len(choices.batches)
     for entries in _by_call(facts, choices):
         _split(choices, _chosen(facts, entries))
@@ -96,6 +97,17 @@ def _split_evaluations(facts: Facts, choices: Choices) -> bool:
     choices.split_all = True
     choices.replicated -= choices.batches.keys()
     return True
+
+
+def _refuse_beside_loaders(facts: Facts) -> None:
+    for node, site in facts.beside_loaders.items():
+        raise Refusal(
+            site.module,
+            node,
+            "a loop over a DataLoader trains here on something else than its batches, or on single"
+            " samples that are taken out of them",
+            "feed the model with the tensors of the DataLoader's batches",
+        )
 
 
 def _refuse_unmatched(facts: Facts) -> None:

@@ -160,6 +160,8 @@ def enter(run: Interpreter, node: cst.BaseExpression, operands: list[Operand]) -
         if held:
             entry = Entry(run.site(node), not run.no_grad, shown, tuple(held))
             run.facts.entries.setdefault((node, position), entry)
+            if entry.training and any(loop.loaders for f in run.frames for loop in f.loops):
+                run.facts.beside_loaders.setdefault(node, entry.site)
     return [held for _, held in named]
 
 

@@ -131,6 +131,8 @@ class Facts:
     confirmed: set[Place] = field(default_factory=set)
     wanted: set[Place] = field(default_factory=set)  # meets what is split, and must be split too
     flat: set[cst.CSTNode] = field(default_factory=set)  # of those, the flattened ones
+    # Batches made by hand that enter a model while a loader's are at hand.
+    beside_loaders: dict[cst.CSTNode, Site] = field(default_factory=dict)
     unmatched: dict[cst.CSTNode, Site] = field(default_factory=dict)  # does so in no known way
 
     def record(self, node: cst.CSTNode, value: Value) -> Value:

@@ -10,7 +10,7 @@ import libcst as cst
 from ddpify.understanding import batch_rows, batch_sizes, batches, collating, draws, tensors
 from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.values import REPLICATED, UNKNOWN, Data, Value, deep_atoms, value
+from ddpify.understanding.values import REPLICATED, UNKNOWN, Data, Value, Whole, deep_atoms, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
@@ -67,6 +67,9 @@ def tensor_function(  # type: ignore[no-untyped-def]
     return tensors.function(run, node, short, involved, kwargs, rest)
 
 
+_CONVERTING = frozenset("tensor as_tensor from_numpy array asarray".split())
+
+
 def _on_batches(
     run: Interpreter,
     short: str,
@@ -76,12 +79,18 @@ def _on_batches(
     """What a tensor function makes of batches that the script makes by hand, if it gets any."""
     made = batches.made(run, short)
     if made is not None:
-        return made
+        return _as_before(made, operands) if short in _CONVERTING else made
     if not any(batches.wholes(held) for _, held in operands):
         return None
     if short in batch_rows.PRODUCTS:
         return batch_rows.product(run, operands)
     return tensors.on_batches(run, short, operands, [held for _, held in operands[1:]], kwargs)
+
+
+def _as_before(made: Value, operands: list[tuple[cst.BaseExpression, Value]]) -> Value:
+    """A tensor made of an array has its rows where the array may have them."""
+    known = {atom.dim for _, held in operands[:1] for atom in held.atoms if isinstance(atom, Whole)}
+    return value(*(a for a in made.atoms if not known or getattr(a, "dim", None) in {None, *known}))
 
 
 def _sized(run: Interpreter, node: cst.BaseExpression, short: str, counts: list[Data]) -> Value:

@@ -280,6 +280,8 @@ class Value:
             atom = self.atoms[0]
             if isinstance(atom, Const):
                 return atom.value
+            if isinstance(atom, Lib) and atom.name == "numpy.newaxis":
+                return None
         return ...
 
     def __bool__(self) -> bool:

@@ -136,6 +136,16 @@ def test_an_evaluation_that_shares_code_with_the_training_is_split_too(tmp_path:
 
 REFUSED = {
     "one sample a step": "for i in range(90):\n    a, b = sky[i][None], sea[i][None]\n",
+    "one sample that is given a batch dimension by NumPy": (
+        "import numpy as np\nocean = np.random.randn(90, 4).astype(np.float32)\n"
+        "for i in range(90):\n    a = torch.from_numpy(ocean[i, :][np.newaxis, :])\n"
+        "    b = torch.from_numpy(np.arange(3)[i % 3 : i % 3 + 1])\n"
+    ),
+    "words that a loader gives": (
+        "words = torch.utils.data.DataLoader(['ab', 'cd'] * 9, batch_size=1)\n"
+        "def coded(word):\n    return torch.tensor([[ord(c) / 128, 0, 0, 1] for c in word])\n\n\n"
+        "for word in words:\n    a, b = coded(word[0]), torch.zeros(2).long()\n"
+    ),
     "no data": "for i in range(90):\n    a, b = brain[0].weight, sea\n",
 }
 GRAPH = """\
@@ -187,7 +197,7 @@ def test_flattened_targets_go_by_the_batch_that_they_belong_to(tmp_path: Path) -
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_where_there_is_no_batch_the_script_is_refused(tmp_path: Path, case: str) -> None:
-    with pytest.raises(Refusal, match="nothing to split"):
+    with pytest.raises(Refusal, match=r"nothing to split|single samples"):
         convert_text(tmp_path, HEAD + REFUSED[case] + STEP)
 
 
