@@ -226,6 +226,8 @@ def bind_parameters(
             scope.names[name] = given.pop(0)
         else:
             scope.names[name] = _keyword(run, function, parameter, kwargs)
+            if parameter.default is not None and _is_criterion(receiver):
+                scope.passed.add(name)  # no setting: how a loss is computed unless told otherwise
     for parameter in parameters.kwonly_params:
         if parameter.name.value in kwargs:
             scope.passed.add(parameter.name.value)
@@ -239,6 +241,10 @@ def bind_parameters(
             if name not in known:
                 run.put(extra, "*" if name == "**" else f"[{name!r}]", one)
         scope.names[parameters.star_kwarg.name.value] = value(extra)
+
+
+def _is_criterion(receiver: Instance | None) -> bool:
+    return receiver is not None and kinds.is_model(receiver) and kinds.is_criterion(receiver)
 
 
 def _keyword(run: Interpreter, function: Function, parameter: cst.Param, kwargs: Keywords) -> Value:

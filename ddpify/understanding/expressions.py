@@ -6,11 +6,12 @@ import builtins
 from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
+from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import batch_rows, collating, draws, instances, kinds, tensors
+from ddpify.understanding import batch_rows, collating, draws, instances, kinds, narrowing, tensors
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import children
 from ddpify.understanding.syntax import dotted
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
 BUILTINS = frozenset(dir(builtins))
 _CONSTANTS = {str(one): value(Const(one)) for one in (True, False, None)}
 _NAMED = (Placement.MEAN, Placement.SUM)  # reduced where they get a name
-_TENSOR_TYPES = ("torch.Tensor", "torch.autograd.Variable", "torch.FloatTensor")
 CONTAINERS = ("list", "dict", "set", "generator")
 
 OPERATORS: dict[type, str] = {
@@ -360,24 +360,9 @@ def _equal(node: cst.Comparison, values: list[Value]) -> bool | None:
     return None
 
 
-def tested_for_tensor(run: Interpreter, test: cst.BaseExpression) -> str | None:
-    """``x`` of the test ``isinstance(x, torch.Tensor)``."""
-    if not isinstance(test, cst.Call) or dotted(test.func) != "isinstance" or len(test.args) != 2:
-        return None
-    name, kind = test.args[0].value, run.facts.values.get(test.args[1].value, UNKNOWN)
-    tensor = any(isinstance(a, Lib) and a.name in _TENSOR_TYPES for a in kind.atoms)
-    return name.value if isinstance(name, cst.Name) and tensor else None
-
-
-def is_tensor(atom: Atom) -> bool | None:
-    """Whether something is a tensor, as far as is known."""
-    if isinstance(atom, Whole) or (isinstance(atom, Data) and atom.form == "tensor"):
-        return True
-    return False if isinstance(atom, (Tup, Const, Function, Class)) else None
-
-
 def _conditional(run: Interpreter, node: cst.IfExp) -> Value:
     truth = run.condition(node.test)
+    truth = narrowing.decided(run, node.test) if truth is None else truth
     if truth is not None:
         return run.eval(node.body if truth else node.orelse)
     return join(run.eval(node.body), run.eval(node.orelse))
@@ -489,9 +474,10 @@ def _call(run: Interpreter, node: cst.Call) -> Value:
 
 
 def _spread(run: Interpreter, node: cst.BaseExpression, result: Value) -> list[Value]:
+    tuples = [atom.items for atom in result.atoms if isinstance(atom, Tup)]
+    if tuples:
+        return [join(*(one for one in each if one)) for each in zip_longest(*tuples)]
     for atom in result.atoms:
-        if isinstance(atom, Tup):
-            return list(atom.items)
         if isinstance(atom, Data) and atom.form == "shape":
             return [value(atom)]  # the sizes, as one argument that stands for them all
         if isinstance(atom, Instance) and atom.type == "list":

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from ddpify.understanding import batches, calls, draws, expressions, library, together
+from ddpify.understanding import batches, calls, draws, expressions, library, narrowing, together
 from ddpify.understanding.facts import Demand, Effect, Facts, Site
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import ModuleFile, Project
@@ -511,6 +511,7 @@ class Interpreter:
                 return True
             return self.block(node.body)
         truth = self.condition(node.test)
+        truth = narrowing.decided(self, node.test) if truth is None else truth
         return self._branches(node, truth)
 
     def _branches(self, node: cst.If, truth: bool | None) -> bool:
@@ -518,12 +519,13 @@ class Interpreter:
         other = node.orelse
         start = dict(self.frame.scope.names)
         ends: list[dict[str, Value]] = []
-        self._narrow(node.test, holds=True)
+        others: list[dict[str, Value]] = []
+        possible = self._narrow(node.test, holds=True)
         if truth is not False and self.block(node.body):
-            ends.append(dict(self.frame.scope.names))
+            (ends if possible else others).append(dict(self.frame.scope.names))
         self.frame.scope.names.clear()
         self.frame.scope.names.update(start)
-        self._narrow(node.test, holds=False)
+        possible = self._narrow(node.test, holds=False)
         if truth is not True:
             if other is None:
                 reached = True
@@ -532,16 +534,23 @@ class Interpreter:
             else:
                 reached = self.block(other.body)
             if reached:
-                ends.append(dict(self.frame.scope.names))
-        return self._join_ends(ends)
+                (ends if possible else others).append(dict(self.frame.scope.names))
+        return self._join_ends(ends or others)
 
-    def _narrow(self, test: cst.BaseExpression, *, holds: bool) -> None:
-        """In a branch after ``isinstance(x, torch.Tensor)``, x is not what it cannot be."""
-        name = expressions.tested_for_tensor(self, test)
-        held = self.frame.scope.names.get(name) if name is not None else None
-        if name is not None and held is not None:
-            fitting = [a for a in held.atoms if expressions.is_tensor(a) in (holds, None)]
-            self.frame.scope.names[name] = value(*fitting) if fitting else held
+    def _narrow(self, test: cst.BaseExpression, *, holds: bool) -> bool:
+        """In a branch after a test of x's type, x is not what it cannot be; whether it is anything.
+
+        What is taken for rows may turn out to be a list of them: then, a branch that is not for
+        rows still has to be understood, but what it leaves is not.
+        """
+        found = narrowing.tested(self, test)
+        held = self.frame.scope.names.get(found[0]) if found is not None else None
+        if found is None or held is None:
+            return True
+        name, fits, positive = found
+        fitting = [a for a in held.atoms if fits(a) in (holds is positive, None)]
+        self.frame.scope.names[name] = value(*fitting) if fitting else held
+        return bool(fitting) or fits is narrowing.is_tensor or not held
 
     def _join_ends(self, ends: list[dict[str, Value]]) -> bool:
         if not ends:

@@ -288,7 +288,7 @@ def binary(
     if not left[1].data and not right[1].data:
         if operator == "@" and (batches.wholes(left[1]) or batches.wholes(right[1])):
             return batch_rows.product(run, [left, right])
-        return batch_rows.joined([left, right]) or _plain(left[1], right[1])
+        return batch_rows.joined([left, right]) or _plain(operator, left[1], right[1])
     results: list[Value] = []
     for one in _parts(left[1]):
         for other in _parts(right[1]):
@@ -314,8 +314,12 @@ def _parts(whole: Value) -> list[Data | None]:
     return parts or [next((a for a in whole.atoms if isinstance(a, Data)), None)]
 
 
-def _plain(left: Value, right: Value) -> Value:
+def _plain(operator: str, left: Value, right: Value) -> Value:
     """Arithmetic of replicated values; containers add up to one that holds both."""
+    tuples = [list(one.of(Tup)) for one in (left, right)]
+    if operator == "+" and all(tuples):
+        pairs = [(a, b) for a in tuples[0] for b in tuples[1]]
+        return value(*(Tup(a.items + b.items) for a, b in pairs))  # type: ignore[union-attr]
     kept = [a for a in (*left.atoms, *right.atoms) if isinstance(a, (Instance, Tup, Data))]
     return join(value(*kept)) if kept else REPLICATED
 
@@ -412,9 +416,12 @@ def compare(run: Interpreter, nodes: Sequence[cst.BaseExpression], values: list[
     if any(d.form == "shape" for one in values for d in one.data):
         return REPLICATED  # whether shapes are equal does not depend on the number of rows
     shards = []
+    with_zero = any(one.constant() == 0 for one in values)
     for node, one in zip(nodes, values, strict=True):
         for data in one.data:
-            if data.placement.partial:
+            if with_zero and data.placement is Placement.COUNT:
+                run.facts.shape_uses.update(data.births)  # no rank is without a row
+            elif data.placement.partial:
                 run.demand(node, value(data), "a comparison")
             else:
                 shards.append(data)

@@ -1,0 +1,109 @@
+"""What tests of types tell: ``isinstance(x, torch.Tensor)``, ``type(x) in (tuple, list)``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.syntax import dotted
+from ddpify.understanding.values import (
+    UNKNOWN,
+    Atom,
+    Class,
+    Const,
+    Data,
+    Function,
+    Instance,
+    Lib,
+    Tup,
+    Value,
+    Whole,
+)
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+Fits = Callable[[Atom], bool | None]
+
+_TENSOR_TYPES = ("torch.Tensor", "torch.autograd.Variable", "torch.FloatTensor")
+_SEQUENCES = {"builtins.tuple", "builtins.list"}
+_SAME = (cst.In, cst.Is, cst.Equal)
+_OTHER = (cst.NotIn, cst.IsNot, cst.NotEqual)
+
+
+def tested(run: Interpreter, test: cst.BaseExpression) -> tuple[str, Fits, bool] | None:
+    """The name that a test asks about, what fits the type, and whether the test holds for that."""
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        found = tested(run, test.expression)
+        return None if found is None else (found[0], found[1], not found[2])
+    if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
+        return _comparison(run, test)
+    if isinstance(test, cst.Call) and dotted(test.func) == "isinstance" and len(test.args) == 2:
+        return _asked(run, test.args[0].value, test.args[1].value, True)
+    return None
+
+
+def _comparison(run: Interpreter, test: cst.Comparison) -> tuple[str, Fits, bool] | None:
+    left, (target,) = test.left, test.comparisons
+    if not isinstance(left, cst.Call) or dotted(left.func) != "type" or len(left.args) != 1:
+        return None
+    if not isinstance(target.operator, _SAME + _OTHER):
+        return None
+    return _asked(run, left.args[0].value, target.comparator, isinstance(target.operator, _SAME))
+
+
+def _asked(
+    run: Interpreter, what: cst.BaseExpression, kind: cst.BaseExpression, holds: bool
+) -> tuple[str, Fits, bool] | None:
+    names = set(_types(run.facts.values.get(kind, UNKNOWN)))
+    fits = is_tensor if names & set(_TENSOR_TYPES) else is_sequence
+    known = bool(names) and (fits is is_tensor or names <= _SEQUENCES)
+    return (what.value, fits, holds) if isinstance(what, cst.Name) and known else None
+
+
+def _types(kind: Value) -> Iterator[str]:
+    """The qualified names of a type, or of those in a tuple or list."""
+    for atom in kind.atoms:
+        if isinstance(atom, Lib):
+            yield atom.name
+        elif isinstance(atom, Tup):
+            for item in atom.items:
+                yield from _types(item)
+        elif isinstance(atom, Instance) and atom.type == "list":
+            yield from _types(atom.elements)
+
+
+def is_tensor(atom: Atom) -> bool | None:
+    """Whether something is a tensor, as far as is known."""
+    if isinstance(atom, Whole) or (isinstance(atom, Data) and atom.form == "tensor"):
+        return True
+    return False if isinstance(atom, (Tup, Const, Function, Class)) else None
+
+
+def is_sequence(atom: Atom) -> bool | None:
+    """Whether something is a tuple or a list, as far as is known."""
+    if isinstance(atom, Tup) or (isinstance(atom, Instance) and atom.type == "list"):
+        return True
+    if isinstance(atom, Data):
+        return None if atom.opaque or atom.form == "batch" else False
+    return False if isinstance(atom, (Const, Function, Class)) else None
+
+
+def decided(run: Interpreter, test: cst.BaseExpression) -> bool | None:
+    """Whether a test for a tuple or list surely holds: of what is one, or is a loss or a count."""
+    found = tested(run, test)
+    if found is None or found[1] is not is_sequence:
+        return None
+    name, fits, holds = found
+    held = run.lookup(name)
+    sure = {fits(a) if _is_sure(a) else None for a in held.atoms}
+    if len(sure) != 1 or None in sure:
+        return None
+    return sure.pop() is holds
+
+
+def _is_sure(atom: Atom) -> bool:
+    """Whether its kind is beyond doubt: rows of a batch may turn out to be a list of tensors."""
+    return not isinstance(atom, Data) or atom.placement.partial

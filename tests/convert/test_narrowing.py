@@ -1,0 +1,79 @@
+"""Trainers for any number of inputs and outputs, which ask for types and hand tuples on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.convert.examples import HEAD, added
+
+CRITERION = """\
+class Gap(nn.Module):
+    def forward(self, one, two, kinds, average=True):
+        gaps = (one - two).pow(2).sum(1) * kinds
+        return gaps.mean() if average else gaps.sum()
+
+
+class Twin(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 3)
+
+    def forward(self, one, two):
+        return self.layer(one), self.layer(two)
+
+
+brain = Twin()
+measure = Gap()
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+"""
+LOOP = """\
+for a, b in feed:
+    b = b if len(b) > 0 else None
+    if TEST:
+        a = (a,)
+    out = brain(*a)
+    if type(out) not in (tuple, list):
+        out = (out,)
+    given = out
+    if b is not None:
+        b = (b,)
+        given += b
+    penalty = measure(*given)
+    penalty = penalty[0] if type(penalty) in (tuple, list) else penalty
+    rule.zero_grad()
+    penalty.backward()
+    rule.step()
+"""
+
+
+@pytest.mark.parametrize(
+    "test",
+    [
+        "not type(a) in (tuple, list)",
+        "type(a) not in [tuple, list]",
+        "not isinstance(a, (tuple, list))",
+    ],
+)
+def test_a_trainer_for_any_inputs(tmp_path: Path, test: str) -> None:
+    lines = added(tmp_path, HEAD + CRITERION + LOOP.replace("TEST", test))
+    assert "penalty = dd.mean(measure(*given))" in lines
+    assert not any("dd.global_batch_size" in line for line in lines)
+
+
+def test_what_holds_for_one_type_stays_in_its_branch(tmp_path: Path) -> None:
+    loop = (
+        "for a, b in feed:\n"
+        "    out = brain(a), brain(a + 1)\n"
+        "    if isinstance(out, tuple):\n"
+        "        penalty = F.cross_entropy(out[0], b)\n"
+        "    else:\n"
+        "        penalty = F.cross_entropy(out, b, reduction='sum')\n"
+        "    rule.zero_grad()\n"
+        "    penalty.backward()\n"
+        "    rule.step()\n"
+    )
+    lines = added(tmp_path, HEAD + loop)
+    assert "penalty = dd.mean(F.cross_entropy(out[0], b))" in lines
+    assert not any("dd.sum" in line for line in lines)
