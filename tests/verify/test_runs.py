@@ -129,6 +129,14 @@ def test_writing_to_the_users_folder_is_refused(folder: Path, worker: Worker) ->
     assert not target.exists()
 
 
+def test_temporary_files_are_the_scripts_own(folder: Path, worker: Worker) -> None:
+    script = (folder / "single.py").read_text()
+    lines = "import tempfile\nwith tempfile.TemporaryFile('w') as f:\n    f.write('x')\n"
+    (folder / "single.py").write_text(script.replace("import torch\n", lines + "import torch\n", 1))
+    verdict = verify(Path("single.py"), Path("port.py"), worker=worker, steps=1)
+    assert verdict.kind is Kind.EQUIVALENT, render(verdict)
+
+
 @pytest.mark.parametrize("name", ["missing.py", "."])
 def test_unreadable_input(folder: Path, name: str) -> None:
     with pytest.raises(DdpifyError) as caught:

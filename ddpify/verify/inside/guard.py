@@ -36,6 +36,8 @@ class Guard:
         self.cwd = Path(job.cwd).resolve()
         self.hidden = str(Path(job.hidden).resolve()) + os.sep if job.hidden else ""
         self.protected = [Path(folder).resolve() for folder in job.protected]
+        # Found before anything is watched: it is looked for by writing, under a lock.
+        self.temporary = Path(tempfile.gettempdir()).resolve()
         self.emit = emit
         self._busy = False
 
@@ -85,8 +87,9 @@ class Guard:
         folders."""
         if any(folder == real or folder in real.parents for folder in self.protected):
             return False
-        free = [Path("/dev"), Path("/proc"), Path(tempfile.gettempdir()).resolve()]
-        if any(folder in real.parents for folder in free):
+        free = [Path("/dev"), Path("/proc"), self.temporary]
+        # A temporary file without a name is opened as its folder.
+        if any(folder == real or folder in real.parents for folder in free):
             return True
         home = Path.home()
         return home in real.parents and real.relative_to(home).parts[0].startswith(".")
