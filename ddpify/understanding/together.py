@@ -6,13 +6,23 @@ sizes at hand, that holds for one of them alone.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import combinations
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from ddpify.understanding.batch_sizes import size_of
-from ddpify.understanding.values import UNKNOWN, Const, Data, Instance, Value, deep_atoms, value
+from ddpify.understanding.values import (
+    UNKNOWN,
+    Const,
+    Data,
+    Instance,
+    Tup,
+    Value,
+    deep_atoms,
+    value,
+)
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
@@ -28,9 +38,20 @@ def sources(one: Value) -> frozenset[Instance]:
 
 def taken_at_once(run: Interpreter, node: cst.CSTNode, element: Value) -> None:
     """A loop gets batches of several loaders in each round, in step with each other."""
-    for pair in combinations(sources(element), 2):
-        run.facts.in_step.add(frozenset(pair))
-        run.facts.together.setdefault(frozenset(pair), run.site(node))
+    for pair in _side_by_side(element):
+        run.facts.in_step.add(pair)
+        run.facts.together.setdefault(pair, run.site(node))
+
+
+def _side_by_side(element: Value) -> Iterator[Pair]:
+    """The loaders of different parts of a tuple; one part may come from either of several."""
+    for atom in element.atoms:
+        if isinstance(atom, Tup):
+            parts = [sources(item) for item in atom.items]
+            for one, other in combinations(parts, 2):
+                yield from (frozenset((a, b)) for a in one - other for b in other - one)
+            for item in atom.items:
+                yield from _side_by_side(item)
 
 
 def taken_besides(run: Interpreter, node: cst.CSTNode, element: Value) -> None:
@@ -38,7 +59,7 @@ def taken_besides(run: Interpreter, node: cst.CSTNode, element: Value) -> None:
     new = sources(element)
     loops = [loop for frame in run.frames for loop in frame.loops]
     for loader in new:
-        for other in {held for loop in loops for held in loop.loaders} - {loader}:
+        for other in {held for loop in loops for held in loop.loaders} - new:
             run.facts.together.setdefault(frozenset({loader, other}), run.site(node))
     if loops:
         loops[-1].loaders |= new

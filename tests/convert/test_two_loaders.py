@@ -71,3 +71,22 @@ def test_repeated_batches_keep_their_shares(tmp_path: Path) -> None:
     loop += BODY.replace("brain(c)", "brain(a)")
     lines = added(tmp_path, script("batch_size=6", "batch_size=6", loop))
     assert "more = dd.cycle(left)" in lines
+
+
+EITHER = """\
+lefts, rights = iter(left), iter(right)
+for step in range(9):
+    for name in ("left", "right"):
+        source = lefts if name == "left" else rights
+        try:
+            a, b = next(source)
+        except StopIteration:
+            lefts, rights = iter(left), iter(right)
+            a, b = next(lefts if name == "left" else rights)
+"""
+
+
+def test_loaders_that_take_turns(tmp_path: Path) -> None:
+    inner = BODY.replace("brain(c)", "brain(a)").replace("    ", " " * 8)
+    lines = added(tmp_path, script("batch_size=6", "batch_size=4", EITHER + inner))
+    assert any("dd.mean(one + two)" in line for line in lines)
