@@ -16,11 +16,12 @@ STEP = "            optimizer.step()\n"
 
 
 def first(verdict: Verdict) -> tuple[What, tuple[str, ...], str]:
-    """What differs first, the suspected rules, and the whole text."""
+    """What differs first, the suspected rules, and the whole text in one line."""
     assert verdict.kind is Kind.NOT_EQUIVALENT, render(verdict)
     assert verdict.exit_code == 1
     found = verdict.comparisons[0].differences[0]
-    return found.what, found.cause.rules if found.cause else (), render(verdict)
+    text = " ".join(render(verdict).split())
+    return found.what, found.cause.rules if found.cause else (), text
 
 
 def test_right_port_is_equivalent(mutant: Mutant) -> None:
@@ -138,8 +139,8 @@ def test_deadlock(mutant: Mutant) -> None:
     edit = "            if rank == 0:\n                dist.recv(torch.zeros(1), src=1)\n"
     what, _, text = first(mutant((STEP, STEP + edit), stall=2.0))
     assert what is What.HANG
-    assert "rank 0 waits at mutant.py:32 (in recv)" in " ".join(text.split())
-    assert "rank 1 waits at mutant.py:27 (in " in " ".join(text.split())
+    assert "rank 0 waits at mutant.py:32 (in recv)" in text
+    assert "rank 1 waits at mutant.py:27 (in " in text
 
 
 def test_crash_on_one_rank(mutant: Mutant) -> None:
