@@ -336,6 +336,12 @@ def _parse(data: bytes, path: str) -> libcst.Module:
             column=error.editor_column,
             remedy="upgrade libcst, or write this statement in older syntax",
         ) from error
+    except (SyntaxError, UnicodeError) as error:
+        raise _unreadable(
+            f"LibCST {libcst.LIBCST_VERSION} cannot read this: {error}",
+            path,
+            remedy="save the file as UTF-8 and remove its coding line",
+        ) from error
 
 
 def _render(module: libcst.Module, path: str) -> bytes:

@@ -152,6 +152,43 @@ for epoch in range(epochs):
         loss.backward()
         optimizer.step()
 """,
+    "a cast above the wrap": """
+class Trainer:
+    def __init__(self):
+        self.network = Net().to(device)
+
+    def prepare(self):
+        self.network.half()
+        self.network = DDP(self.network, device_ids=[local_rank])
+
+    def fit(self):
+        for epoch in range(epochs):
+            sampler.set_epoch(epoch)
+            for x, y in loader:
+                optimizer.zero_grad()
+                criterion(self.network(x), y).backward()
+                optimizer.step()
+
+trainer = Trainer()
+trainer.prepare()
+optimizer = torch.optim.SGD(trainer.network.parameters(), lr=0.1)
+trainer.fit()
+""",
+    "Slurm's variables under torchrun's names": """
+def from_slurm():
+    os.environ["RANK"] = os.environ["SLURM_PROCID"]
+    os.environ["LOCAL_RANK"] = os.environ["SLURM_LOCALID"]
+    os.environ["MASTER_ADDR"] = "node-0"
+
+from_slurm()
+""",
+    "a cache of data": """
+def load_data(cached):
+    data, _ = torch.load(cached)
+    return data
+
+source = DataLoader(load_data("cache.pt"), 32, sampler=DistributedSampler(dataset))
+""",
     "a measurement of backward passes": """
 def measure(layers):
     times = []

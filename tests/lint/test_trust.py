@@ -45,3 +45,9 @@ def test_odd_files_do_not_crash(text: str, tmp_path: Path) -> None:
     path.write_text(text)
     result = lint(Document(str(path), path.read_bytes()), Settings(root=tmp_path))
     assert result.failure is None or "nested too deeply" in result.failure
+
+
+def test_a_file_with_two_encodings_is_a_finding(tmp_path: Path) -> None:
+    data = b"\xef\xbb\xbf# -*- coding: latin-1 -*-\nimport torch\nprint torch\n"
+    result = lint(Document("train.py", data), Settings(root=tmp_path))
+    assert [one.code for one in result.found] == ["DDP000"]

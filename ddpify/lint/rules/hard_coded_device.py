@@ -134,8 +134,8 @@ def _literals(script: Script) -> Iterator[cst.CSTNode]:
 
 def _knows_its_gpu(script: Script) -> bool:
     """Whether the script says anywhere which GPU is the rank's own."""
-    if script.uses(*_SET_DEVICE):
-        return True
+    if script.uses(*_SET_DEVICE) or not script.uses("torch.distributed.init_process_group"):
+        return True  # whatever joins the group elsewhere may set the device, too
     for call in script.calls(
         "torch.device", "torch.distributed.init_process_group", everywhere=True
     ):

@@ -38,6 +38,7 @@ from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.rules.cuda_visible_devices_in_script import environment_key
 from ddpify.lint.script import Script
+from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
 
 _VARIABLES = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK")
@@ -50,7 +51,7 @@ def check(script: Script) -> Iterator[Finding]:
         return
     for assign in script.structure.all(cst.Assign):
         name = environment_key(script, assign.targets[0].target)
-        if name not in _VARIABLES or script.guards(assign):
+        if name not in _VARIABLES or script.guards(assign) or _of_other_launcher(script, assign):
             continue
         fix = None
         if isinstance(assign.value, cst.SimpleString) and len(assign.targets) == 1:
@@ -58,6 +59,17 @@ def check(script: Script) -> Iterator[Finding]:
             if code_of(assign.targets[0].target).startswith("os.environ["):
                 fix = script.replace(assign, text, "keep what the launcher says")
         yield Finding(assign, f"this overwrites the {name} that torchrun sets", fix)
+
+
+def _of_other_launcher(script: Script, assign: cst.Assign) -> bool:
+    """Whether the function around translates the variables of Slurm or MPI."""
+    function = script.structure.function(assign)
+    if function is None:
+        return False
+    return any(
+        isinstance(one, cst.SimpleString) and one.raw_value.startswith(("SLURM_", "OMPI_", "PMI_"))
+        for one in walk(function)
+    )
 
 
 def _reads_launcher(script: Script) -> bool:

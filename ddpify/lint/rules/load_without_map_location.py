@@ -56,7 +56,7 @@ def check(script: Script) -> Iterator[Finding]:
     loads = script.calls("torch.load")
     states = _states(script) if loads else set()
     for call in loads:
-        if spreads(call) or not _is_state(script, call, states):
+        if spreads(call) or not _is_state(script, call, states) or _is_unpacked(script, call):
             continue
         if script.kind != SINGLE and script.may_be_guarded(call):
             continue
@@ -71,6 +71,12 @@ def check(script: Script) -> Iterator[Finding]:
         elif isinstance(given.value, cst.SimpleString) and _names_gpu(given.value):
             fix = script.replace(given.value, '"cpu"', "load into main memory first")
             yield Finding(given, "every rank loads to the same GPU", fix)
+
+
+def _is_unpacked(script: Script, call: cst.Call) -> bool:
+    """``data, _ = torch.load(f)``: a cache of data, not a checkpoint."""
+    above = script.structure.parents.get(call)
+    return isinstance(above, cst.Assign) and isinstance(above.targets[0].target, cst.Tuple)
 
 
 def _is_the_other_case(script: Script, call: cst.Call) -> bool:

@@ -69,7 +69,21 @@ def _moves_after(script: Script, wrap: Wrap) -> Iterator[cst.Call]:
             after = after or event.site.node is wrap.site.node
             if after and event.kind == "move":
                 sites.append(event.site.node)
-    yield from (node for node in sites if isinstance(node, cst.Call))
+    for node in sites:
+        if isinstance(node, cst.Call) and not _stands_before(script, node, wrap.call):
+            yield node
+
+
+def _stands_before(script: Script, move: cst.Call, wrap: cst.Call) -> bool:
+    """Whether a move is above the wrap in one function, and no loop leads back to it.
+
+    What an attribute holds is known for all of the run, not for each moment.
+    """
+    structure = script.structure_of(move)
+    if structure is not script.structure_of(wrap) or structure.loops(move):
+        return False
+    same = structure.function(move) is structure.function(wrap)
+    return same and structure.order[move] < structure.order[wrap]
 
 
 def _matters(script: Script, wrap: Wrap, call: cst.Call) -> bool:
