@@ -67,7 +67,8 @@ class Loop:
     node: cst.CSTNode
     takes_batches: bool = False
     takes_whole: bool = False  # batches that are not split
-    loaders: frozenset[Instance] = frozenset()  # that the batches come from
+    # The loaders that batches come from, those that may give the same batch together.
+    loaders: list[frozenset[Instance]] = field(default_factory=list)
     assigned: set[str] = field(default_factory=set)
     left: list[dict[str, Value]] = field(default_factory=list)
 
@@ -595,7 +596,7 @@ class Interpreter:
             if loaded or (self.choices.by_hand and _yields_rows(iterable, element)):
                 self.takes_batch()
                 together.taken_at_once(self, node.iter, element)
-                self.frame.loops[-1].loaders |= together.sources(element)
+                self.frame.loops[-1].loaders.append(together.sources(element))
             self.assign(node.target, self._named_target(node.target, element))
 
         with self.taking_rows(draws.rows_of(self, node.iter)):

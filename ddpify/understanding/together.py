@@ -55,14 +55,19 @@ def _side_by_side(element: Value) -> Iterator[Pair]:
 
 
 def taken_besides(run: Interpreter, node: cst.CSTNode, element: Value) -> None:
-    """``next()`` gets a batch while loops in progress have others at hand."""
+    """``next()`` gets a batch while loops in progress have others at hand.
+
+    Not beside one that may come from the same loader: that is another way to get the same batch.
+    """
     new = sources(element)
     loops = [loop for frame in run.frames for loop in frame.loops]
-    for loader in new:
-        for other in {held for loop in loops for held in loop.loaders} - new:
+    taken = [group for loop in loops for group in loop.loaders]
+    alike = frozenset(loader for group in taken if group & new for loader in group) | new
+    for other in {loader for group in taken for loader in group} - alike:
+        for loader in new:
             run.facts.together.setdefault(frozenset({loader, other}), run.site(node))
-    if loops:
-        loops[-1].loaders |= new
+    if loops and new:
+        loops[-1].loaders.append(new)
 
 
 def equally_large(pair: Pair, *, in_step: bool) -> bool:

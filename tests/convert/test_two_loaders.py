@@ -81,8 +81,12 @@ for step in range(9):
         try:
             a, b = next(source)
         except StopIteration:
-            lefts, rights = iter(left), iter(right)
-            a, b = next(lefts if name == "left" else rights)
+            if name == "left":
+                lefts = iter(left)
+                a, b = next(lefts)
+            else:
+                rights = iter(right)
+                a, b = next(rights)
 """
 
 
