@@ -189,6 +189,33 @@ def load_data(cached):
 
 source = DataLoader(load_data("cache.pt"), 32, sampler=DistributedSampler(dataset))
 """,
+    "a transform with a generator of its own": """
+class Noise:
+    def __init__(self):
+        self.generator = random.Random()
+
+    def __call__(self, x):
+        return x + self.generator.random()
+
+class Noisy(Dataset):
+    def __init__(self):
+        self.transform = Noise()
+
+    def __len__(self):
+        return len(dataset)
+
+    def __getitem__(self, index):
+        return self.transform(dataset[index][0]), dataset[index][1]
+
+noisy = Noisy()
+order = DistributedSampler(noisy)
+for epoch in range(epochs):
+    order.set_epoch(epoch)
+    for x, y in DataLoader(noisy, 32, sampler=order):
+        optimizer.zero_grad()
+        criterion(model(x), y).backward()
+        optimizer.step()
+""",
     "a measurement of backward passes": """
 def measure(layers):
     times = []

@@ -124,6 +124,8 @@ from ddpify.understanding.entropy import starts_anew
 from ddpify.understanding.origins import draws
 from ddpify.understanding.values import Class, Function, Instance
 
+_GENERATORS = ("random.Random", "numpy.random.default_rng", "numpy.random.RandomState")
+
 
 @rule("rank-dependent-dataset", group="data", severity=Severity.SILENT, applies="distributed")
 def check(script: Script) -> Iterator[Finding]:
@@ -145,8 +147,23 @@ def _is_drawn(script: Script, dataset: Instance) -> bool:
     return any(
         _differs(script, name, call)
         for call in _makers(script, dataset)
+        if not _is_of_a_part(script, dataset, call)
         for name in script.names(call.func)
     )
+
+
+def _is_of_a_part(script: Script, dataset: Instance, call: cst.Call) -> bool:
+    """Whether an object that the data set keeps, such as a transform, keeps a generator."""
+    structure = script.structure_of(call)
+    owner = structure.class_of(call)
+    own = dataset.type.node if isinstance(dataset.type, Class) else None
+    statement = structure.statement(call)
+    kept = isinstance(statement, cst.SimpleStatementLine) and any(
+        isinstance(part, cst.Assign) and isinstance(part.targets[0].target, cst.Attribute)
+        for part in statement.body
+    )
+    made = any(name in _GENERATORS for name in script.names(call.func))
+    return made and kept and owner is not None and owner is not own
 
 
 def _differs(script: Script, name: str, call: cst.Call) -> bool:
