@@ -255,6 +255,9 @@ def _reduce(plan: Plan, node: cst.BaseExpression, how: str, demand: Demand) -> N
         return
     shapes_too = node in plan.facts.shape_uses or not isinstance(node, (cst.Call, cst.Subscript))
     if how == "count" and shapes_too:  # it stays local where it is made, and is summed where read
+        if demand.data.placement is Placement.PER_COUNT:
+            _sum_divisors(plan, demand)
+            return
         if not demand.site.module.editable:
             _sum_argument(plan, demand)
             return
@@ -268,6 +271,24 @@ def _reduce(plan: Plan, node: cst.BaseExpression, how: str, demand: Demand) -> N
         _count_all(plan, node)
     if how == "mean" and (demand.data.opaque or (weighted and not weight)):
         plan.assumed.add(node)
+
+
+def _sum_divisors(plan: Plan, demand: Demand) -> None:
+    """Let what was divided by this rank's number of rows be divided by that of the batch's.
+
+    Raises:
+        Refusal: The divisions are not known, and the batch is trained on.
+    """
+    sources = demand.data.loaders
+    divisors = [n for n, loaders in plan.facts.divisors.items() if loaders & sources]
+    owners = [plan.project.owner(node) for node in divisors]
+    if divisors and all(owner is not None and owner.editable for owner in owners):
+        for node in divisors:
+            _record(plan, Reduction(node, "sum"))
+    elif _in_training(plan, demand):
+        raise refuse_reading(plan.project.entry, demand)
+    else:
+        _replicate(plan, demand)
 
 
 def _count_all(plan: Plan, picked_from: cst.BaseExpression) -> None:

@@ -122,6 +122,8 @@ class Facts:
     backwards: dict[cst.CSTNode, tuple[Site, Value]] = field(default_factory=dict)
     library_calls: dict[str, dict[cst.CSTNode, Site]] = field(default_factory=dict)
     shape_uses: set[cst.CSTNode] = field(default_factory=set)
+    # Numbers of rows that something replicated is divided by, with the loaders of the rows.
+    divisors: dict[cst.BaseExpression, set[Instance]] = field(default_factory=dict)
     device_moves: dict[cst.CSTNode, tuple[Site, Value]] = field(default_factory=dict)
     squeezes: dict[cst.CSTNode, Site] = field(default_factory=dict)  # of no named dimension
     callers: dict[cst.CSTNode, set[Site]] = field(default_factory=dict)

@@ -62,10 +62,13 @@ RESHAPING = frozenset("view reshape flatten ravel".split())
 
 # ---------------------------------------------------------------------- simple questions
 def fresh(whole: Value) -> Value:
-    """The value under a linear operation: the same placement, as a new tensor."""
+    """The value under a linear operation: the same placement, as a new tensor.
+
+    What has a denominator of its own is still reduced where the code for that is valid.
+    """
     atoms = [
         replace(a, births=frozenset())
-        if isinstance(a, Data) and a.placement.partial and a.form != "number"
+        if isinstance(a, Data) and a.placement.partial and a.form != "number" and not a.counted
         else a
         for a in whole.atoms
     ]
@@ -345,6 +348,8 @@ def _pair(
     )
     if beside_whole(run, [left, right]):
         return value(replace(base.placed(Placement.REPLICATE), loaders=loaders, form="gathered"))
+    if placement is Placement.PER_COUNT and b is Placement.COUNT and right[1] is not None:
+        run.facts.divisors.setdefault(right[0], set()).update(right[1].loaders)
     if placement is not None:
         names = frozenset(n for e, d in (left, right) if d is not None for n in (d.names or {e}))
         result = replace(_result(base, placement, left[1], right[1]), names=names)
@@ -597,7 +602,7 @@ def _on_partial(run: Interpreter, name: str, operand: cst.BaseExpression, data: 
         run.demand(operand, value(data), f"{name}()")
         return REPLICATED
     if name in LINEAR:
-        return value(replace(data, births=frozenset()))
+        return fresh(value(data))
     run.demand(operand, value(data), f"{name}(), which does not commute with a sum")
     return value(data.placed(Placement.REPLICATE))
 

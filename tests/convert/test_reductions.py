@@ -376,3 +376,23 @@ def test_the_first_of_two_outputs_is_no_row_of_one(tmp_path: Path) -> None:
     lines = added(tmp_path, HEAD + ATTENTIVE)
     assert "loss = dd.mean(((out - b[:, None]) ** 2).mean())" in lines
     assert not any("gather" in line for line in lines)
+
+
+def test_a_loss_divided_by_an_unpacked_batch_size(tmp_path: Path) -> None:
+    lines = added(
+        tmp_path,
+        HEAD
+        + "measure = nn.CrossEntropyLoss(ignore_index=2)\n"
+        + "for a, b in feed:\n"
+        + "    n, width = a.size()\n"
+        + "    rule.zero_grad()\n"
+        + "    score = -measure(brain(a), b)\n"
+        + "    penalty = -((1 - torch.exp(score)) ** 2) * score\n"
+        + "    penalty /= n\n"
+        + "    penalty.backward()\n"
+        + "    rule.step()\n",
+    )
+    counted = "weight=(b != measure.ignore_index).sum()"
+    assert f"score = -dd.mean(measure(brain(a), b), {counted})" in lines
+    assert "penalty /= dd.sum(n)" in lines
+    assert not any("backward" in line for line in lines)
