@@ -33,7 +33,7 @@ def edit(plan: Plan, edits: Edits) -> None:
             count_rows(reduction.node, plan.options.alias, edits)
         else:
             extra = f", weight={reduction.weight}" if reduction.weight else _along(plan, reduction)
-            edits.wrap(reduction.node, f"{plan.options.alias}.{reduction.how}", extra)
+            edits.wrap(reduction.node, f"{plan.options.alias}.{_function(plan, reduction)}", extra)
         if reduction.node in plan.assumed:
             edits.note(
                 site,
@@ -47,6 +47,14 @@ def edit(plan: Plan, edits: Edits) -> None:
     _named_sizes(plan, edits)
     _squeezes(plan, edits)
     _orders(plan, edits)
+
+
+def _function(plan: Plan, reduction: Reduction) -> str:
+    """The runtime's function: of the rows that a mask leaves, ranks have different numbers."""
+    got = plan.facts.reduced.get(reduction.node, ())
+    if reduction.how == "gather" and any(data.form == "masked" for data in got):
+        return "gather_ragged"
+    return reduction.how
 
 
 def _along(plan: Plan, reduction: Reduction) -> str:
@@ -69,7 +77,7 @@ def _along(plan: Plan, reduction: Reduction) -> str:
 def _rebind(plan: Plan, reduction: Reduction, edits: Edits) -> None:
     name = code_of(reduction.node)
     statement = plan.module_of(reduction.node).statement(reduction.node)
-    function = f"{plan.options.alias}.{reduction.how}"
+    function = f"{plan.options.alias}.{_function(plan, reduction)}"
     edits.rebind(statement, name, function, _along(plan, reduction))
 
 

@@ -15,6 +15,7 @@ from ddpify.runtime.process import (
     rank,
     world_size,
 )
+from ddpify.runtime.ragged import gather_ragged
 from ddpify.runtime.reduce import (
     gather,
     global_batch_size,
@@ -35,6 +36,7 @@ __all__ = [
     "device",
     "full_tensor",
     "gather",
+    "gather_ragged",
     "global_batch_size",
     "global_like",
     "global_shape",

@@ -296,13 +296,13 @@ def _all_rows(x: torch.Tensor, total: int, each: int) -> torch.Tensor:
     padded[:, : x.shape[1]] = x.detach()[:, :most]
     data = kept(padded.view(-1).view(torch.uint8))
     received = kept(data.new_empty(size * len(data)))
-    _gather_flat(received, data)
+    gather_flat(received, data)
     rows = received.view(x.dtype).view(size, *padded.shape).transpose(0, 1)
     parts = [rows[:, :longer], rows[:, longer:, : base * each]]
     return torch.cat([part.flatten(1, 2) for part in parts], dim=1)
 
 
-def _gather_flat(received: torch.Tensor, own: torch.Tensor) -> None:
+def gather_flat(received: torch.Tensor, own: torch.Tensor) -> None:
     """Fill a flat tensor with every rank's, in order of rank."""
     # Its name since torch 2.13, where the former one warns.
     gather_single = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor

@@ -74,3 +74,8 @@ def test_a_loss_on_masked_rows_is_weighted_by_their_number(tmp_path: Path) -> No
     lines = added(tmp_path, HEAD + text)
     loss = "F.cross_entropy(brain(a)[kept], b[kept])"
     assert f"penalty = dd.mean({loss}, weight=len(b[kept]))" in lines
+
+
+def test_masked_rows_that_are_read_are_gathered_whatever_their_number(tmp_path: Path) -> None:
+    text = STEP + "    kept = b[b > 0].numpy()\n    print(kept)\n"
+    assert "print(dd.gather_ragged(kept))" in added(tmp_path, HEAD + text)

@@ -52,6 +52,27 @@ def _values() -> list[Any]:
     return found
 
 
+def _left_by_a_mask() -> list[Any]:
+    found: list[Any] = []
+    for n in (1, 2, 5, 6):
+        weight = torch.tensor(2.0, dtype=torch.float64, requires_grad=True)
+        x = _batch(n)
+        rows = dd.gather_ragged((weight * x)[x > 1])
+        rows.pow(2).sum().backward()
+        averaged = dd.sum(weight.grad) / dd.world_size()
+        found += [rows.tolist(), averaged.item(), dd.gather_ragged((x > 1).numpy()).tolist()]
+    return found
+
+
+def test_rows_that_a_mask_leaves() -> None:
+    expected: list[Any] = []
+    for n in (1, 2, 5, 6):
+        kept = [float(number) for number in range(n) if number > 1]
+        expected += [[2 * number for number in kept], sum(4 * number**2 for number in kept)]
+        expected.append([number > 1 for number in range(n)])
+    assert run(_left_by_a_mask, 3) == [expected] * 3
+
+
 def test_values_are_those_of_the_whole_batch() -> None:
     expected: list[Any] = []
     for n in (1, 2, 5, 6):

@@ -1,0 +1,57 @@
+"""Rows of which each rank has any number, as a mask leaves them: those of all ranks."""
+
+import sys
+from typing import Any
+
+import torch
+
+from ddpify.runtime.process import kept, world, world_size
+from ddpify.runtime.reduce import gather_flat, over_ranks
+from ddpify.runtime.share import current_share
+
+
+def gather_ragged(x: Any) -> Any:
+    """All ranks' rows, in order of rank, where each has any number of them.
+
+    x: a tensor or array, with rows of one shape on all ranks in dimension 0. Returns the same
+    kind, on every rank; the same object where the batch at hand is not shared. Two collectives;
+    a tensor is differentiable.
+    """
+    share = current_share()
+    if share is None:
+        return x
+    if "numpy" in sys.modules and isinstance(x, sys.modules["numpy"].ndarray):
+        return gather_ragged(torch.from_numpy(x)).numpy()
+    if not isinstance(x, torch.Tensor):
+        raise TypeError(f"cannot gather a {type(x).__name__}: not a tensor or an array")
+    rows: torch.Tensor = _GatherRagged.apply(x, 0 if share.ghost else len(x))  # type: ignore[no-untyped-call]
+    return rows
+
+
+class _GatherRagged(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, own: int) -> torch.Tensor:
+        """x: (N, ...), of which the first ``own`` rows count."""
+        counts = _every_count(own, x.device)
+        ctx.first, ctx.own, ctx.shape = sum(counts[: world().rank]), own, x.shape
+        padded = x.new_zeros(max(counts), *x.shape[1:])
+        padded[:own] = x.detach()[:own]
+        data = kept(padded.view(-1).view(torch.uint8))
+        received = kept(data.new_empty(world_size() * len(data)))
+        gather_flat(received, data)
+        parts = received.view(x.dtype).view(world_size(), *padded.shape)
+        return torch.cat([part[:count] for part, count in zip(parts, counts, strict=True)])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> tuple[torch.Tensor, None]:
+        """This rank's rows of the ranks' summed gradients."""
+        summed = over_ranks(grads[0], 1.0, None)
+        grad = summed.new_zeros(ctx.shape)
+        grad[: ctx.own] = summed[ctx.first : ctx.first + ctx.own]
+        return grad, None
+
+
+def _every_count(own: int, place: torch.device) -> list[int]:
+    counts = kept(torch.zeros(world_size(), dtype=torch.int64, device=place))
+    gather_flat(counts, kept(torch.tensor([own], device=place)))
+    return [int(count) for count in counts.tolist()]
