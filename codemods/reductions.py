@@ -58,7 +58,7 @@ def _function(plan: Plan, reduction: Reduction) -> str:
 
 
 def _along(plan: Plan, reduction: Reduction) -> str:
-    """The argument for the dimension of the rows, where they do not come first.
+    """The arguments for rows that do not come first, or come from several tensors.
 
     Raises:
         Refusal: They lie along one dimension in one call, and along another in the next.
@@ -71,7 +71,8 @@ def _along(plan: Plan, reduction: Reduction) -> str:
         message = "the batch is the first dimension of this in one call, and not in another"
         plan.refuse(Refusal(site.module, site.node, message, "give each layout a call of its own"))
     dim = max(dims, default=0)
-    return f", dim={dim}" if dim > 0 else ""
+    stacked = any(d.form == "stacked" for d in plan.facts.reduced.get(reduction.node, ()))
+    return (", stacked=True" if stacked else "") + (f", dim={dim}" if dim > 0 else "")
 
 
 def _rebind(plan: Plan, reduction: Reduction, edits: Edits) -> None:

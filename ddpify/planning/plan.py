@@ -243,7 +243,7 @@ def _how(data: Data, reader: str) -> str | None:
         return "gather"
     if data.placement is Placement.SHARD and data.form == "stacked" and data.births:
         return "gather"  # each of the pieces
-    if data.placement is Placement.SHARD and data.form not in ("packed", "stacked", "interleaved"):
+    if data.placement is Placement.SHARD and data.form not in ("packed", "interleaved"):
         return "gather"
     return None
 

@@ -130,13 +130,14 @@ def sum(x: Any) -> Any:
     return _as_number(x, sum_scaled(part, factor).item())
 
 
-def gather(x: Any, *, blocks: int = 1, dim: int = 0) -> Any:
+def gather(x: Any, *, stacked: bool = False, dim: int = 0) -> Any:
     """The global batch's rows, in order, from each rank's rows.
 
     x: a tensor or array with a row (or a fixed number of rows) per sample, a tuple, list or
     dict of such tensors, or a list of Python objects with a fixed number per sample.
-    ``blocks``: how many stacked copies of the batch the rows are (2 for ``torch.cat([view1,
-    view2])``). ``dim``: along which dimension of a tensor, array or nested list the rows lie.
+    ``stacked``: the rows are those of several tensors under each other, each with a row per
+    sample, as of ``torch.cat([view1, view2])``. ``dim``: along which dimension of a tensor,
+    array or nested list the rows lie.
     Returns the same kind, whole, on every rank; the same object where the batch at hand is not
     shared. A collective; tensors are differentiable.
 
@@ -145,7 +146,7 @@ def gather(x: Any, *, blocks: int = 1, dim: int = 0) -> Any:
     share = current_share()
     if share is None:
         return x
-    return _gathered(x, share, blocks) if dim == 0 else _gathered_along(x, share, blocks, dim)
+    return _gathered(x, share, stacked) if dim == 0 else _gathered_along(x, share, stacked, dim)
 
 
 def global_batch_size(x: Any) -> int:
@@ -241,30 +242,30 @@ def _as_number(like: Any, value: Any) -> Any:
     return type(like)(value)
 
 
-def _gathered_along(x: Any, share: Share, blocks: int, dim: int) -> Any:
+def _gathered_along(x: Any, share: Share, stacked: bool, dim: int) -> Any:
     if isinstance(x, torch.Tensor):
-        return _gathered(x.transpose(0, dim), share, blocks).transpose(0, dim)
+        return _gathered(x.transpose(0, dim), share, stacked).transpose(0, dim)
     if "numpy" in sys.modules and isinstance(x, sys.modules["numpy"].ndarray):
-        return _gathered_along(torch.from_numpy(x), share, blocks, dim).numpy()
+        return _gathered_along(torch.from_numpy(x), share, stacked, dim).numpy()
     if isinstance(x, list):
-        return [gather(part, blocks=blocks, dim=dim - 1) for part in x]
+        return [gather(part, stacked=stacked, dim=dim - 1) for part in x]
     raise TypeError(f"cannot gather a {type(x).__name__} along dimension {dim}")
 
 
-def _gathered(x: Any, share: Share, blocks: int) -> Any:
+def _gathered(x: Any, share: Share, stacked: bool) -> Any:
     if isinstance(x, torch.Tensor):
-        return _gather_tensor(x, share, blocks)
+        return _gather_tensor(x, share, stacked)
     if isinstance(x, dict):
-        return {key: _gathered(value, share, blocks) for key, value in x.items()}
+        return {key: _gathered(value, share, stacked) for key, value in x.items()}
     if isinstance(x, tuple):
-        parts = [_gathered(value, share, blocks) for value in x]
+        parts = [_gathered(value, share, stacked) for value in x]
         return type(x)(*parts) if hasattr(x, "_fields") else tuple(parts)
     if isinstance(x, list):
         if x and all(isinstance(value, torch.Tensor) and value.dim() for value in x):
-            return [_gather_tensor(value, share, blocks) for value in x]
+            return [_gather_tensor(value, share, stacked) for value in x]
         return _gather_objects(x, share)
     if "numpy" in sys.modules and isinstance(x, sys.modules["numpy"].ndarray):
-        return _gather_tensor(torch.from_numpy(x), share, blocks).numpy()
+        return _gather_tensor(torch.from_numpy(x), share, stacked).numpy()
     raise TypeError(f"cannot gather a {type(x).__name__}: not tensors, arrays or a list")
 
 
@@ -278,12 +279,11 @@ def _per_sample(rows: int, share: Share) -> int:
     return rows // share.rows
 
 
-def _gather_tensor(x: torch.Tensor, share: Share, blocks: int) -> torch.Tensor:
-    if _per_sample(len(x), share) % blocks:
-        raise RuntimeError(f"{len(x)} rows are not {blocks} copies of {share.rows} sample(s)")
-    stacked = x.reshape(blocks, len(x) // blocks, *x.shape[1:])
-    each = stacked.shape[1] // share.rows
-    out: torch.Tensor = GatherRows.apply(stacked, share.total, each)  # type: ignore[no-untyped-call]
+def _gather_tensor(x: torch.Tensor, share: Share, stacked: bool) -> torch.Tensor:
+    rows = _per_sample(len(x), share)
+    blocks, each = (rows, 1) if stacked else (1, rows)
+    parted = x.reshape(blocks, each * share.rows, *x.shape[1:])
+    out: torch.Tensor = GatherRows.apply(parted, share.total, each)  # type: ignore[no-untyped-call]
     return out.reshape(-1, *x.shape[1:])
 
 

@@ -201,7 +201,7 @@ def _models(run: Interpreter) -> frozenset[Instance]:
 def _refuse(run: Interpreter, node: cst.BaseExpression, rows: Data) -> None:
     """Let the batch be whole where this draws: nothing done here makes its rows right."""
     # Rows of a form that no reduction here suits: gathered further up, or not at all.
-    run.demand(node, value(Data(Placement.SHARD, rows.loaders, form="stacked")), READER)
+    run.demand(node, value(Data(Placement.SHARD, rows.loaders, form="packed")), READER)
 
 
 def one_by_one(run: Interpreter, node: cst.BaseExpression, name: str) -> None:

@@ -111,7 +111,12 @@ def opaque(
         reduced = [a for a in given if isinstance(a, Data)]
         return value(reduced[0] if reduced else run.instance(node, run.module, "an object"))
     loaders = frozenset(loader for d in shards for loader in d.loaders)
-    return value(Data(Placement.SHARD, loaders, opaque=True))
+    return value(Data(Placement.SHARD, loaders, opaque=True, form=_form(shards)))
+
+
+def _form(rows: list[Data]) -> str:
+    """Rows of which there are more, or less, than samples stay so."""
+    return next((data.form for data in rows if data.form in ("masked", "stacked")), "tensor")
 
 
 def call_instance(
@@ -138,8 +143,7 @@ def call_instance(
     if isinstance(target.type, str) and target.type.startswith("torch.nn."):
         dim = _batch_dimension(args)
         ndim = dimensions.of_layer(target, args)
-        form = next((d.form for one in args for d in one.data if d.form == "masked"), "tensor")
-        return join(value(*(_seen(a, dim, ndim, form) for a in result.atoms)))
+        return join(value(*(_seen(a, dim, ndim) for a in result.atoms)))
     return result
 
 
@@ -147,8 +151,8 @@ def _batch_dimension(args: list[Value]) -> int:
     return next((d.dim for one in args for d in one.data if d.placement is Placement.SHARD), 0)
 
 
-def _seen(atom: Atom, dim: int, ndim: int, form: str) -> Atom:
+def _seen(atom: Atom, dim: int, ndim: int) -> Atom:
     """What a layer of PyTorch's own makes of rows are rows, along the same dimension."""
     if not isinstance(atom, Data):
         return Number()
-    return replace(atom, opaque=False, dim=dim, ndim=ndim, form=form)
+    return replace(atom, opaque=False, dim=dim, ndim=ndim)

@@ -95,3 +95,13 @@ def test_a_text_about_a_model_is_no_model(tmp_path: Path) -> None:
     name = "name = 'log_' + brain.__class__.__name__ + '.csv'\nprint(open(name, 'w'))\n"
     lines = added(tmp_path, HEAD + name + STEP)
     assert "brain = dd.wrap(nn.Linear(4, 3))" in lines
+
+
+def test_views_under_each_other_stay_in_their_order_through_a_model(tmp_path: Path) -> None:
+    body = (
+        "    views = torch.cat([a, a + 0.1])\n"
+        "    out = F.normalize(brain(views), dim=1)\n"
+        "    penalty = F.cross_entropy(out @ out.T, torch.arange(len(out)))\n"
+    )
+    lines = added(tmp_path, HEAD + STEP.replace(PLAIN, body))
+    assert "out = dd.gather(F.normalize(brain(views), dim=1), stacked=True)" in lines

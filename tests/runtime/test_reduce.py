@@ -253,7 +253,7 @@ def _gathered() -> Any:
         dd.gather([{"i": i} for i in rows]),
         dd.gather(pairs).tolist(),
         dd.gather(pairs.reshape(-1)).tolist(),
-        dd.gather(torch.cat([x, x + 10]), blocks=2).tolist(),
+        dd.gather(torch.cat([x, x + 10]), stacked=True).tolist(),
         dd.gather(x.to(torch.complex64)).real.tolist(),
     )
 
@@ -270,7 +270,6 @@ def test_rows_come_back_in_order() -> None:
     [
         (lambda: dd.gather(torch.ones(len(_batch(6)) + 1)), "not a multiple of the 3 sample"),
         (lambda: dd.global_batch_size(len(_batch(6)) + 1), "not a multiple of the 3 sample"),
-        (lambda: dd.gather(_batch(6), blocks=2), "not 2 copies of 3 sample"),
         (lambda: dd.gather({_batch(6).sum()}), "cannot gather a set"),
     ],
 )

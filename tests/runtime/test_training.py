@@ -102,7 +102,7 @@ def _rows_against_all(model: nn.Module, x: torch.Tensor, _: torch.Tensor) -> Any
 
 
 def _two_views(model: nn.Module, x: torch.Tensor, _: torch.Tensor) -> Any:
-    z = dd.gather(F.normalize(model(torch.cat([x, x + 0.1])), dim=1), blocks=2)
+    z = dd.gather(F.normalize(model(torch.cat([x, x + 0.1])), dim=1), stacked=True)
     z1, z2 = z.chunk(2)
     return F.cross_entropy(z1 @ z2.T / 0.1, torch.arange(len(z1)))
 
