@@ -125,6 +125,7 @@ def instance_attribute(
 _KNOWN_MODEL_METHODS = (
     RETURNS_MODEL
     | _MODEL_METHODS
+    | world.WRITING_METHODS
     | frozenset(
         "children modules named_children named_modules buffers named_buffers zero_grad forward"
         " __call__ register_forward_hook get_parameter add_module generate no_sync join"

@@ -295,6 +295,9 @@ def _model_method(  # type: ignore[no-untyped-def]
         return REPLICATED
     if name in ("__init__", "register_buffer", "register_parameter"):
         return REPLICATED
+    if name in world.WRITING_METHODS:
+        world.acts_method(run, node, atom, name, args, kwargs)
+        return REPLICATED
     if name in ("forward", "__call__"):
         run.facts.event(atom, "bypass", run.site(node), gradient=not run.no_grad)
         args, kwargs = calls.entered(run, node, args, kwargs)

@@ -49,7 +49,7 @@ WRITERS = frozenset(
 )  # fmt: skip
 WRITING_METHODS = frozenset(
     "savefig to_csv to_pickle to_json to_excel write_text write_bytes save_pretrained"
-    " save_weights imsave".split()
+    " push_to_hub save_weights imsave".split()
 )
 DOWNLOADS = frozenset(
     {

@@ -262,6 +262,18 @@ FILES = {
         "import numpy as np\nnp.save('x.npy', [1])",
         ["if dd.is_main():", "np.save('x.npy', [1])"],
     ),
+    "library model": (
+        "from transformers import GPT2Config, GPT2LMHeadModel\n"
+        "net = GPT2LMHeadModel(GPT2Config())\n"
+        "net_rule = torch.optim.SGD(net.parameters(), lr=0.1)\n"
+        "net.save_pretrained('x')",
+        ["net = dd.wrap(net)", "if dd.is_main():", "net.save_pretrained('x')"],
+    ),
+    "its tokenizer": (
+        "from transformers import AutoTokenizer\n"
+        "words = AutoTokenizer.from_pretrained('gpt2')\nwords.save_pretrained('x')",
+        ["if dd.is_main():", "words.save_pretrained('x')"],
+    ),
     "writer": (
         "from torch.utils.tensorboard import SummaryWriter\nlog = SummaryWriter()",
         ["log = SummaryWriter() if dd.is_main() else dd.silent()"],

@@ -81,6 +81,11 @@ for a, b in feed:
         16,
         "rank 0 writes here alone",
     ),
+    "a library's own files": (
+        HEAD + STEP + "brain.save_pretrained('x')\n",
+        16,
+        "rank 0 writes here alone",
+    ),
 }
 
 
