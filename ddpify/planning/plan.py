@@ -22,6 +22,7 @@ from ddpify.planning.refusals import (
     refuse_reading,
     unequal_batches,
 )
+from ddpify.understanding import keeping
 from ddpify.understanding.facts import Demand, Facts, Site
 from ddpify.understanding.interpreter import Choices, interpret
 from ddpify.understanding.placement import Placement
@@ -179,6 +180,8 @@ def _mend(plan: Plan, demand: Demand, learnt: frozenset[cst.BaseExpression]) -> 
             _reduce(plan, node, how, demand)
     elif not trained:
         _replicate(plan, demand)
+    elif demand.reader == keeping.READER:
+        return False  # a model would otherwise get the whole batch on each rank
     else:
         return _gather_names(plan, demand) or _gather_arguments(plan, demand)
     return True

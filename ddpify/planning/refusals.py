@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.errors import DdpifyError
-from ddpify.understanding import draws
+from ddpify.understanding import draws, keeping
 from ddpify.understanding.facts import Demand, Facts, Site
 from ddpify.understanding.frameworks import training_framework
 from ddpify.understanding.interpreter import Choices
@@ -41,6 +41,11 @@ _WORDS = {
     Placement.PER_COUNT: "something divided by the size of the batch",
     Placement.WEIGHTED: "a mean over some of the batch",
     Placement.COUPLED: "a value that mixes the samples of the batch with each other",
+}
+_REMEDIES = {
+    draws.READER: "draw for the whole batch at once, as torch.rand(len(x)) does",
+    keeping.READER: "write it outside of the forward, by the labels or positions of the samples, or"
+    " from a mean or a sum over the batch",
 }
 _RUNTIME = ("ddpify.runtime", "ddpify_runtime")
 _ENVIRONMENTS = ("gym.", "gymnasium.", "pettingzoo.", "procgen.")
@@ -194,7 +199,7 @@ def refuse_reading(entry: ModuleFile, demand: Demand) -> Refusal:
         demand.site.node,
         f"{demand.reader} reads {_WORDS[demand.data.placement]},"
         " which cannot be put together from the ranks' parts",
-        "draw for the whole batch at once, as torch.rand(len(x)) does"
-        if demand.reader == draws.READER
-        else "compute it from per-sample values, a mean or a sum over the batch",
+        _REMEDIES.get(
+            demand.reader, "compute it from per-sample values, a mean or a sum over the batch"
+        ),
     )

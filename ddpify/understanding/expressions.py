@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import batch_rows, collating, draws, instances, kinds, narrowing, tensors
+from ddpify.understanding import (
+    batch_rows,
+    collating,
+    draws,
+    instances,
+    keeping,
+    kinds,
+    narrowing,
+    tensors,
+)
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import children
 from ddpify.understanding.syntax import dotted
@@ -470,6 +479,7 @@ def _call(run: Interpreter, node: cst.Call) -> Value:
             kwargs[arg.keyword.value] = result
         else:
             args.append(result)
+    keeping.method(run, node, args, kwargs)
     return run.call(node, callee, args, kwargs)
 
 

@@ -116,6 +116,7 @@ class Facts:
     optimizers: list[Instance] = field(default_factory=list)
     stepped: set[Instance] = field(default_factory=set)  # models whose gradients the script uses
     models: dict[Instance, None] = field(default_factory=dict)  # in the order of making
+    buffers: set[tuple[Instance, str]] = field(default_factory=set)  # of models, by their names
     events: dict[Instance, list[Event]] = field(default_factory=dict)
     demands: dict[tuple[cst.CSTNode, Placement], Demand] = field(default_factory=dict)
     effects: dict[tuple[str, cst.CSTNode], Effect] = field(default_factory=dict)

@@ -13,7 +13,16 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from ddpify.understanding import batches, calls, draws, expressions, library, narrowing, together
+from ddpify.understanding import (
+    batches,
+    calls,
+    draws,
+    expressions,
+    keeping,
+    library,
+    narrowing,
+    together,
+)
 from ddpify.understanding.facts import Demand, Effect, Facts, Site
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import ModuleFile, Project
@@ -219,7 +228,8 @@ class Interpreter:
     def demand(self, node: cst.CSTNode, what: Value, reader: str) -> None:
         """Note that something reads a value that ranks hold only in part."""
         for data in what.data if not self.collating else ():
-            if self.frame.in_forward and data.placement not in _REDUCIBLE:
+            alone = self.frame.in_forward and data.placement not in _REDUCIBLE
+            if alone and reader != keeping.READER:
                 continue  # a forward treats each sample alone: it reads no batch
             key = (node, data.placement)
             if key not in self.facts.demands:
@@ -304,9 +314,13 @@ class Interpreter:
             loop.node for frame in self.frames for loop in frame.loops if loop.takes_batches
         )
 
+    def is_older(self, made: Instance) -> bool:
+        """Whether an object was there before the batch at hand."""
+        return not self._batch_loops() <= self.born_in.get(made, frozenset())
+
     def keeps_from_batch(self, container: Instance, node: cst.BaseExpression, new: Value) -> Value:
         """What a container of longer life than the batch takes must be whole, or is demanded."""
-        if self._batch_loops() <= self.born_in.get(container, frozenset()):
+        if not self.is_older(container):
             return new
         local = [a for a in deep_atoms(new) if isinstance(a, Data) and a.placement.local]
         for data in local:
@@ -354,6 +368,21 @@ class Interpreter:
                 self._unpack(target.target, result, named=True)
             else:
                 self.assign(target.target, result)
+                self._kept(target.target, node.value, result)
+
+    def _kept(
+        self,
+        target: cst.BaseExpression,
+        shown: cst.BaseExpression,
+        new: Value,
+        *,
+        added: bool = False,
+    ) -> None:
+        """What a tensor takes that is kept from batch to batch must be whole."""
+        if isinstance(target, cst.Subscript):
+            keeping.item(self, target, shown, new)
+        elif isinstance(target, cst.Attribute):
+            keeping.buffer(self, target, shown, new, added=added)
 
     def _do_AnnAssign(self, node: cst.AnnAssign) -> None:
         if node.value is not None:
@@ -381,6 +410,7 @@ class Interpreter:
         operator = expressions.OPERATORS.get(type(node.operator), "?")
         result = expressions.accumulate(self, node, operator, old, new)
         self.assign(node.target, result)
+        self._kept(node.target, node.value, new, added=True)
 
     def _do_Return(self, node: cst.Return) -> bool:
         result = self.eval(node.value) if node.value is not None else value(Const(None))

@@ -293,6 +293,8 @@ def _model_method(  # type: ignore[no-untyped-def]
         return value(made)
     if name in ("state_dict", "zero_grad", "add_module"):
         return REPLICATED
+    if name == "register_buffer" and args:
+        _register_buffer(run, atom, args[0].constant())
     if name in ("__init__", "register_buffer", "register_parameter"):
         return REPLICATED
     if name in world.WRITING_METHODS:
@@ -303,6 +305,12 @@ def _model_method(  # type: ignore[no-untyped-def]
         args, kwargs = calls.entered(run, node, args, kwargs)
     batch_layers.inherited(run, atom, args)
     return opaque(run, node, atom, args, kwargs)
+
+
+def _register_buffer(run: Interpreter, model: Instance, name: object) -> None:
+    if isinstance(name, str):
+        run.put(model, name, REPLICATED)
+        run.facts.buffers.add((model, name))
 
 
 def _container_method(  # type: ignore[no-untyped-def]

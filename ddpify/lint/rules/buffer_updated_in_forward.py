@@ -102,10 +102,9 @@ from ddpify.lint.diagnostics import Severity
 from ddpify.lint.layers import layers
 from ddpify.lint.registry import SINGLE, Finding, rule
 from ddpify.lint.script import Script
+from ddpify.understanding import stores
 from ddpify.understanding.flow import Slot, parameters
 from ddpify.understanding.values import Class, Function, Instance, Params, deep_atoms
-
-_READING = frozenset("clone detach to float mean sum size item cpu numpy view reshape t".split())
 
 
 @rule(
@@ -152,7 +151,8 @@ def _update(script: Script, kind: Class) -> cst.CSTNode | None:
         rows = script.flow.derived(_given(function.node))
         for node in script.reached(function.node):
             if _writes(script, kind, node, buffers) and any(
-                script.flow.slots(source, script.owners[node]) & rows for source in _sources(node)
+                script.flow.slots(source, script.owners[node]) & rows
+                for source in stores.sources(node)
             ):
                 return node
     return None
@@ -176,35 +176,13 @@ def _buffers(script: Script, kind: Class) -> set[str]:
 
 def _writes(script: Script, kind: Class, node: cst.CSTNode, buffers: set[str]) -> bool:
     """Whether a statement or call changes a buffer of an object of the class."""
-    targets: list[cst.BaseExpression] = []
-    if isinstance(node, cst.Assign):
-        targets = [one.target for one in node.targets]
-    elif isinstance(node, cst.AugAssign):
-        targets = [node.target]
-    elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-        name = node.func.attr.value
-        if name.endswith("_") and not name.startswith("_"):  # in place
-            targets = [node.func.value]
-    return any(_attribute_of(script, kind, one) in buffers for one in targets)
+    return any(_attribute_of(script, kind, one) in buffers for one in stores.targets(node))
 
 
 def _attribute_of(script: Script, kind: Class, node: cst.BaseExpression) -> str | None:
-    """``name`` of ``self.name``, ``self.name[...]``, ``self.name.data`` and chains of these."""
-    while isinstance(node, (cst.Attribute, cst.Subscript, cst.Call)):
-        if isinstance(node, cst.Call):
-            if not isinstance(node.func, cst.Attribute) or node.func.attr.value in _READING:
-                return None
-            node = node.func.value
-            continue
-        if isinstance(node, cst.Attribute):
-            owners = script.instances(node.value)
-            if any(one.type is kind for one in owners):
-                return node.attr.value
-        node = node.value
+    """The attribute of an object of the class through which a target is reached."""
+    for holder in stores.holders(node):
+        owners = script.instances(holder.value) if isinstance(holder, cst.Attribute) else ()
+        if any(one.type is kind for one in owners):
+            return holder.attr.value  # type: ignore[union-attr]
     return None
-
-
-def _sources(node: cst.CSTNode) -> list[cst.BaseExpression]:
-    if isinstance(node, (cst.Assign, cst.AugAssign)):
-        return [node.value]
-    return [one.value for one in node.args] if isinstance(node, cst.Call) else []

@@ -1,0 +1,126 @@
+"""Tensors that are kept from batch to batch and written in place: banks, queues, centres."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ddpify.errors import DdpifyError
+from tests.convert.examples import HEAD, STEP, added, convert_text
+
+NET = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 3)
+        self.register_buffer("kept", torch.zeros(4, 60))
+        self.register_buffer("steps", torch.zeros(1, dtype=torch.long))
+
+    def forward(self, x):
+        WRITE
+        return self.layer(x - self.kept[:, 0])
+
+
+"""
+
+
+def with_forward(write: str) -> str:
+    model = NET.replace("WRITE", write.replace("\n", "\n        "))
+    return HEAD.replace("brain = nn.Linear(4, 3)\n", model + "brain = Net()\n") + STEP
+
+
+WRITES = {
+    "a queue": "self.kept[:, : len(x)] = x.T",
+    "by index": "self.kept.index_copy_(1, torch.arange(len(x)), x.T)",
+    "rows at labels": "self.kept[x.argmax(1)] += 1",
+    "through a view": "self.kept.data.copy_(x.median(0).values)",
+    "in a chain": "self.kept.mul_(0.9).add_(x.t() @ x)",
+    "a new value": "self.kept = 0.9 * self.kept + x.t() @ x",
+    "in a list before itself": "self.kept = torch.cat([x.T, self.kept], 1)[:, :60]",
+    "a layer's parameter": "self.layer.weight.data.copy_(x[:3])",
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_a_forward_that_keeps_rows_is_refused(tmp_path: Path, name: str) -> None:
+    text = with_forward(WRITES[name])
+    with pytest.raises(DdpifyError, match="kept from batch to batch") as refusal:
+        convert_text(tmp_path, text)
+    line = text.splitlines().index("        " + WRITES[name]) + 1
+    assert refusal.value.line == line
+
+
+FINE = {
+    "counters": "self.steps += 1\nself.steps.add_(1)",
+    "of the parameters": "self.kept[0, 0].copy_(self.layer.weight.norm())",
+    "a mask of the size": "self.mask = torch.ones(x.shape[0], x.size(1))",
+    "the last rows": "self.last = x",
+    "made for the batch": "own = torch.zeros_like(x)\nown[:, 1] = x[:, 1]\nown.copy_(x)",
+}
+
+
+@pytest.mark.parametrize("name", FINE)
+def test_what_does_not_keep_rows_stays(tmp_path: Path, name: str) -> None:
+    plain = added(tmp_path, with_forward("pass"))
+    assert added(tmp_path, with_forward(FINE[name])) == plain
+
+
+def test_a_mean_is_taken_over_all_ranks_before_it_is_kept(tmp_path: Path) -> None:
+    lines = added(tmp_path, with_forward("self.kept[0].mul_(0.9).add_(x.mean(0).mean())"))
+    assert "self.kept[0].mul_(0.9).add_(dd.mean(x.mean(0).mean()))" in lines
+
+
+BANK = """\
+bank = torch.zeros(20, 3)
+for a, b in feed:
+    out = brain(a)
+    penalty = F.cross_entropy(out, b) + (out - bank[b]).pow(2).mean()
+    rule.zero_grad()
+    WRITE
+    penalty.backward()
+    rule.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("write", "mended"),
+    [
+        ("bank[b] = out.detach()", "bank[dd.gather(b)] = dd.gather(out.detach())"),
+        ("bank[b] += 1", "bank[dd.gather(b)] += 1"),
+        (
+            "bank.index_add_(0, b, out.detach())",
+            "bank.index_add_(0, dd.gather(b), dd.gather(out.detach()))",
+        ),
+    ],
+)
+def test_rows_at_labels_are_those_of_all_ranks(tmp_path: Path, write: str, mended: str) -> None:
+    assert mended in added(tmp_path, HEAD + BANK.replace("WRITE", write))
+
+
+def test_a_table_of_an_evaluation_needs_it_whole(tmp_path: Path) -> None:
+    counts = (
+        "table = torch.zeros(3, 3)\n"
+        "with torch.no_grad():\n"
+        "    for a, b in check:\n"
+        "        table[:, : len(b)] = brain(a).T[:, :3]\n"
+        "print(table)\n"
+    )
+    lines = added(tmp_path, HEAD + STEP + counts)
+    assert any(line.startswith("check = dd.replicate(") for line in lines)
+    assert not any("table" in line for line in lines)
+
+
+def test_rows_drawn_into_a_tensor_of_the_whole_batch_are_refused(tmp_path: Path) -> None:
+    text = (
+        HEAD.replace("features, labels =", "size = 6\nfeatures, labels =", 1).replace(
+            "batch_size=6", "batch_size=size"
+        )
+        + "noise = torch.randn(size, 4)\n"
+        + STEP.replace("brain(a)", "brain(a + noise)").replace(
+            "    rule.zero_grad()\n", "    noise.data.copy_(torch.randn(size, 4))\n"
+        )
+    )
+    with pytest.raises(DdpifyError, match="kept from batch to batch") as refusal:
+        convert_text(tmp_path, text)
+    assert "noise.data.copy_" in text.splitlines()[(refusal.value.line or 1) - 1]
