@@ -108,7 +108,7 @@ def _demand(run: Interpreter, shown: cst.BaseExpression, data: Data, *, by_index
     """
     rows = by_index and not run.frames_forward() and data.form not in ("batch", "shape")
     if data.placement not in _REDUCIBLE and not rows:
-        data = Data(Placement.SHARD, data.loaders, form="stacked")
+        data = Data(Placement.SHARD, data.loaders, form="packed")  # which no reduction suits
     run.demand(shown, value(data), READER)
 
 
