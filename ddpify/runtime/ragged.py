@@ -1,6 +1,7 @@
 """Rows of which each rank has any number, as a mask leaves them: those of all ranks."""
 
 import sys
+from itertools import accumulate
 from typing import Any
 
 import torch
@@ -33,7 +34,8 @@ class _GatherRagged(torch.autograd.Function):
     def forward(ctx: Any, x: torch.Tensor, own: int) -> torch.Tensor:
         """x: (N, ...), of which the first ``own`` rows count."""
         counts = _every_count(own, x.device)
-        ctx.first, ctx.own, ctx.shape = sum(counts[: world().rank]), own, x.shape
+        ctx.first = [0, *accumulate(counts)][world().rank]
+        ctx.own, ctx.shape = own, x.shape
         padded = x.new_zeros(max(counts), *x.shape[1:])
         padded[:own] = x.detach()[:own]
         data = kept(padded.view(-1).view(torch.uint8))

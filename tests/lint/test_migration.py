@@ -24,10 +24,13 @@ _TRAINING = """
             nn.functional.mse_loss(model(x), y).backward()
             optimizer.step()
     total = sum(p.sum() for p in model.parameters()).item()
-    print(f"rank {dist.get_rank()} of {dist.get_world_size()}: {total:.6f}")
-    dist.destroy_process_group()
+    # In one write: torchrun's ranks are not buffered, and share their output.
+    os.write(1, f"rank {dist.get_rank()} of {dist.get_world_size()}: {total:.6f}\\n".encode())
+    dist.barrier()
+    os._exit(0)  # gloo's threads may abort a process that destroys its group
 """
 _IMPORTS = """import argparse
+import os
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
