@@ -36,7 +36,7 @@ READER = "a write into a tensor that is kept from batch to batch"
 
 _REDUCIBLE = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED, Placement.COUNT)
 _BY_INDEX = frozenset("index_copy_ index_add_ index_put_".split())
-_RESIZING = frozenset("resize_ resize_as_".split())
+_RESIZING = frozenset("resize_ resize_as_ set_".split())
 
 Operand = tuple[cst.BaseExpression, Value]
 
@@ -48,9 +48,23 @@ def method(run: Interpreter, node: cst.Call, args: list[Value], kwargs: Keywords
     assert isinstance(node.func, cst.Attribute)
     name, target = node.func.attr.value, node.func.value
     given = argument_pairs(node, args, kwargs)
-    if name not in _RESIZING and any(True for _, one in given for _ in local_data(one)):
+    local = next((data for _, one in given for data in local_data(one)), None)
+    if local is not None and name in _RESIZING:
+        _holds_rows(run, target, local)
+    elif local is not None:
         by_index = name in _BY_INDEX and not isinstance(target, cst.Subscript)
         _write(run, target, given, by_index=by_index)
+
+
+def _holds_rows(run: Interpreter, target: cst.BaseExpression, local: Data) -> None:
+    """A tensor gets the size of this rank's rows, to hold them: it keeps no others."""
+    kept = next(stores.holders(target), None)
+    rows = value(local.placed(Placement.SHARD))
+    if isinstance(kept, cst.Name):
+        run.bind(kept.value, rows)
+    elif kept is not None:
+        for owner in run.seen(kept.value).of(Instance):
+            run.put(owner, kept.attr.value, rows)  # type: ignore[arg-type]
 
 
 def item(run: Interpreter, target: cst.Subscript, shown: cst.BaseExpression, new: Value) -> None:
@@ -94,7 +108,7 @@ def _write(
     run: Interpreter, target: cst.BaseExpression, given: list[Operand], *, by_index: bool
 ) -> None:
     kept = next(stores.holders(target), None)
-    if kept is None or not _is_whole(run.seen(kept)) or not _outlives_batch(run, kept):
+    if kept is None or not _outlives_batch(run, kept) or not _is_whole(run.eval(kept)):
         return
     for shown, one in given:
         for data in local_data(one):

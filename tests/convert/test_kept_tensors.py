@@ -124,3 +124,36 @@ def test_rows_drawn_into_a_tensor_of_the_whole_batch_are_refused(tmp_path: Path)
     with pytest.raises(DdpifyError, match="kept from batch to batch") as refusal:
         convert_text(tmp_path, text)
     assert "noise.data.copy_" in text.splitlines()[(refusal.value.line or 1) - 1]
+
+
+@pytest.mark.parametrize(
+    "fill",
+    [
+        "held.resize_as_(a).copy_(a)",
+        "held.data.resize_(a.size()).copy_(a)",
+        "held.set_(a)",
+        "held.resize_(a.size())\n    held.copy_(a)",
+        "held.resize_(len(a), 4).copy_(a)",
+    ],
+)
+def test_a_tensor_that_is_resized_to_the_rows_holds_them(tmp_path: Path, fill: str) -> None:
+    loop = STEP.replace("    rule.zero_grad()\n", f"    {fill}\n    rule.zero_grad()\n")
+    lines = added(
+        tmp_path, HEAD + "held = torch.empty(0)\n" + loop.replace("brain(a)", "brain(held)")
+    )
+    assert "penalty = dd.mean(F.cross_entropy(brain(held), b))" in lines
+    assert not any("gather" in line or "sum" in line for line in lines)
+
+
+def test_a_model_object_may_hold_the_rows_of_its_batch(tmp_path: Path) -> None:
+    text = HEAD + (
+        "class Holder:\n"
+        "    def __init__(self):\n"
+        "        self.held = torch.empty(0)\n\n"
+        "    def take(self, rows):\n"
+        "        self.held.resize_(rows.size()).copy_(rows)\n\n\n"
+        "holder = Holder()\n"
+    )
+    loop = STEP.replace("    rule.zero_grad()\n", "    holder.take(a)\n    rule.zero_grad()\n")
+    lines = added(tmp_path, text + loop.replace("brain(a)", "brain(holder.held)"))
+    assert "penalty = dd.mean(F.cross_entropy(brain(holder.held), b))" in lines
