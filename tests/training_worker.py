@@ -15,7 +15,6 @@ import json
 import os
 import runpy
 import signal
-import socket
 import sys
 import time
 from collections.abc import Callable
@@ -28,6 +27,8 @@ import torch.distributed.fsdp  # here once, not in every rank
 from torch.distributed.tensor import DTensor
 from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook
+
+from ddpify.ports import free_port
 
 SECONDS_AFTER_A_FAILURE = 15.0
 """How long the other ranks may take to end once one has failed."""
@@ -194,13 +195,6 @@ def redirect(number: int, path: str, flags: int) -> None:
     handle = os.open(path, flags, 0o644)
     os.dup2(handle, number)
     os.close(handle)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 if __name__ == "__main__":

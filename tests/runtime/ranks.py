@@ -3,7 +3,6 @@
 import os
 import pickle
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -19,6 +18,7 @@ import torch._dynamo  # DistributedDataParallel imports it: once here, not in ev
 import torch.distributed as dist
 
 from ddpify import runtime as dd
+from ddpify.ports import free_port
 
 RANK_VARIABLES = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE")
 REPOSITORY = Path(dd.__file__).parents[2]
@@ -46,7 +46,7 @@ def launch(
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        port = _free_port()
+        port = free_port()
         variables = [{**_variables(r, size, port), **(env or {})} for r in range(size)]
         pids = [_fork(job, folder / str(r), variables[r]) for r in range(size)]
         codes = _wait(pids, time.monotonic() + seconds)
@@ -103,12 +103,6 @@ def _variables(rank: int, size: int, port: int) -> dict[str, str]:
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port),
     }
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _fork(job: Callable[[], Any], base: Path, variables: dict[str, str]) -> int:

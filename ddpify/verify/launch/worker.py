@@ -12,7 +12,6 @@ import json
 import os
 import select
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import ddpify
+from ddpify.ports import free_port
 from ddpify.verify.launch.job import Job
 
 _RANK = (
@@ -81,7 +81,7 @@ def _gpus() -> int:
 def run(job: Job) -> dict[str, Any]:
     """Fork the ranks of ``job`` and wait; statuses by rank, and how the run ended."""
     Path(job.out).mkdir(parents=True, exist_ok=True)
-    port = _free_port()
+    port = free_port()
     start = time.monotonic()
     ranks = {_start(job, rank, port): rank for rank in range(job.world_size)}
     return {**_Watch(job, ranks).wait(), "seconds": time.monotonic() - start}
@@ -122,12 +122,6 @@ def _fork(job: Job, rank: int, port: int) -> int:
         finally:
             os._exit(1)
     return pid
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class _Watch:
