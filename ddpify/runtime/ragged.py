@@ -6,8 +6,8 @@ from typing import Any
 
 import torch
 
-from ddpify.runtime.process import kept, world, world_size
-from ddpify.runtime.reduce import gather_flat, over_ranks
+from ddpify.runtime.process import world
+from ddpify.runtime.reduce import exchanged, over_ranks
 from ddpify.runtime.share import current_share
 
 
@@ -38,11 +38,8 @@ class _GatherRagged(torch.autograd.Function):
         ctx.own, ctx.shape = own, x.shape
         padded = x.new_zeros(max(counts), *x.shape[1:])
         padded[:own] = x.detach()[:own]
-        data = kept(padded.view(-1).view(torch.uint8))
-        received = kept(data.new_empty(world_size() * len(data)))
-        gather_flat(received, data)
-        parts = received.view(x.dtype).view(world_size(), *padded.shape)
-        return torch.cat([part[:count] for part, count in zip(parts, counts, strict=True)])
+        parts = zip(exchanged(padded), counts, strict=True)
+        return torch.cat([part[:count] for part, count in parts])
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> tuple[torch.Tensor, None]:
@@ -54,6 +51,4 @@ class _GatherRagged(torch.autograd.Function):
 
 
 def _every_count(own: int, place: torch.device) -> list[int]:
-    counts = kept(torch.zeros(world_size(), dtype=torch.int64, device=place))
-    gather_flat(counts, kept(torch.tensor([own], device=place)))
-    return [int(count) for count in counts.tolist()]
+    return [int(count) for count in exchanged(torch.tensor([own], device=place))]

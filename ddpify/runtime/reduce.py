@@ -288,25 +288,25 @@ def _gather_tensor(x: torch.Tensor, share: Share, stacked: bool) -> torch.Tensor
 
 
 def _all_rows(x: torch.Tensor, total: int, each: int) -> torch.Tensor:
-    """x: (blocks, rows, ...), padded to one size, exchanged as bytes (any dtype), and joined."""
+    """x: (blocks, rows, ...), padded to one size, exchanged, and joined."""
     size = world_size()
     base, longer = divmod(total, size)  # the first ranks have one sample more
     most = (base + (longer > 0)) * each
     padded = x.new_zeros(x.shape[0], most, *x.shape[2:])
     padded[:, : x.shape[1]] = x.detach()[:, :most]
-    data = kept(padded.view(-1).view(torch.uint8))
-    received = kept(data.new_empty(size * len(data)))
-    gather_flat(received, data)
-    rows = received.view(x.dtype).view(size, *padded.shape).transpose(0, 1)
+    rows = exchanged(padded).transpose(0, 1)
     parts = [rows[:, :longer], rows[:, longer:, : base * each]]
     return torch.cat([part.flatten(1, 2) for part in parts], dim=1)
 
 
-def gather_flat(received: torch.Tensor, own: torch.Tensor) -> None:
-    """Fill a flat tensor with every rank's, in order of rank."""
+def exchanged(x: torch.Tensor) -> torch.Tensor:
+    """Every rank's x, of one shape on all of them, in a new first dimension; any dtype."""
+    data = kept(x.view(-1).view(torch.uint8))
+    received = kept(data.new_empty(world_size() * len(data)))
     # Its name since torch 2.13, where the former one warns.
     gather_single = getattr(dist, "all_gather_single", None) or dist.all_gather_into_tensor
-    gather_single(received, own)
+    gather_single(received, data)
+    return received.view(x.dtype).view(world_size(), *x.shape)
 
 
 def _gather_objects(x: list[Any], share: Share) -> list[Any]:
