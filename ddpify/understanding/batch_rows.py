@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding import tensor_sizes
 from ddpify.understanding.batches import DIMENSIONS, Operand, unborn, wholes
 from ddpify.understanding.values import (
     REPLICATED,
@@ -93,12 +94,11 @@ def function(
     run: Interpreter, name: str, atom: Whole, rest: Sequence[Value], keywords: Mapping[str, Value]
 ) -> Value:
     """A tensor function or method by its last name; ``rest`` are the arguments after the tensor."""
-    from ddpify.understanding import tensors
 
     if name in _NUMBERS:
         return REPLICATED
     if name in _TRANSPOSING:
-        moved = _moved(atom, tensors.transposed(name, atom.dim, rest))
+        moved = _moved(atom, tensor_sizes.transposed(name, atom.dim, rest))
         return value(replace(moved, stacked=atom.stacked or _within(rest)))
     place = rest[0].constant() if rest else keywords.get("dim", UNKNOWN).constant()
     if name in ("unsqueeze", "squeeze") and isinstance(place, int) and 0 <= place <= atom.dim:

@@ -8,7 +8,9 @@ import libcst as cst
 
 from ddpify.understanding import (
     arguments,
+    attributes,
     batches,
+    births,
     expressions,
     instances,
     kinds,
@@ -170,7 +172,7 @@ def _run_body(  # type: ignore[no-untyped-def]
     scope = Scope(parent=function.scope)
     inside = forward or run.frames_forward()
     frame = Frame(function.module, scope, site, receiver, in_forward=inside)
-    if isinstance(function.node, cst.Lambda) or "staticmethod" in expressions._decorators(function):
+    if isinstance(function.node, cst.Lambda) or attributes.is_static(function):
         receiver = None
     bind_parameters(run, function, args, kwargs, receiver, scope)
     run.frames.append(frame)
@@ -192,7 +194,7 @@ def _returned(run: Interpreter, function: Function, returned: list[Value]) -> Va
             for atom in one.of(Tup):
                 run.put(made, "*", join(*atom.items))  # type: ignore[union-attr]
         return value(made)
-    return expressions.forget_births(join(*returned))
+    return births.forget_births(join(*returned))
 
 
 def _switches_grad_off(function: Function) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable
-from dataclasses import replace
 from functools import lru_cache
 from itertools import zip_longest
 from typing import TYPE_CHECKING
@@ -12,13 +11,14 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import (
-    batch_rows,
-    collating,
+    attributes,
+    births,
     draws,
-    instances,
+    elements,
     keeping,
     kinds,
     narrowing,
+    tensor_pairs,
     tensors,
 )
 from ddpify.understanding.placement import Placement
@@ -27,23 +27,12 @@ from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import (
     REPLICATED,
     UNKNOWN,
-    Atom,
-    Bound,
-    Class,
     Const,
     Data,
-    Device,
     Function,
     Instance,
-    Lib,
-    Method,
-    Namespace,
-    Number,
-    Params,
-    Super,
     Tup,
     Value,
-    Whole,
     join,
     value,
 )
@@ -53,8 +42,6 @@ if TYPE_CHECKING:
 
 BUILTINS = frozenset(dir(builtins))
 _CONSTANTS = {str(one): value(Const(one)) for one in (True, False, None)}
-_NAMED = (Placement.MEAN, Placement.SUM)  # reduced where they get a name
-CONTAINERS = ("list", "dict", "set", "generator")
 
 OPERATORS: dict[type, str] = {
     cst.Add: "+", cst.Subtract: "-", cst.Multiply: "*", cst.Divide: "/", cst.FloorDivide: "//",
@@ -81,7 +68,6 @@ def evaluate(run: Interpreter, node: cst.BaseExpression) -> Value:
     return UNKNOWN
 
 
-# ---------------------------------------------------------------------- names and literals
 def _name(run: Interpreter, node: cst.Name) -> Value:
     known = _CONSTANTS.get(node.value)
     return run.lookup(node.value) if known is None else known
@@ -110,218 +96,15 @@ def _formatted(run: Interpreter, node: cst.FormattedString) -> Value:
     return REPLICATED
 
 
-# ---------------------------------------------------------------------- attributes
-def _attribute(run: Interpreter, node: cst.Attribute) -> Value:
-    owner = run.eval(node.value)
-    name = node.attr.value
-    return join(*(attribute_of(run, node, atom, name) for atom in owner.atoms))
-
-
-def attribute_of(run: Interpreter, node: cst.BaseExpression, atom: Atom, name: str) -> Value:
-    """What ``atom.name`` is."""
-    if isinstance(atom, Lib):
-        return value(Lib(kinds.canonical(f"{atom.name}.{name}")))
-    if isinstance(atom, Namespace):
-        return _member_of(run, node, atom, name)
-    if isinstance(atom, Instance):
-        return _instance_attribute(run, node, atom, name)
-    if isinstance(atom, Class):
-        return atom.find(name) or UNKNOWN
-    if isinstance(atom, Super):
-        return _super_attribute(run, node, atom.receiver, name)
-    if isinstance(atom, Data):
-        called = _is_called(run, node)
-        return tensors.attribute(atom, name, called=called)
-    if isinstance(atom, Whole):
-        return batch_rows.attribute(run, atom, name, called=_is_called(run, node))
-    if isinstance(atom, Tup) and name in ("values", "indices"):
-        return join(*atom.items)
-    if isinstance(atom, Params) and name == "grad":
-        run.facts.stepped.add(atom.owner)
-        run.facts.event(atom.owner, "optimize", run.site(node))
-        return REPLICATED
-    if isinstance(atom, (Number, Tup, Const, Params, Device)):
-        return value(Method(value(atom), name))
-    return UNKNOWN
-
-
-def _is_called(run: Interpreter, node: cst.BaseExpression) -> bool:
-    parent = run.module.parents.get(node)
-    return isinstance(parent, cst.Call) and parent.func is node
-
-
-def _member_of(run: Interpreter, node: cst.BaseExpression, atom: Namespace, name: str) -> Value:
-    if name == "__dict__":
-        made = run.instance(node, run.module, "dict")
-        for key, held in list(atom.scope.names.items()):
-            if any(isinstance(a, (Class, Function)) for a in held.atoms):
-                run.put(made, f"[{key!r}]", held)
-        return value(made)
-    found = atom.scope.names.get(name)
-    if found is None:
-        found = run._member(atom.module, "", name, 0) if atom.module.name == name else None
-    if found is None:
-        local = run.project.resolve(f"{atom.module.name}.{name}", run.module)
-        found = value(run.namespace(local)) if local else UNKNOWN
-    return found
-
-
-def package_value(run: Interpreter, top: str) -> Atom:
-    """A package of the project that ``import a.b`` binds, or a library's."""
-    package = run.project.resolve(top, run.module)
-    return run.namespace(package) if package else Lib(top)
-
-
-def _instance_attribute(
-    run: Interpreter, node: cst.BaseExpression, atom: Instance, name: str
-) -> Value:
-    if name in atom.attributes:
-        return atom.attributes[name]
-    if isinstance(atom.type, Class):
-        found = atom.type.find(name)
-        if found is not None:
-            return join(*(_bind(run, node, atom, one) for one in found.atoms))
-    if name.startswith("__") and name.endswith("__") and not _is_called(run, node):
-        return REPLICATED  # about the object, as its class is
-    special = instances.instance_attribute(run, node, atom, name)
-    return special if special is not None else value(Method(value(atom), name))
-
-
-def _super_attribute(
-    run: Interpreter, node: cst.BaseExpression, receiver: Instance, name: str
-) -> Value:
-    if isinstance(receiver.type, Class):
-        for base in receiver.type.project_bases():
-            found = base.find(name)
-            if found is not None:
-                return join(*(_bind(run, node, receiver, one) for one in found.atoms))
-    return value(Method(value(receiver), name))
-
-
-def _bind(run: Interpreter, node: cst.BaseExpression, atom: Instance, one: Atom) -> Value:
-    if not isinstance(one, Function):
-        return value(one)
-    decorators = _decorators(one)
-    if "property" in decorators or "cached_property" in decorators:
-        return run.call(node, value(Bound(atom, one)), [], {})
-    return value(one) if "staticmethod" in decorators else value(Bound(atom, one))
-
-
-def _decorators(function: Function) -> set[str]:
-    if isinstance(function.node, cst.Lambda) or not function.node.decorators:
-        return set()
-    names = (dotted(d.decorator) for d in function.node.decorators)
-    return {name.split(".")[-1] for name in names if name}
-
-
-def attribute_set(run: Interpreter, node: cst.Attribute, owner: Instance, new: Value) -> None:
-    """Note what setting an attribute means: a model that gets another layer, a frozen parameter."""
-    first = next(iter(run.frame.scope.names), None)
-    own = isinstance(node.value, cst.Name) and node.value.value == first
-    layers = any(isinstance(a, Instance) and kinds.is_model(a) for a in new.atoms)
-    frozen = node.attr.value == "requires_grad"
-    if kinds.is_model(owner) and not own and (layers or frozen):
-        run.facts.event(owner, "change", run.site(node))
-
-
-# ---------------------------------------------------------------------- items
-def _subscript(run: Interpreter, node: cst.Subscript) -> Value:
-    owner = run.eval(node.value)
-    key = subscript_key(run, node)
-    return join(*(_item_of(run, node, atom, key) for atom in _indexed(owner, key)))
-
-
-def _indexed(owner: Value, key: str) -> list[Atom]:
-    """What is indexed: not a tensor that comes alone or, as here, as a tuple's element.
-
-    ``return out, weights`` beside ``return out`` go by one condition, as does ``model(x)[0]``.
-    """
-    held = [item for tup in owner.of(Tup) if key != "*" for item in tup.items]  # type: ignore[union-attr]
-    alone = {_unborn(atom) for item in held for atom in item.data}
-    batch = any(isinstance(atom, Whole) for atom in owner.atoms)
-    others = [a for a in owner.atoms if not (batch and isinstance(a, Number))]
-    return [a for a in others if not (isinstance(a, Data) and _unborn(a) in alone)]
-
-
-def _unborn(atom: Data) -> Data:
-    """A tensor whatever the expressions that made it: two may be written alike."""
-    return replace(atom, births=frozenset(), names=frozenset())
-
-
-def subscript_key(run: Interpreter, node: cst.Subscript) -> str:
-    """The key of a container element: its literal, or ``*``."""
-    constants = []
-    for element in node.slice:
-        part = element.slice
-        if isinstance(part, cst.Index):
-            constants.append(run.eval(part.value).constant())
-        elif isinstance(part, cst.Slice):
-            for bound in (part.lower, part.upper, part.step):
-                if bound is not None:
-                    for data in run.eval(bound).data:
-                        if data.placement is Placement.COUNT:
-                            run.facts.shape_uses.update(data.births)
-            constants.append(...)
-    return "*" if len(constants) != 1 or constants[0] is ... else f"[{constants[0]!r}]"
-
-
-def _item_of(run: Interpreter, node: cst.Subscript, atom: Atom, key: str) -> Value:
-    if isinstance(atom, Tup):
-        return _tuple_item(node, atom, key)
-    if isinstance(atom, Instance):
-        return _instance_item(run, node, atom, key)
-    if isinstance(atom, Data):
-        return tensors.item(run, node, atom)
-    if isinstance(atom, Whole):
-        return batch_rows.item(run, node, atom)
-    if isinstance(atom, (Number, Const)):
-        return tensors.replicated_item(run, node)
-    return value(atom) if isinstance(atom, Params) else UNKNOWN
-
-
-def _tuple_item(node: cst.Subscript, atom: Tup, key: str) -> Value:
-    try:
-        return atom.items[int(key.strip("[]"))]
-    except (ValueError, IndexError):
-        return join(*atom.items)
-
-
-def _instance_item(run: Interpreter, node: cst.Subscript, atom: Instance, key: str) -> Value:
-    if isinstance(atom.type, Class):
-        found = atom.type.find("__getitem__")
-        if found is not None:
-            functions = [Bound(atom, f) for f in found.of(Function)]  # type: ignore[arg-type]
-            return run.call(node, value(*functions), [REPLICATED], {})
-    if kinds.is_model(atom):
-        return value(atom)  # a layer: as good as its model
-    if key != "*" and key in atom.attributes:
-        return join(atom.attributes[key], atom.attributes.get("*", UNKNOWN))
-    return atom.elements if atom.type in CONTAINERS else instances.item(run, atom)
-
-
-# ---------------------------------------------------------------------- operators
 def _binary(run: Interpreter, node: cst.BinaryOperation) -> Value:
     left, right = run.eval(node.left), run.eval(node.right)
     operator = OPERATORS.get(type(node.operator), "?")
     if operator == "%" and isinstance(
         node.left, (cst.SimpleString, cst.ConcatenatedString, cst.FormattedString)
     ):
-        read_all(run, node.right, right, "a formatted string")
+        elements.read_all(run, node.right, right, "a formatted string")
         return REPLICATED
-    return tensors.binary(run, node, operator, (node.left, left), (node.right, right))
-
-
-def read_all(run: Interpreter, node: cst.BaseExpression, what: Value, reader: str) -> None:
-    """Something reads a value and, where it is a display, each of its parts."""
-    if isinstance(node, (cst.Tuple, cst.List)):
-        for element in node.elements:
-            read_all(run, element.value, run.seen(element.value), reader)
-        return
-    if isinstance(node, cst.Dict):
-        for pair in node.elements:
-            read_all(run, pair.value, run.seen(pair.value), reader)
-        return
-    run.demand(node, what, reader)
+    return tensor_pairs.binary(run, node, operator, (node.left, left), (node.right, right))
 
 
 def _unary(run: Interpreter, node: cst.UnaryOperation) -> Value:
@@ -354,7 +137,7 @@ def _comparison(run: Interpreter, node: cst.Comparison) -> Value:
     if identity and not any(d.placement is Placement.COUNT for one in values for d in one.data):
         return REPLICATED
     known = _equal(node, values)
-    return tensors.compare(run, sides, values) if known is None else value(Const(known))
+    return tensor_pairs.compare(run, sides, values) if known is None else value(Const(known))
 
 
 def _equal(node: cst.Comparison, values: list[Value]) -> bool | None:
@@ -377,7 +160,6 @@ def _conditional(run: Interpreter, node: cst.IfExp) -> Value:
     return join(run.eval(node.body), run.eval(node.orelse))
 
 
-# ---------------------------------------------------------------------- displays
 def _tuple(run: Interpreter, node: cst.Tuple) -> Value:
     if any(isinstance(e, cst.StarredElement) for e in node.elements):
         for element in node.elements:
@@ -391,7 +173,7 @@ def _list(run: Interpreter, node: cst.List | cst.Set) -> Value:
     for position, element in enumerate(node.elements):
         item = run.eval(element.value)
         starred = isinstance(element, cst.StarredElement)
-        item = iterate(run, element.value, item) if starred else item
+        item = elements.iterate(run, element.value, item) if starred else item
         run.put(made, "*" if starred else f"[{position}]", item)
     return value(made)
 
@@ -400,7 +182,7 @@ def _kept(run: Interpreter, node: cst.BaseExpression) -> Value:
     """What a dictionary gets under a key: a partial value without a name is born there."""
     held = run.eval(node)
     named = isinstance(node, cst.Name) or any(data.births for data in held.data)
-    return held if named else join(*(value(born_at(atom, node)) for atom in held.atoms))
+    return held if named else join(*(value(births.born_at(atom, node)) for atom in held.atoms))
 
 
 def _dict(run: Interpreter, node: cst.Dict) -> Value:
@@ -422,7 +204,7 @@ def _comprehension(run: Interpreter, node: cst.BaseSimpleComp | cst.DictComp) ->
     before = dict(names)
     for_in: cst.CompFor | None = node.for_in
     while for_in is not None:
-        run.assign(for_in.target, iterate(run, for_in.iter, run.eval(for_in.iter)))
+        run.assign(for_in.target, elements.iterate(run, for_in.iter, run.eval(for_in.iter)))
         for test in for_in.ifs:
             run.condition(test.test)
         for_in = for_in.inner_for_in
@@ -454,7 +236,7 @@ def _named(run: Interpreter, node: cst.NamedExpr) -> Value:
 def _yield(run: Interpreter, node: cst.Yield) -> Value:
     if isinstance(node.value, cst.From):
         source = run.eval(node.value.item)
-        run.frame.returned.append(value(Tup((iterate(run, node.value.item, source),))))
+        run.frame.returned.append(value(Tup((elements.iterate(run, node.value.item, source),))))
     elif node.value is not None:
         run.frame.returned.append(value(Tup((run.eval(node.value),))))
     return UNKNOWN
@@ -464,7 +246,6 @@ def _await(run: Interpreter, node: cst.Await) -> Value:
     return run.eval(node.expression)
 
 
-# ---------------------------------------------------------------------- calls
 def _call(run: Interpreter, node: cst.Call) -> Value:
     callee = run.eval(node.func)
     args: list[Value] = []
@@ -494,7 +275,7 @@ def _spread(run: Interpreter, node: cst.BaseExpression, result: Value) -> list[V
             known = [atom.attributes[k] for k in sorted(atom.attributes) if k != "*"]
             if known and "*" not in atom.attributes:
                 return known
-    return [iterate(run, node, result)]
+    return [elements.iterate(run, node, result)]
 
 
 def _spread_keywords(result: Value, kwargs: dict[str, Value]) -> None:
@@ -505,99 +286,18 @@ def _spread_keywords(result: Value, kwargs: dict[str, Value]) -> None:
     kwargs.setdefault("**", result)
 
 
-# ---------------------------------------------------------------------- taking apart
-def iterate(run: Interpreter, node: cst.BaseExpression, iterable: Value) -> Value:
-    """What ``for x in iterable`` binds."""
-    return join(*(_element(run, node, atom) for atom in iterable.atoms))
-
-
-def _element(run: Interpreter, node: cst.BaseExpression, atom: Atom) -> Value:
-    if isinstance(atom, Instance):
-        if atom.type in CONTAINERS:
-            return atom.elements
-        return instances.iterate(run, node, atom)
-    if isinstance(atom, Tup):
-        return join(*atom.items)
-    if isinstance(atom, Data):
-        if atom.form == "samples" or atom.dim == collating.NO_ROWS:
-            return value(collating.sample(atom))
-        if atom.form == "batch" or atom.opaque:
-            return value(atom)  # a container of rows, as far as is known
-        if atom.dim > 0 and atom.placement is Placement.SHARD:
-            return value(replace(atom, dim=atom.dim - 1, births=frozenset(), ndim=0))
-        births = frozenset({node}) if atom.placement is Placement.SHARD else frozenset()
-        row = replace(atom, placement=tensors.picked(atom.placement), births=births, ndim=0)
-        return value(row)
-    if isinstance(atom, Whole):
-        return batch_rows.element(run, atom)
-    return value(atom) if isinstance(atom, Params) else REPLICATED
-
-
-def unpacked(run: Interpreter, whole: Value, position: int, count: int) -> Value:
-    """What the element at a position of ``a, b = whole`` gets."""
-    return join(*(_part(run, atom, position, count) for atom in whole.atoms))
-
-
-def _part(run: Interpreter, atom: Atom, position: int, count: int) -> Value:
-    if isinstance(atom, Tup):
-        return atom.items[position] if len(atom.items) == count else join(*atom.items)
-    if isinstance(atom, Instance):
-        exact = atom.attributes.get(f"[{position}]")
-        if exact is not None and "*" not in atom.attributes:
-            return exact
-        return atom.elements if atom.type in CONTAINERS else instances.item(run, atom)
-    if isinstance(atom, Data):
-        return tensors.part(atom, position)
-    if isinstance(atom, Whole):
-        return REPLICATED
-    return value(atom) if isinstance(atom, (Number, Params)) else UNKNOWN
-
-
-# ---------------------------------------------------------------------- births
-def born_at(atom: Atom, node: cst.BaseExpression) -> Atom:
-    """A value remembers the expression at which it got a name, to be reduced or gathered there."""
-    if isinstance(atom, Data) and atom.placement is Placement.SHARD:
-        atom = replace(atom, names=frozenset({node}))
-    if isinstance(atom, Data) and (atom.placement in _NAMED or atom.opaque):
-        return replace(atom, births=frozenset({node}))
-    return atom
-
-
-def forget_births(result: Value) -> Value:
-    """What a function returns is reduced where the caller takes it."""
-    atoms = [
-        replace(a, births=frozenset())
-        if isinstance(a, Data) and (a.placement in _NAMED or a.opaque)
-        else a
-        for a in result.atoms
-    ]
-    return join(value(*atoms)) if atoms else UNKNOWN
-
-
-def reduced(result: Value) -> Value:
-    """A value after its reduction over the ranks."""
-    return join(value(*(_whole(a) for a in result.atoms)))
-
-
-def _whole(atom: Atom) -> Atom:
-    if not isinstance(atom, Data) or not atom.placement.local:
-        return atom
-    whole = atom.placed(Placement.REPLICATE)
-    return replace(whole, form="gathered") if atom.placement is Placement.SHARD else whole
-
-
 def accumulate(
     run: Interpreter, node: cst.AugAssign, operator: str, old: Value, new: Value
 ) -> Value:
     """The value of ``target operator= new``."""
     if any(isinstance(a, Instance) and a.type == "list" for a in old.atoms):
         for target in old.of(Instance):
-            run.put(target, "*", iterate(run, node.value, new))  # type: ignore[arg-type]
+            run.put(target, "*", elements.iterate(run, node.value, new))  # type: ignore[arg-type]
         return old
     if any(d.placement.partial for d in new.data) and run.outlives_batch(node.target):
         run.demand(node.value, new, "a running total")
-        new = reduced(new)
-    return tensors.binary(run, node, operator, (node.target, old), (node.value, new))
+        new = births.reduced(new)
+    return tensor_pairs.binary(run, node, operator, (node.target, old), (node.value, new))
 
 
 def is_no_grad(context: Value) -> bool:
@@ -617,8 +317,8 @@ _HANDLERS: dict[type, Callable[..., Value]] = {
     cst.SimpleString: _literal,
     cst.ConcatenatedString: _concatenated,
     cst.FormattedString: _formatted,
-    cst.Attribute: _attribute,
-    cst.Subscript: _subscript,
+    cst.Attribute: attributes.evaluate,
+    cst.Subscript: elements.subscript,
     cst.BinaryOperation: _binary,
     cst.UnaryOperation: _unary,
     cst.BooleanOperation: _boolean,

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import collating, distributed, expressions, tensors, together, world
+from ddpify.understanding import (
+    attributes,
+    collating,
+    distributed,
+    elements,
+    tensor_sizes,
+    together,
+    world,
+)
 from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.kinds import NO_GRAD, is_model
 from ddpify.understanding.methods import backward
@@ -42,7 +50,7 @@ def builtin(  # type: ignore[no-untyped-def]
         return handler(run, node, args)
     if name in _READS or name in ("print", "max", "min", "any", "all", "divmod", "pow"):
         for expression, one in argument_pairs(node, args, kwargs):
-            expressions.read_all(run, expression, one, f"{name}()")
+            elements.read_all(run, expression, one, f"{name}()")
     return REPLICATED
 
 
@@ -50,7 +58,7 @@ def _len(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value
     if run.collating and args:
         listed = collating.length(args[0])
         if listed is not None:
-            return tensors.count(listed, node)
+            return tensor_sizes.count(listed, node)
         if any(isinstance(a, Data) and a.dim == collating.NO_ROWS for a in args[0].atoms):
             return args[0]  # of each sample, its own
     results = []
@@ -61,7 +69,7 @@ def _len(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value
             and atom.form != "shape"
             and atom.dim == 0
         )
-        results.append(tensors.count(atom, node) if rows else REPLICATED)  # type: ignore[arg-type]
+        results.append(tensor_sizes.count(atom, node) if rows else REPLICATED)  # type: ignore[arg-type]
     return join(*results) if results else REPLICATED
 
 
@@ -80,7 +88,7 @@ def _sum(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value
 
 def _enumerate(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
     made = run.instance(node, run.module, "generator")
-    element = expressions.iterate(run, _argument(node, 0), args[0]) if args else UNKNOWN
+    element = elements.iterate(run, _argument(node, 0), args[0]) if args else UNKNOWN
     rows = (a for a in deep_atoms(element) if isinstance(a, Data))
     counting = frozenset(b for d in rows if d.placement is Placement.ROWS for b in d.births)
     made.attributes["*"] = value(Tup((_position(counting), element)))
@@ -94,8 +102,8 @@ def _zip(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value
         if whole:  # zip(*samples): for each part of a sample, that of all samples
             made.attributes["*"] = value(collating.samples_of(whole[0]))
             return value(made)
-    elements = (expressions.iterate(run, _argument(node, i), a) for i, a in enumerate(args))
-    made.attributes["*"] = value(Tup(tuple(elements)))
+    each = (elements.iterate(run, _argument(node, i), a) for i, a in enumerate(args))
+    made.attributes["*"] = value(Tup(tuple(each)))
     return value(made)
 
 
@@ -134,18 +142,18 @@ def _same_elements(run: Interpreter, node: cst.BaseExpression, args: list[Value]
             if source.type == "list":  # type: ignore[union-attr]
                 for key, held in list(source.attributes.items()):  # type: ignore[union-attr]
                     run.put(made, key, held)
-        run.put(made, "*", expressions.iterate(run, node, one))
+        run.put(made, "*", elements.iterate(run, node, one))
     return value(made)
 
 
 def _iter(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
     made = run.instance(node, run.module, "generator")
-    made.attributes["*"] = expressions.iterate(run, node, args[0]) if args else UNKNOWN
+    made.attributes["*"] = elements.iterate(run, node, args[0]) if args else UNKNOWN
     return value(made)
 
 
 def _next(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
-    element = expressions.iterate(run, node, args[0]) if args else UNKNOWN
+    element = elements.iterate(run, node, args[0]) if args else UNKNOWN
     if any(isinstance(a, Data) for a in deep_atoms(element)):
         run.takes_batch()
         together.taken_besides(run, node, element)
@@ -158,8 +166,8 @@ def _map(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value
         parts = tuple(run.call(node, args[0], [item], {}) for item in tup.items)  # type: ignore[union-attr]
         return value(Tup(parts))
     made = run.instance(node, run.module, "generator")
-    elements = [expressions.iterate(run, node, a) for a in args[1:]]
-    made.attributes["*"] = run.call(node, args[0], elements, {}) if args else UNKNOWN
+    each = [elements.iterate(run, node, a) for a in args[1:]]
+    made.attributes["*"] = run.call(node, args[0], each, {}) if args else UNKNOWN
     return value(made)
 
 
@@ -168,7 +176,7 @@ def _filter(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Va
     if len(args) != 2:
         return UNKNOWN
     made = run.instance(node, run.module, "list")
-    element = expressions.iterate(run, _argument(node, 1), args[1])
+    element = elements.iterate(run, _argument(node, 1), args[1])
     run.call(node, args[0], [element], {})
     run.put(made, "*", element)
     return value(made)
@@ -187,7 +195,7 @@ def _getattr(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> V
     name = args[1].constant() if len(args) > 1 else ...
     if not isinstance(name, str):
         return UNKNOWN
-    return join(*(expressions.attribute_of(run, node, a, name) for a in args[0].atoms), *args[2:])
+    return join(*(attributes.attribute_of(run, node, a, name) for a in args[0].atoms), *args[2:])
 
 
 def _device(
@@ -269,15 +277,15 @@ def _chained(
 ) -> Value:
     """One iterable after the other."""
     made = run.instance(node, run.module, "generator")
-    made.attributes["*"] = join(*(expressions.iterate(run, node, one) for one in args))
+    made.attributes["*"] = join(*(elements.iterate(run, node, one) for one in args))
     return value(made)
 
 
 def _chained_from(
     run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
-    elements = expressions.iterate(run, node, args[0]) if args else UNKNOWN
-    return _chained(run, node, [elements], kwargs)
+    each = elements.iterate(run, node, args[0]) if args else UNKNOWN
+    return _chained(run, node, [each], kwargs)
 
 
 def _partial(

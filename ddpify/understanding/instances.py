@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import batches, collating, distributed, expressions, world
+from ddpify.understanding import batches, collating, distributed, elements, world
 from ddpify.understanding.arguments import Keywords
 from ddpify.understanding.kinds import BARS, is_loader, is_model
 from ddpify.understanding.placement import Placement
@@ -152,7 +152,7 @@ def iterate(run: Interpreter, node: cst.BaseExpression, atom: Instance) -> Value
         known = collating.yielded(run, node, atom)
         return known or value(Data(Placement.SHARD, frozenset({atom}), form="batch"))
     if atom.type in BARS:
-        return expressions.iterate(run, node, atom.attributes.get("iterable", REPLICATED))
+        return elements.iterate(run, node, atom.attributes.get("iterable", REPLICATED))
     if is_model(atom):
         return value(atom)
     if isinstance(atom.type, Class):
@@ -161,7 +161,7 @@ def iterate(run: Interpreter, node: cst.BaseExpression, atom: Instance) -> Value
             bound = [Bound(atom, f) for f in found.of(Function)]  # type: ignore[arg-type]
             produced = run.call(node, value(*bound), [], {})
             if any(a is not atom for a in produced.atoms):
-                return expressions.iterate(run, node, produced)
+                return elements.iterate(run, node, produced)
         advance = atom.type.find("__next__")
         if advance is not None:
             bound = [Bound(atom, f) for f in advance.of(Function)]  # type: ignore[arg-type]

@@ -14,9 +14,12 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from ddpify.understanding import (
+    attributes,
     batches,
+    births,
     calls,
     draws,
+    elements,
     expressions,
     keeping,
     library,
@@ -325,7 +328,7 @@ class Interpreter:
         local = [a for a in deep_atoms(new) if isinstance(a, Data) and a.placement.local]
         for data in local:
             self.demand(node, value(data), "a collection that outlives the batch")
-        return expressions.reduced(new) if local else new
+        return births.reduced(new) if local else new
 
     def in_batch_loop(self) -> bool:
         """Whether a batch that is split among the ranks is the one at hand."""
@@ -402,7 +405,7 @@ class Interpreter:
         """A partial value that gets a name can be reduced where it gets it."""
         if not result.data or (isinstance(node, (cst.Name, cst.Tuple)) and not always):
             return result
-        atoms = [expressions.born_at(a, node) for a in result.atoms]
+        atoms = [births.born_at(a, node) for a in result.atoms]
         return join(value(*atoms))
 
     def _do_AugAssign(self, node: cst.AugAssign) -> None:
@@ -465,7 +468,7 @@ class Interpreter:
             return
         if local is not None:
             self.module_scope(local)
-        self.bind(top, value(expressions.package_value(self, top)))
+        self.bind(top, value(attributes.package_value(self, top)))
 
     def _imported(self, local: ModuleFile | None, full: str) -> Value:
         if local is None:
@@ -621,7 +624,7 @@ class Interpreter:
         iterable = self.eval(node.iter)
 
         def bind() -> None:
-            element = expressions.iterate(self, node.iter, iterable)
+            element = elements.iterate(self, node.iter, iterable)
             loaded = any(isinstance(a, Data) and a.form in _BATCHES for a in deep_atoms(element))
             if loaded or (self.choices.by_hand and _yields_rows(iterable, element)):
                 self.takes_batch()
@@ -642,7 +645,7 @@ class Interpreter:
         parts = [
             self._named_target(one.value, batches.unpacked(self, part))
             for position, one in enumerate(target.elements)
-            for part in [expressions.unpacked(self, element, position, count)]
+            for part in [elements.unpacked(self, element, position, count)]
         ]
         return value(Tup(tuple(parts)))
 
@@ -726,7 +729,7 @@ class Interpreter:
         """Assign the parts of a value; a partial one that is named here can be reduced here."""
         count = len(target.elements)
         for position, element in enumerate(target.elements):
-            part = expressions.unpacked(self, new, position, count)
+            part = elements.unpacked(self, new, position, count)
             if named and isinstance(element.value, cst.Name):
                 part = self._born(batches.unpacked(self, part), element.value, always=True)
                 part = batches.split(self, element.value, batches.born(self, part, element.value))
@@ -738,7 +741,7 @@ class Interpreter:
         owner = self.eval(target.value)
         for atom in owner.atoms:
             if isinstance(atom, Instance):
-                expressions.attribute_set(self, target, atom, new)
+                attributes.attribute_set(self, target, atom, new)
                 self.put(atom, target.attr.value, new)
             elif isinstance(atom, Class):
                 atom.scope.names[target.attr.value] = new
@@ -747,7 +750,7 @@ class Interpreter:
 
     def _assign_item(self, target: cst.Subscript, new: Value) -> None:
         owner = self.eval(target.value)
-        key = expressions.subscript_key(self, target)
+        key = elements.subscript_key(self, target)
         picked = any(d.placement is Placement.ROWS for d in new.data)
         for atom in owner.of(Instance):
             assert isinstance(atom, Instance)
@@ -779,7 +782,7 @@ class Interpreter:
             self.facts.reduced.setdefault(node, set()).update(result.data)
         else:
             self.facts.reduced_whole.setdefault(node, self.site(node))
-        return expressions.reduced(result)
+        return births.reduced(result)
 
     def eval_all(self, nodes: Iterable[cst.BaseExpression]) -> list[Value]:
         """The values of several expressions."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import batches, tensors
+from ddpify.understanding import batches, tensor_pairs
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import REPLICATED, UNKNOWN, Data, Instance, Value, value
@@ -74,7 +74,7 @@ def call(
                 run.demand(expression, value(partial), "a loss")
     batches.meet(run, _shown(node, args)[:2], surely=True)
     shards = [d for d in data if d.placement in (Placement.SHARD, Placement.ROWS)]
-    if tensors.beside_whole(run, [(n, a) for n, v in _shown(node, args) for a in v.of(Data)]):  # type: ignore[misc]
+    if tensor_pairs.beside_whole(run, [(n, a) for n, v in _shown(node, args) for a in v.of(Data)]):  # type: ignore[misc]
         return value(shards[0].placed(Placement.REPLICATE))
     if not shards:
         whole = [a for one in args for a in one.atoms if isinstance(a, Data)]

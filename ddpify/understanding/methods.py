@@ -13,7 +13,8 @@ from ddpify.understanding import (
     batches,
     calls,
     draws,
-    expressions,
+    elements,
+    tensor_sizes,
     tensors,
     world,
 )
@@ -112,7 +113,7 @@ def _data_method(  # type: ignore[no-untyped-def]
         run.demand(receiver, value(atom), f"{name}()")
         return REPLICATED
     if name == "size":
-        return tensors.size(atom, node, args)
+        return tensor_sizes.size(atom, node, args)
     if name in ("dim", "ndimension") and atom.ndim:
         return value(Const(atom.ndim))
     if name in _FACTS_OF_A_TENSOR:
@@ -136,7 +137,7 @@ def _data_method(  # type: ignore[no-untyped-def]
         for data in one.data:
             if data.placement is Placement.COUNT:
                 run.facts.shape_uses.update(data.births)
-    args = [tensors.without_counts(one) for one in args]
+    args = [tensor_sizes.without_counts(one) for one in args]
     if name in ("view", "reshape") and atom.placement is Placement.SHARD:
         args = _own_size(run, node, args)
     operands = [(receiver, value(atom)), *argument_pairs(node, args, {})]
@@ -175,7 +176,7 @@ def _plain_method(  # type: ignore[no-untyped-def]
         world.moved(run, node, args, kwargs)
     if literal or name in _STRING_METHODS:
         for expression, one in argument_pairs(node, args, kwargs):
-            expressions.read_all(run, expression, one, "a formatted string")
+            elements.read_all(run, expression, one, "a formatted string")
         return REPLICATED
     if isinstance(atom, Tup):
         return join(*atom.items) if name == "index" else REPLICATED
@@ -200,7 +201,7 @@ def _params_method(run: Interpreter, node: cst.BaseExpression, atom: Params, nam
 def _object_method(  # type: ignore[no-untyped-def]
     run: Interpreter, node: cst.BaseExpression, atom: Instance, name: str, args, kwargs
 ) -> Value:
-    if atom.type in expressions.CONTAINERS:
+    if atom.type in elements.CONTAINERS:
         return _container_method(run, node, atom, name, args, kwargs)
     if name in ("parameters", "named_parameters") and not args:
         atom.role = "model" if atom.role is None else atom.role

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import expressions
+from ddpify.understanding import elements
 from ddpify.understanding.values import (
     UNKNOWN,
     Atom,
@@ -120,7 +120,7 @@ def _saved(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Non
     if not isinstance(node, cst.Call) or not node.args or not args:
         return
     shown = node.args[0].value
-    expressions.read_all(run, shown, args[0], "a file")
+    elements.read_all(run, shown, args[0], "a file")
     for held in args[0].of(Instance):
         for atom in deep_atoms(value(held)):
             if isinstance(atom, Data) and atom.placement.local and atom.births:

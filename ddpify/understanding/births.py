@@ -1,0 +1,54 @@
+"""Where values that ranks hold in part got their names, and so can be reduced or gathered."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.values import (
+    UNKNOWN,
+    Atom,
+    Data,
+    Value,
+    join,
+    value,
+)
+
+if TYPE_CHECKING:
+    pass
+_NAMED = (Placement.MEAN, Placement.SUM)  # reduced where they get a name
+
+
+def born_at(atom: Atom, node: cst.BaseExpression) -> Atom:
+    """A value remembers the expression at which it got a name, to be reduced or gathered there."""
+    if isinstance(atom, Data) and atom.placement is Placement.SHARD:
+        atom = replace(atom, names=frozenset({node}))
+    if isinstance(atom, Data) and (atom.placement in _NAMED or atom.opaque):
+        return replace(atom, births=frozenset({node}))
+    return atom
+
+
+def forget_births(result: Value) -> Value:
+    """What a function returns is reduced where the caller takes it."""
+    atoms = [
+        replace(a, births=frozenset())
+        if isinstance(a, Data) and (a.placement in _NAMED or a.opaque)
+        else a
+        for a in result.atoms
+    ]
+    return join(value(*atoms)) if atoms else UNKNOWN
+
+
+def reduced(result: Value) -> Value:
+    """A value after its reduction over the ranks."""
+    return join(value(*(_whole(a) for a in result.atoms)))
+
+
+def _whole(atom: Atom) -> Atom:
+    if not isinstance(atom, Data) or not atom.placement.local:
+        return atom
+    whole = atom.placed(Placement.REPLICATE)
+    return replace(whole, form="gathered") if atom.placement is Placement.SHARD else whole
