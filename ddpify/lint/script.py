@@ -18,6 +18,7 @@ from ddpify.lint.projects import BoundedProject
 from ddpify.lint.registry import DISTRIBUTED, OTHER, SINGLE
 from ddpify.source import Source
 from ddpify.understanding import origins
+from ddpify.understanding.choices import Choices
 from ddpify.understanding.distributed import (
     COLLECTIVES,
     DDP,
@@ -30,7 +31,7 @@ from ddpify.understanding.distributed import (
 )
 from ddpify.understanding.facts import Event, Facts, Site
 from ddpify.understanding.flow import Flow, Move
-from ddpify.understanding.interpreter import Choices, interpret
+from ddpify.understanding.interpreter import interpret
 from ddpify.understanding.kinds import NO_GRAD, is_loader
 from ddpify.understanding.ordering import Ordering
 from ddpify.understanding.origins import ANY_RANK, LOCAL

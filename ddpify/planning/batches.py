@@ -14,8 +14,8 @@ import libcst as cst
 
 from ddpify.planning.refusals import Refusal
 from ddpify.understanding.batches import DIMENSIONS, Entry, Place
+from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Facts
-from ddpify.understanding.interpreter import Choices
 
 
 def split_batches(facts: Facts, choices: Choices) -> bool:

@@ -23,8 +23,9 @@ from ddpify.planning.refusals import (
     unequal_batches,
 )
 from ddpify.understanding import keeping
+from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Demand, Facts, Site
-from ddpify.understanding.interpreter import Choices, interpret
+from ddpify.understanding.interpreter import interpret
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import ModuleFile, Project
 from ddpify.understanding.values import UNKNOWN, Data, Instance, Value

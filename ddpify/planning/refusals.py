@@ -8,9 +8,9 @@ import libcst as cst
 
 from ddpify.errors import DdpifyError
 from ddpify.understanding import draws, keeping
+from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Demand, Facts, Site
 from ddpify.understanding.frameworks import training_framework
-from ddpify.understanding.interpreter import Choices
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import ModuleFile, Project
 from ddpify.understanding.together import equally_large

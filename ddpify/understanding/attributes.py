@@ -6,12 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import (
-    batch_rows,
-    instances,
-    kinds,
-    tensors,
-)
+from ddpify.understanding import batch_rows, imports, instances, kinds, tensors
 from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import (
     REPLICATED,
@@ -90,7 +85,7 @@ def _member_of(run: Interpreter, node: cst.BaseExpression, atom: Namespace, name
         return value(made)
     found = atom.scope.names.get(name)
     if found is None:
-        found = run._member(atom.module, "", name, 0) if atom.module.name == name else None
+        found = imports.member(run, atom.module, "", name, 0) if atom.module.name == name else None
     if found is None:
         local = run.project.resolve(f"{atom.module.name}.{name}", run.module)
         found = value(run.namespace(local)) if local else UNKNOWN

@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.values import (
-    UNKNOWN,
-    Atom,
-    Data,
-    Value,
-    join,
-    value,
-)
+from ddpify.understanding.values import UNKNOWN, Atom, Data, Value, join, value
 
 if TYPE_CHECKING:
     pass

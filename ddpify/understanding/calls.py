@@ -11,7 +11,6 @@ from ddpify.understanding import (
     attributes,
     batches,
     births,
-    expressions,
     instances,
     kinds,
     library,
@@ -20,6 +19,7 @@ from ddpify.understanding import (
     whole_calls,
 )
 from ddpify.understanding.facts import Site
+from ddpify.understanding.frames import Frame
 from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import (
     UNKNOWN,
@@ -167,8 +167,6 @@ def call_function(
 def _run_body(  # type: ignore[no-untyped-def]
     run: Interpreter, function: Function, args, kwargs, receiver, site, forward
 ) -> Value:
-    from ddpify.understanding.interpreter import Frame
-
     scope = Scope(parent=function.scope)
     inside = forward or run.frames_forward()
     frame = Frame(function.module, scope, site, receiver, in_forward=inside)
@@ -254,5 +252,5 @@ def _keyword(run: Interpreter, function: Function, parameter: cst.Param, kwargs:
     if name in kwargs:
         return kwargs[name]
     if parameter.default is not None:
-        return expressions.evaluate(run, parameter.default)
+        return run.default(parameter.default)
     return UNKNOWN

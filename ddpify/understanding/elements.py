@@ -7,14 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import (
-    batch_rows,
-    collating,
-    instances,
-    kinds,
-    tensor_items,
-    tensors,
-)
+from ddpify.understanding import batch_rows, collating, instances, kinds, tensor_items, tensors
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
     REPLICATED,

@@ -11,19 +11,20 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import (
+    assignments,
     attributes,
     births,
+    branches,
     draws,
     elements,
     keeping,
-    kinds,
     narrowing,
     tensor_pairs,
     tensors,
 )
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import children
-from ddpify.understanding.syntax import dotted
+from ddpify.understanding.syntax import OPERATORS
 from ddpify.understanding.values import (
     REPLICATED,
     UNKNOWN,
@@ -42,19 +43,6 @@ if TYPE_CHECKING:
 
 BUILTINS = frozenset(dir(builtins))
 _CONSTANTS = {str(one): value(Const(one)) for one in (True, False, None)}
-
-OPERATORS: dict[type, str] = {
-    cst.Add: "+", cst.Subtract: "-", cst.Multiply: "*", cst.Divide: "/", cst.FloorDivide: "//",
-    cst.Modulo: "%", cst.Power: "**", cst.MatrixMultiply: "@",
-    cst.AddAssign: "+", cst.SubtractAssign: "-", cst.MultiplyAssign: "*", cst.DivideAssign: "/",
-    cst.FloorDivideAssign: "//", cst.ModuloAssign: "%", cst.PowerAssign: "**",
-    cst.MatrixMultiplyAssign: "@",
-}  # fmt: skip
-
-
-def dotted_name(node: cst.BaseExpression) -> str:
-    """The dotted name of an import, empty where there is none."""
-    return dotted(node) or ""
 
 
 def evaluate(run: Interpreter, node: cst.BaseExpression) -> Value:
@@ -111,7 +99,7 @@ def _unary(run: Interpreter, node: cst.UnaryOperation) -> Value:
     operand = run.eval(node.expression)
     if isinstance(node.operator, cst.Not):
         run.demand(node.expression, operand, "a condition")
-        truth = run.truth(node.expression, operand)
+        truth = branches.truth(run, node.expression, operand)
         return REPLICATED if truth is None else value(Const(not truth))
     if isinstance(node.operator, cst.Minus):
         constant = operand.constant()
@@ -124,7 +112,7 @@ def _boolean(run: Interpreter, node: cst.BooleanOperation) -> Value:
     left, right = run.eval(node.left), run.eval(node.right)
     run.demand(node.left, left, "a condition")
     run.demand(node.right, right, "a condition")
-    truth = run.truth(node.left, left)
+    truth = branches.truth(run, node.left, left)
     if truth is None:
         return join(left, right)
     return left if truth is isinstance(node.operator, cst.Or) else right
@@ -153,7 +141,7 @@ def _equal(node: cst.Comparison, values: list[Value]) -> bool | None:
 
 
 def _conditional(run: Interpreter, node: cst.IfExp) -> Value:
-    truth = run.condition(node.test)
+    truth = branches.condition(run, node.test)
     truth = narrowing.decided(run, node.test) if truth is None else truth
     if truth is not None:
         return run.eval(node.body if truth else node.orelse)
@@ -204,9 +192,10 @@ def _comprehension(run: Interpreter, node: cst.BaseSimpleComp | cst.DictComp) ->
     before = dict(names)
     for_in: cst.CompFor | None = node.for_in
     while for_in is not None:
-        run.assign(for_in.target, elements.iterate(run, for_in.iter, run.eval(for_in.iter)))
+        element = elements.iterate(run, for_in.iter, run.eval(for_in.iter))
+        assignments.assign(run, for_in.target, element)
         for test in for_in.ifs:
-            run.condition(test.test)
+            branches.condition(run, test.test)
         for_in = for_in.inner_for_in
     with run.taking_rows(draws.rows_of(run, node.for_in.iter)):
         if isinstance(node, cst.DictComp):
@@ -228,8 +217,8 @@ def _lambda(run: Interpreter, node: cst.Lambda) -> Value:
 
 
 def _named(run: Interpreter, node: cst.NamedExpr) -> Value:
-    result = run._born(run.eval(node.value), node.value)
-    run.assign(node.target, result)
+    result = assignments.born(run, run.eval(node.value), node.value)
+    assignments.assign(run, node.target, result)
     return result
 
 
@@ -284,30 +273,6 @@ def _spread_keywords(result: Value, kwargs: dict[str, Value]) -> None:
             if key.startswith("['"):
                 kwargs.setdefault(key[2:-2], held)
     kwargs.setdefault("**", result)
-
-
-def accumulate(
-    run: Interpreter, node: cst.AugAssign, operator: str, old: Value, new: Value
-) -> Value:
-    """The value of ``target operator= new``."""
-    if any(isinstance(a, Instance) and a.type == "list" for a in old.atoms):
-        for target in old.of(Instance):
-            run.put(target, "*", elements.iterate(run, node.value, new))  # type: ignore[arg-type]
-        return old
-    if any(d.placement.partial for d in new.data) and run.outlives_batch(node.target):
-        run.demand(node.value, new, "a running total")
-        new = births.reduced(new)
-    return tensor_pairs.binary(run, node, operator, (node.target, old), (node.value, new))
-
-
-def is_no_grad(context: Value) -> bool:
-    """Whether a context manager switches gradients off."""
-    return any(isinstance(a, Instance) and a.type in kinds.NO_GRAD for a in context.atoms)
-
-
-def entered(context: Value) -> Value:
-    """What ``with context as x`` binds."""
-    return context
 
 
 _HANDLERS: dict[type, Callable[..., Value]] = {

@@ -9,27 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 import libcst as cst
 
-from ddpify.understanding import (
-    attributes,
-    batches,
-    births,
-    calls,
-    draws,
-    elements,
-    expressions,
-    keeping,
-    library,
-    narrowing,
-    together,
-)
+from ddpify.understanding import batches, births, calls, expressions, keeping, library, statements
+from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Demand, Effect, Facts, Site
+from ddpify.understanding.frames import Frame
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import ModuleFile, Project
-from ddpify.understanding.syntax import is_main_guard, statements
+from ddpify.understanding.syntax import statements as statements_of
 from ddpify.understanding.values import (
     UNKNOWN,
     Class,
@@ -39,9 +28,7 @@ from ddpify.understanding.values import (
     Instance,
     Lib,
     Namespace,
-    Params,
     Scope,
-    Tup,
     Value,
     deep_atoms,
     join,
@@ -50,52 +37,8 @@ from ddpify.understanding.values import (
 
 _PASSES = 5
 _CONTEXT = 3  # calls that tell apart the objects made at one place
-_BATCHES = ("batch", "yielded")
 _MOST_CONTEXTS = 16  # of one place; what comes later shares one object, or the work would explode
 _REDUCIBLE = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED)
-
-
-@dataclass(slots=True)
-class Choices:
-    """What a conversion has decided so far, for the next run to take into account."""
-
-    reduced: set[cst.CSTNode] = field(default_factory=set)
-    replicated: set[cst.CSTNode] = field(default_factory=set)  # loaders' places that are not split
-    trained: set[cst.CSTNode] = field(default_factory=set)  # loaders' places that feed a backward
-    # Calls that return the whole batch's rows, with the loaders of that batch.
-    split: dict[cst.CSTNode, frozenset[Instance]] = field(default_factory=dict)
-    by_hand: bool = False  # whether to look for batches that no loader makes
-    batches: dict[cst.CSTNode, int] = field(
-        default_factory=dict
-    )  # their places, and batch dimension
-    flat: set[cst.CSTNode] = field(default_factory=set)  # of those, with several rows a sample
-    split_all: bool = False  # whether batches of evaluations are split too
-
-
-@dataclass(slots=True)
-class Loop:
-    """A loop in progress: names its body has set, and whether each round takes a batch."""
-
-    node: cst.CSTNode
-    takes_batches: bool = False
-    takes_whole: bool = False  # batches that are not split
-    # The loaders that batches come from, those that may give the same batch together.
-    loaders: list[frozenset[Instance]] = field(default_factory=list)
-    assigned: set[str] = field(default_factory=set)
-    left: list[dict[str, Value]] = field(default_factory=list)
-
-
-@dataclass(slots=True)
-class Frame:
-    """One call in progress."""
-
-    module: ModuleFile
-    scope: Scope
-    call: Site | None = None
-    receiver: Instance | None = None
-    in_forward: bool = False
-    returned: list[Value] = field(default_factory=list)
-    loops: list[Loop] = field(default_factory=list)
 
 
 class Interpreter:
@@ -122,7 +65,7 @@ class Interpreter:
         self.changes = 0
         self.functions: dict[cst.CSTNode, Function] = {}
         self._contexts: dict[cst.CSTNode, int] = {}
-        self._classes: dict[cst.CSTNode, Class] = {}
+        self.classes: dict[cst.CSTNode, Class] = {}
         self._namespaces: dict[ModuleFile, Namespace] = {}
         self.called: set[cst.CSTNode] = set()
         self._latest: dict[cst.CSTNode, Value] = {}
@@ -341,423 +284,11 @@ class Interpreter:
         if self.frame.loops:
             self.frame.loops[-1].takes_batches = True
 
-    # ------------------------------------------------------------------ statements
+    # ------------------------------------------------------------------ code
     def block(self, body: cst.BaseSuite | cst.Module) -> bool:
         """Run a block; whether its end is reached."""
-        return all(self.statement(statement) for statement in statements(body))
+        return all(statements.execute(self, one) for one in statements_of(body))
 
-    def statement(self, node: cst.BaseStatement) -> bool:
-        """Run one statement; whether the next one is reached."""
-        if isinstance(node, cst.SimpleStatementLine):
-            return all(self._small(small) for small in node.body)
-        handler = getattr(self, f"_run_{type(node).__name__}", None)
-        return True if handler is None else bool(handler(node))
-
-    def _small(self, node: cst.BaseSmallStatement) -> bool:
-        handler = getattr(self, f"_do_{type(node).__name__}", None)
-        return True if handler is None else handler(node) is not False
-
-    def _do_Expr(self, node: cst.Expr) -> None:
-        self.eval(node.value)
-
-    def _do_Assign(self, node: cst.Assign) -> None:
-        result = self._born(self.eval(node.value), node.value)
-        if not any(isinstance(t.target, cst.Tuple) for t in node.targets):
-            result = batches.born(self, result, node.value)
-        elif isinstance(node.value, cst.Tuple):
-            result = self._named_parts(result, node.value)
-        for target in node.targets:
-            if isinstance(target.target, cst.Tuple) and not isinstance(node.value, cst.Tuple):
-                self._unpack(target.target, result, named=True)
-            else:
-                self.assign(target.target, result)
-                self._kept(target.target, node.value, result)
-
-    def _kept(
-        self,
-        target: cst.BaseExpression,
-        shown: cst.BaseExpression,
-        new: Value,
-        *,
-        added: bool = False,
-    ) -> None:
-        """What a tensor takes that is kept from batch to batch must be whole."""
-        if isinstance(target, cst.Subscript):
-            keeping.item(self, target, shown, new)
-        elif isinstance(target, cst.Attribute):
-            keeping.buffer(self, target, shown, new, added=added)
-
-    def _do_AnnAssign(self, node: cst.AnnAssign) -> None:
-        if node.value is not None:
-            result = self._born(self.eval(node.value), node.value)
-            self.assign(node.target, batches.born(self, result, node.value))
-
-    def _named_parts(self, result: Value, node: cst.Tuple) -> Value:
-        """Batches among the parts of a tuple get their names."""
-        parts = [
-            batches.born(self, part, element.value)
-            for tup in result.of(Tup)
-            for part, element in zip(tup.items, node.elements, strict=False)  # type: ignore[union-attr]
-        ]
-        return value(Tup(tuple(parts))) if parts else result
-
-    def _born(self, result: Value, node: cst.BaseExpression, *, always: bool = False) -> Value:
-        """A partial value that gets a name can be reduced where it gets it."""
-        if not result.data or (isinstance(node, (cst.Name, cst.Tuple)) and not always):
-            return result
-        atoms = [births.born_at(a, node) for a in result.atoms]
-        return join(value(*atoms))
-
-    def _do_AugAssign(self, node: cst.AugAssign) -> None:
-        old, new = self.eval(node.target), self.eval(node.value)
-        operator = expressions.OPERATORS.get(type(node.operator), "?")
-        result = expressions.accumulate(self, node, operator, old, new)
-        self.assign(node.target, result)
-        self._kept(node.target, node.value, new, added=True)
-
-    def _do_Return(self, node: cst.Return) -> bool:
-        result = self.eval(node.value) if node.value is not None else value(Const(None))
-        self.frame.returned.append(result)
-        return False
-
-    def _do_Raise(self, node: cst.Raise) -> bool:
-        if node.exc is not None:
-            self.eval(node.exc)
-        return False
-
-    def _do_Break(self, node: cst.Break) -> bool:
-        return self._leave_loop()
-
-    def _do_Continue(self, node: cst.Continue) -> bool:
-        return self._leave_loop()
-
-    def _leave_loop(self) -> bool:
-        if self.frame.loops:
-            self.frame.loops[-1].left.append(dict(self.frame.scope.names))
-        return False
-
-    def _do_Assert(self, node: cst.Assert) -> None:
-        self.condition(node.test)
-
-    def _do_Global(self, node: cst.Global) -> None:
-        self.frame.scope.shared |= {item.name.value for item in node.names}
-
-    _do_Nonlocal = _do_Global
-
-    def _do_Del(self, node: cst.Del) -> None:
-        if isinstance(node.target, cst.Name):
-            self.frame.scope.names.pop(node.target.value, None)
-
-    def _do_Import(self, node: cst.Import) -> None:
-        for alias in node.names:
-            full = expressions.dotted_name(alias.name)
-            local = self.project.resolve(full, self.module)
-            if alias.asname is not None:
-                assert isinstance(alias.asname.name, cst.Name)
-                self.bind(alias.asname.name.value, self._imported(local, full))
-            elif "." not in full:
-                self.bind(full, self._imported(local, full))
-            else:
-                self._import_dotted(full, local)
-
-    def _import_dotted(self, full: str, local: ModuleFile | None) -> None:
-        top = full.split(".")[0]
-        package = self.project.resolve(top, self.module)
-        if local is None and package is None:
-            self.bind(top, value(Lib(top)))
-            return
-        if local is not None:
-            self.module_scope(local)
-        self.bind(top, value(attributes.package_value(self, top)))
-
-    def _imported(self, local: ModuleFile | None, full: str) -> Value:
-        if local is None:
-            return value(Lib(full))
-        return value(self.namespace(local))
-
-    def _do_ImportFrom(self, node: cst.ImportFrom) -> None:
-        base = expressions.dotted_name(node.module) if node.module is not None else ""
-        level = len(node.relative)
-        local = self.project.resolve(base, self.module, level)
-        if isinstance(node.names, cst.ImportStar):
-            if local is not None:
-                self.frame.scope.names.update(self.module_scope(local).names)
-            elif base:
-                self.frame.scope.stars.append(base)
-            return
-        for alias in node.names:
-            name = expressions.dotted_name(alias.name)
-            asname = alias.asname.name.value if alias.asname is not None else name  # type: ignore[union-attr]
-            self.bind(asname, self._member(local, base, name, level))
-
-    def _member(self, local: ModuleFile | None, base: str, name: str, level: int) -> Value:
-        if local is not None:
-            found = self.module_scope(local).names.get(name)
-            if found is not None:
-                return found
-        joined = f"{base}.{name}" if base else name
-        submodule = self.project.resolve(joined, self.module, level)
-        if submodule is not None:
-            return self._imported(submodule, joined)
-        return UNKNOWN if local is not None or level else value(Lib(f"{base}.{name}"))
-
-    # ------------------------------------------------------------------ compound statements
-    def _run_FunctionDef(self, node: cst.FunctionDef) -> bool:
-        scope = self.frame.scope
-        function = Function(node, self.module, scope)
-        function = self.functions.setdefault(node, function)
-        function.scope = scope
-        self.bind(node.name.value, value(function))
-        for decorator in node.decorators:
-            self.eval(decorator.decorator)
-        return True
-
-    def _run_ClassDef(self, node: cst.ClassDef) -> bool:
-        bases = [self.eval(arg.value) for arg in node.bases]
-        scope = Scope(kind="class", parent=self.frame.scope)
-        made = Class(node, self.module, scope, bases)
-        self.frames.append(Frame(self.module, scope, self.frame.call))
-        try:
-            self.block(node.body)
-        finally:
-            self.frames.pop()
-        for held in scope.names.values():
-            for function in held.of(Function):
-                assert isinstance(function, Function)
-                function.owner = made
-        self.bind(node.name.value, value(self._class_once(made)))
-        return True
-
-    def _class_once(self, made: Class) -> Class:
-        """The same class object in every pass, so that values compare equal."""
-        known = self._classes.setdefault(made.node, made)
-        if known is not made:
-            known.scope, known.bases = made.scope, made.bases
-            for held in made.scope.names.values():
-                for function in held.of(Function):
-                    assert isinstance(function, Function)
-                    function.owner = known
-        return known
-
-    def _run_If(self, node: cst.If) -> bool:
-        if is_main_guard(node.test):
-            if self.module not in self.project.entries:
-                return True
-            return self.block(node.body)
-        truth = self.condition(node.test)
-        truth = narrowing.decided(self, node.test) if truth is None else truth
-        return self._branches(node, truth)
-
-    def _branches(self, node: cst.If, truth: bool | None) -> bool:
-        """Run the branches that can be taken, each from the same start, and join what they do."""
-        other = node.orelse
-        start = dict(self.frame.scope.names)
-        ends: list[dict[str, Value]] = []
-        others: list[dict[str, Value]] = []
-        possible = self._narrow(node.test, holds=True)
-        if truth is not False and self.block(node.body):
-            (ends if possible else others).append(dict(self.frame.scope.names))
-        self.frame.scope.names.clear()
-        self.frame.scope.names.update(start)
-        possible = self._narrow(node.test, holds=False)
-        if truth is not True:
-            if other is None:
-                reached = True
-            elif isinstance(other, cst.If):
-                reached = self._run_If(other)
-            else:
-                reached = self.block(other.body)
-            if reached:
-                (ends if possible else others).append(dict(self.frame.scope.names))
-        return self._join_ends(ends or others)
-
-    def _narrow(self, test: cst.BaseExpression, *, holds: bool) -> bool:
-        """In a branch after a test of x's type, x is not what it cannot be; whether it is anything.
-
-        What is taken for rows may turn out to be a list of them: then, a branch that is not for
-        rows still has to be understood, but what it leaves is not.
-        """
-        found = narrowing.tested(self, test)
-        held = self.frame.scope.names.get(found[0]) if found is not None else None
-        if found is None or held is None:
-            return True
-        name, fits, positive = found
-        fitting = [a for a in held.atoms if fits(a) in (holds is positive, None)]
-        self.frame.scope.names[name] = value(*fitting) if fitting else held
-        return bool(fitting) or fits is narrowing.is_tensor or not held
-
-    def _join_ends(self, ends: list[dict[str, Value]]) -> bool:
-        if not ends:
-            return False
-        names = self.frame.scope.names
-        names.clear()
-        for name in dict.fromkeys(n for end in ends for n in end):
-            names[name] = join(*(end[name] for end in ends if name in end))
-        return True
-
-    def condition(self, test: cst.BaseExpression) -> bool | None:
-        """Evaluate a test; its truth where it is a literal."""
-        result = self.eval(test)
-        self.demand(test, result, "a condition")
-        return self.truth(test, result)
-
-    def truth(self, test: cst.BaseExpression, result: Value) -> bool | None:
-        """Whether a test surely holds: literals, what the call passes, what follows from both.
-
-        A name is a setting that the user may change, unless the call in progress gives its value;
-        so is what an object of a library holds, such as the options of the command line.
-        """
-        constant = result.constant()
-        if constant is ...:
-            return None
-        return None if self._is_setting(test) else bool(constant)
-
-    def _is_setting(self, test: cst.BaseExpression) -> bool:
-        if isinstance(test, cst.Name):
-            return test.value not in self.frame.scope.passed
-        owners = self.facts.values.get(test.value) if isinstance(test, cst.Attribute) else None
-        return owners is not None and any(
-            isinstance(a, Instance) and isinstance(a.type, str) for a in owners.atoms
-        )
-
-    def _run_For(self, node: cst.For) -> bool:
-        iterable = self.eval(node.iter)
-
-        def bind() -> None:
-            element = elements.iterate(self, node.iter, iterable)
-            loaded = any(isinstance(a, Data) and a.form in _BATCHES for a in deep_atoms(element))
-            if loaded or (self.choices.by_hand and _yields_rows(iterable, element)):
-                self.takes_batch()
-                together.taken_at_once(self, node.iter, element)
-                self.frame.loops[-1].loaders.append(together.sources(element))
-            self.assign(node.target, self._named_target(node.target, element))
-
-        with self.taking_rows(draws.rows_of(self, node.iter)):
-            return self._loop(node, node.body, node.orelse, bind)
-
-    def _named_target(self, target: cst.BaseExpression, element: Value) -> Value:
-        """What a loop binds, with the places where batches in it get their names."""
-        if isinstance(target, cst.Name):
-            return batches.split(self, target, batches.born(self, element, target))
-        if not isinstance(target, cst.Tuple) or not self.choices.by_hand:
-            return element
-        count = len(target.elements)
-        parts = [
-            self._named_target(one.value, batches.unpacked(self, part))
-            for position, one in enumerate(target.elements)
-            for part in [elements.unpacked(self, element, position, count)]
-        ]
-        return value(Tup(tuple(parts)))
-
-    def _run_While(self, node: cst.While) -> bool:
-        def bind() -> None:
-            self.condition(node.test)
-
-        return self._loop(node, node.body, node.orelse, bind)
-
-    def _loop(self, node, body, orelse, bind) -> bool:  # type: ignore[no-untyped-def]
-        scope = self.frame.scope
-        key = (node, tuple((frame.call, frame.receiver) for frame in self.frames))
-        before = dict(scope.names)
-        for name, late in self.loop_ends.get(key, {}).items():
-            scope.names[name] = join(scope.names.get(name, UNKNOWN), late)
-        self.frame.loops.append(Loop(node))
-        bind()
-        if self.block(body):
-            self._leave_loop()
-        ends = self.frame.loops.pop().left
-        endless = isinstance(node, cst.While) and isinstance(node.test, cst.Name)
-        reached = self._join_ends([before, *ends])
-        self.loop_ends[key] = dict(scope.names)
-        if orelse is not None:
-            self.block(orelse.body)
-        return reached or endless
-
-    def _run_With(self, node: cst.With) -> bool:
-        silent = 0
-        for item in node.items:
-            result = self.eval(item.item)
-            silent += expressions.is_no_grad(result)
-            if item.asname is not None:
-                self.assign(item.asname.name, expressions.entered(result))
-        with self.without_grad(bool(silent)):
-            return self.block(node.body)
-
-    def _run_Try(self, node: cst.Try) -> bool:
-        start = dict(self.frame.scope.names)
-        ends = []
-        if self.block(node.body) and (node.orelse is None or self.block(node.orelse.body)):
-            ends.append(dict(self.frame.scope.names))
-        middle = dict(self.frame.scope.names)
-        for handler in node.handlers:
-            self._join_ends([start, middle])
-            if handler.name is not None and isinstance(handler.name.name, cst.Name):
-                self.bind(handler.name.name.value, UNKNOWN)
-            if self.block(handler.body):
-                ends.append(dict(self.frame.scope.names))
-        reached = self._join_ends(ends)
-        if node.finalbody is not None:
-            self.block(node.finalbody.body)
-        return reached
-
-    def _run_Match(self, node: cst.Match) -> bool:
-        self.eval(node.subject)
-        start = dict(self.frame.scope.names)
-        ends = [start]
-        for case in node.cases:
-            self._join_ends([start])
-            if self.block(case.body):
-                ends.append(dict(self.frame.scope.names))
-        return self._join_ends(ends)
-
-    # ------------------------------------------------------------------ assignment
-    def assign(self, target: cst.BaseExpression, new: Value) -> None:
-        """Assign a value to a target of any form."""
-        if isinstance(target, cst.Name):
-            self.facts.record(target, new)
-            self.bind(target.value, new)
-        elif isinstance(target, (cst.Tuple, cst.List)):
-            self._unpack(target, new)
-        elif isinstance(target, cst.StarredElement):
-            self.assign(target.value, new)
-        elif isinstance(target, cst.Attribute):
-            self._assign_attribute(target, new)
-        elif isinstance(target, cst.Subscript):
-            self._assign_item(target, new)
-
-    def _unpack(self, target: cst.Tuple | cst.List, new: Value, *, named: bool = False) -> None:
-        """Assign the parts of a value; a partial one that is named here can be reduced here."""
-        count = len(target.elements)
-        for position, element in enumerate(target.elements):
-            part = elements.unpacked(self, new, position, count)
-            if named and isinstance(element.value, cst.Name):
-                part = self._born(batches.unpacked(self, part), element.value, always=True)
-                part = batches.split(self, element.value, batches.born(self, part, element.value))
-                if element.value in self.choices.reduced:
-                    part = self.reduce(element.value, part)
-            self.assign(element.value, part)
-
-    def _assign_attribute(self, target: cst.Attribute, new: Value) -> None:
-        owner = self.eval(target.value)
-        for atom in owner.atoms:
-            if isinstance(atom, Instance):
-                attributes.attribute_set(self, target, atom, new)
-                self.put(atom, target.attr.value, new)
-            elif isinstance(atom, Class):
-                atom.scope.names[target.attr.value] = new
-            elif isinstance(atom, Params) and target.attr.value == "requires_grad":
-                self.facts.event(atom.owner, "change", self.site(target))
-
-    def _assign_item(self, target: cst.Subscript, new: Value) -> None:
-        owner = self.eval(target.value)
-        key = elements.subscript_key(self, target)
-        picked = any(d.placement is Placement.ROWS for d in new.data)
-        for atom in owner.of(Instance):
-            assert isinstance(atom, Instance)
-            kept = self.keeps_from_batch(atom, target, new) if picked else new
-            self.put(atom, key, kept)
-
-    # ------------------------------------------------------------------ expressions
     def eval(self, node: cst.BaseExpression) -> Value:
         """What an expression may stand for; noted among the facts."""
         result = expressions.evaluate(self, node)
@@ -771,6 +302,10 @@ class Interpreter:
             result = self.reduce(node, result)
         self._latest[node] = result
         return self.facts.record(node, result)
+
+    def default(self, node: cst.BaseExpression) -> Value:
+        """The value of a parameter's default, which is no fact about the call that leaves it."""
+        return expressions.evaluate(self, node)
 
     def seen(self, node: cst.BaseExpression) -> Value:
         """What an expression was when it was last evaluated: in the call in progress."""
@@ -797,17 +332,6 @@ class Interpreter:
     ) -> Value:
         """Call anything."""
         return calls.call(self, node, callee, args, dict(kwargs))
-
-
-def _yields_rows(iterable: Value, element: Value) -> bool:
-    """Whether an iterator of the project's own makes a batch in each round."""
-    makes = any(
-        isinstance(a, Instance) and (a.type == "generator" or isinstance(a.type, Class))
-        for a in iterable.atoms
-    )
-    return makes and any(
-        isinstance(a, Data) and a.placement is Placement.SHARD for a in deep_atoms(element)
-    )
 
 
 def interpret(project: Project, choices: Choices | None = None, *, follow: bool = True) -> Facts:

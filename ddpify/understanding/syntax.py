@@ -8,6 +8,14 @@ import libcst as cst
 
 _EMPTY_MODULE = cst.Module(body=())
 
+OPERATORS: dict[type, str] = {
+    cst.Add: "+", cst.Subtract: "-", cst.Multiply: "*", cst.Divide: "/", cst.FloorDivide: "//",
+    cst.Modulo: "%", cst.Power: "**", cst.MatrixMultiply: "@",
+    cst.AddAssign: "+", cst.SubtractAssign: "-", cst.MultiplyAssign: "*", cst.DivideAssign: "/",
+    cst.FloorDivideAssign: "//", cst.ModuloAssign: "%", cst.PowerAssign: "**",
+    cst.MatrixMultiplyAssign: "@",
+}  # fmt: skip
+
 
 def code_of(node: cst.CSTNode) -> str:
     """The source text of one node."""

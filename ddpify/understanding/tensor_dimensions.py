@@ -8,15 +8,7 @@ from typing import TYPE_CHECKING
 
 from ddpify.understanding import dimensions
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.values import (
-    Const,
-    Data,
-    Instance,
-    Tup,
-    Value,
-    join,
-    value,
-)
+from ddpify.understanding.values import Const, Data, Instance, Tup, Value, join, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter

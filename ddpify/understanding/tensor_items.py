@@ -10,13 +10,7 @@ import libcst as cst
 from ddpify.understanding import batches, collating, sequences, tensor_pairs
 from ddpify.understanding.facts import Regrouped
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.values import (
-    REPLICATED,
-    UNKNOWN,
-    Data,
-    Value,
-    value,
-)
+from ddpify.understanding.values import REPLICATED, UNKNOWN, Data, Value, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter

@@ -10,15 +10,7 @@ import libcst as cst
 
 from ddpify.understanding import batch_rows, batches, dimensions
 from ddpify.understanding.placement import Placement, combine
-from ddpify.understanding.values import (
-    REPLICATED,
-    Data,
-    Instance,
-    Tup,
-    Value,
-    join,
-    value,
-)
+from ddpify.understanding.values import REPLICATED, Data, Instance, Tup, Value, join, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
@@ -33,11 +25,7 @@ BINARY = {
 
 
 def binary(
-    run: Interpreter,
-    node: cst.CSTNode,
-    operator: str,
-    left: Operand,
-    right: Operand,
+    run: Interpreter, node: cst.CSTNode, operator: str, left: Operand, right: Operand
 ) -> Value:
     """``left operator right``; an operand that cannot stay partial is demanded."""
     batches.meet(run, [left, right])
@@ -202,8 +190,6 @@ def compare(run: Interpreter, nodes: Sequence[cst.BaseExpression], values: list[
     return value(replace(first, births=kept, ndim=ndim))
 
 
-def held_tensors(
-    operands: Sequence[Operand],
-) -> list[tuple[cst.BaseExpression, Data | None]]:
+def held_tensors(operands: Sequence[Operand]) -> list[tuple[cst.BaseExpression, Data | None]]:
     """Each tensor that an operand may be, beside the operand."""
     return [(node, atom) for node, held in operands for atom in held.of(Data)]  # type: ignore[misc]

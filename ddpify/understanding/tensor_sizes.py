@@ -8,19 +8,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import (
-    tensor_dimensions,
-)
+from ddpify.understanding import tensor_dimensions
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.values import (
-    REPLICATED,
-    UNKNOWN,
-    Const,
-    Data,
-    Number,
-    Value,
-    value,
-)
+from ddpify.understanding.values import REPLICATED, UNKNOWN, Const, Data, Number, Value, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter

@@ -1,0 +1,25 @@
+"""What a conversion has decided about a script."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from ddpify.understanding.values import Instance
+
+
+@dataclass(slots=True)
+class Choices:
+    """What a conversion has decided so far, for the next run to take into account."""
+
+    reduced: set[cst.CSTNode] = field(default_factory=set)
+    replicated: set[cst.CSTNode] = field(default_factory=set)  # loaders' places that are not split
+    trained: set[cst.CSTNode] = field(default_factory=set)  # loaders' places that feed a backward
+    # Calls that return the whole batch's rows, with the loaders of that batch.
+    split: dict[cst.CSTNode, frozenset[Instance]] = field(default_factory=dict)
+    by_hand: bool = False  # whether to look for batches that no loader makes
+    # The places where batches are made by hand, and the batch dimension there.
+    batches: dict[cst.CSTNode, int] = field(default_factory=dict)
+    flat: set[cst.CSTNode] = field(default_factory=set)  # of those, with several rows a sample
+    split_all: bool = False  # whether batches of evaluations are split too

@@ -1,0 +1,37 @@
+"""The calls and loops that are in progress in a run of the interpreter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from ddpify.understanding.facts import Site
+from ddpify.understanding.project import ModuleFile
+from ddpify.understanding.values import Instance, Scope, Value
+
+
+@dataclass(slots=True)
+class Loop:
+    """A loop in progress: names its body has set, and whether each round takes a batch."""
+
+    node: cst.CSTNode
+    takes_batches: bool = False
+    takes_whole: bool = False  # batches that are not split
+    # The loaders that batches come from, those that may give the same batch together.
+    loaders: list[frozenset[Instance]] = field(default_factory=list)
+    assigned: set[str] = field(default_factory=set)
+    left: list[dict[str, Value]] = field(default_factory=list)
+
+
+@dataclass(slots=True)
+class Frame:
+    """One call in progress."""
+
+    module: ModuleFile
+    scope: Scope
+    call: Site | None = None
+    receiver: Instance | None = None
+    in_forward: bool = False
+    returned: list[Value] = field(default_factory=list)
+    loops: list[Loop] = field(default_factory=list)
