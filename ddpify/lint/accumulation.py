@@ -42,7 +42,7 @@ def _step(script: Script, loop: Loop) -> tuple[cst.Call, Guard] | None:
     for call in script.reached(loop):
         if not isinstance(call, cst.Call) or not _steps(script, call):
             continue
-        guard = next((g for g in script.guards(call) if _is_periodic(script, g)), None)
+        guard = next((g for g in script.control.guards(call) if _is_periodic(script, g)), None)
         if guard is None or (found is not None and found[1].statement is not guard.statement):
             return None
         found = (call, guard)
@@ -84,4 +84,4 @@ def condition(script: Script, guard: Guard) -> cst.BaseExpression:
 
 
 def _is_under(script: Script, node: cst.CSTNode, guard: Guard) -> bool:
-    return any(one.statement is guard.statement for one in script.guards(node))
+    return any(one.statement is guard.statement for one in script.control.guards(node))

@@ -24,7 +24,7 @@ def events_after(script: Script, wrap: Wrap, kind: str) -> list[cst.CSTNode]:
 
 def is_in_training(script: Script, node: cst.CSTNode) -> bool:
     """Whether training goes on around a node, or after it at the same level."""
-    if any(script.trains(loop) for loop in script.around(node)):
+    if any(script.trains(loop) for loop in script.control.around(node)):
         return True
     structure = script.structure_of(node)
     at = structure.order[node]

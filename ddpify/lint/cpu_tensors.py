@@ -63,7 +63,7 @@ def _sources(script: Script, node: cst.BaseExpression) -> list[cst.BaseExpressio
     """All that a name is set to; None where that is not seen."""
     if not isinstance(node, cst.Name) or node not in script.owners:
         return None
-    slots = set(script.flow.name_slots(node, script.owners[node]))
+    slots = set(script.flow.names.of_name(node, script.owners[node]))
     found: list[cst.BaseExpression] = []
     for move in script.flow.moves_to(slots):
         if not isinstance(move.node, (cst.Assign, cst.AnnAssign, cst.AugAssign)):

@@ -95,7 +95,7 @@ def _used_always(script: Script, kind: Class, forward: cst.FunctionDef) -> set[s
     for node in structure.inside(forward.body, cst.Attribute):
         ours = any(one.type is kind for one in script.instances(node.value))
         asked = isinstance(structure.parents.get(node), (cst.Subscript, cst.Comparison, cst.If))
-        tried = script.in_try(node)
+        tried = script.control.in_try(node)
         if ours and not asked and not tried and not structure.guards(node):
             found.add(node.attr.value)
     return found

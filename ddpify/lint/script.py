@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.errors import DdpifyError
+from ddpify.lint.control import Control
 from ddpify.lint.diagnostics import Applicability, Edit, Fix
 from ddpify.lint.positions import Positions
 from ddpify.lint.projects import BoundedProject
 from ddpify.lint.registry import DISTRIBUTED, OTHER, SINGLE
 from ddpify.source import Source
 from ddpify.understanding import origins
+from ddpify.understanding.callees import called, initialisers
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.distributed import (
     COLLECTIVES,
@@ -30,16 +32,17 @@ from ddpify.understanding.distributed import (
     is_wrapper,
 )
 from ddpify.understanding.facts import Event, Facts, Site
-from ddpify.understanding.flow import Flow, Move
+from ddpify.understanding.flow import Flow
 from ddpify.understanding.interpreter import interpret
-from ddpify.understanding.kinds import NO_GRAD, is_loader
+from ddpify.understanding.kinds import is_loader
+from ddpify.understanding.moves import Move
 from ddpify.understanding.ordering import Ordering
 from ddpify.understanding.origins import ANY_RANK, LOCAL
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.requirements import declaring_file, minimum_torch
-from ddpify.understanding.structure import Guard, Structure, walk
+from ddpify.understanding.structure import Structure, walk
 from ddpify.understanding.syntax import code_of, is_main_guard
-from ddpify.understanding.values import UNKNOWN, Const, Function, Instance, Value, value
+from ddpify.understanding.values import UNKNOWN, Const, Instance, Value, value
 
 if TYPE_CHECKING:
     from ddpify.planning.plan import Plan
@@ -87,6 +90,7 @@ class Script:
         self.choices = Choices()
         self.facts: Facts = interpret(self.project, self.choices, follow=follow)
         self.positions = Positions(self.module)
+        self.control = Control(self)
 
     # ------------------------------------------------------------------ what kind of script
     @cached_property
@@ -289,7 +293,7 @@ class Script:
     def _trained_sites(self) -> set[cst.CSTNode]:
         found = set(self.choices.trained)
         for node, _ in self.facts.backwards.items():
-            for loop in self.around(node):
+            for loop in self.control.around(node):
                 iterated = loop.iter if isinstance(loop, cst.For) else loop.test
                 found |= {one.site for one in self.loaders_in(iterated)}
         return found
@@ -336,195 +340,6 @@ class Script:
         """What happens to a model, in the order of the run."""
         return [e for e in self.facts.events.get(model, []) if not kinds or e.kind in kinds]
 
-    # ------------------------------------------------------------------ control
-    def guards(self, node: cst.CSTNode) -> list[Guard]:
-        """The conditions under which a node is reached inside its function."""
-        return self.structure_of(node).guards(node)
-
-    def rank_guards(self, node: cst.CSTNode) -> list[Guard]:
-        """Those of the guards whose answer differs between ranks."""
-        return [guard for guard in self.guards(node) if self.asks_rank(guard.test)]
-
-    def asks_rank(self, test: cst.BaseExpression) -> bool:
-        """Whether a condition's answer differs between ranks by their number."""
-        return bool(self.labels(test) & ANY_RANK)
-
-    def callers(self, function: cst.FunctionDef) -> list[Site]:
-        """The places in the project that call a function."""
-        return sorted(
-            self.facts.callers.get(function, ()),
-            key=lambda s: (str(s.module.path), self.structures[s.module].order.get(s.node, 0)),
-        )
-
-    def on_some_ranks(self, node: cst.CSTNode, seen: frozenset[cst.CSTNode] = frozenset()) -> bool:
-        """Whether a node is only reached under a condition on the rank, here or in its callers."""
-        if self.rank_guards(node):
-            return True
-        function = self.structure_of(node).function(node)
-        if function is None or function in seen:
-            return False
-        callers = self.callers(function)
-        if not callers or self.covers_all(callers):
-            return False
-        return all(self.on_some_ranks(site.node, seen | {function}) for site in callers)
-
-    def covers_all(self, callers: list[Site]) -> bool:
-        """Whether both branches of one condition on the rank are among the callers."""
-        sides: dict[cst.CSTNode, set[bool]] = {}
-        for site in callers:
-            for guard in self.rank_guards(site.node):
-                sides.setdefault(guard.statement, set()).add(guard.positive)
-        return any(len(both) == 2 for both in sides.values())
-
-    def may_be_guarded(self, node: cst.CSTNode, seen: frozenset[cst.CSTNode] = frozenset()) -> bool:
-        """Whether anything unknown may keep a node from running on every rank.
-
-        Conditions on the rank count, on objects that only some ranks have, on decorators that are
-        not known, and a function that nothing in the project calls.
-        """
-        if self.starts_processes(node):
-            return True
-        if any(self._may_depend_on_rank(guard.test) for guard in self.guards(node)):
-            return True
-        function = self.structure_of(node).function(node)
-        if function is None:
-            return bool(self.spawned)  # the parent process alone
-        if function in self.spawned:
-            return False
-        if function in seen:
-            return True
-        if any(not self._harmless(d.decorator) for d in function.decorators):
-            return True
-        callers = self.callers(function)
-        if not callers:
-            return not self.strict
-        inner = seen | {function}
-        return all(self.may_be_guarded(site.node, inner) for site in callers)
-
-    def runs_before_spawning(self, node: cst.CSTNode) -> bool:
-        """Whether a node surely runs in the process that starts the ranks with ``mp.spawn``."""
-        if not self.spawned:
-            return False
-        function = self.structure_of(node).function(node)
-        return function is None or function in self._spawners
-
-    def starts_processes(self, node: cst.CSTNode) -> bool:
-        """Whether the function around a node starts the ranks: it runs once."""
-        around = self.structure_of(node).function(node)
-        return around is not None and around in self._starters
-
-    @cached_property
-    def _spawners(self) -> set[cst.FunctionDef | None]:
-        """Functions that call ``mp.spawn`` or start processes of their own."""
-        calls = self.calls("torch.multiprocessing.", "multiprocessing.", everywhere=True)
-        return {self.structure_of(call).function(call) for call in calls}
-
-    @cached_property
-    def _starters(self) -> set[cst.FunctionDef | None]:
-        started = ("subprocess.Popen", "subprocess.run", "subprocess.call")
-        calls = self.calls(*started, everywhere=True)
-        return {self.structure_of(call).function(call) for call in calls}
-
-    def takes_turns(self, node: cst.CSTNode) -> bool:
-        """Whether a node stands under a context manager with a barrier: one rank goes first."""
-        for above in self.structure_of(node).up(node):
-            for item in above.items if isinstance(above, cst.With) else ():
-                if isinstance(item.item, cst.Call) and any(
-                    name.endswith(".barrier")
-                    for function in self.flow.called(item.item)
-                    for name, _ in self.collectives(function.node)
-                ):
-                    return True
-        return False
-
-    @cached_property
-    def spawned(self) -> set[cst.CSTNode]:
-        """Functions that run in processes that the script starts itself."""
-        found: set[cst.CSTNode] = set()
-        for call in self.calls("torch.multiprocessing.", "multiprocessing.", everywhere=True):
-            for one in call.args:
-                found |= {a.node for a in self.value(one.value).atoms if isinstance(a, Function)}
-        return found
-
-    def _may_depend_on_rank(self, test: cst.BaseExpression) -> bool:
-        """Whether a test reads something that is set under a condition on the rank, or unknown."""
-        if self.asks_rank(test) or _MAY_BE_RANK.search(code_of(test)):
-            return True
-        module = self.owners.get(test, self.module)
-        slots = self.flow.slots(test, module)
-        if slots & self._conditional_slots:
-            return True
-        known = ("torch.", "os.path.", "builtins.", "math.", "sys.", "os.environ", "time.")
-        for call in walk(test):
-            if isinstance(call, cst.Call) and not self.value(call.func).atoms:
-                return True
-            if isinstance(call, cst.Call) and any(
-                not name.startswith(known) for name in self.names(call.func)
-            ):
-                return True
-        return False
-
-    @cached_property
-    def _conditional_slots(self) -> set[object]:
-        """Names that are set under a condition on the rank."""
-        found: set[object] = set()
-        for move in self.flow.moves:
-            if self.owners.get(move.node) is not None and self.rank_guards(move.node):
-                found |= set(move.targets)
-        return found
-
-    def _harmless(self, decorator: cst.BaseExpression) -> bool:
-        target = decorator.func if isinstance(decorator, cst.Call) else decorator
-        names = self.names(target)
-        plain = ("torch.", "builtins.", "functools.", "hydra.", "click.", "dataclasses.", "typing.")
-        return bool(names) and all(name.startswith(plain) for name in names)
-
-    def in_try(self, node: cst.CSTNode) -> bool:
-        """Whether an error here may be taken by a `try` in the same file."""
-        return any(isinstance(above, cst.Try) for above in self.structure_of(node).up(node))
-
-    def around(self, node: cst.CSTNode) -> list[cst.For | cst.While]:
-        """The loops around a node, in its function and in those that call it."""
-        found: dict[cst.For | cst.While, None] = {}
-        todo, seen = [node], {node}
-        while todo:
-            one = todo.pop()
-            structure = self.structure_of(one)
-            found |= dict.fromkeys(structure.loops(one))
-            function = structure.function(one)
-            if function is not None and function not in seen:
-                seen.add(function)
-                todo += [site.node for site in self.callers(function)]
-        return list(found)
-
-    def without_grad(self, node: cst.CSTNode, seen: frozenset[cst.CSTNode] = frozenset()) -> bool:
-        """Whether a node only runs where no graph is recorded."""
-        structure = self.structure_of(node)
-        for above in structure.up(node):
-            if isinstance(above, cst.With) and any(
-                isinstance(a, Instance) and a.type in NO_GRAD
-                for item in above.items
-                for a in self.value(item.item).atoms
-            ):
-                return True
-            if isinstance(above, cst.FunctionDef):
-                return self._function_without_grad(above, seen)
-        return False
-
-    def _function_without_grad(
-        self, function: cst.FunctionDef, seen: frozenset[cst.CSTNode]
-    ) -> bool:
-        for one in function.decorators:
-            target = one.decorator
-            names = self.names(target.func if isinstance(target, cst.Call) else target)
-            if names & set(NO_GRAD):
-                return True
-        if function in seen:
-            return False
-        callers = self.callers(function)
-        inner = seen | {function}
-        return bool(callers) and all(self.without_grad(site.node, inner) for site in callers)
-
     # ------------------------------------------------------------------ what a block does
     def reached(self, node: cst.CSTNode, depth: int = 6) -> Iterator[cst.CSTNode]:
         """All nodes in a node, and in the project's functions that it calls."""
@@ -536,8 +351,8 @@ class Script:
                 yield inner
                 if not isinstance(inner, cst.Call) or left == 0:
                     continue
-                called = [*self.flow.called(inner), *self.flow.initialisers(inner)]
-                for function in called:
+                functions = [*called(self.facts, inner), *initialisers(self.facts, inner)]
+                for function in functions:
                     if function.node not in seen and function.module in self.structures:
                         seen.add(function.node)
                         todo.append((function.node, left - 1))

@@ -11,9 +11,12 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.understanding import origins
+from ddpify.understanding.callees import called
 from ddpify.understanding.facts import Facts
-from ddpify.understanding.flow import Flow, Move, Slot, target_names
+from ddpify.understanding.flow import Flow
+from ddpify.understanding.moves import Move
 from ddpify.understanding.project import ModuleFile
+from ddpify.understanding.slots import Slot, target_names
 from ddpify.understanding.structure import Structure, walk
 from ddpify.understanding.values import UNKNOWN, Class, Function, Instance
 
@@ -70,7 +73,7 @@ class Ordering:
             return True
         if any(name in _SAME_ORDER for name in names):
             return bool(given) and self.is_unordered(given[-1], module, depth)
-        functions = list(self.flow.called(node))
+        functions = list(called(self.facts, node))
         if functions:
             return all(self._returns(one, depth) for one in functions)
         return self._method(node, module, depth)
@@ -96,7 +99,7 @@ class Ordering:
         """Whether a name only ever gets such collections, and nothing sorts it in place."""
         slots = self.flow.slots(node, module)
         if isinstance(node, cst.Attribute):
-            slots = set(self.flow.target_slots(node, module))
+            slots = set(self.flow.names.of_target(node, module))
         if not slots or slots & self._sorted_slots or len(slots) > 1:
             return False
         moves = self.flow.moves_to(slots)
@@ -128,7 +131,7 @@ class Ordering:
                 for module, structure in self.structures.items()
                 for call in structure.all(cst.Call)
                 if isinstance(call.func, cst.Attribute) and call.func.attr.value == "sort"
-                for slot in self.flow.target_slots(call.func.value, module)
+                for slot in self.flow.names.of_target(call.func.value, module)
             }
         return known
 
@@ -223,7 +226,7 @@ class Ordering:
             target = statement.targets[0].target
             if not isinstance(target, cst.Attribute) or not self._is_dataset(target.value):
                 continue
-            in_order = set(self.flow.target_slots(target, module)) & self._sorted_slots
+            in_order = set(self.flow.names.of_target(target, module)) & self._sorted_slots
             kept = not in_order and self._is_list(statement.value)
             if kept and self.is_unordered(statement.value, module):
                 yield statement.value

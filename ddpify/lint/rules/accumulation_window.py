@@ -95,8 +95,8 @@ from ddpify.lint.accumulation import Window, condition, windows
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
-from ddpify.understanding.flow import target_names
 from ddpify.understanding.origins import LENGTH
+from ddpify.understanding.slots import target_names
 from ddpify.understanding.structure import walk
 
 _ENDS = ("step", "zero_grad")
@@ -108,7 +108,7 @@ _ENDS = ("step", "zero_grad")
 def check(script: Script) -> Iterator[Finding]:
     """Windows that an epoch's end cuts off."""
     for window in windows(script):
-        epochs = [loop for loop in script.around(window.loop) if loop is not window.loop]
+        epochs = [loop for loop in script.control.around(window.loop) if loop is not window.loop]
         counted = _counts_anew(script, window)
         if not script.wraps or not epochs or not counted or _knows_the_end(script, window):
             continue

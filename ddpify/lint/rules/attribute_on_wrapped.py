@@ -120,7 +120,7 @@ def _is_set(script: Script, node: cst.Attribute, name: str) -> bool:
 
 def _is_asked_for(script: Script, node: cst.Attribute) -> bool:
     """Whether the script finds out first what it has, or takes the error."""
-    if script.in_try(node):
+    if script.control.in_try(node):
         return True
     asking = ("hasattr", "isinstance", "getattr", "type(")
-    return any(word in code_of(g.test) for g in script.guards(node) for word in asking)
+    return any(word in code_of(g.test) for g in script.control.guards(node) for word in asking)

@@ -91,7 +91,7 @@ def check(script: Script) -> Iterator[Finding]:
     for call in script.calls(_INIT):
         given = argument(call, "backend", 0)
         backend = script.value(given.value).constant() if given is not None else ...
-        if given is None or script.guards(call):
+        if given is None or script.control.guards(call):
             continue
         if backend == "nccl" and places == {"cpu"}:
             yield Finding(given, "NCCL sends nothing from the CPU, where the model is: DDP fails")

@@ -79,9 +79,9 @@ def check(script: Script) -> Iterator[Finding]:
     }
     for call in script.calls(*_CALLS):
         loops = script.structure.loops(call)
-        if not loops or loops[0] not in steps or script.guards(call):
+        if not loops or loops[0] not in steps or script.control.guards(call):
             continue
-        if not _measures(script, loops[0]) and not script.in_try(call):
+        if not _measures(script, loops[0]) and not script.control.in_try(call):
             yield Finding(
                 call, "stops all ranks in each step; backward() has made them meet already"
             )

@@ -89,7 +89,11 @@ def check(script: Script) -> Iterator[Finding]:
     for node in script.structure.order:
         if not _is_coupled(script, node) or any(_is_coupled(script, c) for c in children(node)):
             continue
-        if isinstance(node, cst.Name) or script.without_grad(node) or _picks_rows(script, node):
+        if (
+            isinstance(node, cst.Name)
+            or script.control.without_grad(node)
+            or _picks_rows(script, node)
+        ):
             continue
         if reaches_loss(script, node):
             yield Finding(

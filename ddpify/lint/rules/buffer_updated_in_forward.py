@@ -103,7 +103,7 @@ from ddpify.lint.layers import layers
 from ddpify.lint.registry import SINGLE, Finding, rule
 from ddpify.lint.script import Script
 from ddpify.understanding import stores
-from ddpify.understanding.flow import Slot, parameters
+from ddpify.understanding.slots import Slot, parameters
 from ddpify.understanding.values import Class, Function, Instance, Params, deep_atoms
 
 

@@ -60,5 +60,5 @@ def check(script: Script) -> Iterator[Finding]:
     """Calls that have successors."""
     for old, new in _OLD.items():
         for call in script.calls(old):
-            if not script.in_try(call):
+            if not script.control.in_try(call):
                 yield Finding(call, f"deprecated: {new}()")

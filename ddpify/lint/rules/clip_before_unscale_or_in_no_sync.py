@@ -163,8 +163,8 @@ def _scales(one: Instance) -> bool:
 
 def _same_paths(script: Script, clip: cst.Call, step: cst.Call) -> bool:
     """Whether the step follows wherever the clipping is done, on this branch of each condition."""
-    ours = {(g.statement, g.positive) for g in script.guards(clip)}
-    return all((g.statement, g.positive) in ours for g in script.guards(step))
+    ours = {(g.statement, g.positive) for g in script.control.guards(clip)}
+    return all((g.statement, g.positive) in ours for g in script.control.guards(step))
 
 
 def _fix(script: Script, clip: cst.Call, step: cst.Call) -> Fix | None:

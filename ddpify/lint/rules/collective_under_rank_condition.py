@@ -60,6 +60,7 @@ import libcst as cst
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script, argument
+from ddpify.understanding.callees import called
 from ddpify.understanding.distributed import COLLECTIVES, WRAPPERS
 from ddpify.understanding.structure import Guard
 
@@ -75,7 +76,7 @@ _IGNORED = {"torch.distributed.init_process_group"}
 def check(script: Script) -> Iterator[Finding]:
     """Collectives that only some ranks reach, here or through a function that is called."""
     for call in script.structure.all(cst.Call):
-        guards = script.rank_guards(call)
+        guards = script.control.rank_guards(call)
         if not guards or _has_group(call):
             continue
         name = _collective(script, call)
@@ -92,9 +93,9 @@ def _collective(script: Script, call: cst.Call) -> str | None:
     direct = script.names(call.func) & (COLLECTIVES | set(WRAPPERS)) - _IGNORED
     if direct:
         return min(direct)
-    for function in script.flow.called(call):
+    for function in called(script.facts, call):
         for name, inner in script.collectives(function.node):
-            if name not in _IGNORED and not script.guards(inner) and not _has_group(inner):
+            if name not in _IGNORED and not script.control.guards(inner) and not _has_group(inner):
                 return name
     return None
 
@@ -115,7 +116,7 @@ def _is_answered(script: Script, guard: Guard, call: cst.Call, name: str) -> boo
     for found, node in script.collectives(whole):
         if found != name or node is call:
             continue
-        theirs = script.rank_guards(node)
+        theirs = script.control.rank_guards(node)
         if theirs and all(one.statement is not guard.statement for one in theirs):
             return True
     return False

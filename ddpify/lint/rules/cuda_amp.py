@@ -55,7 +55,7 @@ _OLD = (
 def check(script: Script) -> Iterator[Finding]:
     """Calls under the old names."""
     for call in script.calls(*_OLD):
-        if script.in_try(call):
+        if script.control.in_try(call):
             continue
         text = code_of(call.func)
         short = text.rsplit(".", 1)[-1]

@@ -50,15 +50,15 @@ def check(script: Script) -> Iterator[Finding]:
     for assign in script.structure.all(cst.Assign):
         if environment_key(script, assign.targets[0].target) != "CUDA_VISIBLE_DEVICES":
             continue
-        if script.flow.origins(assign.value, script.module) & ANY_RANK or script.rank_guards(
-            assign
-        ):
+        if script.flow.origins(
+            assign.value, script.module
+        ) & ANY_RANK or script.control.rank_guards(assign):
             continue
         if script.kind == SINGLE:
             yield Finding(
                 assign, "this is for the launcher to set: here it hides GPUs from the ranks"
             )
-        elif not script.spawned and _names_gpus(script, assign.value):
+        elif not script.control.spawned and _names_gpus(script, assign.value):
             yield Finding(
                 assign,
                 "every rank hides the same GPUs from itself: they share the one that is left",

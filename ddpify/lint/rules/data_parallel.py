@@ -44,5 +44,5 @@ def check(script: Script) -> Iterator[Finding]:
     for call in script.calls("torch.nn.DataParallel", "torch.nn.parallel.data_parallel"):
         if script.kind == SINGLE:
             yield Finding(call, "DistributedDataParallel takes its place")
-        elif not script.guards(call):
+        elif not script.control.guards(call):
             yield Finding(call, "one process drives all GPUs, beside the ranks that have one each")

@@ -70,6 +70,7 @@ import libcst as cst
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
+from ddpify.understanding.callees import called
 
 _INIT, _END = "torch.distributed.init_process_group", "torch.distributed.destroy_process_group"
 
@@ -92,13 +93,15 @@ def check(script: Script) -> Iterator[Finding]:
 
 def _surely_makes(script: Script, call: cst.Call) -> bool:
     """Whether a call makes the group on every path, itself or in a function of the project."""
-    if script.guards(call) or script.in_try(call):
+    if script.control.guards(call) or script.control.in_try(call):
         return False
     if _INIT in script.names(call.func):
         return True
-    functions = list(script.flow.called(call))
+    functions = list(called(script.facts, call))
     return len(functions) == 1 and any(
-        _INIT in script.names(node.func) and not script.guards(node) and not script.in_try(node)
+        _INIT in script.names(node.func)
+        and not script.control.guards(node)
+        and not script.control.in_try(node)
         for node in script.reached(functions[0].node, depth=0)
         if isinstance(node, cst.Call)
     )

@@ -72,7 +72,7 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 def _excused(script: Script, effect: Effect) -> bool:
-    if script.may_be_guarded(effect.site.node):
+    if script.control.may_be_guarded(effect.site.node):
         return True
     structure = script.structure_of(effect.site.node)
     return any(isinstance(above, cst.With) for above in structure.up(effect.site.node))

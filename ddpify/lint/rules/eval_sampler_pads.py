@@ -78,7 +78,7 @@ from ddpify.lint.datasets import samplers
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script, argument
-from ddpify.understanding.flow import Slot
+from ddpify.understanding.slots import Slot
 from ddpify.understanding.values import Instance
 
 _GATHERS = {
@@ -130,11 +130,11 @@ def _collected(script: Script, loop: cst.For) -> set[Slot]:
     starts: set[Slot] = set()
     for call in script.structure.inside(loop.body, cst.Call):
         if isinstance(call.func, cst.Attribute) and call.func.attr.value in ("append", "extend"):
-            starts |= set(script.flow.target_slots(call.func.value, script.module))
+            starts |= set(script.flow.names.of_target(call.func.value, script.module))
     for statement in script.structure.inside(loop.body, cst.AugAssign):
         made = statement.value.func if isinstance(statement.value, cst.Call) else None
         if isinstance(made, cst.Attribute) and made.attr.value == "tolist":
-            starts |= set(script.flow.target_slots(statement.target, script.module))
+            starts |= set(script.flow.names.of_target(statement.target, script.module))
     return script.flow.derived(starts)
 
 

@@ -104,8 +104,8 @@ def check(script: Script) -> Iterator[Finding]:
     """Calls for which PyTorch has its own."""
     for old, new in _OLD.items():
         for call in script.calls(old):
-            chosen = script.guards(call) and script.uses(new, f"{new}.")
-            tried = script.in_try(call)
+            chosen = script.control.guards(call) and script.uses(new, f"{new}.")
+            tried = script.control.in_try(call)
             if not chosen and not tried:
                 yield Finding(call, f"no longer developed; PyTorch has {new}", _fix(script, call))
 

@@ -74,9 +74,9 @@ def check(script: Script) -> Iterator[Finding]:
         if call.func is not target and _is_harmless(call.func):
             continue
         wrappers = [a for a in script.instances(target.value) if is_wrapper(a)]
-        if any(_called_with_gradients(script, one) for one in wrappers) or script.without_grad(
-            call
-        ):
+        if any(
+            _called_with_gradients(script, one) for one in wrappers
+        ) or script.control.without_grad(call):
             continue
         if reaches_loss(script, call):
             yield Finding(

@@ -63,7 +63,7 @@ import libcst as cst
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
-from ddpify.understanding.flow import Slot
+from ddpify.understanding.slots import Slot
 from ddpify.understanding.structure import walk_here
 from ddpify.understanding.values import Instance
 
@@ -102,7 +102,7 @@ def _step(script: Script, loop: cst.For | cst.While) -> list[cst.Call]:
 
 def _inner(script: Script, node: cst.CSTNode, loop: cst.CSTNode):  # type: ignore[no-untyped-def]
     order = script.structure.order
-    return [g for g in script.guards(node) if order[g.statement] > order[loop]]
+    return [g for g in script.control.guards(node) if order[g.statement] > order[loop]]
 
 
 def _wrappers(script: Script, step: list[cst.Call]) -> list[Instance]:
@@ -119,7 +119,7 @@ def _unaveraged(script: Script, wrapper: Instance, step: list[cst.Call]) -> cst.
     used: set[cst.Call] = set()
     for call in step:
         if script.instances(call.func) == [wrapper] and script.is_ddp(call.func):
-            if not script.without_grad(call) and not _under_no_sync(script, call):
+            if not script.control.without_grad(call) and not _under_no_sync(script, call):
                 pending.append((call, _made_of(script, call)))
         elif call in script.facts.backwards and isinstance(call.func, cst.Attribute):
             read = script.flow.slots(call.func.value, script.module)

@@ -75,7 +75,12 @@ def check(script: Script) -> Iterator[Finding]:
             or (isinstance(one.type, Class) and one.type.find(node.attr.value) is not None)
             for one in held
         )
-        if sharded and not own and not script.guards(node) and not script.in_try(node):
+        if (
+            sharded
+            and not own
+            and not script.control.guards(node)
+            and not script.control.in_try(node)
+        ):
             yield Finding(
                 node, f"fully_shard makes no wrapper: {remedy}; this raises AttributeError"
             )

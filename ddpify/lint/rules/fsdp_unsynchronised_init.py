@@ -85,7 +85,7 @@ def check(script: Script) -> Iterator[Finding]:
         partial: Event | None = None
         for event in script.events(model, "load", "shard", "wrap"):
             if event.kind == "load":
-                partial = event if script.on_some_ranks(event.site.node) else None
+                partial = event if script.control.on_some_ranks(event.site.node) else None
             elif partial is not None and _shards_alone(script, event):
                 if script.owners.get(partial.site.node) is script.module:
                     yield Finding(

@@ -90,7 +90,7 @@ from ddpify.lint.reaching import slots_of_losses, takes
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script, argument
 from ddpify.understanding.distributed import is_wrapper
-from ddpify.understanding.flow import Slot
+from ddpify.understanding.slots import Slot
 from ddpify.understanding.structure import walk
 
 _GATHERS = {
@@ -113,7 +113,7 @@ def check(script: Script) -> Iterator[Finding]:
     for name, (output, source) in _GATHERS.items():
         for call in script.calls(name):
             to, sent = argument(call, output, 0), argument(call, source, 1)
-            if to is None or sent is None or script.without_grad(call):
+            if to is None or sent is None or script.control.without_grad(call):
                 continue
             if _is_detached(script, sent.value) or _is_differentiated(script, call):
                 continue
@@ -151,7 +151,7 @@ def _has_gradient(script: Script, node: cst.BaseExpression) -> bool:
     for structure in script.structures.values():
         for call in structure.all(cst.Call):
             wrapped = any(is_wrapper(atom) for atom in script.value(call.func).atoms)
-            if not wrapped or script.without_grad(call):
+            if not wrapped or script.control.without_grad(call):
                 continue
             if any(one is call for one in walk(node)):
                 return True

@@ -48,7 +48,7 @@ from ddpify.understanding.structure import walk
 @rule("global-rank-as-device", group="device", severity=Severity.CRASH, applies="distributed")
 def check(script: Script) -> Iterator[Finding]:
     """Devices numbered by the global rank."""
-    if script.spawned:
+    if script.control.spawned:
         return
     for node in _indices(script):
         labels = script.labels(node)

@@ -81,7 +81,7 @@ def check(script: Script) -> Iterator[Finding]:
 def _excused(script: Script, node: cst.CSTNode) -> bool:
     """Code that may not run on every rank, and files that nothing is known to call."""
     return (
-        script.may_be_guarded(node)
+        script.control.may_be_guarded(node)
         or _in_other_branch(script, node)
         or _sees_its_gpu_alone(script, node)
     )
@@ -102,7 +102,7 @@ def _sees_its_gpu_alone(script: Script, node: cst.CSTNode) -> bool:
 
 def _in_other_branch(script: Script, node: cst.CSTNode) -> bool:
     """The branch for runs that are not distributed; only asking for a GPU is no excuse."""
-    for guard in script.guards(node):
+    for guard in script.control.guards(node):
         text = script.code(guard.test, 200)
         if "is_available" not in text or "dist" in text:
             return True

@@ -47,11 +47,15 @@ _VARIABLES = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK")
 @rule("launcher-env-overridden", group="launch", severity=Severity.CRASH, applies="distributed")
 def check(script: Script) -> Iterator[Finding]:
     """Assignments to the launcher's variables."""
-    if script.spawned or not _reads_launcher(script):
+    if script.control.spawned or not _reads_launcher(script):
         return
     for assign in script.structure.all(cst.Assign):
         name = environment_key(script, assign.targets[0].target)
-        if name not in _VARIABLES or script.guards(assign) or _of_other_launcher(script, assign):
+        if (
+            name not in _VARIABLES
+            or script.control.guards(assign)
+            or _of_other_launcher(script, assign)
+        ):
             continue
         fix = None
         if isinstance(assign.value, cst.SimpleString) and len(assign.targets) == 1:

@@ -48,7 +48,7 @@ from ddpify.lint.diagnostics import Severity
 from ddpify.lint.divisions import divisions
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
-from ddpify.understanding.flow import Dependency
+from ddpify.understanding.dependencies import Dependency
 from ddpify.understanding.origins import LENGTH, TOTAL
 from ddpify.understanding.values import UNKNOWN
 
@@ -72,7 +72,7 @@ def check(script: Script) -> Iterator[Finding]:
 
 def _is_whole_length(script: Script, node: cst.BaseExpression) -> bool:
     """Whether an expression is the length of a split loader's data set, or a name for it."""
-    if any(_means_whole(script, one) for one in script.flow.dependencies(node, script.module)):
+    if any(_means_whole(script, one) for one in script.flow.made_of.of(node, script.module)):
         return True
     if not isinstance(node, (cst.Name, cst.Attribute)):
         return False

@@ -41,7 +41,7 @@ from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import SINGLE, Finding, rule
 from ddpify.lint.repairs import add_argument
 from ddpify.lint.script import Script, argument, spreads
-from ddpify.understanding.flow import Slot
+from ddpify.understanding.slots import Slot
 from ddpify.understanding.structure import walk
 
 
@@ -58,7 +58,7 @@ def check(script: Script) -> Iterator[Finding]:
     for call in loads:
         if spreads(call) or not _is_state(script, call, states) or _is_unpacked(script, call):
             continue
-        if script.kind != SINGLE and script.may_be_guarded(call):
+        if script.kind != SINGLE and script.control.may_be_guarded(call):
             continue
         given = argument(call, "map_location", 1)
         if given is None and _is_the_other_case(script, call):
@@ -83,7 +83,7 @@ def _is_the_other_case(script: Script, call: cst.Call) -> bool:
     """``if gpu is None: load(f) else: load(f, map_location=...)``: with a GPU of its own, a rank
     takes the other branch.
     """
-    for guard in script.guards(call):
+    for guard in script.control.guards(call):
         if isinstance(guard.statement, cst.If) and isinstance(guard.statement.orelse, cst.Else):
             other = guard.statement.orelse if guard.positive else guard.statement.body
             for node in walk(other):

@@ -69,7 +69,7 @@ def check(script: Script) -> Iterator[Finding]:
         if not any(spelling in known for spelling in _SPELLINGS) or _for_old_torch(script, call):
             continue
         is_read = _is_read(script)
-        if "--local-rank" not in known and (is_read or not script.spawned):
+        if "--local-rank" not in known and (is_read or not script.control.spawned):
             yield _spelling(script, known["--local_rank"])
         if is_read and not _reads_the_environment(script):
             yield Finding(
@@ -81,7 +81,7 @@ def check(script: Script) -> Iterator[Finding]:
 
 def _for_old_torch(script: Script, call: cst.Call) -> bool:
     """Whether a condition on PyTorch's version stands around the declaration."""
-    return any(_asks_version(script, guard.test) for guard in script.guards(call))
+    return any(_asks_version(script, guard.test) for guard in script.control.guards(call))
 
 
 def _asks_version(script: Script, test: cst.BaseExpression) -> bool:
@@ -99,7 +99,7 @@ def _is_read(script: Script) -> bool:
                 read = read or node.evaluated_value == "local_rank"
             elif node.attr.value == "local_rank":
                 is_set = isinstance(file.parents.get(node), cst.AssignTarget)
-                if is_set and script.spawned:
+                if is_set and script.control.spawned:
                     return False
                 read = read or not is_set
     return read

@@ -49,7 +49,7 @@ from ddpify.understanding.origins import LOCAL_RANK, RANK, SPAWNED
 def check(script: Script) -> Iterator[Finding]:
     """Saves that one rank of each node makes."""
     for call in script.calls("torch.save"):
-        labels = [script.labels(guard.test) for guard in script.rank_guards(call)]
+        labels = [script.labels(guard.test) for guard in script.control.rank_guards(call)]
         if not labels or any(one & {RANK, SPAWNED} for one in labels):
             continue
         given = argument(call, "f", 1)

@@ -49,7 +49,7 @@ def check(script: Script) -> Iterator[Finding]:
     for call in script.calls(*WRITERS, "wandb.init", "mlflow.start_run"):
         if script.kind == SINGLE:
             yield Finding(call, "rank 0 alone keeps the log")
-        elif not script.may_be_guarded(call) and not _names_rank(script, call):
+        elif not script.control.may_be_guarded(call) and not _names_rank(script, call):
             yield Finding(call, "every rank keeps its own log of the run")
 
 

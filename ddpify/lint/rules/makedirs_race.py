@@ -63,14 +63,14 @@ def check(script: Script) -> Iterator[Finding]:
 def _excused(script: Script, call: cst.Call) -> bool:
     if any(script.flow.origins(a.value, script.module) & ANY_RANK for a in call.args):
         return True
-    inside_try = script.in_try(call)
+    inside_try = script.control.in_try(call)
     return inside_try or _guarded(script, call)
 
 
 def _guarded(script: Script, call: cst.Call) -> bool:
     """Guards that ask whether a folder exists are the race itself, not a way out of it."""
-    for guard in script.guards(call):
+    for guard in script.control.guards(call):
         asks_path = any("os.path." in name for n in walk(guard.test) for name in script.names(n))
-        if not asks_path and script.rank_guards(call):
+        if not asks_path and script.control.rank_guards(call):
             return True
-    return script.may_be_guarded(call)
+    return script.control.may_be_guarded(call)

@@ -71,8 +71,8 @@ from ddpify.lint.diagnostics import Severity
 from ddpify.lint.divisions import divisions
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script, argument
-from ddpify.understanding.flow import Slot
 from ddpify.understanding.origins import LOCAL, TOTAL, WORLD
+from ddpify.understanding.slots import Slot
 from ddpify.understanding.structure import walk
 
 

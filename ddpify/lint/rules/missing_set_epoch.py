@@ -123,7 +123,7 @@ def _epoch_loop(script: Script, sampler: Instance) -> tuple[cst.For, Loop] | Non
             loaders = script.loaders_in(loop.iter)
             if not any(sampler in one.arguments.get("sampler", UNKNOWN).atoms for one in loaders):
                 continue
-            outer = [one for one in script.around(loop) if not _once(one)]
+            outer = [one for one in script.control.around(loop) if not _once(one)]
             if outer and script.trains(loop):
                 return loop, outer[0]
     return None
@@ -158,6 +158,8 @@ def _name_of(script: Script, sampler: Instance, loop: Loop) -> str | None:
         target = assign.targets[0].target
         if not isinstance(target, cst.Name) or assign.value is not sampler.site:
             continue
-        if structure.function(assign) is structure.function(loop) and not script.guards(assign):
+        if structure.function(assign) is structure.function(loop) and not script.control.guards(
+            assign
+        ):
             return target.value
     return None

@@ -123,7 +123,7 @@ def _judge(
     backward = any(node in script.facts.backwards for node in inside)
     forward = any(_runs(script, node, wrapper) for node in inside)
     if forward and not backward:
-        meant = script.guards(block) or script.without_grad(block.body)
+        meant = script.control.guards(block) or script.control.without_grad(block.body)
         return None if meant else _FORWARD  # under a condition: of all but the last of a window
     if backward and not forward:
         return _BACKWARD

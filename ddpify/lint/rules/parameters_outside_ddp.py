@@ -69,7 +69,9 @@ def check(script: Script) -> Iterator[Finding]:
         if optimizer.module is not script.module or not isinstance(optimizer.site, cst.Call):
             continue
         for owner in _owners(optimizer):
-            if _outside(script, owner, covered) and not script.on_some_ranks(optimizer.site):
+            if _outside(script, owner, covered) and not script.control.on_some_ranks(
+                optimizer.site
+            ):
                 yield Finding(
                     optimizer.site,
                     f"{_name(owner)} is in no wrapped model: its gradients are not averaged and its"

@@ -62,7 +62,7 @@ from ddpify.lint.splits import draw_alike, splits
 def check(script: Script) -> Iterator[Finding]:
     """Random splits that ranks need not agree on."""
     for one in splits(script):
-        if script.rank_guards(one.call) or seeds(script, one.family):
+        if script.control.rank_guards(one.call) or seeds(script, one.family):
             continue
         text = (
             "each rank splits the data by its own random numbers: they validate on what others"

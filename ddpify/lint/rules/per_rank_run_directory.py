@@ -77,7 +77,7 @@ def check(script: Script) -> Iterator[Finding]:
     for effect in sorted(effects, key=lambda e: order[e.site.node]):
         path = _path(effect)
         clock = _clock(script, path) if path is not None else None
-        if clock is None or clock in known or script.may_be_guarded(effect.site.node):
+        if clock is None or clock in known or script.control.may_be_guarded(effect.site.node):
             continue
         known.add(clock)
         yield Finding(

@@ -57,7 +57,7 @@ _PUBLIC = {
 def check(script: Script) -> Iterator[Finding]:
     """Imports through private modules."""
     for part, module in imported_modules(script):
-        if module not in _PUBLIC or script.in_try(part):
+        if module not in _PUBLIC or script.control.in_try(part):
             continue
         fix = None
         if isinstance(part, cst.ImportFrom) and part.module is not None:

@@ -150,8 +150,8 @@ def _early(script: Script, scope: cst.FunctionDef | None) -> Iterator[cst.Call]:
             continue
         if _may_make(script, call):
             return
-        unconditional = all(is_main_guard(g.test) for g in script.guards(call))
-        tried = script.in_try(call)
+        unconditional = all(is_main_guard(g.test) for g in script.control.guards(call))
+        tried = script.control.in_try(call)
         if unconditional and not tried and _needs_group(script, call):
             yield call
 

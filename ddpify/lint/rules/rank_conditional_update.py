@@ -68,7 +68,7 @@ def check(script: Script) -> Iterator[Finding]:
         kinds = {_kind(one, call.func.attr.value) for one in script.instances(call.func.value)} - {
             None
         }
-        if not kinds or not script.wraps or not script.rank_guards(call):
+        if not kinds or not script.wraps or not script.control.rank_guards(call):
             continue
         if _both_branches(script, call):
             continue
@@ -92,7 +92,7 @@ def _kind(one: Instance, method: str) -> str | None:
 def _both_branches(script: Script, call: cst.Call) -> bool:
     """Whether the other ranks do the same in their branch."""
     text = script.code(call, 500)
-    for guard in script.rank_guards(call):
+    for guard in script.control.rank_guards(call):
         if isinstance(guard.statement, cst.If):
             other = guard.statement.orelse if guard.positive else guard.statement.body
             calls = script.structure.inside(other, cst.Call) if other is not None else ()

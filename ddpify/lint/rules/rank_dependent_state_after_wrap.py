@@ -107,7 +107,7 @@ def check(script: Script) -> Iterator[Finding]:
         if wrap.wrapper.type != DDP:
             continue
         for node in dict.fromkeys(events_after(script, wrap, "load")):
-            if script.owners.get(node) is script.module and script.on_some_ranks(node):
+            if script.owners.get(node) is script.module and script.control.on_some_ranks(node):
                 yield Finding(
                     node,
                     "only some ranks load these weights: the others go on with their own, and"

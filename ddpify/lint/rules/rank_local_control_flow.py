@@ -109,9 +109,13 @@ def _deciding(script: Script, node: cst.CSTNode) -> Iterator[Guard]:
     if not loops:
         return
     order = script.structure.order
-    for guard in script.guards(node):
+    for guard in script.control.guards(node):
         inside = order[guard.statement] > order[loops[-1]] and not guard.left_early
-        if inside and LOCAL in script.labels(guard.test) and not script.asks_rank(guard.test):
+        if (
+            inside
+            and LOCAL in script.labels(guard.test)
+            and not script.control.asks_rank(guard.test)
+        ):
             yield guard
 
 

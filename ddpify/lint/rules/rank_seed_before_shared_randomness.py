@@ -71,7 +71,7 @@ from ddpify.lint.splits import draw_alike, splits
 def check(script: Script) -> Iterator[Finding]:
     """Splits that are drawn from seeds that differ."""
     for one in splits(script):
-        if apart(script, one.family) and not script.rank_guards(one.call):
+        if apart(script, one.family) and not script.control.rank_guards(one.call):
             yield Finding(
                 one.call,
                 "the seed differs between ranks, so that each splits the data in its own way: they"

@@ -82,15 +82,15 @@ def _calls_wrapper(script: Script, call: cst.Call) -> bool:
 
 def _guarded_at(script: Script, call: cst.Call) -> cst.CSTNode | None:
     """The call itself, or the one call of its function, that a condition on the rank governs."""
-    if script.rank_guards(call):
+    if script.control.rank_guards(call):
         return call
     function = script.structure.function(call)
     if function is None:
         return None
-    callers = [s for s in script.callers(function) if _passes_wrapper(script, s.node)]
-    if not callers or script.covers_all(callers):
+    callers = [s for s in script.control.callers(function) if _passes_wrapper(script, s.node)]
+    if not callers or script.control.covers_all(callers):
         return None
-    if all(script.on_some_ranks(s.node) for s in callers):
+    if all(script.control.on_some_ranks(s.node) for s in callers):
         first = callers[0]
         return first.node if first.module is script.module else call
     return None
@@ -107,7 +107,7 @@ def _passes_wrapper(script: Script, node: cst.CSTNode) -> bool:
 
 
 def _fix(script: Script, call: cst.Call) -> Fix | None:
-    if not script.is_ddp(call.func) or not script.without_grad(call):
+    if not script.is_ddp(call.func) or not script.control.without_grad(call):
         return None
     text = f"{code_of(call.func)}.module"
     return script.replace(call.func, text, "call the module inside, which needs no other rank")

@@ -87,7 +87,7 @@ _INIT = "torch.distributed.init_process_group"
 def check(script: Script) -> Iterator[Finding]:
     """Unconditional spawns of functions that join a group."""
     for call in script.calls(*SPAWNS):
-        guards = [guard for guard in script.guards(call) if not is_main_guard(guard.test)]
+        guards = [guard for guard in script.control.guards(call) if not is_main_guard(guard.test)]
         if guards or not any(True for _ in joins(script, call)):
             continue
         yield Finding(

@@ -110,7 +110,7 @@ def _guarded_writes(script: Script) -> Iterator[tuple[cst.Call, str, Guard]]:
     for name, (keyword, position) in _WRITES.items():
         for call in script.calls(name):
             given = argument(call, keyword, position)
-            guards = script.rank_guards(call)
+            guards = script.control.rank_guards(call)
             if given is None or len(guards) != 1 or guards[0].left_early:
                 continue
             if name != "builtins.open" or _mode(script, call) & set("wax"):
@@ -127,7 +127,7 @@ def _reads(script: Script, write: cst.Call, path: str, guard: Guard) -> Iterator
             given = argument(call, keyword, position)
             if given is None or code_of(given.value) != path or call in inside:
                 continue
-            if structure.order[call] < structure.order[write] or script.rank_guards(call):
+            if structure.order[call] < structure.order[write] or script.control.rank_guards(call):
                 continue
             reading = name != "builtins.open" or not _mode(script, call) & set("wax")
             if reading and structure.function(call) is structure.function(write):
@@ -162,6 +162,6 @@ def _fix(script: Script, read: cst.Call) -> Fix | None:
     edit = before(script, read, f"{dist}.barrier()") if dist is not None else None
     if edit is None:
         return None
-    alone = not script.guards(read) and script.structure.function(read) is None
+    alone = not script.control.guards(read) and script.structure.function(read) is None
     how = Applicability.SAFE if alone else Applicability.UNSAFE
     return Fix("wait for the file on all ranks", (edit,), how)

@@ -59,8 +59,8 @@ def check(script: Script) -> Iterator[Finding]:
     """Calls and imports that fail."""
     for call in script.calls(*_CALLS):
         name = next(iter(script.names(call.func) & set(_CALLS)), None)
-        if name is not None and not script.in_try(call):
+        if name is not None and not script.control.in_try(call):
             yield Finding(call, f"{name} was removed from PyTorch: use {_CALLS[name]}")
     for part, module in imported_modules(script):
-        if module in _MODULES and not script.in_try(part):
+        if module in _MODULES and not script.control.in_try(part):
             yield Finding(part, f"{module} was removed from PyTorch: use {_MODULES[module]}")

@@ -52,7 +52,7 @@ _GONE = "torch.distributed.pipeline"
 def check(script: Script) -> Iterator[Finding]:
     """Imports that fail."""
     for part, module in imported_modules(script):
-        if (module == _GONE or module.startswith(f"{_GONE}.")) and not script.in_try(part):
+        if (module == _GONE or module.startswith(f"{_GONE}.")) and not script.control.in_try(part):
             yield Finding(
                 part, f"{_GONE} was removed from PyTorch: use torch.distributed.pipelining"
             )

@@ -62,7 +62,7 @@ _LAUNCHER = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "mpi4py")
 @rule("rendezvous-by-hand", group="launch", severity=Severity.HANG, applies="distributed")
 def check(script: Script) -> Iterator[Finding]:
     """Groups that are joined under a number from the command line."""
-    if script.spawned or _knows_a_launcher(script):
+    if script.control.spawned or _knows_a_launcher(script):
         return
     for call in script.calls("torch.distributed.init_process_group"):
         given = argument(call, "rank", 4)

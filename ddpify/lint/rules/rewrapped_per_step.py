@@ -77,9 +77,9 @@ def check(script: Script) -> Iterator[Finding]:
         if (loops := script.structure_of(node).loops(node))
     }
     for wrap in script.wraps:
-        if wrap.site.module is not script.module or script.guards(wrap.call):
+        if wrap.site.module is not script.module or script.control.guards(wrap.call):
             continue
-        loops = [loop for loop in script.around(wrap.call) if loop in innermost]
+        loops = [loop for loop in script.control.around(wrap.call) if loop in innermost]
         if loops and all(_from_outside(script, wrap, loop) for loop in loops):
             yield Finding(wrap.call, "wraps the same model in every step: hooks and memory pile up")
 

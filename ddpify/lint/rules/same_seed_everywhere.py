@@ -85,7 +85,11 @@ _FUNCTIONS = ("torch.nn.functional.dropout", "torch.nn.functional.gumbel_softmax
 @rule("same-seed-everywhere", group="rng", severity=Severity.SILENT, applies="distributed")
 def check(script: Script) -> Iterator[Finding]:
     """Seeds of PyTorch's generators that no rank changes, before training that draws."""
-    found = [one for one in seeds(script, "torch", "cuda") if not script.runs_before_spawning(one)]
+    found = [
+        one
+        for one in seeds(script, "torch", "cuda")
+        if not script.control.runs_before_spawning(one)
+    ]
     own = [one for one in found if script.owners[one] is script.module]
     if not own or not script.wraps or any(differs(script, one) for one in found):
         return

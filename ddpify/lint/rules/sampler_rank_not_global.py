@@ -52,7 +52,7 @@ def check(script: Script) -> Iterator[Finding]:
     """Samplers with a local rank or a node's number of GPUs."""
     for call in script.calls(SAMPLER, "torch.utils.data.DistributedSampler"):
         for one in (argument(call, "num_replicas", 1), argument(call, "rank", 2)):
-            if one is None or script.spawned:
+            if one is None or script.control.spawned:
                 continue
             labels = script.labels(one.value)
             local = LOCAL_RANK in labels and not labels & {RANK, SPAWNED}

@@ -50,8 +50,9 @@ import libcst as cst
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
-from ddpify.understanding.flow import Dependency, Slot
+from ddpify.understanding.dependencies import Dependency
 from ddpify.understanding.origins import LENGTH, WORLD
+from ddpify.understanding.slots import Slot
 from ddpify.understanding.values import UNKNOWN
 
 _SCHEDULES = ("torch.optim.lr_scheduler.",)
@@ -84,7 +85,7 @@ def _counts_everything(script: Script, node: cst.BaseExpression) -> bool:
 
 def _deep(script: Script, node: cst.BaseExpression) -> Iterator[Dependency]:
     """All that an expression is made from, through names."""
-    todo, seen = list(script.flow.dependencies(node, script.module)), set[Slot]()
+    todo, seen = list(script.flow.made_of.of(node, script.module)), set[Slot]()
     while todo:
         one = todo.pop()
         yield one

@@ -85,7 +85,11 @@ def check(script: Script) -> Iterator[Finding]:
     for call in script.method_calls("state_dict"):
         assert isinstance(call.func, cst.Attribute)
         held = script.instances(call.func.value)
-        if held and all(_is_sharded(script, one) for one in held) and script.on_some_ranks(call):
+        if (
+            held
+            and all(_is_sharded(script, one) for one in held)
+            and script.control.on_some_ranks(call)
+        ):
             seen.add(call)
             yield Finding(
                 call,

@@ -150,9 +150,9 @@ def _is_of_launcher(script: Script, node: cst.Subscript) -> bool:
 
 def _depends(script: Script, node: cst.CSTNode) -> bool:
     """Whether a node runs under any condition, or where an error is taken."""
-    if any(not is_main_guard(guard.test) for guard in script.guards(node)):
+    if any(not is_main_guard(guard.test) for guard in script.control.guards(node)):
         return True
-    return script.in_try(node)
+    return script.control.in_try(node)
 
 
 def _sets_it(script: Script, reads: list[cst.Subscript]) -> bool:

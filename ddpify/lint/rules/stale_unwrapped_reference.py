@@ -92,7 +92,7 @@ def _calls_after(script: Script, wrap: Wrap) -> Iterator[Event]:
     for event in script.events(wrap.held[0], "wrap", "call"):
         after = after or event.site.node is wrap.site.node
         trains = after and event.kind == "call" and event.gradient
-        if trains and any(script.trains(loop) for loop in script.around(event.site.node)):
+        if trains and any(script.trains(loop) for loop in script.control.around(event.site.node)):
             yield event
 
 

@@ -75,10 +75,12 @@ def check(script: Script) -> Iterator[Finding]:
 
 def _is_chosen(script: Script, call: cst.Call) -> bool:
     """Whether the script asks first which name there is."""
-    if script.in_try(call):
+    if script.control.in_try(call):
         return True
     words = ("hasattr", "version", "getattr")
-    return any(word in code_of(guard.test) for guard in script.guards(call) for word in words)
+    return any(
+        word in code_of(guard.test) for guard in script.control.guards(call) for word in words
+    )
 
 
 def _fix(script: Script, call: cst.Call, old: str, new: str) -> Fix | None:

@@ -85,8 +85,8 @@ import libcst as cst
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
-from ddpify.understanding.flow import Slot
 from ddpify.understanding.origins import ANY_RANK, LOCAL, WORLD
+from ddpify.understanding.slots import Slot
 from ddpify.understanding.structure import walk_here
 
 _STRIDED = ("builtins.range", "itertools.islice")
@@ -158,6 +158,6 @@ def _goes_to(script: Script, node: cst.BaseExpression) -> set[Slot]:
 def _stops_by_count(script: Script, loop: cst.For) -> bool:
     """Whether the loop is left on a condition that is the same on all ranks."""
     for one in script.structure.inside(loop.body, cst.Break):
-        if not any(LOCAL in script.labels(guard.test) for guard in script.guards(one)):
+        if not any(LOCAL in script.labels(guard.test) for guard in script.control.guards(one)):
             return True
     return False

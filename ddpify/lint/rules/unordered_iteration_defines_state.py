@@ -123,7 +123,7 @@ from ddpify.understanding.syntax import code_of
 def check(script: Script) -> Iterator[Finding]:
     """Collections without an order of their own, where the order counts."""
     for node in script.ordering.counted(script.module):
-        if not script.rank_guards(node):
+        if not script.control.rank_guards(node):
             yield Finding(
                 node,
                 "this order differs between processes or nodes: the ranks number or split things"

@@ -58,6 +58,7 @@ from ddpify.lint.diagnostics import Severity
 from ddpify.lint.displays import displayed
 from ddpify.lint.registry import SINGLE, Finding, rule
 from ddpify.lint.script import Script
+from ddpify.understanding.callees import called
 from ddpify.understanding.origins import TOTAL
 
 _FUNCTIONS = (
@@ -92,7 +93,7 @@ def check(script: Script) -> Iterator[Finding]:
         yield from _in_one_process(script)
         return
     for call in script.structure.all(cst.Call):
-        if not _reports(script, call) or not script.on_some_ranks(call):
+        if not _reports(script, call) or not script.control.on_some_ranks(call):
             continue
         if _sees_all_data(script, call):
             continue
@@ -128,4 +129,4 @@ def _reports(script: Script, call: cst.Call) -> bool:
         return True
     if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in _METHODS:
         return False
-    return not any(True for _ in script.flow.called(call))
+    return not any(True for _ in called(script.facts, call))

@@ -73,7 +73,7 @@ from ddpify.understanding.origins import DEVICES, WORLD
 )
 def check(script: Script) -> Iterator[Finding]:
     """Averages and learning rates over the GPUs of a node."""
-    if script.spawned:
+    if script.control.spawned:
         return
     for _, top, bottom in divisions(script):
         reduced = script.flow.slots(top, script.module) & script.flow.cleaned

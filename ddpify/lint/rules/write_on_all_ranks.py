@@ -99,9 +99,9 @@ def _excused(script: Script, effect: Effect, node: cst.CSTNode) -> bool:
         return True
     if effect.kind == "write" and effect.site.module is not script.module and not script.strict:
         return True  # its path is seldom seen from here
-    if script.takes_turns(effect.site.node):
+    if script.control.takes_turns(effect.site.node):
         return True
-    return script.may_be_guarded(effect.site.node) or script.may_be_guarded(node)
+    return script.control.may_be_guarded(effect.site.node) or script.control.may_be_guarded(node)
 
 
 def _has_own_path(script: Script, effect: Effect) -> bool:

@@ -1,0 +1,227 @@
+"""Under which conditions code runs: on which ranks, in which loops, with or without a graph."""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.callees import called
+from ddpify.understanding.facts import Site
+from ddpify.understanding.kinds import NO_GRAD
+from ddpify.understanding.origins import ANY_RANK
+from ddpify.understanding.structure import Guard, walk
+from ddpify.understanding.syntax import code_of
+from ddpify.understanding.values import Function, Instance
+
+if TYPE_CHECKING:
+    from ddpify.lint.script import Script
+
+# Words that make a condition doubtful. They only ever silence a rule, never speak for a finding.
+_MAY_BE_RANK = re.compile(
+    r"(?i)rank|master|main_proc|is_main|primary|chief|leader|writer|logger|proc_id"
+)
+
+
+class Control:
+    """Questions about the guards, callers and loops around a node."""
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+
+    def guards(self, node: cst.CSTNode) -> list[Guard]:
+        """The conditions under which a node is reached inside its function."""
+        return self.script.structure_of(node).guards(node)
+
+    def rank_guards(self, node: cst.CSTNode) -> list[Guard]:
+        """Those of the guards whose answer differs between ranks."""
+        return [guard for guard in self.guards(node) if self.asks_rank(guard.test)]
+
+    def asks_rank(self, test: cst.BaseExpression) -> bool:
+        """Whether a condition's answer differs between ranks by their number."""
+        return bool(self.script.labels(test) & ANY_RANK)
+
+    def callers(self, function: cst.FunctionDef) -> list[Site]:
+        """The places in the project that call a function."""
+        return sorted(
+            self.script.facts.callers.get(function, ()),
+            key=lambda s: (
+                str(s.module.path),
+                self.script.structures[s.module].order.get(s.node, 0),
+            ),
+        )
+
+    def on_some_ranks(self, node: cst.CSTNode, seen: frozenset[cst.CSTNode] = frozenset()) -> bool:
+        """Whether a node is only reached under a condition on the rank, here or in its callers."""
+        if self.rank_guards(node):
+            return True
+        function = self.script.structure_of(node).function(node)
+        if function is None or function in seen:
+            return False
+        callers = self.callers(function)
+        if not callers or self.covers_all(callers):
+            return False
+        return all(self.on_some_ranks(site.node, seen | {function}) for site in callers)
+
+    def covers_all(self, callers: list[Site]) -> bool:
+        """Whether both branches of one condition on the rank are among the callers."""
+        sides: dict[cst.CSTNode, set[bool]] = {}
+        for site in callers:
+            for guard in self.rank_guards(site.node):
+                sides.setdefault(guard.statement, set()).add(guard.positive)
+        return any(len(both) == 2 for both in sides.values())
+
+    def may_be_guarded(self, node: cst.CSTNode, seen: frozenset[cst.CSTNode] = frozenset()) -> bool:
+        """Whether anything unknown may keep a node from running on every rank.
+
+        Conditions on the rank count, on objects that only some ranks have, on decorators that are
+        not known, and a function that nothing in the project calls.
+        """
+        if self.starts_processes(node):
+            return True
+        if any(self._may_depend_on_rank(guard.test) for guard in self.guards(node)):
+            return True
+        function = self.script.structure_of(node).function(node)
+        if function is None:
+            return bool(self.spawned)  # the parent process alone
+        if function in self.spawned:
+            return False
+        if function in seen:
+            return True
+        if any(not self._harmless(d.decorator) for d in function.decorators):
+            return True
+        callers = self.callers(function)
+        if not callers:
+            return not self.script.strict
+        inner = seen | {function}
+        return all(self.may_be_guarded(site.node, inner) for site in callers)
+
+    def runs_before_spawning(self, node: cst.CSTNode) -> bool:
+        """Whether a node surely runs in the process that starts the ranks with ``mp.spawn``."""
+        if not self.spawned:
+            return False
+        function = self.script.structure_of(node).function(node)
+        return function is None or function in self._spawners
+
+    def starts_processes(self, node: cst.CSTNode) -> bool:
+        """Whether the function around a node starts the ranks: it runs once."""
+        around = self.script.structure_of(node).function(node)
+        return around is not None and around in self._starters
+
+    @cached_property
+    def _spawners(self) -> set[cst.FunctionDef | None]:
+        """Functions that call ``mp.spawn`` or start processes of their own."""
+        calls = self.script.calls("torch.multiprocessing.", "multiprocessing.", everywhere=True)
+        return {self.script.structure_of(call).function(call) for call in calls}
+
+    @cached_property
+    def _starters(self) -> set[cst.FunctionDef | None]:
+        started = ("subprocess.Popen", "subprocess.run", "subprocess.call")
+        calls = self.script.calls(*started, everywhere=True)
+        return {self.script.structure_of(call).function(call) for call in calls}
+
+    def takes_turns(self, node: cst.CSTNode) -> bool:
+        """Whether a node stands under a context manager with a barrier: one rank goes first."""
+        for above in self.script.structure_of(node).up(node):
+            for item in above.items if isinstance(above, cst.With) else ():
+                if isinstance(item.item, cst.Call) and any(
+                    name.endswith(".barrier")
+                    for function in called(self.script.facts, item.item)
+                    for name, _ in self.script.collectives(function.node)
+                ):
+                    return True
+        return False
+
+    @cached_property
+    def spawned(self) -> set[cst.CSTNode]:
+        """Functions that run in processes that the script starts itself."""
+        found: set[cst.CSTNode] = set()
+        for call in self.script.calls(
+            "torch.multiprocessing.", "multiprocessing.", everywhere=True
+        ):
+            for one in call.args:
+                found |= {
+                    a.node for a in self.script.value(one.value).atoms if isinstance(a, Function)
+                }
+        return found
+
+    def _may_depend_on_rank(self, test: cst.BaseExpression) -> bool:
+        """Whether a test reads something that is set under a condition on the rank, or unknown."""
+        if self.asks_rank(test) or _MAY_BE_RANK.search(code_of(test)):
+            return True
+        module = self.script.owners.get(test, self.script.module)
+        slots = self.script.flow.slots(test, module)
+        if slots & self._conditional_slots:
+            return True
+        known = ("torch.", "os.path.", "builtins.", "math.", "sys.", "os.environ", "time.")
+        for call in walk(test):
+            if isinstance(call, cst.Call) and not self.script.value(call.func).atoms:
+                return True
+            if isinstance(call, cst.Call) and any(
+                not name.startswith(known) for name in self.script.names(call.func)
+            ):
+                return True
+        return False
+
+    @cached_property
+    def _conditional_slots(self) -> set[object]:
+        """Names that are set under a condition on the rank."""
+        found: set[object] = set()
+        for move in self.script.flow.moves:
+            if self.script.owners.get(move.node) is not None and self.rank_guards(move.node):
+                found |= set(move.targets)
+        return found
+
+    def _harmless(self, decorator: cst.BaseExpression) -> bool:
+        target = decorator.func if isinstance(decorator, cst.Call) else decorator
+        names = self.script.names(target)
+        plain = ("torch.", "builtins.", "functools.", "hydra.", "click.", "dataclasses.", "typing.")
+        return bool(names) and all(name.startswith(plain) for name in names)
+
+    def in_try(self, node: cst.CSTNode) -> bool:
+        """Whether an error here may be taken by a `try` in the same file."""
+        return any(isinstance(above, cst.Try) for above in self.script.structure_of(node).up(node))
+
+    def around(self, node: cst.CSTNode) -> list[cst.For | cst.While]:
+        """The loops around a node, in its function and in those that call it."""
+        found: dict[cst.For | cst.While, None] = {}
+        todo, seen = [node], {node}
+        while todo:
+            one = todo.pop()
+            structure = self.script.structure_of(one)
+            found |= dict.fromkeys(structure.loops(one))
+            function = structure.function(one)
+            if function is not None and function not in seen:
+                seen.add(function)
+                todo += [site.node for site in self.callers(function)]
+        return list(found)
+
+    def without_grad(self, node: cst.CSTNode, seen: frozenset[cst.CSTNode] = frozenset()) -> bool:
+        """Whether a node only runs where no graph is recorded."""
+        structure = self.script.structure_of(node)
+        for above in structure.up(node):
+            if isinstance(above, cst.With) and any(
+                isinstance(a, Instance) and a.type in NO_GRAD
+                for item in above.items
+                for a in self.script.value(item.item).atoms
+            ):
+                return True
+            if isinstance(above, cst.FunctionDef):
+                return self._function_without_grad(above, seen)
+        return False
+
+    def _function_without_grad(
+        self, function: cst.FunctionDef, seen: frozenset[cst.CSTNode]
+    ) -> bool:
+        for one in function.decorators:
+            target = one.decorator
+            names = self.script.names(target.func if isinstance(target, cst.Call) else target)
+            if names & set(NO_GRAD):
+                return True
+        if function in seen:
+            return False
+        callers = self.callers(function)
+        inner = seen | {function}
+        return bool(callers) and all(self.without_grad(site.node, inner) for site in callers)
