@@ -22,6 +22,7 @@ from ddpify.codemods import (
     process_group,
     reductions,
     resume,
+    states,
     whole_calls,
 )
 from ddpify.convert.distributed import advice
@@ -44,6 +45,7 @@ CODEMODS: tuple[Callable[[Plan, Edits], None], ...] = (
     learning_rates.edit,
     reductions.edit,
     draws.edit,
+    states.edit,
     whole_calls.edit,
     files.edit,
     order.edit,

@@ -189,26 +189,37 @@ def global_like(x: torch.Tensor, *, dim: int = 0) -> torch.Tensor:
     return made.permute([outer_first.index(d) for d in range(x.dim())])
 
 
-def split(x: Any, *, dim: int = 0) -> Any:
+def split(x: Any, *, dim: int = 0, rows: Any = None) -> Any:
     """This rank's rows of something that every rank holds for the whole global batch.
 
-    x: a tensor or array whose dimension ``dim`` is the global batch's (or a multiple of it).
-    Returns a view of the rows; the same object where the batch at hand is not shared, and for a
-    rank without a sample as many rows as its ghost has. No communication.
+    x: a tensor or array whose dimension ``dim`` is the global batch's (or a multiple of it). With
+    ``rows`` or another ``dim`` than 0 it may also be a tuple of those, or None.
+    rows: how many this rank has (a number or None), where ``x`` may hold these alone already: then
+    it stays as it is.
+    Returns a view of the rows, or a tensor in one piece where ``dim`` is not 0; the same object
+    where the batch at hand is not shared; for a rank without a sample as many rows as its ghost
+    has. No communication.
 
     Raises RuntimeError where the rows are not a multiple of the global batch's.
     """
     share = current_share()
-    if share is None:
+    if share is None or x is None:
         return x
-    rows = x.shape[dim] if dim else len(x)
-    each, rest = divmod(rows, share.total)
+    if isinstance(x, tuple) and (dim or rows is not None):
+        return tuple(split(part, dim=dim, rows=rows) for part in x)
+    held = x.shape[dim] if dim else len(x)
+    if held == rows:
+        return x
+    each, rest = divmod(held, share.total)
     if rest:
-        raise RuntimeError(f"{rows} rows are not a multiple of the batch of {share.total}")
+        raise RuntimeError(f"{held} rows are not a multiple of the batch of {share.total}")
     first, last = bounds(share.total, world().rank, world_size())
     first, last = (0, share.rows) if share.ghost else (first, last)
     own = slice(first * each, last * each)
-    return x[(slice(None),) * dim + (own,)] if dim else x[own]
+    if not dim:
+        return x[own]
+    part = x[(slice(None),) * dim + (own,)]
+    return part.contiguous() if isinstance(part, torch.Tensor) else part
 
 
 def _reduced(x: torch.Tensor, factor: float) -> torch.Tensor:

@@ -66,6 +66,8 @@ def attribute_of(run: Interpreter, node: cst.BaseExpression, atom: Atom, name: s
         run.facts.stepped.add(atom.owner)
         run.facts.event(atom.owner, "optimize", run.site(node))
         return REPLICATED
+    if isinstance(atom, (Params, Number)) and name == "data":
+        return value(atom)
     if isinstance(atom, (Number, Tup, Const, Params, Device)):
         return value(Method(value(atom), name))
     return UNKNOWN

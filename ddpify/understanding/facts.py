@@ -86,6 +86,19 @@ class WholeCall:
     models: frozenset[Instance]
 
 
+@dataclass(frozen=True, slots=True)
+class States:
+    """States of the whole batch that a recurrent layer gets beside this rank's rows.
+
+    ``dim`` is the dimension of the rows in them; ``rows`` is code for how many the layer's input
+    has, empty where the input has no name.
+    """
+
+    site: Site
+    dim: int
+    rows: str
+
+
 @dataclass(slots=True)
 class Facts:
     """All facts of one run of the interpreter."""
@@ -104,6 +117,7 @@ class Facts:
     draws: dict[cst.CSTNode, Draw] = field(default_factory=dict)  # random rows for a batch
     drawn_whole: dict[cst.CSTNode, Site] = field(default_factory=dict)  # for what all ranks hold
     made_whole: dict[cst.CSTNode, Site] = field(default_factory=dict)  # of the loader's batch size
+    states: dict[cst.CSTNode, States] = field(default_factory=dict)  # of recurrent layers
     whole_calls: dict[cst.CSTNode, WholeCall] = field(default_factory=dict)
     sharded_calls: set[cst.CSTNode] = field(default_factory=set)
     row_calls: dict[Instance, bool] = field(default_factory=dict)  # from rows, whether to rows

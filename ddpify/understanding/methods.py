@@ -66,8 +66,7 @@ def call_method(
         elif isinstance(atom, Instance):
             results.append(_object_method(run, node, atom, method.name, args, kwargs))
         elif isinstance(atom, Params):
-            made = batches.made(run, method.name) if method.name.startswith("new_") else None
-            results.append(made or _params_method(run, node, atom, method.name))
+            results.append(_params_method(run, node, atom, method.name, args, kwargs))
         else:
             results.append(_plain_method(run, node, atom, method.name, args, kwargs))
     return join(*results)
@@ -192,7 +191,12 @@ def _plain_method(  # type: ignore[no-untyped-def]
     return tensors.function(run, node, name, operands, kwargs, args)
 
 
-def _params_method(run: Interpreter, node: cst.BaseExpression, atom: Params, name: str) -> Value:
+def _params_method(  # type: ignore[no-untyped-def]
+    run: Interpreter, node: cst.BaseExpression, atom: Params, name: str, args, kwargs
+) -> Value:
+    if name == "new" or name.startswith("new_"):  # a tensor of their kind, not one of them
+        made = batches.made(run, name)
+        return made or _plain_method(run, node, Number(), name, args, kwargs)
     if name == "requires_grad_":
         run.facts.event(atom.owner, "change", run.site(node))
     return value(atom)

@@ -127,6 +127,7 @@ def call_instance(
     kwargs: Keywords,
 ) -> Value:
     """``object(...)`` of a library object."""
+    sequences.note_states(run, node, target, args, kwargs)
     if isinstance(target.type, str) and losses.is_module(target.type):
         return losses.call(run, node, losses.function_name(target.type), args, kwargs, target)
     if run.choices.by_hand:

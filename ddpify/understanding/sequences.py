@@ -1,20 +1,36 @@
-"""Sequences of different lengths: what packs and pads them."""
+"""Sequences: what packs and pads those of different lengths, and the layers that go along them."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ddpify.understanding.arguments import Keywords, local_data
+import libcst as cst
+
+from ddpify.understanding.arguments import Keywords, argument_pairs, local_data
+from ddpify.understanding.facts import States
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.values import REPLICATED, UNKNOWN, Data, Instance, Tup, Value, value
+from ddpify.understanding.syntax import code_of, dotted
+from ddpify.understanding.values import (
+    REPLICATED,
+    UNKNOWN,
+    Const,
+    Data,
+    Instance,
+    Number,
+    Tup,
+    Value,
+    deep_atoms,
+    value,
+)
 
 if TYPE_CHECKING:
-    pass
+    from ddpify.understanding.interpreter import Interpreter
 
 _PACKING = ("pack_padded_sequence", "pack_sequence")
 _PADDING = ("pad_packed_sequence", "pad_sequence")
 _RECURRENT = ("torch.nn.RNN", "torch.nn.LSTM", "torch.nn.GRU")
+_CELLS = ("torch.nn.RNNCell", "torch.nn.LSTMCell", "torch.nn.GRUCell")
 
 
 def is_function(name: str) -> bool:
@@ -48,9 +64,45 @@ def elements(packed: Data) -> Data:
 
 
 def through_layer(layer: Instance, args: list[Value]) -> Value | None:
-    """What a recurrent layer makes of packed sequences: such, and states of as many rows."""
-    packed = next((d for one in args[:1] for d in one.data if d.form == "packed"), None)
-    if packed is None or layer.type not in _RECURRENT:
+    """What a recurrent layer makes of rows: outputs like its input, and the last states."""
+    if layer.type not in _RECURRENT:
         return None
-    states = replace(packed.placed(Placement.SHARD), dim=1)
-    return value(Tup((value(packed), value(states))))
+    rows = next((d for one in args[:1] for d in one.data if d.placement is Placement.SHARD), None)
+    if rows is None:
+        return None
+    state = value(replace(rows.placed(Placement.SHARD), form="state", dim=1))
+    states = value(Tup((state, state))) if layer.type == "torch.nn.LSTM" else state
+    packed = rows.form == "packed"
+    return value(Tup((value(rows if packed else rows.placed(rows.placement)), states)))
+
+
+def note_states(
+    run: Interpreter, node: cst.BaseExpression, layer: Instance, args: list[Value], kwargs: Keywords
+) -> None:
+    """Note the states of a whole batch that a recurrent layer gets beside this rank's rows.
+
+    ``torch.zeros(1, batch_size, hidden)`` has as many rows as the batch of one process.
+    """
+    if layer.type not in (*_RECURRENT, *_CELLS) or not run.module.editable:
+        return
+    given = argument_pairs(node, args, kwargs)
+    rows = next((d for d in given[0][1].data if d.placement is Placement.SHARD), None)
+    if len(given) < 2 or rows is None or given[1][0] is node:
+        return
+    shown, states = given[1]
+    dim = 0 if layer.type in _CELLS else 1
+    code = _rows_code(given[0][0], rows, layer)
+    # Without a dimension and a size, an LSTM's two states cannot be told from two rows.
+    if (dim or code) and any(isinstance(a, Number) for a in deep_atoms(states)):
+        run.facts.states.setdefault(shown, States(run.site(shown), dim, code))
+
+
+def _rows_code(shown: cst.BaseExpression, rows: Data, layer: Instance) -> str:
+    """Code for the number of rows in a layer's input."""
+    if dotted(shown) is None:
+        return ""
+    if rows.form == "packed":
+        return f"{code_of(shown)}.batch_sizes[0]"
+    told = layer.arguments.get("batch_first", value(Const(False))).constant()
+    batch_first = layer.type in _CELLS or (rows.dim == 0 if told is ... else bool(told))
+    return f"{code_of(shown)}.size({0 if batch_first else 1})"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.convert.examples import HEAD, STEP, added
 
 PACKED = """\
@@ -79,3 +81,60 @@ def test_a_loss_on_masked_rows_is_weighted_by_their_number(tmp_path: Path) -> No
 def test_masked_rows_that_are_read_are_gathered_whatever_their_number(tmp_path: Path) -> None:
     text = STEP + "    kept = b[b > 0].numpy()\n    print(kept)\n"
     assert "print(dd.gather_ragged(kept))" in added(tmp_path, HEAD + text)
+
+
+STATES = """\
+class Reader(nn.Module):
+    def __init__(self, size):
+        super().__init__()
+        self.size = size
+        self.memory = nn.LSTM(1, 8, batch_first={first})
+        self.out = nn.Linear(8, 3)
+
+    def begin(self, size):
+        weight = next(self.parameters()).data
+        return torch.zeros(1, self.size, 8), weight.new(1, size, 8).zero_()
+
+    def forward(self, x, states):
+        x = x.unsqueeze(2)
+        {forward}
+        return self.out(states[0][-1]), states
+
+
+brain = Reader(6)
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+states = {begin}
+for a, b in feed:
+    rule.zero_grad()
+    states = tuple([one.data for one in states])
+    out, states = brain(a, states)
+    penalty = F.cross_entropy(out, b)
+    penalty.backward()
+    rule.step()
+"""
+LATER = "x = x.transpose(0, 1)\n        _, states = self.memory(x, states)"
+LAYER = {
+    "as the batch goes on": ("True", "_, states = self.memory(x, states)", "0"),
+    "time first": ("False", LATER, "1"),
+    "made in the forward": ("True", "_, states = self.memory(x, self.begin(self.size))", "0"),
+}
+
+
+@pytest.mark.parametrize("name", LAYER)
+def test_states_of_a_whole_batch_are_split_where_a_layer_gets_them(
+    tmp_path: Path, name: str
+) -> None:
+    first, forward, dim = LAYER[name]
+    text = STATES.format(first=first, forward=forward, begin="brain.begin(6)")
+    lines = added(tmp_path, HEAD + text)
+    given = "self.begin(self.size)" if "forward" in name else "states"
+    assert f"_, states = self.memory(x, dd.split({given}, dim=1, rows=x.size({dim})))" in lines
+
+
+def test_states_of_the_rows_at_hand_stay(tmp_path: Path) -> None:
+    forward = "_, states = self.memory(x, (states[0].zero_(), states[1].zero_()))"
+    text = STATES.format(first="True", forward=forward, begin="None")
+    text = text.replace("    rule.zero", "    states = brain.begin(len(a))\n    rule.zero")
+    text = text.replace("    states = tuple([one.data for one in states])\n", "")
+    text = text.replace("torch.zeros(1, self.size, 8)", "torch.zeros(1, size, 8)")
+    assert not [line for line in added(tmp_path, HEAD + text) if "split" in line]

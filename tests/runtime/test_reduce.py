@@ -334,3 +334,27 @@ def test_random_rows_are_those_of_one_process() -> None:
         assert found["columns"] == found["lists"] == [[0, 1, 2, 3, 4]] * 2
         assert found["like"] == [2, 5, 3, 4]
         assert found["second"] == [[[0, 1, 2], [5, 6, 7]], [[3, 4], [8, 9]]][rank]
+
+
+def _split_states() -> dict[str, Any]:
+    """The states of a batch of 5, split, and then those of this rank's rows once more."""
+    rows = len(_batch(5))
+    whole = torch.arange(10).view(2, 5)
+    own = dd.split((whole, whole + 10), dim=1, rows=rows)
+    again = dd.split(own, dim=1, rows=torch.tensor(rows))
+    cell = dd.split(whole.t(), rows=rows)
+    return {
+        "own": [part.tolist() for part in own],
+        "contiguous": all(part.is_contiguous() for part in own),
+        "same": all(one is other for one, other in zip(own, again, strict=True)),
+        "cell": cell.tolist(),
+        "none": dd.split(None, dim=1),
+    }
+
+
+def test_states_are_split_once() -> None:
+    for rank, found in enumerate(run(_split_states, 2)):
+        first = [[[0, 1, 2], [5, 6, 7]], [[3, 4], [8, 9]]][rank]
+        assert found["own"] == [first, [[one + 10 for one in line] for line in first]]
+        assert found["contiguous"] and found["same"] and found["none"] is None
+        assert found["cell"] == [list(row) for row in zip(*first, strict=True)]
