@@ -20,6 +20,7 @@ from ddpify.understanding.values import (
     Number,
     Tup,
     Value,
+    Whole,
     deep_atoms,
     value,
 )
@@ -90,10 +91,13 @@ def note_states(
     if len(given) < 2 or rows is None or given[1][0] is node:
         return
     shown, states = given[1]
+    held = list(deep_atoms(states))
+    if run.choices.by_hand and any(isinstance(a, (Data, Whole)) for a in held):
+        return  # it meets the batch, and is split where it is made
     dim = 0 if layer.type in _CELLS else 1
     code = _rows_code(given[0][0], rows, layer)
     # Without a dimension and a size, an LSTM's two states cannot be told from two rows.
-    if (dim or code) and any(isinstance(a, Number) for a in deep_atoms(states)):
+    if (dim or code) and any(isinstance(a, Number) for a in held):
         run.facts.states.setdefault(shown, States(run.site(shown), dim, code))
 
 
