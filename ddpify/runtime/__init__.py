@@ -7,6 +7,7 @@ from ddpify.runtime.joined import scale_lr
 from ddpify.runtime.loader import cycle, replicate, shard
 from ddpify.runtime.loggers import silent
 from ddpify.runtime.model import unwrap, wrap
+from ddpify.runtime.padding import pad_packed_sequence
 from ddpify.runtime.process import (
     barrier,
     device,
@@ -47,6 +48,7 @@ __all__ = [
     "local_rank",
     "main_saves",
     "mean",
+    "pad_packed_sequence",
     "rank",
     "replicate",
     "resumable",

@@ -118,6 +118,7 @@ class Facts:
     drawn_whole: dict[cst.CSTNode, Site] = field(default_factory=dict)  # for what all ranks hold
     made_whole: dict[cst.CSTNode, Site] = field(default_factory=dict)  # of the loader's batch size
     states: dict[cst.CSTNode, States] = field(default_factory=dict)  # of recurrent layers
+    padded: dict[cst.CSTNode, Site] = field(default_factory=dict)  # to a rank's longest sequence
     whole_calls: dict[cst.CSTNode, WholeCall] = field(default_factory=dict)
     sharded_calls: set[cst.CSTNode] = field(default_factory=set)
     row_calls: dict[Instance, bool] = field(default_factory=dict)  # from rows, whether to rows

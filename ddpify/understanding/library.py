@@ -71,7 +71,7 @@ def _by_family(  # type: ignore[no-untyped-def]
     if is_module_class(name):
         return library_model(run, node, name, args, kwargs)
     if sequences.is_function(name):
-        return sequences.call(name, args, kwargs)
+        return sequences.call(run, node, name, args, kwargs)
     if name.startswith("torch.nn.utils."):
         return REPLICATED
     if name.startswith("torch.") and _is_class_name(short):

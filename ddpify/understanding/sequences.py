@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _PACKING = ("pack_padded_sequence", "pack_sequence")
 _PADDING = ("pad_packed_sequence", "pad_sequence")
+_TOTAL_LENGTH = 3  # its position among the arguments of pad_packed_sequence
 _RECURRENT = ("torch.nn.RNN", "torch.nn.LSTM", "torch.nn.GRU")
 _CELLS = ("torch.nn.RNNCell", "torch.nn.LSTMCell", "torch.nn.GRUCell")
 
@@ -40,7 +41,9 @@ def is_function(name: str) -> bool:
     return head == "torch.nn.utils.rnn" and last in (*_PACKING, *_PADDING)
 
 
-def call(name: str, args: list[Value], kwargs: Keywords) -> Value:
+def call(
+    run: Interpreter, node: cst.BaseExpression, name: str, args: list[Value], kwargs: Keywords
+) -> Value:
     """What such a function makes of rows."""
     rows = next((d for one in (*args, *kwargs.values()) for d in local_data(one)), None)
     if rows is None:
@@ -52,6 +55,9 @@ def call(name: str, args: list[Value], kwargs: Keywords) -> Value:
     padded = replace(rows.placed(rows.placement), dim=0 if batch_first.constant() is True else 1)
     if short == "pad_sequence":
         return value(padded)
+    told = "total_length" in kwargs or len(args) > _TOTAL_LENGTH
+    if rows.form == "packed" and not told and run.module.editable and isinstance(node, cst.Call):
+        run.facts.padded.setdefault(node, run.site(node))
     return value(Tup((value(padded), value(rows.placed(rows.placement)))))
 
 

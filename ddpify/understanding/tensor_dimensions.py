@@ -18,6 +18,7 @@ OVER_A_DIMENSION = frozenset(
     " nanmean nansum mean sum average softmin normalize cosine_similarity argpartition".split()
 )
 ROW_WISE_WITHOUT_DIMENSION = frozenset("softmax log_softmax softmin normalize split chunk".split())
+_ORDERING = frozenset("sort argsort topk".split())  # which give positions
 _OVER_THE_LAST = frozenset("topk sort argsort".split())  # unless they are told otherwise
 _KEEPING_DIMENSIONS = frozenset(
     "softmax log_softmax softmin cumsum cumprod topk sort argsort argpartition split chunk"
@@ -95,7 +96,8 @@ def _within_rows(name: str, data: Data, *, pair: bool) -> Value:
     kept = replace(data, births=frozenset(), form=kept_form(data))
     if name in ("split", "chunk", "unbind"):
         kept = replace(kept, form="batch")
-    return value(Tup((value(kept), value(kept)))) if pair else value(kept)
+    indices = replace(kept, form="order") if name in _ORDERING else kept
+    return value(Tup((value(kept), value(indices)))) if pair else value(indices)
 
 
 def _along_rows(run: Interpreter, name: str, data: Data) -> Value:

@@ -123,7 +123,9 @@ def _index_rows(
         assert isinstance(part_, cst.Index)
         run.demand(part_.value, value(mixed), "an index")
     if any(d.placement is Placement.SHARD for d in index.data):
-        each = any(d.form == "range" for d in index.data)
+        # A forward treats each sample alone: it puts rows in order, and back again.
+        forms = ("range", "order") if run.frames_forward() else ("range",)
+        each = any(d.form in forms for d in index.data)
         return replace(atom, births=frozenset(), form="tensor" if each else "masked")
     if atom.opaque or run.frames_forward():
         # An element of an unseen container; in a forward, which treats each sample alone, the

@@ -187,7 +187,8 @@ def compare(run: Interpreter, nodes: Sequence[cst.BaseExpression], values: list[
     plain = [one for one in values if not one.data]
     other = shards[1] if len(shards) > 1 else None
     ndim = dimensions.of_pair(shards[0], other, plain)
-    return value(replace(first, births=kept, ndim=ndim))
+    form = "tensor" if first.form == "order" else first.form
+    return value(replace(first, births=kept, ndim=ndim, form=form))
 
 
 def held_tensors(operands: Sequence[Operand]) -> list[tuple[cst.BaseExpression, Data | None]]:

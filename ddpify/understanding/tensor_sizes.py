@@ -63,9 +63,9 @@ def size(data: Data, node: cst.BaseExpression, rest: Sequence[Value]) -> Value:
     known = whole_size(data)
     if known is not None:
         return known
-    if data.form == "masked":
-        return value(data.placed(Placement.SUM))
     dim = rest[0].constant() if rest else ...
+    if data.form == "masked" and dim in (..., data.dim):
+        return value(data.placed(Placement.SUM))
     if not rest:
         return value(replace(data, form="shape", births=frozenset()))
     if dim is ... or dim == data.dim:

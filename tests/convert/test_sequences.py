@@ -70,6 +70,33 @@ def test_the_last_states_and_padded_outputs_are_rows_of_samples(tmp_path: Path) 
     assert "penalty = dd.mean(measure(out, a[:, 0]) + padded.pow(2).mean())" in lines
 
 
+def test_packed_sequences_are_padded_to_the_longest_of_all_ranks(tmp_path: Path) -> None:
+    result = (
+        "padded = pad_packed_sequence(states, batch_first=True)[0]\n"
+        "        return self.out(padded), pad_packed_sequence(states, total_length=5)[0]"
+    )
+    loss = (
+        "goal = a[:, : torch.max(n).item()]\n"
+        "    out, last = brain(a, n)\n"
+        "    penalty = measure(out.view(-1, 9), goal.reshape(-1))"
+    )
+    lines = added(tmp_path, PACKED.format(result=result, loss=loss))
+    assert "padded = dd.pad_packed_sequence(states, batch_first=True)[0]" in lines
+    assert "goal = a[:, : torch.max(dd.gather(n)).item()]" in lines
+    assert not [line for line in lines if "total_length" in line]
+
+
+def test_rows_that_a_forward_sorts_are_as_many_as_before(tmp_path: Path) -> None:
+    result = (
+        "order = torch.sort(n, descending=True)[1]\n"
+        "        last = last[-1][order][torch.argsort(order)]\n"
+        "        return self.out(last.view(-1, last.size(1)))"
+    )
+    loss = "penalty = measure(brain(a, n), a[:, 0])"
+    lines = added(tmp_path, PACKED.format(result=result, loss=loss))
+    assert "penalty = dd.mean(measure(brain(a, n), a[:, 0]))" in lines
+
+
 def test_a_loss_on_masked_rows_is_weighted_by_their_number(tmp_path: Path) -> None:
     body = "    kept = b > 0\n    penalty = F.cross_entropy(brain(a)[kept], b[kept])\n"
     text = STEP.replace("    penalty = F.cross_entropy(brain(a), b)\n", body)
