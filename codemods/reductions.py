@@ -9,6 +9,7 @@ from ddpify.planning.bindings import is_bound_name
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan, Reduction
 from ddpify.planning.refusals import Refusal
+from ddpify.understanding import losses
 from ddpify.understanding.syntax import brief, code_of
 
 _TEXT = {
@@ -32,7 +33,8 @@ def edit(plan: Plan, edits: Edits) -> None:
         elif reduction.how == "count":
             count_rows(reduction.node, plan.options.alias, edits)
         else:
-            extra = f", weight={reduction.weight}" if reduction.weight else _along(plan, reduction)
+            weight = reduction.weight.replace(losses.HELPER, plan.options.alias)
+            extra = f", weight={weight}" if weight else _along(plan, reduction)
             edits.wrap(reduction.node, f"{plan.options.alias}.{_function(plan, reduction)}", extra)
         if reduction.node in plan.assumed:
             edits.note(

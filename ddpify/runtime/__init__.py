@@ -1,6 +1,7 @@
 """What a converted training script calls to train, on any number of ranks, as one process would."""
 
 from ddpify.runtime.batch import shard_batch
+from ddpify.runtime.denominators import target_weight
 from ddpify.runtime.dtensor import full_tensor
 from ddpify.runtime.files import local_main_first, main_saves, save
 from ddpify.runtime.joined import scale_lr
@@ -62,6 +63,7 @@ __all__ = [
     "split",
     "spread",
     "sum",
+    "target_weight",
     "unwrap",
     "world_size",
     "wrap",

@@ -9,7 +9,7 @@ import libcst as cst
 from ddpify.understanding import batches, tensor_pairs
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.syntax import code_of
-from ddpify.understanding.values import REPLICATED, UNKNOWN, Data, Instance, Value, value
+from ddpify.understanding.values import REPLICATED, UNKNOWN, Const, Data, Instance, Value, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
@@ -38,6 +38,8 @@ _MODULES = {
 # Their mean divides by the weights of the targets' classes, or by the targets that count.
 _CLASSIFYING = ("nll_loss", "cross_entropy")
 _POSITIONS = {"weight": 2, "ignore_index": 4}
+HELPER = "{dd}"
+"""The runtime helper's name, where code for a denominator calls it."""
 
 
 def is_function(name: str) -> bool:
@@ -137,13 +139,18 @@ def _denominator(
         return ()
     code = {n: _option(node, n, module) for n in names}
     rows = code_of(target)
-    kept = f"({rows} != {code['ignore_index']})" if "ignore_index" in code else ""
     if "weight" not in code:
-        return (f"{kept}.sum()",)
-    weights = f"{code['weight']}[{rows}]"
-    if kept:
-        weights = f"({weights} * {kept})"
-    return (f"{weights}.sum()",)
+        return (f"({rows} != {code['ignore_index']}).sum()",)
+    if names == ["weight"] and _is_tensor(_held("weight", args, kwargs, module)):
+        return (f"{code['weight']}[{rows}].sum()",)
+    # It may be None at run time, and what is ignored need not be one of the classes.
+    ignored = f", ignore_index={code['ignore_index']}" if "ignore_index" in code else ""
+    return (f"{HELPER}.target_weight({rows}, {code['weight']}{ignored})",)
+
+
+def _is_tensor(weight: Value) -> bool:
+    """Whether a loss's weights are surely given."""
+    return bool(weight) and not any(isinstance(a, Const) for a in weight.atoms)
 
 
 def _number_of_rows(node: cst.BaseExpression) -> tuple[str, ...]:
@@ -153,16 +160,18 @@ def _number_of_rows(node: cst.BaseExpression) -> tuple[str, ...]:
 
 
 def _given(name: str, args: list[Value], kwargs: dict[str, Value], module: Instance | None) -> bool:
+    held = _held(name, args, kwargs, module)
+    return held.constant() is not None and (bool(held) or _named(name, module, kwargs))
+
+
+def _held(name: str, args: list[Value], kwargs: dict[str, Value], module: Instance | None) -> Value:
+    """The value of an option, empty where it is not given or not known."""
     if module is not None:
         position = {"weight": "0", "ignore_index": "2"}[name]
-        held = module.arguments.get(name, module.arguments.get(position, UNKNOWN))
-    else:
-        held = kwargs.get(name, UNKNOWN)
-        if len(args) > _POSITIONS[name]:
-            held = args[_POSITIONS[name]]
-        if not held and name in kwargs:
-            return True
-    return held.constant() is not None and (bool(held) or _named(name, module, kwargs))
+        return module.arguments.get(name, module.arguments.get(position, UNKNOWN))
+    if len(args) > _POSITIONS[name]:
+        return args[_POSITIONS[name]]
+    return kwargs.get(name, UNKNOWN)
 
 
 def _named(name: str, module: Instance | None, kwargs: dict[str, Value]) -> bool:

@@ -396,3 +396,25 @@ def test_a_loss_divided_by_an_unpacked_batch_size(tmp_path: Path) -> None:
     assert f"score = -dd.mean(measure(brain(a), b), {counted})" in lines
     assert "penalty /= dd.sum(n)" in lines
     assert not any("backward" in line for line in lines)
+
+
+WEIGHED = {
+    "weights": ("weight=torch.ones(3)", "measure.weight[b].sum()"),
+    "weights that may be missing": (
+        "weight=shares",
+        "dd.target_weight(b, measure.weight)",
+    ),
+    "weights and ignored targets": (
+        "weight=torch.ones(3), ignore_index=255",
+        "dd.target_weight(b, measure.weight, ignore_index=measure.ignore_index)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WEIGHED)
+def test_weights_of_classes_are_the_denominator(tmp_path: Path, name: str) -> None:
+    options, weight = WEIGHED[name]
+    begin = "import sys\nshares = torch.ones(3) if len(sys.argv) > 1 else None\n"
+    text = step("penalty = measure(brain(a), b)", "penalty.backward()")
+    text = text.replace("for a, b", f"{begin}measure = nn.CrossEntropyLoss({options})\nfor a, b", 1)
+    assert f"penalty = dd.mean(measure(brain(a), b), weight={weight})" in added(tmp_path, text)

@@ -66,3 +66,27 @@ def test_a_silent_logger_takes_anything() -> None:
 def test_a_silent_logger_has_a_folder_that_takes_anything() -> None:
     folder = dd.silent().log_dir
     assert os.path.join(folder, "x") == f"{folder}/x" == folder + "/x" == f"{os.devnull}/x"
+
+
+@pytest.mark.parametrize("weight", [None, [1.0, 2.0, 0.5, 3.0]])
+@pytest.mark.parametrize("ignored", [-100, 0, 255])
+def test_the_weight_of_targets_is_what_their_mean_divides_by(
+    weight: list[float] | None, ignored: int
+) -> None:
+    torch.manual_seed(0)
+    scores, targets = torch.randn(5, 4, 3), torch.randint(0, 4, (5, 3))
+    targets[1:3] = ignored
+    given = None if weight is None else torch.tensor(weight)
+    options: dict[str, Any] = {"weight": given, "ignore_index": ignored}
+    total = F.cross_entropy(scores, targets, reduction="sum", **options)
+    mean = F.cross_entropy(scores, targets, **options)
+    torch.testing.assert_close(total / dd.target_weight(targets, **options), mean)
+
+
+def test_the_weight_of_probabilities_is_their_number() -> None:
+    torch.manual_seed(0)
+    scores, targets = torch.randn(5, 4, 3), torch.rand(5, 4, 3)
+    options: dict[str, Any] = {"weight": torch.tensor([1.0, 2.0, 0.5, 3.0])}
+    total = F.cross_entropy(scores, targets, reduction="sum", **options)
+    mean = F.cross_entropy(scores, targets, **options)
+    torch.testing.assert_close(total / dd.target_weight(targets, **options), mean)
