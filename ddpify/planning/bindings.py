@@ -8,8 +8,9 @@ import libcst as cst
 
 from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Site
+from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import names_of
-from ddpify.understanding.values import Instance
+from ddpify.understanding.values import UNKNOWN, Instance
 
 
 def bindings(
@@ -28,11 +29,22 @@ def bindings(
         sources = (cst.Call, cst.IfExp, cst.Subscript) if kept else (cst.Call, cst.IfExp)
         if not isinstance(node, cst.Assign) or not isinstance(node.value, sources):
             continue
+        if _comes_from_itself(plan, held, node.value):
+            continue
         for target in node.targets:
             for name in names_of(target.target):
                 value = plan.facts.values.get(name)
                 if value is not None and held in value.atoms:
                     yield Site(site.module.statement(node), site.module), name
+
+
+def _comes_from_itself(plan: Plan, held: Instance, source: cst.BaseExpression) -> bool:
+    """Whether an object is asked for what it gives: the name may hold a part, as of a model."""
+    return any(
+        isinstance(node, (cst.Name, cst.Attribute))
+        and held in plan.facts.values.get(node, UNKNOWN).atoms
+        for node in walk(source)
+    )
 
 
 def is_bound_name(site: Site) -> bool:

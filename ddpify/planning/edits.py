@@ -200,17 +200,30 @@ class _Rewriter(cst.CSTTransformer):
 
 
 def _take_lead(added: Sequence[Any], statement: Any) -> list[Any]:
-    """Statements added before another take over the blank lines and comments above it."""
+    """Statements added before another take over the blank lines above it, and what is above them.
+
+    A comment right above a statement is about it, and stays there.
+    """
     taking = list(added)
     if taking:
-        taking[0] = taking[0].with_changes(leading_lines=statement.leading_lines)
+        lines = statement.leading_lines
+        taking[0] = taking[0].with_changes(leading_lines=lines[: _own_comment(lines)])
     return taking
 
 
 def _with_less_lead(statement: Any) -> Any:
-    """What stood apart from the lines above keeps one blank line."""
-    apart = any(line.comment is None for line in statement.leading_lines)
-    return statement.with_changes(leading_lines=[cst.EmptyLine(indent=False)] if apart else [])
+    """What stood apart from the lines above keeps one blank line, and its own comment."""
+    lines = statement.leading_lines
+    apart = any(line.comment is None for line in lines)
+    own = lines[_own_comment(lines) :]
+    blank = [cst.EmptyLine(indent=False)] if apart else []
+    return statement.with_changes(leading_lines=[*blank, *own])
+
+
+def _own_comment(lines: Sequence[cst.EmptyLine]) -> int:
+    """Where the comment begins that stands right above a statement."""
+    blanks = [index for index, line in enumerate(lines) if line.comment is None]
+    return blanks[-1] + 1 if blanks else 0
 
 
 def _under(header: str, body: list[cst.BaseStatement]) -> cst.BaseStatement:

@@ -545,3 +545,30 @@ def test_rows_are_gathered_before_they_are_appended(tmp_path: Path) -> None:
     text = "import numpy as np\n" + HEAD + "seen = np.array([])\n" + STEP
     text += "    seen = np.append(seen, b.numpy())\nprint(seen)\n"
     assert "seen = np.append(seen, dd.gather(b.numpy()))" in added(tmp_path, text)
+
+
+def test_a_model_is_wrapped_where_the_script_gets_it_not_where_it_asks_for_a_part(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "nets.py").write_text(
+        "from torch import nn\n\n\ndef get(kind):\n"
+        "    if kind == 'a':\n        net = nn.Sequential(nn.Linear(4, 3))\n"
+        "    else:\n        net = nn.Sequential(nn.Linear(4, 3), nn.ReLU())\n    return net\n"
+    )
+    text = HEAD.replace("brain = nn.Linear(4, 3)", "brain = get('a')")
+    text = "from nets import get\n" + text
+    text = text.replace(
+        "brain =",
+        "def show():\n    last = list(brain.children())[-1]\n    print(last)\n\n\nbrain =",
+    )
+    lines = added(tmp_path, text + STEP)
+    assert [line for line in lines if "wrap" in line] in (
+        ["brain = dd.wrap(get('a'))"],
+        ["brain = dd.wrap(brain)"],
+    )
+
+
+def test_the_start_leaves_a_comment_above_the_line_that_it_is_about(tmp_path: Path) -> None:
+    text = HEAD.replace("features, labels =", "# what it learns from\nfeatures, labels =", 1) + STEP
+    after = convert_text(tmp_path, text).data.decode()
+    assert "dd.init()\n\n# what it learns from\nfeatures, labels = " in after
