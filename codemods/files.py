@@ -215,14 +215,30 @@ def _open_nothing(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
     edits.note(site, f"{code_of(first)} written by rank 0 alone", rule=_RULES[effect.kind])
 
 
+# Where a conditional expression stands alone, and needs no parentheses.
+_DELIMITING = (
+    cst.Assign,
+    cst.AnnAssign,
+    cst.Arg,
+    cst.Return,
+    cst.Element,
+    cst.DictElement,
+    cst.WithItem,
+    cst.Expr,
+)
+
+
 def _on_main_else(plan: Plan, edits: Edits, node: cst.CSTNode, other: str) -> None:
     """An expression ``x`` becomes ``x if is_main() else other``."""
 
     def change(updated: cst.CSTNode) -> cst.CSTNode:
-        made = cst.parse_expression(f"_ if {plan.options.alias}.is_main() else {other}")
+        made = cst.parse_expression(f"(_ if {plan.options.alias}.is_main() else {other})")
         assert isinstance(made, cst.IfExp) and isinstance(updated, cst.BaseExpression)
+        made = made if nested else made.with_changes(lpar=[], rpar=[])
         return made.with_changes(body=updated)
 
+    parent = plan.module_of(node).parents.get(node)
+    nested = not isinstance(parent, _DELIMITING)
     edits.change(node, change)
 
 
@@ -329,7 +345,10 @@ def _bar(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
     hidden = f"not {plan.options.alias}.is_main()"
     if "disable" in given:
         old = given["disable"].value
-        edits.put(old, f"({code_of(old)}) or {hidden}")
+        if code_of(old) == "True":
+            return
+        alone = isinstance(old, (cst.Name, cst.Attribute, cst.Call, cst.Subscript))
+        edits.put(old, f"{code_of(old) if alone else f'({code_of(old)})'} or {hidden}")
     else:
         edits.change(site.node, lambda updated: _with_keyword(updated, f"disable={hidden}"))
     edits.note(site, "progress bar on rank 0 alone")

@@ -26,8 +26,10 @@ from ddpify.understanding import keeping
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Demand, Facts, Site
 from ddpify.understanding.interpreter import interpret
+from ddpify.understanding.kinds import is_criterion, is_loss, is_model
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import ModuleFile, Project
+from ddpify.understanding.structure import walk
 from ddpify.understanding.values import UNKNOWN, Data, Instance, Value
 
 _ROUNDS = 25
@@ -63,6 +65,7 @@ class Plan:
     reductions: dict[cst.CSTNode, Reduction] = field(default_factory=dict)
     replicated: dict[cst.CSTNode, str] = field(default_factory=dict)  # loader's place -> why
     assumed: set[cst.CSTNode] = field(default_factory=set)
+    barred: set[cst.CSTNode] = field(default_factory=set)  # gets what is whole in another call
     refusals: list[Refusal] = field(default_factory=list)  # what is left unconverted by force
 
     def refuse(self, refusal: Refusal) -> None:
@@ -134,6 +137,11 @@ def _decide(plan: Plan) -> bool:
     for node in outdated:
         del plan.reductions[node]  # something in it is whole by now: to be decided anew
         plan.choices.reduced.discard(node)
+    for node in [n for n in plan.reductions if _also_gets_whole(plan, n)]:
+        del plan.reductions[node]
+        plan.choices.reduced.discard(node)
+        plan.barred.add(node)
+        outdated.append(node)
     if outdated:
         return True
     before = (len(plan.reductions), len(plan.replicated))
@@ -174,8 +182,15 @@ def _mend(plan: Plan, demand: Demand, learnt: frozenset[cst.BaseExpression]) -> 
     trained = any(loader.site in plan.choices.trained for loader in demand.data.loaders)
     editable = _editable(demand, plan.project)
     how = _how(demand.data, demand.reader)
-    if trained and (_keeps_single_rows(plan, demand) or demand.data.births & learnt):
+    if trained and (_keeps_what_it_returns(plan, demand) or demand.data.births & learnt):
         return _gather_arguments(plan, demand)
+    if demand.reader == "backward()" and _gather_for_unseen(plan, demand):
+        return True
+    if plan.barred.intersection((*editable, *demand.data.names)):
+        gathered = _gather_names(plan, demand) or _gather_arguments(plan, demand)
+        if not gathered and not trained:
+            _replicate(plan, demand)
+        return gathered or not trained
     if how is not None and editable:
         for node in editable:
             _reduce(plan, node, how, demand)
@@ -188,13 +203,16 @@ def _mend(plan: Plan, demand: Demand, learnt: frozenset[cst.BaseExpression]) -> 
     return True
 
 
-def _keeps_single_rows(plan: Plan, demand: Demand) -> bool:
+def _keeps_what_it_returns(plan: Plan, demand: Demand) -> bool:
     """Whether a function keeps rows that it also returns, as a pool of earlier samples does."""
     call = next((c for c in reversed(demand.calls) if c.module.editable), None)
     if call is None or not demand.reader.startswith("a collection"):
         return False
-    returned = plan.facts.values.get(call.node, UNKNOWN).data
-    return any(d.placement is Placement.ROWS for d in (demand.data, *returned)) and bool(returned)
+    returned = plan.facts.values.get(call.node, UNKNOWN)
+    # It returns rows of this batch, and of an earlier one that is whole by then.
+    pooled = any(isinstance(a, Data) and a.form == "gathered" for a in returned.atoms)
+    single = any(d.placement is Placement.ROWS for d in (demand.data, *returned.data))
+    return bool(returned.data) and (single or pooled)
 
 
 def _is_outdated(plan: Plan, node: cst.CSTNode) -> bool:
@@ -202,6 +220,12 @@ def _is_outdated(plan: Plan, node: cst.CSTNode) -> bool:
     got = plan.facts.reduced.get(node, ())
     suited = _SUITED[plan.reductions[node].how]
     return not any(data.opaque or data.placement in suited for data in got)
+
+
+def _also_gets_whole(plan: Plan, node: cst.CSTNode) -> bool:
+    """Whether a function gets the parts of ranks there in one call, what is whole in another."""
+    parts = plan.facts.reduced_through.get(node, set())
+    return any(calls not in parts for calls in plan.facts.whole_through.get(node, ()) if parts)
 
 
 def _check_alike(plan: Plan, node: cst.CSTNode) -> None:
@@ -348,7 +372,8 @@ def _gather_names(plan: Plan, demand: Demand) -> bool:
     """Gather rows where they got their names, before a computation couples them."""
     if demand.data.placement not in (Placement.COUPLED, Placement.SHARD, Placement.WEIGHTED):
         return False
-    nodes = [part for name in demand.data.names for part in _parts(plan, name)]
+    names = demand.data.names - plan.barred
+    nodes = [part for name in names for part in _parts(plan, name)]
     owners = [plan.project.owner(node) for node in nodes]
     if not nodes or not all(owner is not None and owner.editable for owner in owners):
         return False
@@ -377,6 +402,10 @@ def _gather_arguments(plan: Plan, demand: Demand) -> bool:
         if not call.module.editable or not isinstance(call.node, cst.Call):
             continue
         shards = _given(plan, call, Placement.SHARD)
+        if plan.barred and (not shards or plan.barred.intersection(shards)):
+            continue
+        if _runs_a_model(plan, call.node):
+            return False
         if _may_be_rows_or_not(plan.facts.values.get(call.node, UNKNOWN)):
             return False
         for node in shards:
@@ -389,10 +418,45 @@ def _gather_arguments(plan: Plan, demand: Demand) -> bool:
     return False
 
 
+def _gather_for_unseen(plan: Plan, demand: Demand) -> bool:
+    """Give a loss that is not seen, and may divide by anything, the rows of all ranks."""
+    if not demand.data.opaque:
+        return False
+    calls = {call for node in demand.data.births for call in _unseen_calls(plan, node)}
+    given = {call: _given(plan, plan.site(call), Placement.SHARD) for call in calls}
+    if not calls or any(len(a) < 2 or _runs_a_model(plan, call) for call, a in given.items()):
+        return False
+    for arguments in given.values():
+        for argument in arguments:
+            _record(plan, Reduction(argument, "gather"))
+    return True
+
+
+def _unseen_calls(plan: Plan, node: cst.CSTNode) -> Iterator[cst.Call]:
+    """The calls into unseen code that make a value, written there or under its parts' names."""
+    if isinstance(node, cst.Call):
+        yield node
+        return
+    for part in walk(node):
+        held = plan.facts.values.get(part, UNKNOWN).data if part is not node else []
+        births = (birth for data in held if data.opaque for birth in data.births)
+        yield from (birth for birth in births if isinstance(birth, cst.Call))
+
+
+def _runs_a_model(plan: Plan, call: cst.Call) -> bool:
+    """Whether a call is that of a model, or gets one: it would run on the whole batch."""
+    owner = call.func.value if isinstance(call.func, cst.Attribute) else call.func
+    parts = (call.func, owner, *(argument.value for argument in call.args))
+    held = [plan.facts.values.get(part, UNKNOWN) for part in parts]
+    models = (a for one in held for a in one.of(Instance))
+    return any(is_model(a) and not is_criterion(a) and not is_loss(a) for a in models)  # type: ignore[arg-type]
+
+
 def _may_be_rows_or_not(returned: Value) -> bool:
     """Whether a function may return rows, to be split again, and may as well return a number."""
     rows = {d for d in returned.data if d.placement in (Placement.ROWS, Placement.SHARD)}
-    return any(d.opaque for d in rows) or 0 < len(rows) < len(returned.atoms)
+    pooled = {a for a in returned.atoms if isinstance(a, Data) and a.form == "gathered"}
+    return any(d.opaque for d in rows) or 0 < len(rows) < len({*returned.atoms} - pooled)
 
 
 def _given(plan: Plan, call: Site, placement: Placement) -> list[cst.BaseExpression]:

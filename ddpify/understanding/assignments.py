@@ -9,7 +9,7 @@ import libcst as cst
 from ddpify.understanding import attributes, batches, births, elements, keeping, tensor_pairs
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.syntax import OPERATORS
-from ddpify.understanding.values import Class, Instance, Params, Tup, Value, join, value
+from ddpify.understanding.values import Class, Data, Instance, Params, Tup, Value, join, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
@@ -53,13 +53,21 @@ def annotated(run: Interpreter, node: cst.AnnAssign) -> None:
 
 
 def _named_parts(run: Interpreter, result: Value, node: cst.Tuple) -> Value:
-    """Batches among the parts of a tuple get their names."""
+    """Batches and rows among the parts of a tuple get their names."""
     parts = [
-        batches.born(run, part, element.value)
+        _rows_named(batches.born(run, part, element.value), element.value)
         for tup in result.of(Tup)
         for part, element in zip(tup.items, node.elements, strict=False)  # type: ignore[union-attr]
     ]
     return value(Tup(tuple(parts))) if parts else result
+
+
+def _rows_named(part: Value, node: cst.BaseExpression) -> Value:
+    if isinstance(node, cst.Name) or not part.data:
+        return part
+    rows = (isinstance(a, Data) and a.placement is Placement.SHARD for a in part.atoms)
+    atoms = zip(part.atoms, rows, strict=True)
+    return value(*(births.born_at(a, node) if named else a for a, named in atoms))
 
 
 def born(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.values import UNKNOWN, Atom, Data, Value, join, value
+from ddpify.understanding.values import UNKNOWN, Atom, Data, Tup, Value, join, value
 
 if TYPE_CHECKING:
     pass
@@ -41,6 +41,8 @@ def reduced(result: Value) -> Value:
 
 
 def _whole(atom: Atom) -> Atom:
+    if isinstance(atom, Tup):
+        return Tup(tuple(reduced(item) for item in atom.items))
     if not isinstance(atom, Data) or not atom.placement.local:
         return atom
     whole = atom.placed(Placement.REPLICATE)

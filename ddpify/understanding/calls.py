@@ -108,7 +108,9 @@ def _call_object(
     kwargs: Keywords,
 ) -> Value:
     if isinstance(target.type, Class):
-        found = target.type.find("forward" if kinds.is_model(target) else "__call__")
+        found = target.type.find("__call__")  # a model may have its own, past its forward
+        if found is None and kinds.is_model(target):
+            found = target.type.find("forward")
         functions = list(found.of(Function)) if found is not None else []
         if functions:
             forward = kinds.is_model(target) and not kinds.is_criterion(target)

@@ -36,6 +36,8 @@ def after(name: str, ndim: int, rest: Sequence[Value]) -> int:
     """How many dimensions a tensor function leaves, by its name and further arguments."""
     if name in _KEEPING:
         return ndim
+    if name == "t":  # of matrices alone
+        return 2
     if name in ("permute", "view", "reshape", "repeat", "expand"):
         return _sizes(rest)
     if not ndim:

@@ -128,8 +128,9 @@ def _element(run: Interpreter, node: cst.BaseExpression, atom: Atom) -> Value:
         if atom.dim > 0 and atom.placement is Placement.SHARD:
             return value(replace(atom, dim=atom.dim - 1, births=frozenset(), ndim=0))
         births = frozenset({node}) if atom.placement is Placement.SHARD else frozenset()
-        row = replace(atom, placement=tensors.picked(atom.placement), births=births, ndim=0)
-        return value(row)
+        form = "row" if births else atom.form
+        row = replace(atom, placement=tensors.picked(atom.placement), births=births, form=form)
+        return value(replace(row, ndim=0))
     if isinstance(atom, Whole):
         return batch_rows.element(run, atom)
     return value(atom) if isinstance(atom, Params) else REPLICATED

@@ -30,6 +30,9 @@ class Site:
         return self.module.line(self.node)
 
 
+Calls = tuple[Site, ...]  # in progress, outermost first
+
+
 @dataclass(frozen=True, slots=True)
 class Demand:
     """A place that reads a value of which each rank holds only its part.
@@ -41,7 +44,7 @@ class Demand:
     site: Site
     data: Data
     reader: str
-    calls: tuple[Site, ...] = ()
+    calls: Calls = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +63,7 @@ class Effect:
     kind: str
     site: Site
     name: str
-    calls: tuple[Site, ...] = ()
+    calls: Calls = ()
 
     @property
     def reached_from(self) -> Site | None:
@@ -127,6 +130,9 @@ class Facts:
     unwraps: dict[cst.CSTNode, Site] = field(default_factory=dict)  # model.module
     reduced: dict[cst.CSTNode, set[Data]] = field(default_factory=dict)  # what reductions got
     reduced_whole: dict[cst.CSTNode, Site] = field(default_factory=dict)  # of something whole
+    # The calls that lead to a reduction with this rank's part, and with what is whole already.
+    reduced_through: dict[cst.CSTNode, set[Calls]] = field(default_factory=dict)
+    whole_through: dict[cst.CSTNode, set[Calls]] = field(default_factory=dict)
     iterated: set[Instance] = field(default_factory=set)
     optimizers: list[Instance] = field(default_factory=list)
     stepped: set[Instance] = field(default_factory=set)  # models whose gradients the script uses

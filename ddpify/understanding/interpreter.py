@@ -12,7 +12,16 @@ from contextlib import contextmanager
 
 import libcst as cst
 
-from ddpify.understanding import batches, births, calls, expressions, keeping, library, statements
+from ddpify.understanding import (
+    batches,
+    births,
+    calls,
+    expressions,
+    keeping,
+    library,
+    statements,
+    tensor_pairs,
+)
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Demand, Effect, Facts, Site
 from ddpify.understanding.frames import Frame
@@ -28,8 +37,10 @@ from ddpify.understanding.values import (
     Instance,
     Lib,
     Namespace,
+    Number,
     Scope,
     Value,
+    Whole,
     deep_atoms,
     join,
     value,
@@ -38,6 +49,7 @@ from ddpify.understanding.values import (
 _PASSES = 5
 _CONTEXT = 3  # calls that tell apart the objects made at one place
 _MOST_CONTEXTS = 16  # of one place; what comes later shares one object, or the work would explode
+_READ_IN_FORWARDS = (keeping.READER, tensor_pairs.READER)
 _REDUCIBLE = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED)
 
 
@@ -60,6 +72,7 @@ class Interpreter:
         self.running: set[object] = set()
         self.frames: list[Frame] = []
         self.no_grad = 0
+        self.running_entry = False  # and not code that nothing calls
         self.collating = False  # whether a collate function puts samples together
         self.rows_taken: list[Data] = []  # by loops over a batch's rows, the innermost last
         self.changes = 0
@@ -88,8 +101,10 @@ class Interpreter:
         self.called.clear()
         values = self.facts.values
         self.facts = Facts(values=values)
+        self.running_entry = True
         for entry in self.project.entries:
             self.module_scope(entry)
+        self.running_entry = False
         for function in list(self.functions.values()):
             if function.node not in self.called and function.module in self.project.entries:
                 self._call_unknown(function)
@@ -175,7 +190,7 @@ class Interpreter:
         """Note that something reads a value that ranks hold only in part."""
         for data in what.data if not self.collating else ():
             alone = self.frame.in_forward and data.placement not in _REDUCIBLE
-            if alone and reader != keeping.READER:
+            if alone and reader not in _READ_IN_FORWARDS:
                 continue  # a forward treats each sample alone: it reads no batch
             key = (node, data.placement)
             if key not in self.facts.demands:
@@ -277,7 +292,7 @@ class Interpreter:
         """Whether a batch that is split among the ranks is the one at hand."""
         loops = [loop for frame in self.frames for loop in frame.loops]
         batch = not self.collating and any(loop.takes_batches for loop in loops)
-        return batch and not any(loop.takes_whole for loop in loops)
+        return batch and not self._in_whole_loop()
 
     def takes_batch(self) -> None:
         """Note that the innermost loop takes a batch in each round."""
@@ -313,11 +328,20 @@ class Interpreter:
 
     def reduce(self, node: cst.BaseExpression, result: Value) -> Value:
         """The value of an expression that is to be reduced, and a note that it needed it."""
+        path = self.call_path
         if result.data:
             self.facts.reduced.setdefault(node, set()).update(result.data)
+            self.facts.reduced_through.setdefault(node, set()).add(path)
         else:
             self.facts.reduced_whole.setdefault(node, self.site(node))
+            known = any(isinstance(a, (Data, Number, Whole)) for a in result.atoms)
+            if known and self.running_entry and not self._in_whole_loop():
+                self.facts.whole_through.setdefault(node, set()).add(path)
         return births.reduced(result)
+
+    def _in_whole_loop(self) -> bool:
+        """Whether the batch at hand is one that every rank gets whole."""
+        return any(loop.takes_whole for frame in self.frames for loop in frame.loops)
 
     def eval_all(self, nodes: Iterable[cst.BaseExpression]) -> list[Value]:
         """The values of several expressions."""

@@ -63,15 +63,18 @@ def is_loss(instance: Instance) -> bool:
     return isinstance(instance.type, str) and losses.is_module(instance.type)
 
 
-def is_criterion(instance: Instance) -> bool:
+def is_criterion(instance: Instance, above: tuple[Instance, ...] = ()) -> bool:
     """Whether a module of the project only computes: no layer and no parameter of its own.
 
     Losses are written so. Other than a model's forward, they may mix the samples of a batch.
+    ``above``: the modules that hold it.
     """
     if not isinstance(instance.type, Class) or _has_parameters(instance.type.node):
         return False
     held = (atom for one in instance.attributes.values() for atom in deep_atoms(one))
-    return not any(isinstance(a, Instance) and is_model(a) and not is_loss(a) for a in held)
+    models = (a for a in held if isinstance(a, Instance) and is_model(a) and not is_loss(a))
+    above = (*above, instance)
+    return all(a in above or is_criterion(a, above) for a in models)
 
 
 @cache

@@ -120,6 +120,8 @@ def _data_method(  # type: ignore[no-untyped-def]
     whole = name == "squeeze" and not args and not kwargs
     if whole and atom.placement is Placement.SHARD and not run.collating:
         run.facts.squeezes.setdefault(node, run.site(node))
+    if name in ("numel", "nelement") and atom.form == "row":
+        return REPLICATED
     if name in ("numel", "nelement"):
         return value(atom.placed(Placement.SUM)) if not atom.placement.partial else REPLICATED
     if name in ("new_zeros", "new_ones", "new_empty", "new_full", "new_tensor"):
@@ -182,6 +184,8 @@ def _plain_method(  # type: ignore[no-untyped-def]
     drawn = draws.method(run, node, atom, name)
     if drawn is not None:
         return drawn
+    if isinstance(run.module.parents.get(node), cst.Expr) and not name.endswith("_"):
+        return _sink_method(run, node, args, kwargs, name)  # no tensor: its result would be used
     operands = [(_receiver(node), REPLICATED), *argument_pairs(node, args, kwargs)]
     for _, one in operands[1:]:
         for data in one.data:

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import batch_layers, batches, dimensions, draws, losses, sequences, world
+from ddpify.understanding import (
+    batch_layers,
+    batches,
+    dimensions,
+    draws,
+    losses,
+    sequences,
+    tensor_pairs,
+    world,
+)
 from ddpify.understanding.arguments import Keywords, argument_pairs, local_data
 from ddpify.understanding.instances import library_object, new_optimizer
 from ddpify.understanding.kinds import is_model
@@ -86,11 +95,14 @@ def opaque(
     kwargs: Keywords,
 ) -> Value:
     """The result of code that is not seen, given these arguments."""
-    batches.meet(run, argument_pairs(node, args, kwargs), surely=target is not None)
+    operands = argument_pairs(node, args, kwargs)
+    batches.meet(run, operands, surely=target is not None)
+    if target is None and tensor_pairs.beside_whole(run, tensor_pairs.held_tensors(operands)):
+        return REPLICATED
     shards: list[Data] = []
     picked: list[Data] = []
     by_sample = run.frames_forward() or (target is not None and is_model(target))
-    for expression, one in argument_pairs(node, args, kwargs):
+    for expression, one in operands:
         for data in local_data(one):
             if data.placement is Placement.COUNT:
                 run.facts.shape_uses.update(data.births)

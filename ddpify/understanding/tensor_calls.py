@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import batch_rows, batch_sizes, batches, collating, draws, tensors
+from ddpify.understanding import batch_rows, batch_sizes, batches, collating, draws, single, tensors
 from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import REPLICATED, UNKNOWN, Data, Value, Whole, deep_atoms, value
@@ -56,7 +56,7 @@ def tensor_function(  # type: ignore[no-untyped-def]
             return value(collating.stacked(inner[0], 0))
         if inner and not held.data:
             involved.append((node, value(*inner)))
-    by_hand = _on_batches(run, short, operands, kwargs)
+    by_hand = _on_batches(run, node, name, args, kwargs)
     if by_hand is not None and not involved:
         return by_hand
     if not involved:
@@ -71,13 +71,15 @@ _CONVERTING = frozenset("tensor as_tensor from_numpy array asarray".split())
 
 
 def _on_batches(
-    run: Interpreter,
-    short: str,
-    operands: list[tuple[cst.BaseExpression, Value]],
-    kwargs: Keywords,
+    run: Interpreter, node: cst.BaseExpression, name: str, args: list[Value], kwargs: Keywords
 ) -> Value | None:
     """What a tensor function makes of batches that the script makes by hand, if it gets any."""
+    short, operands = name.rsplit(".", 1)[-1], argument_pairs(node, args, kwargs)
     made = batches.made(run, short)
+    if made is not None and single.number(run, node, name, args, kwargs):
+        return REPLICATED
+    if made is not None and single.one_row(run, node, short):
+        made = value(*(a for a in made.atoms if not (isinstance(a, Whole) and a.dim == 0)))
     if made is not None:
         return _as_before(made, operands) if short in _CONVERTING else made
     if not any(batches.wholes(held) for _, held in operands):

@@ -96,7 +96,13 @@ def _index(run: Interpreter, node: cst.Subscript, atom: Data) -> Data:
             atom = replace(atom, dim=atom.dim - 1)  # that dimension is gone
         else:
             dim += 1
-    return replace(atom, births=frozenset(), form="tensor")
+    return _whole_rows(atom)
+
+
+def _whole_rows(atom: Data) -> Data:
+    """Part of every row: there are as many rows for each sample as before."""
+    kept = atom.form if atom.form in ("masked", "stacked", "interleaved") else "tensor"
+    return replace(atom, births=frozenset(), form=kept)
 
 
 def _index_kind(run: Interpreter, part_: cst.BaseSlice) -> tuple[str, Value]:
@@ -115,7 +121,9 @@ def _index_kind(run: Interpreter, part_: cst.BaseSlice) -> tuple[str, Value]:
 def _index_rows(
     run: Interpreter, node: cst.Subscript, atom: Data, part_: cst.BaseSlice, kind: str, index: Value
 ) -> Data:
-    if kind == "whole" or _counted_bounds(run, node):
+    if kind == "whole":
+        return _whole_rows(atom)
+    if _counted_bounds(run, node):
         return replace(atom, births=frozenset(), form="tensor")
     if any(isinstance(a, Data) and a.form == "permutation" for a in index.atoms):
         return regrouped(run, node, node.value, atom)
@@ -127,15 +135,16 @@ def _index_rows(
         forms = ("range", "order") if run.frames_forward() else ("range",)
         each = any(d.form in forms for d in index.data)
         return replace(atom, births=frozenset(), form="tensor" if each else "masked")
+    row = kind == "index" and isinstance(index.constant(), int) and not atom.opaque
     if atom.opaque or run.frames_forward():
         # An element of an unseen container; in a forward, which treats each sample alone, the
         # dimension that is indexed is not the batch.
-        return replace(atom, births=frozenset())
+        return replace(atom, births=frozenset(), form="row" if row else atom.form)
     picked_from = frozenset({node.value})  # where the whole batch could be gathered
     for one in index.atoms:
         if isinstance(one, Data) and one.form == "position":
             run.facts.positions.setdefault(node.value, set()).update(one.births)
-    return replace(atom.placed(Placement.ROWS), births=picked_from)
+    return replace(atom.placed(Placement.ROWS), births=picked_from, form="row" if row else "tensor")
 
 
 def regrouped(

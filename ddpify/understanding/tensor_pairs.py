@@ -15,6 +15,8 @@ from ddpify.understanding.values import REPLICATED, Data, Instance, Tup, Value, 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
 
+READER = "a computation on pairs of samples"
+"""What a demand says that couples rows in a model's forward."""
 Operand = tuple[cst.BaseExpression, Value]  # what is written, and its value
 
 BINARY = {
@@ -36,7 +38,7 @@ def binary(
     results: list[Value] = []
     for one in _parts(left[1]):
         for other in _parts(right[1]):
-            pair = _pair(run, operator, (left[0], one), (right[0], other))
+            pair = _pair(run, node, operator, (left[0], one), (right[0], other))
             plain = [v for v, d in ((left[1], one), (right[1], other)) if d is None]
             ndim = 0 if operator == "@" else dimensions.of_pair(one, other, plain)
             results.append(with_ndim(pair, ndim))
@@ -70,20 +72,21 @@ def _plain(operator: str, left: Value, right: Value) -> Value:
 
 def _pair(
     run: Interpreter,
+    node: cst.CSTNode,
     operator: str,
     left: tuple[cst.BaseExpression, Data | None],
     right: tuple[cst.BaseExpression, Data | None],
 ) -> Value:
-    a = left[1].placement if left[1] else Placement.REPLICATE
-    b = right[1].placement if right[1] else Placement.REPLICATE
+    a, b = _placement(operator, left[1], right[1]), _placement(operator, right[1], left[1])
     placement = _matmul(left[1], right[1]) if operator == "@" else combine(operator, a, b)
     if _half_reduced(left[1], right[1]):
         placement = None
     base = next(d for d in (left[1], right[1]) if d is not None and d.placement.local)
     if any(d is not None and d.form == "permutation" for d in (left[1], right[1])):
         placement = Placement.COUPLED
-    if placement is Placement.SHARD and not run.frames_forward() and _crossed(left[1], right[1]):
+    if placement is Placement.SHARD and crossed(run, left[1], right[1]):
         placement = Placement.COUPLED
+    surely = placement is Placement.COUPLED and surely_crossed(left[1], right[1])
     loaders = (left[1].loaders if left[1] else frozenset()) | (
         right[1].loaders if right[1] else frozenset()
     )
@@ -94,6 +97,8 @@ def _pair(
     if placement is not None:
         names = frozenset(n for e, d in (left, right) if d is not None for n in (d.names or {e}))
         result = replace(_result(base, placement, left[1], right[1]), names=names)
+        if surely:
+            _demand_in_forward(run, node, result)
         if placement is Placement.ROWS:
             result = replace(result, births=births(left[1]) | births(right[1]))
         return value(replace(result, loaders=loaders))
@@ -116,17 +121,38 @@ def beside_whole(
     """Whether this rank's rows meet the whole batch's: then they must be gathered as well."""
     if not any(d is not None and d.form == "gathered" for _, d in operands):
         return False
-    rows = [(n, d) for n, d in operands if d is not None and d.placement is Placement.SHARD]
+    split = (Placement.SHARD, Placement.COUPLED)
+    rows = [(n, d) for n, d in operands if d is not None and d.placement in split]
     for expression, data in rows:
         run.demand(expression, value(data), "a computation on the whole batch")
     return bool(rows)
 
 
-def _crossed(left: Data | None, right: Data | None) -> bool:
-    """Whether rows meet other rows: two shards with their batch along different dimensions."""
+def _placement(operator: str, one: Data | None, other: Data | None) -> Placement:
+    """An operand's placement; what may be a loss is taken for one where it is added to one."""
+    if one is None:
+        return Placement.REPLICATE
+    added = operator in "+-" and other is not None and other.placement is Placement.MEAN
+    return Placement.MEAN if one.opaque and added else one.placement
+
+
+def crossed(run: Interpreter, left: Data | None, right: Data | None) -> bool:
+    """Whether rows meet other rows: two shards with their batch along different dimensions.
+
+    In a forward the rows' dimension is less certain.
+    """
     if left is None or right is None or left.placement is not right.placement:
         return False
+    if run.frames_forward() and not surely_crossed(left, right):
+        return False
     return left.dim != right.dim and not (left.opaque or right.opaque)
+
+
+def surely_crossed(left: Data | None, right: Data | None) -> bool:
+    """Whether rows meet other rows wherever that is: views under each other, or ``x @ y.t()``."""
+    if left is None or right is None or {left.dim, right.dim} != {0, 1}:
+        return False
+    return left.form == right.form == "stacked" or (right.dim == 1 and right.ndim == 2)
 
 
 def _result(base: Data, placement: Placement, left: Data | None, right: Data | None) -> Data:
@@ -177,10 +203,8 @@ def compare(run: Interpreter, nodes: Sequence[cst.BaseExpression], values: list[
         return batch_rows.joined(zip(nodes, values, strict=True)) or REPLICATED
     if beside_whole(run, held_tensors(list(zip(nodes, values, strict=True)))):
         return value(replace(shards[0].placed(Placement.REPLICATE), form="gathered"))
-    if len(shards) == 2 and not run.frames_forward() and _crossed(*shards):
-        named = zip(nodes, values, strict=True)
-        names = frozenset(n for e, v in named for d in v.data for n in (d.names or {e}))
-        return value(replace(shards[0].placed(Placement.COUPLED), names=names))
+    if len(shards) == 2 and crossed(run, *shards):
+        return mixed(run, nodes[0], shards[0], list(zip(nodes, values, strict=True)))
     rows = [d for d in shards if d.placement is Placement.ROWS]
     first = (rows or shards)[0]
     kept = first.births if rows else frozenset()
@@ -189,6 +213,23 @@ def compare(run: Interpreter, nodes: Sequence[cst.BaseExpression], values: list[
     ndim = dimensions.of_pair(shards[0], other, plain)
     form = "tensor" if first.form == "order" else first.form
     return value(replace(first, births=kept, ndim=ndim, form=form))
+
+
+def mixed(run: Interpreter, node: cst.CSTNode, one: Data, operands: Sequence[Operand]) -> Value:
+    """What couples the rows of its operands, with the places where these could be gathered."""
+    data = [(e, d) for e, v in operands for d in v.data]
+    names = frozenset(n for e, d in data for n in (d.names or {e}))
+    surely = any(surely_crossed(a, b) for _, a in data for _, b in data)
+    coupled = replace(one.placed(Placement.COUPLED), names=names)
+    if surely:
+        _demand_in_forward(run, node, coupled)
+    return value(coupled)
+
+
+def _demand_in_forward(run: Interpreter, node: cst.CSTNode, coupled: Data) -> None:
+    """A loss in a forward needs the rows of all ranks; what else reads it there is not asked."""
+    if run.frames_forward():
+        run.demand(node, value(coupled), READER)
 
 
 def held_tensors(operands: Sequence[Operand]) -> list[tuple[cst.BaseExpression, Data | None]]:

@@ -60,10 +60,12 @@ def reshaped(run: Interpreter, data: Data, rest: Sequence[Value]) -> Value:
 
 def size(data: Data, node: cst.BaseExpression, rest: Sequence[Value]) -> Value:
     """``tensor.size(...)`` and ``len(tensor)``."""
+    dim = rest[0].constant() if rest else ...
+    if isinstance(dim, int) and 0 <= dim != data.dim:
+        return REPLICATED
     known = whole_size(data)
     if known is not None:
         return known
-    dim = rest[0].constant() if rest else ...
     if data.form == "masked" and dim in (..., data.dim):
         return value(data.placed(Placement.SUM))
     if not rest:
@@ -75,6 +77,8 @@ def size(data: Data, node: cst.BaseExpression, rest: Sequence[Value]) -> Value:
 
 def whole_size(data: Data) -> Value | None:
     """The size of what is no shard: the same on all ranks, unless rows were picked by position."""
+    if data.form == "row":
+        return REPLICATED
     if data.placement is Placement.ROWS and data.births:
         return value(replace(data, form="number"))
     return None if data.placement is Placement.SHARD else REPLICATED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -51,6 +52,10 @@ LINEAR = frozenset(
 )
 SELF_COUPLING = frozenset("unique bincount histc cdist pdist corrcoef cov".split())
 REORDERING = frozenset("flip roll".split())
+# Functions of two tensors that broadcast them against each other.
+_BROADCASTING = frozenset(
+    "cosine_similarity pairwise_distance where maximum minimum max min fmax fmin logaddexp".split()
+)
 
 
 def fresh(whole: Value) -> Value:
@@ -139,6 +144,8 @@ def function(
         return _on_whole(name, operands, rest, kwargs)
     if tensor_pairs.beside_whole(run, tensor_pairs.held_tensors(operands)):
         return value(replace(data[0][1].placed(Placement.REPLICATE), form="gathered"))
+    if name in _BROADCASTING and _meet_crosswise(run, [one for _, one in data]):
+        return tensor_pairs.mixed(run, node, data[0][1], operands)
     results = []
     for operand, one in data:
         made = _named_by(operand, _one(run, node, name, operand, one, rest, kwargs))
@@ -147,6 +154,10 @@ def function(
         results.append(tensor_pairs.with_ndim(made, dimensions.after(name, one.ndim, rest)))
     followed = [r for r in results if any(isinstance(a, (Data, Tup)) for a in r.atoms)]
     return join(*followed) if followed else REPLICATED
+
+
+def _meet_crosswise(run: Interpreter, rows: list[Data]) -> bool:
+    return any(tensor_pairs.crossed(run, one, other) for one, other in combinations(rows, 2))
 
 
 def _named_by(operand: cst.BaseExpression, result: Value) -> Value:

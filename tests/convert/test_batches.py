@@ -242,3 +242,24 @@ with torch.no_grad():
 def test_totals_over_batches_of_an_iterator_are_reduced_batch_by_batch(tmp_path: Path) -> None:
     lines = added(tmp_path, HEAD + ITERATED)
     assert "total += dd.mean(measure(c, d)[0])" in lines
+
+
+ALIKE_FOR_ALL_ROWS = {
+    "a number": "torch.tensor(0.5 * np.pi)",
+    "an element at a random place": "sky[np.random.randint(2, 9), 0]",
+    "a mask of one row": "torch.from_numpy(np.triu(np.ones((1, 4)), k=1))",
+}
+
+
+@pytest.mark.parametrize("made", ALIKE_FOR_ALL_ROWS.values(), ids=ALIKE_FOR_ALL_ROWS)
+def test_what_is_alike_for_all_rows_stays_whole(tmp_path: Path, made: str) -> None:
+    loop = "for i in range(0, 90, 8):\n    a, b = sky[i : i + 8], sea[i : i + 8]\n"
+    factor = f"    factor = {made}\n"
+    text = (
+        HEAD
+        + "import numpy as np\n"
+        + loop
+        + factor
+        + STEP.replace("brain(a)", "brain(a * factor)")
+    )
+    assert not any("factor =" in line for line in added(tmp_path, text))

@@ -278,6 +278,12 @@ FILES = {
         "from torch.utils.tensorboard import SummaryWriter\nlog = SummaryWriter()",
         ["log = SummaryWriter() if dd.is_main() else dd.silent()"],
     ),
+    "writer on a condition": (
+        "from torch.utils.tensorboard import SummaryWriter\n"
+        "log = SummaryWriter() if len(feed) else None",
+        ["log = (SummaryWriter() if dd.is_main() else dd.silent()) if len(feed) else None"],
+    ),
+    "bar that is off": ("from tqdm import tqdm\nfor i in tqdm([1], disable=True):\n    pass", []),
     "bar": (
         "from tqdm import tqdm\nfor i in tqdm(range(3)):\n    pass",
         ["for i in tqdm(range(3), disable=not dd.is_main()):"],
@@ -430,6 +436,31 @@ for a, b in feed:
 
 def test_what_keeps_single_rows_works_on_the_whole_batch(tmp_path: Path) -> None:
     lines = added(tmp_path, HEAD + POOL)
+    assert lines[-1] == (
+        "penalty = dd.mean(F.cross_entropy(brain(dd.split(pool.swap(dd.gather(a)))), b))"
+    )
+
+
+WHOLE_POOL = """\
+class Pool:
+    def __init__(self):
+        self.kept = []
+
+    def swap(self, rows):
+        if len(self.kept) < 3:
+            self.kept.append(rows)
+        elif torch.rand(1).item() > 0.5:
+            old = self.kept[0].clone()
+            self.kept[0] = rows
+            return old
+        return rows
+
+
+"""
+
+
+def test_what_keeps_whole_batches_works_on_those(tmp_path: Path) -> None:
+    lines = added(tmp_path, HEAD + WHOLE_POOL + POOL[POOL.index("pool =") :])
     assert lines[-1] == (
         "penalty = dd.mean(F.cross_entropy(brain(dd.split(pool.swap(dd.gather(a)))), b))"
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.convert.examples import HEAD, STEP, added
 
 PLAIN = "    penalty = F.cross_entropy(brain(a), b)\n"
@@ -105,3 +107,91 @@ def test_views_under_each_other_stay_in_their_order_through_a_model(tmp_path: Pa
     )
     lines = added(tmp_path, HEAD + STEP.replace(PLAIN, body))
     assert "out = dd.gather(F.normalize(brain(views), dim=1), stacked=True)" in lines
+
+
+IN_A_FORWARD = """\
+class Pairs(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = nn.Linear(4, 3), nn.Linear(4, 3)
+
+    def forward(self, a):
+        one = self.one(a)
+        two = self.two(a)
+        {body}
+
+
+pairs = Pairs()
+pair_rule = torch.optim.SGD(pairs.parameters(), lr=0.1)
+for a, b in feed:
+    penalty = pairs(a)
+    penalty.backward()
+    pair_rule.step()
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return (one @ two.t()).logsumexp(1).mean()",
+        "both = torch.cat([one, two])\n"
+        "        near = F.cosine_similarity(both.unsqueeze(1), both.unsqueeze(0), dim=-1)\n"
+        "        return near.logsumexp(1).mean()",
+        "both = torch.cat([one, two])\n"
+        "        return (both[:, None] - both[None]).pow(2).sum(2).logsumexp(1).mean()",
+    ],
+)
+def test_a_forward_that_returns_the_loss_of_all_pairs(tmp_path: Path, body: str) -> None:
+    lines = added(tmp_path, HEAD + IN_A_FORWARD.format(body=body))
+    assert "one = dd.gather(self.one(a))" in lines
+    assert "two = dd.gather(self.two(a))" in lines
+    assert not any("dd.mean" in line for line in lines)
+
+
+def test_a_forward_that_attends_to_the_elements_of_each_sample(tmp_path: Path) -> None:
+    body = "return (one.unsqueeze(2) @ two.unsqueeze(1)).softmax(-1).mean()"
+    lines = added(tmp_path, HEAD + IN_A_FORWARD.format(body=body))
+    assert "penalty = dd.mean(pairs(a))" in lines
+    assert not any("dd.gather" in line for line in lines)
+
+
+NESTED = """\
+class Picker(nn.Module):
+    def forward(self, kinds):
+        return kinds.unsqueeze(0) == kinds.unsqueeze(1)
+
+
+class Measure(nn.Module):
+    def __init__(self, picker):
+        super().__init__()
+        self.picker = picker
+
+    def forward(self, rows, kinds):
+        return (rows @ rows.t())[self.picker(kinds)].mean()
+
+
+measure = Measure(Picker())
+"""
+
+
+def test_a_criterion_may_hold_another(tmp_path: Path) -> None:
+    body = "    penalty = measure(brain(a), b)\n"
+    lines = added(tmp_path, HEAD + NESTED + STEP.replace(PLAIN, body))
+    assert not any("dd.mean" in line for line in lines)
+    assert any("dd.gather(kinds" in line for line in lines)
+
+
+def test_an_unseen_loss_gets_the_rows_of_all_ranks(tmp_path: Path) -> None:
+    text = "import importlib\nmeasure = importlib.import_module('far').Measure()\n" + HEAD
+    body = "    out = brain(a)\n    penalty = measure(out, b)\n"
+    lines = added(tmp_path, text + STEP.replace(PLAIN, body))
+    assert "penalty = measure(dd.gather(out), dd.gather(b))" in lines
+
+
+def test_an_unseen_loss_beside_a_mean(tmp_path: Path) -> None:
+    text = "import importlib\nmeasure = importlib.import_module('far').Measure()\n" + HEAD
+    body = "    out = brain(a)\n    first = measure(out, b)\n"
+    body += "    second = F.cross_entropy(out, b)\n    penalty = first + second\n"
+    lines = added(tmp_path, text + STEP.replace(PLAIN, body))
+    assert "first = measure(dd.gather(out), dd.gather(b))" in lines
+    assert "second = dd.mean(F.cross_entropy(out, b))" in lines

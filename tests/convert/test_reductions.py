@@ -235,12 +235,12 @@ def test_an_unseen_loss_is_taken_for_a_mean_and_noted(tmp_path: Path) -> None:
 judge = Judge()
 for a, b in feed:
     rule.zero_grad()
-    x = judge(brain(a), b)
+    x = judge(brain(a))
     x.backward()
     rule.step()
 """
     conversion = convert_text(tmp_path, text)
-    assert b"x = dd.mean(judge(brain(a), b))" in conversion.data
+    assert b"x = dd.mean(judge(brain(a)))" in conversion.data
     assert [note.line for note in conversion.notes if note.attention] == [16]
 
 
@@ -418,3 +418,35 @@ def test_weights_of_classes_are_the_denominator(tmp_path: Path, name: str) -> No
     text = step("penalty = measure(brain(a), b)", "penalty.backward()")
     text = text.replace("for a, b", f"{begin}measure = nn.CrossEntropyLoss({options})\nfor a, b", 1)
     assert f"penalty = dd.mean(measure(brain(a), b), weight={weight})" in added(tmp_path, text)
+
+
+CALLED = """\
+class Judge(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rule = nn.CrossEntropyLoss()
+
+    def __call__(self, out, kinds):
+        return self.rule(out, kinds)
+
+
+judge = Judge()
+"""
+
+
+def test_a_module_that_is_called_past_its_forward(tmp_path: Path) -> None:
+    text = step("x = judge(brain(a), b)", "x.backward()").replace("for a", CALLED + "for a", 1)
+    conversion = convert_text(tmp_path, text)
+    assert b"x = dd.mean(judge(brain(a), b))" in conversion.data
+    assert not any(note.attention for note in conversion.notes)
+
+
+def test_the_elements_of_one_row_are_as_many_on_all_ranks(tmp_path: Path) -> None:
+    text = step("x = F.mse_loss(brain(a), b)", "x.backward()", "print(a[0].numel(), a[0].shape)")
+    assert b"print(a[0].numel(), a[0].shape)" in convert_text(tmp_path, text).data
+
+
+def test_rows_that_an_unseen_object_gets_are_whole(tmp_path: Path) -> None:
+    text = step("x = F.mse_loss(brain(a), b)", "x.backward()", "axes[0].imshow(a[0].numpy())")
+    text = text.replace("for a", "import pictures\nfig, axes = pictures.rows(3)\nfor a", 1)
+    assert b"axes[0].imshow(dd.gather(a)[0].numpy())" in convert_text(tmp_path, text).data
