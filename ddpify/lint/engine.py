@@ -27,6 +27,8 @@ _OF_OLD_NAMES = re.compile(
 )
 # The same for the rules that look at files without training, too.
 _OF_ANY_FILE = re.compile(_OF_OLD_NAMES.pattern + r"|distributed|[sS]ampler|cuda import")
+# Groups of rules whose findings are about what a rank does.
+_OF_RANKS = frozenset("data device wrapping synchronisation checkpoint rng performance".split())
 _OF_INTEREST = re.compile(rb"\b(?:torch|apex|fairscale|ddpify)\b")
 
 
@@ -141,6 +143,7 @@ def _check(
     if quiet is not None and not _OF_ANY_FILE.search(source.text):
         return [], quiet
     from ddpify.lint import registry
+    from ddpify.lint.one_process import concerns_no_rank
     from ddpify.lint.script import Script
 
     alone = quiet is not None
@@ -155,6 +158,8 @@ def _check(
         if script.kind not in rule.applies or rule.group in covered:
             continue
         for finding in rule.check(script):
+            if rule.group in _OF_RANKS and concerns_no_rank(script, finding.node):
+                continue
             one = _diagnostic(rule, script, source.path, finding)
             found.setdefault((rule.code, one.span), one)
     others = list(quiet or ())

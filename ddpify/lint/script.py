@@ -97,13 +97,13 @@ class Script:
     def kind(self) -> str:
         """ "distributed", "single" (trains in one process) or "other"."""
         starts = [name for name in _STARTS if name in self.facts.library_calls]
-        if starts and not (starts == [SAMPLER] and self._is_whole_program):
+        if starts and not (starts == [SAMPLER] and self.is_whole_program):
             return DISTRIBUTED
         trains = any(site.module is self.module for site, _ in self.facts.backwards.values())
         return SINGLE if trains and self.facts.optimizers else OTHER
 
     @property
-    def _is_whole_program(self) -> bool:
+    def is_whole_program(self) -> bool:
         """Whether the file is run, not imported: it then joins no group where it calls nothing."""
         tests = (one.test for one in self.structure.all(cst.If))
         return any(is_main_guard(test) for test in tests)
@@ -216,7 +216,7 @@ class Script:
         sources: dict[cst.CSTNode, set[str]] = {}
         for structure in self.structures.values():
             for loop in structure.all(cst.For, cst.CompFor):
-                if any(self.is_sharded(one) for one in self.loaders_in(loop.iter)):
+                if self._goes_through_shards(loop.iter):
                     sources[loop] = {LOCAL}
         for move in made.moves:
             move.adds = move.adds and self._adds_over_batches(move)
@@ -239,6 +239,12 @@ class Script:
     def labels(self, node: cst.BaseExpression) -> set[str]:
         """The labels of an expression (see ``understanding.origins``)."""
         return self.flow.of(node, self.owners.get(node, self.module))
+
+    def _goes_through_shards(self, node: cst.BaseExpression) -> bool:
+        """Whether a loop over an expression gives batches: ``range(len(loader))`` gives none."""
+        if isinstance(node, cst.Call) and "builtins.range" in self.names(node.func):
+            return False
+        return any(self.is_sharded(one) for one in self.loaders_in(node))
 
     # ------------------------------------------------------------------ loaders
     def loaders_in(self, node: cst.CSTNode) -> list[Instance]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import libcst as cst
@@ -33,6 +33,7 @@ class Dependency:
     pure: bool = True
     node: cst.CSTNode | None = None
     given: tuple[Dependency, ...] | None = None  # a call's arguments: the slot is its result
+    key: str | None = None  # of what the slot holds, the entry under this key alone
 
 
 class Dependencies:
@@ -115,8 +116,10 @@ class Dependencies:
                     for label in origins.environment_labels(key):
                         yield Dependency(label=label)
             return
+        entry = constant_key(node)
         for child in children(node):
-            yield from self._depend(child, module, pure)
+            for one in self._depend(child, module, pure):
+                yield replace(one, key=entry) if one.node is node.value else one
 
     def _call(self, node: cst.Call, module: ModuleFile, pure: bool) -> Iterator[Dependency]:
         functions = list(called(self.facts, node))
@@ -172,3 +175,13 @@ class Dependencies:
     def _makes_project_object(self, node: cst.Call) -> bool:
         held = self.facts.values.get(node.func)
         return held is not None and any(isinstance(a, Class) for a in held.atoms)
+
+
+def constant_key(node: cst.BaseExpression) -> str | None:
+    """``key`` of ``x["key"]``."""
+    if not isinstance(node, cst.Subscript) or len(node.slice) != 1:
+        return None
+    inner = node.slice[0].slice
+    if isinstance(inner, cst.Index) and isinstance(inner.value, cst.SimpleString):
+        return str(inner.value.evaluated_value)
+    return None

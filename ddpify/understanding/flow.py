@@ -17,7 +17,7 @@ from ddpify.understanding.cleaning import reducing_methods
 from ddpify.understanding.dependencies import Dependencies, Dependency
 from ddpify.understanding.facts import Facts
 from ddpify.understanding.moves import Collector, Move, widths
-from ddpify.understanding.origins import CLEAN, DATA, GIVEN, LOCAL, TAKEN, TOTAL
+from ddpify.understanding.origins import ANY_RANK, CLEAN, DATA, GIVEN, LOCAL, TAKEN, TOLD, TOTAL
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.slots import Slot, Slots
 from ddpify.understanding.structure import Structure
@@ -32,18 +32,22 @@ class Flow:
         self.facts = facts
         self.structures = structures
         self.labels: dict[Slot, set[str]] = defaultdict(set)
+        self._entries: dict[tuple[Slot, str | None], set[str]] = defaultdict(set)
         self.moves: list[Move] = []
         self.cleaned: set[Slot] = set()
         self.names = Slots(facts, structures)
         self.made_of = Dependencies(facts, structures, self.names)
         known = widths(structures.values())
+        ranks: set[Slot] = set()
         for module in structures:
             collector = Collector(self.made_of, known, module)
             collector.collect()
             self.moves += collector.moves
             self.cleaned |= collector.cleaned
+            ranks |= collector.ranks
         self._clean_synchronised()
         self.solve()
+        self._label_ranks(ranks)
 
     # ------------------------------------------------------------------ questions
     def of(self, node: cst.BaseExpression, module: ModuleFile) -> set[str]:
@@ -135,6 +139,22 @@ class Flow:
         return dict(users)
 
     # ------------------------------------------------------------------ solving
+    def _label_ranks(self, told: set[Slot]) -> None:
+        """What the process group is told to be the rank is one, wherever it came from."""
+        todo, seen = sorted(told, key=str), set(told)
+        while todo:
+            for move in self.moves_to({todo.pop()}):
+                if move.passes:
+                    same = {one.slot for one in move.source if one.node is move.value and one.slot}
+                    todo += sorted(same - seen, key=str)
+                    seen |= same
+        unknown = {slot for slot in seen if not self.labels[slot] & ANY_RANK}
+        for slot in unknown:
+            self.labels[slot].add(TOLD)
+            self._entries[slot, None].add(TOLD)
+        if unknown:
+            self.solve()
+
     def solve(self, extra: dict[cst.CSTNode, set[str]] | None = None) -> None:
         """Propagate labels; ``extra`` labels what goes through the moves of these nodes."""
         extra = extra or {}
@@ -151,9 +171,10 @@ class Flow:
                         new = {GIVEN.get(label, label) for label in new}
                     elif slot[0] == "attribute":  # outlives the call
                         new = {TAKEN.get(label, label) for label in new}
-                    if not new <= self.labels[slot]:
-                        self.labels[slot] |= new
-                        changed = True
+                    for known in (self.labels[slot], self._entries[slot, move.key]):
+                        if not new <= known:
+                            known |= new
+                            changed = True
 
     def _incoming(self, move: Move) -> set[str]:
         found: set[str] = set()
@@ -168,6 +189,8 @@ class Flow:
         if one.slot is None:
             return {one.label}
         labels = self.labels.get(one.slot, set())
+        if one.key is not None:
+            labels = self._entries[one.slot, None] | self._entries[one.slot, one.key]
         if one.given is not None:
             found = labels - set(TAKEN)
             if labels & set(TAKEN):  # the result is made of what is passed

@@ -10,10 +10,11 @@ import libcst as cst
 
 from ddpify.understanding import origins
 from ddpify.understanding.callees import called, initialisers
-from ddpify.understanding.dependencies import Dependencies, Dependency
+from ddpify.understanding.dependencies import Dependencies, Dependency, constant_key
 from ddpify.understanding.distributed import REDUCING, REDUCING_NAMES
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.slots import Slot, parameters
+from ddpify.understanding.spawning import spawned_ranks
 from ddpify.understanding.structure import Structure
 from ddpify.understanding.values import (
     Bound,
@@ -35,6 +36,7 @@ class Move:
     adds: bool = False
     passes: bool = False  # an argument that goes into a parameter
     value: cst.BaseExpression | None = None  # the expression that is assigned or passed
+    key: str | None = None  # the one entry of the targets that is set
 
 
 class Collector:
@@ -50,6 +52,7 @@ class Collector:
         self.structure = dependencies.structures[module]
         self.moves: list[Move] = []
         self.cleaned: set[Slot] = set()  # what passes through a collective
+        self.ranks: set[Slot] = set()  # what the process group is told to be the rank
 
     def collect(self) -> None:
         """Note every assignment, argument and result."""
@@ -64,10 +67,11 @@ class Collector:
         source: cst.BaseExpression,
         node: cst.CSTNode,
         adds: bool = False,
+        key: str | None = None,
     ) -> None:
         """One value that goes somewhere."""
         made = self.dependencies.of(source, self.module)
-        self.moves.append(Move(list(targets), made, node, adds, value=source))
+        self.moves.append(Move(list(targets), made, node, adds, value=source, key=key))
 
     def _assign(
         self, target: cst.BaseExpression, source: cst.BaseExpression, node: cst.CSTNode
@@ -80,7 +84,8 @@ class Collector:
         if ones is not None and isinstance(source, cst.Call):
             self._unpack(ones, source, node)
             return
-        self.move(self.slots.of_target(target, self.module), source, node)
+        slots = self.slots.of_target(target, self.module)
+        self.move(slots, source, node, key=constant_key(target))
 
     def _unpack(
         self, targets: list[cst.BaseExpression], source: cst.Call, node: cst.CSTNode
@@ -90,7 +95,7 @@ class Collector:
         for index, target in enumerate(targets):
             own = [self._element(one, index, len(targets)) for one in made]
             slots = self.slots.of_target(target, self.module)
-            self.moves.append(Move(slots, own, node, value=source))
+            self.moves.append(Move(slots, own, node, value=source, key=constant_key(target)))
 
     def _element(self, one: Dependency, index: int, count: int) -> Dependency:
         if one.slot is None or one.slot[0] != "result":
@@ -111,13 +116,15 @@ class Collector:
         self._assign(node.target, node.value, node)
 
     def _on_AugAssign(self, node: cst.AugAssign) -> None:
-        self.move(self.slots.of_target(node.target, self.module), node.value, node, adds=True)
+        slots = self.slots.of_target(node.target, self.module)
+        self.move(slots, node.value, node, adds=True, key=constant_key(node.target))
 
     def _on_For(self, node: cst.For | cst.CompFor) -> None:
         target: cst.BaseExpression = node.target
         if _counts(node.iter) and isinstance(target, cst.Tuple) and len(target.elements) == 2:
-            target = target.elements[1].value  # the number is the same on every rank
-        self.move(self.slots.of_target(target, self.module), node.iter, node)
+            target = target.elements[1].value  # the number or key is the same on every rank
+        slots = self.slots.of_target(target, self.module)
+        self.move(slots, node.iter, node, key=constant_key(target))
 
     _on_CompFor = _on_For
 
@@ -177,14 +184,14 @@ class Collector:
         if names & REDUCING or self._reduces_unseen(node):
             for argument in node.args:
                 self.cleaned |= self.dependencies.slots_of(argument.value, self.module)
-        if any(name.startswith("torch.multiprocessing.s") for name in names) and node.args:
-            held = self.facts.values.get(node.args[0].value, value())
-            for function in held.of(Function):
-                first = parameters(function.node)[:1]  # type: ignore[union-attr, arg-type]
-                source = [Dependency(label=origins.RANK), Dependency(label=origins.SPAWNED)]
-                for one in first:
-                    slot: Slot = ("name", function.node, one.name.value)  # type: ignore[union-attr]
-                    self.moves.append(Move([slot], source, node))
+        if "torch.distributed.init_process_group" in names:
+            for one in node.args:
+                if one.keyword is not None and one.keyword.value == "rank":
+                    made = self.dependencies.of(one.value, self.module)
+                    self.ranks |= {d.slot for d in made if d.slot and d.node is one.value}
+        for parameter in spawned_ranks(self.facts, self.structure, node, names):
+            source = [Dependency(label=origins.RANK), Dependency(label=origins.SPAWNED)]
+            self.moves.append(Move([parameter], source, node))
 
     def _reduces_unseen(self, node: cst.Call) -> bool:
         """Whether code that was never run calls a collective, by its name."""
@@ -221,5 +228,8 @@ def widths(structures: Iterable[Structure]) -> dict[object, int]:
 
 
 def _counts(node: cst.BaseExpression) -> bool:
-    """``enumerate(...)``."""
-    return isinstance(node, cst.Call) and origins.name_of(node.func) == "enumerate"
+    """``enumerate(...)`` and ``x.items()``."""
+    if not isinstance(node, cst.Call):
+        return False
+    items = isinstance(node.func, cst.Attribute) and node.func.attr.value == "items"
+    return items or origins.name_of(node.func) == "enumerate"

@@ -11,6 +11,7 @@ from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import Const, Lib, Value
 
 RANK, LOCAL_RANK, SPAWNED, WORLD = "rank", "local rank", "spawned rank", "world size"
+TOLD = "rank told to the group"  # it came from somewhere that is not seen
 CLOCK, LENGTH, DEVICES, LOADED = "clock", "length of the data", "device count", "loaded"
 LOCAL, TOTAL, CLEAN, RANDOM = "local", "local total", "clean", "random"
 # The same for what came in as an argument: a result made of it counts where the argument does.
@@ -18,7 +19,7 @@ GIVEN = {LOCAL: "local argument", TOTAL: "local total argument"}
 TAKEN = {given: plain for plain, given in GIVEN.items()}
 # Labels that survive any computation; the others pass only through plain ones.
 DATA = frozenset({LOCAL, TOTAL, LOADED, *TAKEN})
-ANY_RANK = frozenset({RANK, LOCAL_RANK, SPAWNED})
+ANY_RANK = frozenset({RANK, LOCAL_RANK, SPAWNED, TOLD})
 
 _CALLS = {
     "torch.distributed.get_rank": RANK,
@@ -67,7 +68,7 @@ _PURE = ("math.",)
 _LOCAL_RANK_OPTIONS = ("--local_rank", "--local-rank")
 _OPAQUE_BUILTINS = frozenset("isinstance hasattr callable type id issubclass len".split())
 # Attributes and questions that say nothing about a tensor's values.
-SHAPE_LIKE = frozenset("shape device dtype ndim requires_grad is_cuda layout size dim".split())
+SHAPE_LIKE = frozenset("shape device dtype ndim requires_grad is_cuda layout size dim keys".split())
 
 
 def draws(name: str) -> bool:

@@ -15,6 +15,61 @@ for epoch in range(epochs):
         optimizer.step()
 """
 RIGHT = {
+    "a loader for one process, beside the one for several": """
+def make_loader(args):
+    if args.distributed:
+        return DataLoader(dataset, 32, sampler=sampler)
+    else:
+        return DataLoader(dataset, 32, shuffle=True)
+
+loader = make_loader(options.parse())
+"""
+    + STEP,
+    "a model cast in the branch that does not wrap it": """
+options = argparse.ArgumentParser().parse_args()
+net = Net()
+if options.distributed:
+    net = DDP(net.cuda(), device_ids=[local_rank])
+else:
+    net.half()
+    net.to(device)
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        criterion(net(x), y).backward()
+""",
+    "a rank that fails": """
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        if torch.isnan(loss).any():
+            raise RuntimeError("not a number")
+        loss.backward()
+        optimizer.step()
+""",
+    "an entry beside one that a rank fills": """
+state = {"step": 0, "loss": 0.0}
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        state["step"] += 1
+        state["loss"] += loss.item()
+        if state["step"] > 1000:
+            break
+""",
+    "a loop over the numbers of batches": """
+batches = iter(loader)
+for number in range(len(loader)):
+    x, y = next(batches)
+    if number < 7:
+        continue
+    criterion(model(x), y).backward()
+    optimizer.step()
+""",
     "a frozen teacher": """
 teacher = DDP(Net().to(device), device_ids=[local_rank])
 for p in teacher.parameters():
@@ -361,3 +416,82 @@ if __name__ == "__main__":
     main()
 """
     assert lint_text(text) == []
+
+
+RENDEZVOUS = """
+def worker(number, count):
+    dist.init_process_group(
+        "nccl", init_method="tcp://127.0.0.1:29500", rank=number, world_size=count
+    )
+    device = torch.device("cuda", number)
+    torch.cuda.set_device(device)
+    dataset = TensorDataset(torch.zeros(100, 10), torch.zeros(100).long())
+    sampler = DistributedSampler(dataset)
+    loader = DataLoader(dataset, 32, sampler=sampler)
+    model = DDP(Net().to(device), device_ids=[number])
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(10):
+        sampler.set_epoch(epoch)
+        for x, y in loader:
+            optimizer.zero_grad()
+            criterion(model(x.to(device)), y.to(device)).backward()
+            optimizer.step()
+        {guard}
+            torch.save(model.module.state_dict(), path)
+    dist.destroy_process_group()
+
+
+def main():
+    for number in range(4):
+        {start}
+
+
+if __name__ == "__main__":
+    main()
+"""
+STARTS = {
+    "processes": "mp.Process(target=worker, args=(number, 4)).start()",
+    "something unseen": "pool.submit(worker, number, 4)",
+}
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_the_number_that_a_group_is_joined_under_is_the_rank(start: str, lint_text: Lint) -> None:
+    imports = SETUPS["distributed"].split("local_rank =")[0] + "import pool\n"
+    for guard, expected in (("if number == 0:", False), ("if epoch == 0:", start == "processes")):
+        text = imports + RENDEZVOUS.replace("{guard}", guard).replace("{start}", STARTS[start])
+        assert ("DDP501" in {one.code for one in lint_text(text)}) == expected
+
+
+def test_a_sampler_that_is_told_the_epoch_through_its_loader(lint_text: Lint) -> None:
+    told = STEP.replace("sampler.set_epoch", "loader.batch_sampler.sampler.set_epoch")
+    assert lint_text(SETUPS["distributed"] + told) == []
+
+
+SPLIT = """
+import numpy as np
+import torch
+from torch.utils.data import DataLoader, DistributedSampler, Subset
+
+
+def take(dataset, count):
+    return Subset(dataset, np.random.choice(len(dataset), count, replace=False))
+
+
+def make_loader(dataset):
+    return DataLoader(dataset, 32, sampler=DistributedSampler(take(dataset, 10)))
+"""
+
+
+def test_a_library_may_be_seeded_by_whoever_calls_it(lint_text: Lint) -> None:
+    assert "DDP107" not in {one.code for one in lint_text(SPLIT, name="data.py")}
+    called = SPLIT + "loader = make_loader(dataset)\ntorch.distributed.init_process_group()\n"
+    assert "DDP107" in {one.code for one in lint_text(called)}
+
+
+def test_tests_are_no_ranks(lint_text: Lint) -> None:
+    """A test builds what is trained elsewhere, in one process."""
+    text = SETUPS["distributed"].replace('dist.init_process_group("nccl")\n', "")
+    text = text.replace("sampler=sampler", "shuffle=True") + "def test_step():\n    pass\n" + STEP
+    assert "DDP101" in {one.code for one in lint_text(text)}
+    assert lint_text(text, name="test_step.py") == []

@@ -43,7 +43,7 @@ from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import SINGLE, Finding, rule
 from ddpify.lint.script import Script, argument
 from ddpify.understanding.kinds import is_loss
-from ddpify.understanding.origins import ANY_RANK
+from ddpify.understanding.origins import ANY_RANK, TOLD
 from ddpify.understanding.values import Device
 
 _ACCELERATORS = ("cuda", "xpu", "npu", "hpu")
@@ -140,7 +140,8 @@ def _knows_its_gpu(script: Script) -> bool:
         "torch.device", "torch.distributed.init_process_group", everywhere=True
     ):
         module = script.owners[call]
-        if any(script.flow.origins(a.value, module) & ANY_RANK for a in call.args):
+        known = ANY_RANK if "torch.device" in script.names(call.func) else ANY_RANK - {TOLD}
+        if any(script.flow.origins(a.value, module) & known for a in call.args):
             return True
     return "CUDA_VISIBLE_DEVICES" in script.source.text or any(
         script.flow.origins(a.value, script.owners[call]) & ANY_RANK

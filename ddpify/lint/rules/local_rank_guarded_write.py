@@ -40,7 +40,7 @@ from collections.abc import Iterator
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script, argument
-from ddpify.understanding.origins import LOCAL_RANK, RANK, SPAWNED
+from ddpify.understanding.origins import LOCAL_RANK, RANK, SPAWNED, TOLD
 
 
 @rule(
@@ -50,7 +50,7 @@ def check(script: Script) -> Iterator[Finding]:
     """Saves that one rank of each node makes."""
     for call in script.calls("torch.save"):
         labels = [script.labels(guard.test) for guard in script.control.rank_guards(call)]
-        if not labels or any(one & {RANK, SPAWNED} for one in labels):
+        if not labels or any(one & {RANK, SPAWNED, TOLD} for one in labels):
             continue
         given = argument(call, "f", 1)
         if given is None or "tmp" in script.code(given.value, 200).lower():

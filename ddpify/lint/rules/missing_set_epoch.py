@@ -77,8 +77,8 @@ def check(script: Script) -> Iterator[Finding]:
     """Shuffling samplers that are iterated in several epochs and never told which."""
     told = [script.value(call.func.value) for call in _set_epoch_calls(script)]  # type: ignore[attr-defined]
     for sampler in _shuffling(script):
-        if any(not held.atoms or sampler in held.atoms for held in told):
-            continue
+        if any(sampler in held.atoms or not any(held.of(Instance)) for held in told):
+            continue  # told, or something that is not seen is
         found = _epoch_loop(script, sampler)
         if found is None or _makes_itself_known(sampler):
             continue

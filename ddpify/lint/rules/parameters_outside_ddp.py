@@ -53,6 +53,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.layers import has_parameters, is_part_of
+from ddpify.lint.one_process import joins_no_group
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
 from ddpify.understanding.distributed import REDUCING, is_wrapper
@@ -64,14 +65,16 @@ def check(script: Script) -> Iterator[Finding]:
     """Optimizers over what no wrapper looks after."""
     if not script.wraps or _averages_by_hand(script):
         return
+    if not all(wrap.held for wrap in script.wraps) and not script.strict:
+        return  # what is wrapped is not seen: it may be this one
     covered = [model for wrap in script.wraps for model in wrap.held]
     for optimizer in script.facts.optimizers:
         if optimizer.module is not script.module or not isinstance(optimizer.site, cst.Call):
             continue
+        if script.control.on_some_ranks(optimizer.site):
+            continue
         for owner in _owners(optimizer):
-            if _outside(script, owner, covered) and not script.control.on_some_ranks(
-                optimizer.site
-            ):
+            if _outside(script, owner, covered) and not _alone(script, owner, covered):
                 yield Finding(
                     optimizer.site,
                     f"{_name(owner)} is in no wrapped model: its gradients are not averaged and its"
@@ -84,6 +87,16 @@ def _owners(optimizer: Instance) -> list[Instance]:
         a.owner: None for a in deep_atoms(optimizer.arguments["params"]) if isinstance(a, Params)
     }
     return sorted(found, key=_name)
+
+
+def _alone(script: Script, owner: Instance, covered: list[Instance]) -> bool:
+    """Whether a model is made for a run without a group, beside one that is wrapped."""
+    same = any(_class(one) is _class(owner) for one in covered)
+    return same and joins_no_group(script, owner.site)
+
+
+def _class(model: Instance) -> object:
+    return model.type if isinstance(model.type, str) else model.type.node
 
 
 def _outside(script: Script, owner: Instance, covered: list[Instance]) -> bool:

@@ -50,6 +50,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpify.lint.diagnostics import Severity
+from ddpify.lint.one_process import is_called_from_elsewhere
 from ddpify.lint.registry import SINGLE, Finding, rule
 from ddpify.lint.script import Script
 from ddpify.lint.seeds import seeds
@@ -64,6 +65,9 @@ def check(script: Script) -> Iterator[Finding]:
     for one in splits(script):
         if script.control.rank_guards(one.call) or seeds(script, one.family):
             continue
+        elsewhere = script.kind != SINGLE and is_called_from_elsewhere(script, one.call)
+        if elsewhere and not script.strict:
+            continue  # whoever calls it may have seeded
         text = (
             "each rank splits the data by its own random numbers: they validate on what others"
             " train on"

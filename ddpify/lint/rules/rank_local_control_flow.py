@@ -97,8 +97,18 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 def _exits(script: Script) -> Iterator[cst.CSTNode]:
-    yield from script.structure.all(cst.Break, cst.Continue, cst.Return, cst.Raise)
-    yield from script.calls(*_EXITS)
+    yield from script.structure.all(cst.Break, cst.Continue, cst.Return)
+    for node in [*script.structure.all(cst.Raise), *script.calls(*_EXITS)]:
+        if script.control.in_try(node) or not _ends_the_job(node):
+            yield node
+
+
+def _ends_the_job(node: cst.CSTNode) -> bool:
+    """Whether a rank fails: its launcher then stops the others. An exit without a code does not."""
+    if not isinstance(node, cst.Call):
+        return True
+    given = [one.value for one in node.args]
+    return bool(given) and not (isinstance(given[0], cst.Integer) and given[0].value == "0")
 
 
 def _deciding(script: Script, node: cst.CSTNode) -> Iterator[Guard]:

@@ -54,7 +54,7 @@ from ddpify.lint.diagnostics import Applicability, Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import drop_arguments
 from ddpify.lint.script import Script, argument
-from ddpify.understanding.origins import ANY_RANK
+from ddpify.understanding.origins import ANY_RANK, TOLD
 
 _LAUNCHER = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "mpi4py")
 
@@ -84,6 +84,7 @@ def _knows_a_launcher(script: Script) -> bool:
 
 def _is_option(script: Script, node: cst.BaseExpression) -> bool:
     """``args.rank`` of a parser's result, which nothing makes from a rank."""
-    if not isinstance(node, cst.Attribute) or script.flow.origins(node, script.module) & ANY_RANK:
+    known = script.flow.origins(node, script.module) & ANY_RANK
+    if not isinstance(node, cst.Attribute) or known - {TOLD}:
         return False
     return any(one.type == "argparse.Namespace" for one in script.instances(node.value))

@@ -1,0 +1,130 @@
+"""Code for the case of one process, in a script that can also run on several."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from ddpify.lint.registry import DISTRIBUTED
+from ddpify.lint.script import Script
+from ddpify.understanding.distributed import (
+    DDP,
+    FSDP,
+    FULLY_SHARD,
+    SAMPLER,
+    is_distributed_sampler,
+    is_wrapper,
+)
+from ddpify.understanding.kinds import is_loader
+from ddpify.understanding.structure import Guard, walk
+from ddpify.understanding.syntax import code_of
+
+_GROUP = "torch.distributed.init_process_group"
+_STARTS = frozenset({_GROUP, DDP, FSDP, FULLY_SHARD, SAMPLER})
+# Words of a question about the launch. They only ever silence a rule, never speak for a finding.
+_MAY_ASK = re.compile(
+    r"(?i)distrib|world_?size|ddp|fsdp|is_initialized|is_available|gpus?\b|nproc|multi|local_?rank"
+    r"|parallel|\brank\b|num_replicas|num_processes|n_proc"
+)
+
+
+def concerns_no_rank(script: Script, node: cst.CSTNode) -> bool:
+    """Whether what a distributed script does at a node is done by one process alone."""
+    return script.kind == DISTRIBUTED and (tests_something(script) or runs_alone(script, node))
+
+
+def runs_alone(
+    script: Script, node: cst.CSTNode, seen: frozenset[cst.CSTNode] = frozenset()
+) -> bool:
+    """Whether a node is only reached where a condition has found that nothing is distributed.
+
+    Such a condition has a sampler, a wrapper or a process group on its other side only.
+    """
+    if any(_finds_one_process(script, guard) for guard in script.control.guards(node)):
+        return True
+    function = script.structure_of(node).function(node)
+    if function is None or function in seen:
+        return False
+    callers = script.control.callers(function)
+    inner = seen | {function}
+    return bool(callers) and all(runs_alone(script, site.node, inner) for site in callers)
+
+
+def _finds_one_process(script: Script, guard: Guard) -> bool:
+    above = guard.statement
+    if not isinstance(above, (cst.If, cst.IfExp)) or not _MAY_ASK.search(code_of(above.test)):
+        return False
+    if script.control.asks_rank(above.test):
+        return False
+    sides: list[cst.CSTNode | None] = [above.body, above.orelse]
+    here, other = sides if guard.positive else reversed(sides)
+    if guard.left_early:
+        here = None  # the rest of the block
+    return _distributes(script, other) and not _distributes(script, here)
+
+
+def _distributes(script: Script, side: cst.CSTNode | None) -> bool:
+    if side is None:
+        return False
+    return any(isinstance(one, cst.Call) and _starts(script, one) for one in script.reached(side))
+
+
+def _starts(script: Script, call: cst.Call) -> bool:
+    made = script.instances(call)
+    return bool(script.names(call.func) & _STARTS) or any(
+        is_wrapper(one)
+        or is_distributed_sampler(one)
+        or (is_loader(one) and script.is_sharded(one))
+        for one in made
+    )
+
+
+def joins_no_group(script: Script, node: cst.CSTNode) -> bool:
+    """Whether a node is in a function that no path through the start of the group leads to.
+
+    Only where the project starts the group in a function of its own.
+    """
+    starts = {
+        script.structure_of(call).function(call) for call in script.calls(_GROUP, everywhere=True)
+    }
+    function = script.structure_of(node).function(node)
+    if not starts or None in starts or function is None:
+        return False
+    starting = {one for start in starts for one in _above(script, start)}
+    return None not in starting and not starting & _above(script, function)
+
+
+def _above(script: Script, function: cst.FunctionDef | None) -> set[cst.FunctionDef | None]:
+    """A function and all that lead to it; None for the file itself."""
+    found: set[cst.FunctionDef | None] = {function}
+    todo = [function]
+    while todo:
+        one = todo.pop()
+        for site in script.control.callers(one) if one is not None else ():
+            caller = script.structure_of(site.node).function(site.node)
+            if caller not in found:
+                found.add(caller)
+                todo.append(caller)
+    return found
+
+
+def is_called_from_elsewhere(script: Script, node: cst.CSTNode) -> bool:
+    """Whether a node is in a library: in a function that nothing in sight calls."""
+    if script.is_whole_program:
+        return False
+    function = script.structure_of(node).function(node)
+    above = _above(script, function)
+    return None not in above and not any(one in script.control.spawned for one in above)
+
+
+def tests_something(script: Script) -> bool:
+    """Whether a file holds tests that pytest collects, and starts no group of its own."""
+    name = script.module.path.name
+    if not (name.startswith("test_") or name.endswith("_test.py")) or script.is_whole_program:
+        return False
+    tests = any(one.name.value.startswith("test_") for one in script.structure.all(cst.FunctionDef))
+    return tests and not any(
+        isinstance(one, cst.Call) and _GROUP in script.names(one.func)
+        for one in walk(script.module.structure.tree)
+    )
