@@ -25,6 +25,7 @@ def edit(plan: Plan, edits: Edits) -> None:
         padded = not unsplit and _pads(loader) and not changes
         layout = plan.facts.layouts.get(loader) if padded else None
         extra = "".join(changes) + _padding(layout)
+        extra += ", aside=True" if loader.site in plan.aside else ""
         for site in _wrap(plan, edits, loader, function, extra):
             _say(edits, site, unsplit)
             for text in changes.values():

@@ -22,6 +22,7 @@ from ddpify.planning.refusals import (
     refuse_reading,
     unequal_batches,
 )
+from ddpify.planning.turns import lost_turns, note_beside, unsplit
 from ddpify.understanding import keeping
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Demand, Facts, Site
@@ -75,6 +76,17 @@ class Plan:
         if all(str(refusal) != str(known) for known in self.refusals):
             self.refusals.append(refusal)
 
+    def forget_reductions(self) -> None:
+        """Decide anew: what was decided for a loader that is run whole may be needed by nobody."""
+        self.reductions.clear()
+        self.choices.reduced.clear()
+        self.choices.split.clear()
+
+    @property
+    def aside(self) -> set[cst.CSTNode]:
+        """The places of loaders that run whole, and are taken while others' batches are in use."""
+        return self.choices.beside & self.replicated.keys()
+
     @property
     def editable(self) -> list[ModuleFile]:
         """The files that may be changed, the script itself first."""
@@ -120,12 +132,25 @@ def make_plan(
             refuse_before(plan.facts, project, plan.choices)
         except Refusal as refusal:
             plan.refuse(refusal)
-        if not _decide(plan):
-            for lost in (*lost_losses(plan.facts), *unequal_batches(plan.facts, plan.choices)):
+        note_beside(plan.facts, plan.choices)
+        if not _decide(plan) and not _run_whole(plan):
+            unequal = unequal_batches(plan.facts, plan.choices)
+            for lost in (*lost_losses(plan.facts), *unequal, *lost_turns(plan)):
                 plan.refuse(lost)
             return plan
     plan.refuse(Refusal(project.entry, None, "its data flow does not settle", "report this script"))
     return plan
+
+
+def _run_whole(plan: Plan) -> bool:
+    """Let loaders run whole whose batches meet others; whether there are any."""
+    found = unsplit(plan.facts, plan.choices)
+    for loader in found:
+        plan.replicated[loader.site] = "its batches are taken while others are in use"
+        plan.choices.replicated.add(loader.site)
+    if found:
+        plan.forget_reductions()
+    return bool(found)
 
 
 def _decide(plan: Plan) -> bool:
@@ -153,10 +178,7 @@ def _decide(plan: Plan) -> bool:
         for demand in left:  # else what was decided may mend it
             plan.refuse(refuse_reading(plan.project.entry, demand))
     if len(plan.replicated) != before[1]:
-        # What was decided for a loader that is now run whole may be needed by nobody.
-        plan.reductions.clear()
-        plan.choices.reduced.clear()
-        plan.choices.split.clear()
+        plan.forget_reductions()
         return True
     return len(plan.reductions) != before[0]
 

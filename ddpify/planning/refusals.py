@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
@@ -14,7 +14,7 @@ from ddpify.understanding.frameworks import training_framework
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import ModuleFile, Project
 from ddpify.understanding.together import equally_large
-from ddpify.understanding.values import Data
+from ddpify.understanding.values import Data, Instance
 
 _DISTRIBUTED = (
     "torch.distributed.init_process_group",
@@ -183,13 +183,18 @@ def unequal_batches(facts: Facts, choices: Choices) -> Iterator[Refusal]:
         trained = all(loader.site in choices.trained for loader in pair)
         whole = any(loader.site in choices.replicated for loader in pair)
         if trained and not whole and not equally_large(pair, in_step=pair in facts.in_step):
-            lines = sorted(f"{one.module.path.name}:{one.module.line(one.site)}" for one in pair)
             yield _at(
                 site,
-                f"the batches of two loaders ({' and '.join(lines)}) are used together, and may"
+                f"the batches of two loaders ({places(pair)}) are used together, and may"
                 " have different numbers of samples",
                 "give both loaders the same batch_size, and drop_last=True",
             )
+
+
+def places(loaders: Iterable[Instance]) -> str:
+    """Where loaders are made, by file and line."""
+    lines = {f"{one.module.path.name}:{one.module.line(one.site)}" for one in loaders}
+    return " and ".join(sorted(lines))
 
 
 def refuse_reading(entry: ModuleFile, demand: Demand) -> Refusal:

@@ -213,7 +213,8 @@ class SharedIterator:
         elif loader.ddpify_in_batch:
             share, data = data
             self._loop.share = Share(*share)
-        loops().yielded(self._loop)
+        if not loader.ddpify_aside:
+            loops().yielded(self._loop)
         frame = sys._getframe(1)
         self._asked_from = frame.f_code, frame.f_lasti
         return data
@@ -248,6 +249,7 @@ class SharedLoader(DataLoader[Any]):
 
     ddpify_sampler: PartSampler | None
     ddpify_in_batch: bool
+    ddpify_aside = False
 
     def __iter__(self) -> Any:
         """As the loader's own, from rank 0's random states. A collective."""
@@ -377,12 +379,16 @@ def cycle(loader: Iterable[Any]) -> Iterator[Any]:
     return RepeatedBatches(loader) if world_size() > 1 else itertools.cycle(loader)
 
 
-def replicate(loader: AnyLoader) -> AnyLoader:
+def replicate(loader: AnyLoader, *, aside: bool = False) -> AnyLoader:
     """A loader that yields every batch of ``loader`` whole, on every rank.
 
-    A plain ``python`` run gets ``loader`` itself. Each iter() is a collective.
+    A plain ``python`` run gets ``loader`` itself. Each iter() is a collective. With ``aside`` its
+    batches leave the batch at hand the one that it is: they are taken in the middle of a step.
     """
-    return _shared(loader)
+    shared = _shared(loader)
+    if isinstance(shared, SharedLoader) and shared is not loader:
+        shared.__dict__["ddpify_aside"] = aside
+    return shared
 
 
 def _shared(loader: AnyLoader) -> AnyLoader:

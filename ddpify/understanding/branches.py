@@ -28,12 +28,15 @@ def if_(run: Interpreter, node: cst.If) -> bool:
 def _branches(run: Interpreter, node: cst.If, truth: bool | None) -> bool:
     """Run the branches that can be taken, each from the same start, and join what they do."""
     other = node.orelse
-    start = dict(run.frame.scope.names)
+    start, batch = dict(run.frame.scope.names), run.at_hand
     ends: list[dict[str, Value]] = []
     others: list[dict[str, Value]] = []
+    left: frozenset[frozenset[Instance]] = frozenset()
     possible = _narrow(run, node.test, holds=True)
     if truth is not False and run.block(node.body):
         (ends if possible else others).append(dict(run.frame.scope.names))
+        left = run.at_hand
+    run.at_hand = batch
     run.frame.scope.names.clear()
     run.frame.scope.names.update(start)
     possible = _narrow(run, node.test, holds=False)
@@ -46,6 +49,8 @@ def _branches(run: Interpreter, node: cst.If, truth: bool | None) -> bool:
             reached = run.block(other.body)
         if reached:
             (ends if possible else others).append(dict(run.frame.scope.names))
+            left |= run.at_hand
+    run.at_hand = left
     return join_ends(run, ends or others)
 
 
@@ -106,7 +111,7 @@ def _is_setting(run: Interpreter, test: cst.BaseExpression) -> bool:
 
 def try_(run: Interpreter, node: cst.Try) -> bool:
     """A ``try``: its body may end anywhere before a handler runs."""
-    start = dict(run.frame.scope.names)
+    start, batch = dict(run.frame.scope.names), run.at_hand
     ends = []
     if run.block(node.body) and (node.orelse is None or run.block(node.orelse.body)):
         ends.append(dict(run.frame.scope.names))
@@ -117,6 +122,7 @@ def try_(run: Interpreter, node: cst.Try) -> bool:
             run.bind(handler.name.name.value, UNKNOWN)
         if run.block(handler.body):
             ends.append(dict(run.frame.scope.names))
+    run.at_hand |= batch
     reached = join_ends(run, ends)
     if node.finalbody is not None:
         run.block(node.finalbody.body)

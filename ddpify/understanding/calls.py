@@ -8,6 +8,7 @@ import libcst as cst
 
 from ddpify.understanding import (
     arguments,
+    at_hand,
     attributes,
     batches,
     births,
@@ -93,6 +94,8 @@ def call_instance(
     if not kinds.is_model(target):
         return _call_object(run, node, target, args, kwargs)
     run.facts.event(target, "call", run.site(node), gradient=not run.no_grad)
+    if not run.frames_forward():  # its batch normalisation goes by how the batch is shared
+        at_hand.used(run, node, (d for one in args for d in one.data))
     if not kinds.is_loss(target):
         args, kwargs = entered(run, node, args, kwargs)
     result = _call_object(run, node, target, args, kwargs)

@@ -15,6 +15,7 @@ class Choices:
 
     reduced: set[cst.CSTNode] = field(default_factory=set)
     replicated: set[cst.CSTNode] = field(default_factory=set)  # loaders' places that are not split
+    beside: set[cst.CSTNode] = field(default_factory=set)  # that are taken beside other batches
     trained: set[cst.CSTNode] = field(default_factory=set)  # loaders' places that feed a backward
     # Calls that return the whole batch's rows, with the loaders of that batch.
     split: dict[cst.CSTNode, frozenset[Instance]] = field(default_factory=dict)

@@ -102,6 +102,15 @@ class States:
     rows: str
 
 
+@dataclass(frozen=True, slots=True)
+class OutOfTurn:
+    """A use of a batch of ``loaders`` while one of the loaders ``at_hand`` has come after it."""
+
+    site: Site
+    loaders: frozenset[Instance]
+    at_hand: frozenset[Instance]
+
+
 @dataclass(slots=True)
 class Facts:
     """All facts of one run of the interpreter."""
@@ -111,6 +120,8 @@ class Facts:
     # Loaders whose batches are at hand together, with the place; of those, the ones in step.
     together: dict[frozenset[Instance], Site] = field(default_factory=dict)
     in_step: set[frozenset[Instance]] = field(default_factory=set)
+    beside: set[Instance] = field(default_factory=set)  # taken while others' are at hand
+    out_of_turn: dict[cst.CSTNode, OutOfTurn] = field(default_factory=dict)
     cycled: dict[cst.CSTNode, Site] = field(default_factory=dict)  # itertools.cycle(loader)
     # Loaders whose collate function is understood: the dimension of the rows, of all or each part.
     layouts: dict[Instance, tuple[int, ...]] = field(default_factory=dict)

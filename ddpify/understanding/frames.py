@@ -20,6 +20,7 @@ class Loop:
     takes_whole: bool = False  # batches that are not split
     # The loaders that batches come from, those that may give the same batch together.
     loaders: list[frozenset[Instance]] = field(default_factory=list)
+    own: frozenset[Instance] = frozenset()  # of those, the ones that the loop itself goes through
     assigned: set[str] = field(default_factory=set)
     left: list[dict[str, Value]] = field(default_factory=list)
 

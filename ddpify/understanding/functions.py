@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import (
+    at_hand,
     attributes,
     collating,
     distributed,
@@ -157,6 +158,7 @@ def _next(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Valu
     if any(isinstance(a, Data) for a in deep_atoms(element)):
         run.takes_batch()
         together.taken_besides(run, node, element)
+        at_hand.asked(run, together.sources(element))
     return element
 
 

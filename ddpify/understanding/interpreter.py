@@ -13,6 +13,7 @@ from contextlib import contextmanager
 import libcst as cst
 
 from ddpify.understanding import (
+    at_hand,
     batches,
     births,
     calls,
@@ -75,6 +76,8 @@ class Interpreter:
         self.running_entry = False  # and not code that nothing calls
         self.collating = False  # whether a collate function puts samples together
         self.rows_taken: list[Data] = []  # by loops over a batch's rows, the innermost last
+        # The loaders that the batch at hand comes from, for each way of getting here.
+        self.at_hand: frozenset[frozenset[Instance]] = frozenset()
         self.changes = 0
         self.functions: dict[cst.CSTNode, Function] = {}
         self._contexts: dict[cst.CSTNode, int] = {}
@@ -99,6 +102,7 @@ class Interpreter:
         self.results.clear()
         self.scopes.clear()
         self.called.clear()
+        self.at_hand = frozenset()
         values = self.facts.values
         self.facts = Facts(values=values)
         self.running_entry = True
@@ -332,6 +336,7 @@ class Interpreter:
         if result.data:
             self.facts.reduced.setdefault(node, set()).update(result.data)
             self.facts.reduced_through.setdefault(node, set()).add(path)
+            at_hand.used(self, node, result.data)
         else:
             self.facts.reduced_whole.setdefault(node, self.site(node))
             known = any(isinstance(a, (Data, Number, Whole)) for a in result.atoms)

@@ -8,6 +8,7 @@ import libcst as cst
 
 from ddpify.understanding import (
     assignments,
+    at_hand,
     batches,
     branches,
     draws,
@@ -52,6 +53,9 @@ def for_(run: Interpreter, node: cst.For) -> bool:
             run.takes_batch()
             together.taken_at_once(run, node.iter, element)
             run.frame.loops[-1].loaders.append(together.sources(element))
+        if any(isinstance(a, Instance) for a in iterable.atoms):
+            run.frame.loops[-1].own = together.sources(element)
+            at_hand.taken(run, together.sources(element))
         assignments.assign(run, node.target, _named_target(run, node.target, element))
 
     with run.taking_rows(draws.rows_of(run, node.iter)):
@@ -92,6 +96,7 @@ def _loop(run: Interpreter, node, body, orelse, bind) -> bool:  # type: ignore[n
     bind()
     if run.block(body):
         leave(run)
+    at_hand.left(run)
     ends = run.frame.loops.pop().left
     endless = isinstance(node, cst.While) and isinstance(node.test, cst.Name)
     reached = branches.join_ends(run, [before, *ends])

@@ -94,3 +94,59 @@ def test_loaders_that_take_turns(tmp_path: Path) -> None:
     inner = BODY.replace("brain(c)", "brain(a)").replace("    ", " " * 8)
     lines = added(tmp_path, script("batch_size=6", "batch_size=4", EITHER + inner))
     assert any("dd.mean(one + two)" in line for line in lines)
+
+
+STEP_BODY = BODY.replace("    two = brain(c).pow(2).mean()\n", "").replace("(one + two)", "one")
+READ = "    print(F.cross_entropy(brain(c), d).item())\n"
+FIRST = f"for a, b in left:\n    c, d = next(iter(right))\n{STEP_BODY}{READ}"
+KEPT = f"more = iter(right)\nfor a, b in left:\n    c, d = next(more)\n{STEP_BODY}{READ}"
+BESIDE = f"for (a, b), (c, d) in zip(left, right):\n{STEP_BODY}{READ}"
+LAST = f"for a, b in left:\n{STEP_BODY}    c, d = next(iter(right))\n{READ}"
+FIXED = (
+    f"c, d = next(iter(right))\nfor epoch in range(2):\n    for a, b in left:\n"
+    f"{STEP_BODY.replace('    ', ' ' * 8)}{READ}"
+)
+
+
+@pytest.mark.parametrize("loop", [FIRST, KEPT, BESIDE])
+def test_batches_that_a_step_takes_besides_its_own_are_whole(tmp_path: Path, loop: str) -> None:
+    lines = added(tmp_path, script("batch_size=6", "batch_size=4", loop))
+    assert "right = dd.replicate(DataLoader(shared, batch_size=4), aside=True)" in lines
+    assert any("dd.mean(F.cross_entropy(brain(a), b))" in line for line in lines)
+    assert not any("brain(c)" in line for line in lines)
+
+
+@pytest.mark.parametrize("loop", [FIRST, KEPT])
+def test_batches_of_one_size_are_split_wherever_they_are_taken(tmp_path: Path, loop: str) -> None:
+    lines = added(tmp_path, script("batch_size=1", "batch_size=1", loop))
+    assert "right = dd.shard(DataLoader(shared, batch_size=1))" in lines
+
+
+def test_a_batch_that_is_taken_at_the_end_of_a_step_is_split(tmp_path: Path) -> None:
+    lines = added(tmp_path, script("batch_size=6", "batch_size=4", LAST))
+    assert "right = dd.shard(DataLoader(shared, batch_size=4))" in lines
+    assert "print(dd.mean(F.cross_entropy(brain(c), d)).item())" in lines
+
+
+def test_a_batch_that_is_kept_from_before_the_training_is_whole(tmp_path: Path) -> None:
+    lines = added(tmp_path, script("batch_size=6", "batch_size=4", FIXED))
+    assert "right = dd.replicate(DataLoader(shared, batch_size=4))" in lines
+
+
+def test_a_function_for_the_steps_batch_and_one_beside_it(tmp_path: Path) -> None:
+    head = "def hits(x, y):\n    return (brain(x).argmax(1) == y).sum().item()\n\n\n"
+    loop = FIRST.replace(READ, "    print(hits(a, b), hits(c, d))\n")
+    with pytest.raises(Refusal, match="one that is taken beside it"):
+        convert_text(tmp_path, script("batch_size=6", "batch_size=4", head + loop))
+
+
+def test_a_batch_that_is_used_after_another_one_came(tmp_path: Path) -> None:
+    """Both are trained on, one after the other: the first is used too late."""
+    two = "    rule.zero_grad()\n    brain(c).mean().backward()\n    rule.step()\n"
+    inner = f"    for c, d in right:\n    {two.replace(chr(10) + '    ', chr(10) + ' ' * 8)}"
+    fine = f"for a, b in left:\n{STEP_BODY}{inner}    print(brain(a).mean().item())\n"
+    assert added(tmp_path, script("batch_size=6", "batch_size=4", fine))
+    late = f"for c, d in right:\n{two}for a, b in left:\n{STEP_BODY}"
+    late += "    print(brain(c).mean().item())\n"
+    with pytest.raises(Refusal, match="which may have another number of samples"):
+        convert_text(tmp_path, script("batch_size=6", "batch_size=4", late))

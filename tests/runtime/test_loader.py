@@ -383,6 +383,23 @@ def test_the_innermost_loop_says_how_large_the_batch_is() -> None:
         assert run(_sizes, size) == [expected] * size
 
 
+def _sizes_beside_a_step() -> list[Any]:
+    found: list[Any] = []
+    beside = dd.replicate(DataLoader(Indices(9), 9), aside=True)
+    kept = iter(beside)
+    for x in dd.shard(DataLoader(Indices(14), 7)):
+        y = next(iter(beside))
+        found += [dd.global_batch_size(x), len(y)]
+        next(kept, None)
+        found.append(dd.global_batch_size(x))
+    return found
+
+
+def test_whole_batches_taken_aside_leave_the_batch_at_hand() -> None:
+    for size in (1, 2, 3):
+        assert run(_sizes_beside_a_step, size) == [[7, 9, 7] * 2] * size
+
+
 def _warnings() -> list[str]:
     import warnings
 
