@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import libcst as cst
+from ddpify.codemods import device_names
 
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
@@ -11,20 +12,33 @@ from ddpify.understanding.facts import Site
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of, is_main_guard
-from ddpify.understanding.values import Const, Device, Lib, Method, Value
+from ddpify.understanding.values import UNKNOWN, Const, Device, Lib, Method, Value
 
 
 def edit(plan: Plan, edits: Edits) -> None:
     """Change device objects where they are made, and moves to a literal where they are."""
-    made = _device_objects(plan, edits)
+    done = _names(plan, edits)
+    _device_objects(plan, edits, done)
     for node, (site, target) in plan.facts.device_moves.items():
         if site.module.editable and isinstance(node, cst.Call):
-            _move(plan, edits, node, site, target, made)
-    _keywords(plan, edits)
+            _move(plan, edits, site, target, done)
+    _keywords(plan, edits, done)
     _settings(plan, edits)
 
 
-def _keywords(plan: Plan, edits: Edits) -> None:
+def _names(plan: Plan, edits: Edits) -> set[tuple[ModuleFile, str]]:
+    """Names that become the device of the rank where they are set."""
+    done = set()
+    for site, name in device_names.assignments(plan):
+        assert isinstance(site.node, cst.Assign)
+        if _names_accelerator(plan.facts.values.get(site.node.value, UNKNOWN)):
+            edits.put(site.node.value, _of_rank(plan, site.module, site.node.value))
+            edits.note(site, "the device of this rank", rule="hard-coded-device")
+            done.add((site.module, name))
+    return done
+
+
+def _keywords(plan: Plan, edits: Edits, done: set[tuple[ModuleFile, str]]) -> None:
     """``torch.zeros(n, device='cuda')`` and ``torch.load(path, map_location='cuda:0')``."""
     for site in plan.sites(cst.Call):
         node = site.node
@@ -35,8 +49,10 @@ def _keywords(plan: Plan, edits: Edits) -> None:
             held = plan.facts.values.get(argument.value)
             if name not in ("device", "map_location") or held is None:
                 continue
+            if (site.module, code_of(argument.value)) in done:
+                continue
             if _names_accelerator(held) and argument.value not in edits.changes:
-                edits.put(argument.value, f"{plan.options.alias}.device()")
+                edits.put(argument.value, _of_rank(plan, site.module, argument.value))
                 edits.note(site, "on the device of this rank", rule="hard-coded-device")
 
 
@@ -48,20 +64,41 @@ def _is_torchs(called: Value | None) -> bool:
     )
 
 
-def _device_objects(plan: Plan, edits: Edits) -> set[cst.CSTNode]:
+def _device_objects(plan: Plan, edits: Edits, done: set[tuple[ModuleFile, str]]) -> None:
     """``torch.device('cuda:0' if ... else 'cpu')`` and the like."""
-    made: set[cst.CSTNode] = set()
     for _, site in plan.facts.calls_to("torch.device"):
         held = plan.facts.values.get(site.node)
         if not site.module.editable or held is None:
             continue
+        assert isinstance(site.node, cst.Call)
+        asked = site.node.args[0].value if site.node.args else None
+        if asked is not None and (site.module, code_of(asked)) in done:
+            continue
         if not (_hard_coded(held, site) or _formats_an_index(site.node)):
             _device_option(plan, edits, site)
             continue
-        edits.put(site.node, f"{plan.options.alias}.device()")
+        edits.put(site.node, _of_rank(plan, site.module, asked))
         edits.note(site, "the device of this rank", rule="hard-coded-device")
-        made.add(site.node)
-    return made
+
+
+def _of_rank(plan: Plan, module: ModuleFile, asked: cst.BaseExpression | None) -> str:
+    """The device of the rank in place of an accelerator; where its user may choose, as chosen."""
+    function = f"{plan.options.alias}.device"
+    option = isinstance(asked, (cst.Name, cst.Attribute, cst.Subscript))
+    chosen = option or (isinstance(asked, cst.IfExp) and not _is_availability(asked.test, module))
+    return f"{function}({code_of(asked)})" if asked is not None and chosen else f"{function}()"
+
+
+def _is_availability(test: cst.BaseExpression, module: ModuleFile) -> bool:
+    """Whether a condition asks for nothing but whether there is an accelerator."""
+    if isinstance(test, cst.Name):
+        set_by = [
+            node.value
+            for node in module.parents
+            if isinstance(node, cst.Assign) and code_of(node.targets[0].target) == test.value
+        ]
+        return len(set_by) == 1 and _is_availability(set_by[0], module)
+    return isinstance(test, cst.Call) and code_of(test.func).endswith("is_available")
 
 
 def _device_option(plan: Plan, edits: Edits, site: Site) -> None:
@@ -122,20 +159,21 @@ def _under_condition(site: Site) -> bool:
 def _move(
     plan: Plan,
     edits: Edits,
-    node: cst.Call,
     site: Site,
     target: Value,
-    made: set[cst.CSTNode],
+    done: set[tuple[ModuleFile, str]],
 ) -> None:
-    device = f"{plan.options.alias}.device()"
+    node = site.node
+    assert isinstance(node, cst.Call)
     method = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""
     if method == "cuda":
+        device = f"{plan.options.alias}.device()"
         edits.change(node, lambda updated: _to_device(updated, device))
         edits.note(site, "moved to the device of this rank", rule="hard-coded-device")
     elif method == "to" and _names_accelerator(target):
         argument = _device_argument(node)
-        if argument is not None:
-            edits.put(argument, device)
+        if argument is not None and (site.module, code_of(argument)) not in done:
+            edits.put(argument, _of_rank(plan, site.module, argument))
             edits.note(site, "moved to the device of this rank", rule="hard-coded-device")
 
 

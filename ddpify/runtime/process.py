@@ -87,9 +87,19 @@ def is_main() -> bool:
     return world().rank == 0
 
 
-def device() -> torch.device:
-    """This rank's device: the accelerator with index ``LOCAL_RANK``, or the CPU."""
-    return world().device
+def device(asked: str | int | torch.device | None = None) -> torch.device:
+    """This rank's device: the accelerator with index ``LOCAL_RANK``, or the CPU.
+
+    asked: what the script's user chose, as ``torch.device`` takes it. The CPU stays the CPU, and
+    a process that is alone gets the very accelerator; of several ranks each has its own.
+    """
+    place = world()
+    if asked is None or place.device.type == "cpu":
+        return place.device
+    kind = place.device.type
+    named = torch.device(kind, asked) if isinstance(asked, int) else torch.device(asked)
+    alone = place.size == 1 and named.type == kind and named.index is not None
+    return named if alone or named.type == "cpu" else place.device
 
 
 def barrier() -> None:

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import batch_rows, batch_sizes, batches, collating, draws, single, tensors
+from ddpify.understanding import (
+    batch_rows,
+    batch_sizes,
+    batches,
+    collating,
+    draws,
+    elements,
+    single,
+    tensors,
+)
 from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import REPLICATED, UNKNOWN, Data, Value, Whole, deep_atoms, value
@@ -16,6 +25,8 @@ if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
 
 
+_FROM_VALUES = frozenset("tensor as_tensor array asarray".split())
+_OF_A_SIZE = frozenset("zeros ones empty full arange eye identity linspace".split())
 _FROM_LISTS = frozenset(
     "tensor as_tensor array asarray Tensor FloatTensor LongTensor IntTensor BoolTensor".split()
 )
@@ -35,8 +46,11 @@ def tensor_function(  # type: ignore[no-untyped-def]
         for a in deep_atoms(v)
         if isinstance(a, Data) and a.placement is Placement.COUNT
     ]
-    if counts and name.startswith(("torch.", "numpy.random.")):
+    if counts and _makes_rows(name, short):
         return _sized(run, node, short, counts)
+    if counts and short in _FROM_VALUES and not operands[0][1].data:
+        elements.read_all(run, *operands[0], f"{short}()")  # a list of numbers, one a count
+        return REPLICATED
     loaders = batch_sizes.sized_like(run, node) if short in batch_sizes.MAKING else None
     if loaders and run.module.editable:
         run.facts.made_whole.setdefault(node, run.site(node))
@@ -65,6 +79,13 @@ def tensor_function(  # type: ignore[no-untyped-def]
             return value(reduced[0])
         return REPLICATED if name.startswith(("torch.", "numpy.", "math.")) else UNKNOWN
     return tensors.function(run, node, short, involved, kwargs, rest)
+
+
+def _makes_rows(name: str, short: str) -> bool:
+    """Whether a function that is given a number of rows makes as many; others calculate with it."""
+    if name.startswith("numpy.") and not name.startswith("numpy.random."):
+        return short in _OF_A_SIZE
+    return name.startswith(("torch.", "numpy.random.")) and short not in _FROM_VALUES
 
 
 _CONVERTING = frozenset("tensor as_tensor from_numpy array asarray".split())

@@ -335,13 +335,35 @@ DEVICES = {
         "labels = torch.load('x.pt', map_location=dd.device())",
     ),
     "to(name)": ("labels = labels.to('cuda:0')", "labels = labels.to(dd.device())"),
+    "a name for the text": (
+        "d = 'cuda:0' if torch.cuda.is_available() else 'cpu'\nlabels = labels.to(d)",
+        "d = dd.device()",
+    ),
+    "text that is printed too": (
+        "d = 'cuda:0'\nprint(d)\nlabels = labels.to(d)",
+        "labels = labels.to(dd.device(d))",
+    ),
+    "an option": (
+        "p = argparse.ArgumentParser()\np.add_argument('--place', default='cuda:0')\n"
+        "args = p.parse_args()\nd = torch.device(args.place)",
+        "d = dd.device(args.place)",
+    ),
+    "an option for the CPU": (
+        "there = torch.cuda.is_available()\nuse = there and input() != 'cpu'\n"
+        "d = torch.device('cuda:0' if use else 'cpu')",
+        "d = dd.device('cuda:0' if use else 'cpu')",
+    ),
+    "a name for what is there": (
+        "use = torch.cuda.is_available()\nd = torch.device('cuda:0' if use else 'cpu')",
+        "d = dd.device()",
+    ),
 }
 
 
 @pytest.mark.parametrize("name", DEVICES)
 def test_hard_coded_devices(tmp_path: Path, name: str) -> None:
     code, expected = DEVICES[name]
-    assert expected in added(tmp_path, HEAD + code + "\n" + STEP)
+    assert expected in added(tmp_path, "import argparse\n" + HEAD + code + "\n" + STEP)
 
 
 @pytest.mark.parametrize(

@@ -158,6 +158,31 @@ def test_a_metric_is_reduced_where_it_is_read(tmp_path: Path, name: str) -> None
     assert expected in added(tmp_path, HEAD + STEP + EVALUATION.format(line))
 
 
+@pytest.mark.parametrize("maker", ["np.arange(n)", "torch.arange(n)", "np.zeros((n, 2))"])
+def test_what_is_made_as_long_as_the_batch_is_this_ranks(tmp_path: Path, maker: str) -> None:
+    text = "import numpy as np\n" + step(
+        "n = a.size(0)",
+        f"table = {maker}",
+        "x = F.cross_entropy(brain(a), b)",
+        "x.backward()",
+        "print(table)",
+    )
+    lines = added(tmp_path, text)
+    assert "print(dd.gather(table))" in lines
+    assert not any("dd.sum(" in line for line in lines)
+
+
+@pytest.mark.parametrize("maker", ["torch.tensor({})", "torch.tensor([{}, 1])", "np.array([{}])"])
+def test_a_tensor_of_the_size_holds_that_of_the_global_batch(tmp_path: Path, maker: str) -> None:
+    text = "import numpy as np\n" + step(
+        "n = a.size(0)",
+        "x = F.cross_entropy(brain(a.view(n, -1)), b)",
+        "x.backward()",
+        f"seen = {maker.format('n')}",
+    )
+    assert f"seen = {maker.format('dd.sum(n)')}" in added(tmp_path, text)
+
+
 def test_sizes_that_shape_tensors_stay_local(tmp_path: Path) -> None:
     text = step(
         "n = a.size(0)",

@@ -14,6 +14,7 @@ import torch.distributed as dist
 from torch import nn
 
 from ddpify import runtime as dd
+from ddpify.runtime import process
 from tests.runtime.ranks import command, launch, run, torchrun
 
 
@@ -167,8 +168,6 @@ def test_a_call_before_init_is_an_error(call: str) -> None:
 
 
 def _before_init(call: str) -> None:
-    from ddpify.runtime import process
-
     process._world = None
     os.environ.update(LAUNCH)
     if call == "mean(1)":  # identity outside of a sharded loop, which there cannot be yet
@@ -246,3 +245,28 @@ def test_torchrun_ends_when_one_rank_fails(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert "[rank 1] SystemError: on purpose" in done.stderr
     assert time.monotonic() - start < 60  # the group's own timeout is minutes
+
+
+@pytest.mark.parametrize(
+    ("size", "asked", "given"),
+    [
+        (2, None, "cuda:1"),
+        (2, "cuda:0", "cuda:1"),
+        (2, "cuda", "cuda:1"),
+        (2, 0, "cuda:1"),
+        (2, "cpu", "cpu"),
+        (1, "cuda:3", "cuda:3"),
+        (1, "cuda", "cuda:1"),
+        (1, "mps", "cuda:1"),
+    ],
+)
+def test_the_device_that_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, size: int, asked: str | int | None, given: str
+) -> None:
+    place = process.World(1, 1, size, torch.device("cuda", 1))
+    monkeypatch.setattr(process, "_world", place)
+    assert process.device(asked) == torch.device(given)
+
+
+def test_without_an_accelerator_every_device_is_the_cpu() -> None:
+    assert process.device("cuda:0") == torch.device("cpu")
