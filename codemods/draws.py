@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 from ddpify.codemods.models import trained_models
-from ddpify.codemods.sizes import whole_count
+from ddpify.codemods.sizes import whole_count, whole_shape
 
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
@@ -56,7 +56,7 @@ def _change(node: cst.Call, draw: Draw, alias: str, edits: Edits, *, whole: bool
     for size in draw.counts:
         whole_count(size, alias, edits)
     for shape in draw.shapes:
-        _whole_shape(shape, alias, extra, edits)
+        whole_shape(shape, alias, extra, edits)
     for tensor in draw.alike:
         edits.wrap(tensor, f"{alias}.global_like", extra)
     for rows in draw.given:
@@ -67,20 +67,6 @@ def _change(node: cst.Call, draw: Draw, alias: str, edits: Edits, *, whole: bool
         edits.wrap(node, f"{alias}.split", extra)
     if draw.filled is not None and not _is_new(draw.filled):
         _keep(node, draw.filled, edits)
-
-
-def _whole_shape(shape: cst.BaseExpression, alias: str, extra: str, edits: Edits) -> None:
-    """``x.shape`` and ``x.size()`` become ``global_shape(x)``, as does a name for either."""
-
-    def change(updated: cst.CSTNode) -> cst.CSTNode:
-        made = cst.parse_expression(f"{alias}.global_shape(_{extra})")
-        assert isinstance(made, cst.Call) and isinstance(updated, cst.BaseExpression)
-        asked = updated.func if isinstance(updated, cst.Call) else updated
-        if isinstance(asked, cst.Attribute) and asked.attr.value in ("shape", "size"):
-            updated = asked.value
-        return made.with_changes(args=[made.args[0].with_changes(value=updated), *made.args[1:]])
-
-    edits.change(shape, change)
 
 
 def _is_new(filled: cst.BaseExpression) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import libcst as cst
-from ddpify.codemods.sizes import count_rows, whole_count
+from ddpify.codemods.sizes import count_rows, whole_count, whole_shape
 
 from ddpify.planning.bindings import is_bound_name
 from ddpify.planning.edits import Edits
@@ -17,6 +17,7 @@ _TEXT = {
     "sum": "the sum over all ranks",
     "gather": "all ranks' rows, in order",
     "count": "the size of the global batch",
+    "shape": "the shape of the global batch",
 }
 
 
@@ -32,6 +33,8 @@ def edit(plan: Plan, edits: Edits) -> None:
             _rebind(plan, reduction, edits)
         elif reduction.how == "count":
             count_rows(reduction.node, plan.options.alias, edits)
+        elif reduction.how == "shape":
+            whole_shape(reduction.node, plan.options.alias, _along(plan, reduction), edits)
         else:
             weight = reduction.weight.replace(losses.HELPER, plan.options.alias)
             extra = f", weight={weight}" if weight else _along(plan, reduction)
@@ -56,7 +59,7 @@ def _function(plan: Plan, reduction: Reduction) -> str:
     got = plan.facts.reduced.get(reduction.node, ())
     if reduction.how == "gather" and any(data.form == "masked" for data in got):
         return "gather_ragged"
-    return reduction.how
+    return "global_shape" if reduction.how == "shape" else reduction.how
 
 
 def _along(plan: Plan, reduction: Reduction) -> str:
@@ -65,7 +68,7 @@ def _along(plan: Plan, reduction: Reduction) -> str:
     Raises:
         Refusal: They lie along one dimension in one call, and along another in the next.
     """
-    if reduction.how != "gather":
+    if reduction.how not in ("gather", "shape"):
         return ""
     dims = {data.dim for data in plan.facts.reduced.get(reduction.node, ())}
     if len(dims) > 1:

@@ -58,3 +58,15 @@ def _asks_rows(call: cst.Call) -> bool:
     """Whether a call is ``len(x)`` or ``x.size(...)``."""
     name = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
     return isinstance(name, cst.Name) and name.value in ("len", "size")
+
+
+def whole_shape(shape: cst.BaseExpression, alias: str, extra: str, edits: Edits) -> None:
+    """``x.shape`` or ``x.size()``, or a name for it, becomes the shape over all ranks."""
+
+    def change(updated: cst.CSTNode) -> cst.CSTNode:
+        asked = updated.func if isinstance(updated, cst.Call) else updated
+        named = isinstance(asked, cst.Attribute) and asked.attr.value in ("shape", "size")
+        tensor = asked.value if named and isinstance(asked, cst.Attribute) else updated
+        return wrapped(tensor, f"{alias}.global_shape", extra)
+
+    edits.change(shape, change)

@@ -35,6 +35,11 @@ def split_batches(facts: Facts, choices: Choices) -> bool:
         _split(choices, _chosen(facts, entries))
     choices.flat |= facts.flat - choices.batches.keys()
     _split(choices, facts.wanted)
+    choices.trained |= {
+        node
+        for (node, _), sources in facts.wanted.items()
+        if any(source.site in choices.trained for source in sources)
+    }
     if len(choices.batches) > before:
         return True
     _refuse_unmatched(facts)

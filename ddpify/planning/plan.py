@@ -39,12 +39,13 @@ _SUITED = {
     "sum": {Placement.SUM, Placement.COUNT, Placement.PER_COUNT},
     "count": {Placement.COUNT, Placement.PER_COUNT},
     "gather": {Placement.SHARD, Placement.ROWS},
+    "shape": {Placement.SHARD},
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Reduction:
-    """One expression to reduce: how is mean, sum, gather or count; weight as code.
+    """One expression to reduce: how is mean, sum, gather, shape or count; weight as code.
 
     ``trained_on``: gradients come from it.
     """
@@ -291,6 +292,8 @@ def _how(data: Data, reader: str) -> str | None:
         return "mean"
     if data.placement in (Placement.ROWS, Placement.COUPLED) and data.births:
         return "gather"
+    if data.placement is Placement.SHARD and data.form == "shape":
+        return "shape"
     if data.placement is Placement.SHARD and data.form == "stacked" and data.births:
         return "gather"  # each of the pieces
     if data.placement is Placement.SHARD and data.form not in ("packed", "interleaved"):

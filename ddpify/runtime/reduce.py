@@ -160,16 +160,18 @@ def global_batch_size(x: Any) -> int:
     return rows if share is None else _per_sample(rows, share) * share.total
 
 
-def global_shape(x: Any, *, dim: int = 0) -> torch.Size:
+def global_shape(x: Any, *, dim: int = 0) -> tuple[int, ...]:
     """The shape that x has over all ranks, with their rows along ``dim``, without communication.
 
-    x: a tensor or array with a fixed number of rows per sample, or the shape of one.
+    x: a tensor or array with a fixed number of rows per sample, or the shape of one. Returns a
+    torch.Size, or a tuple for an array.
     Raises RuntimeError where the rows are not a multiple of this rank's samples.
     """
-    shape = list(getattr(x, "shape", x))
+    known = getattr(x, "shape", x)
+    shape = list(known)
     if len(shape) > dim:
         shape[dim] = global_batch_size(shape[dim])
-    return torch.Size(shape)
+    return torch.Size(shape) if isinstance(known, torch.Size) else tuple(shape)
 
 
 def global_like(x: torch.Tensor, *, dim: int = 0) -> torch.Tensor:

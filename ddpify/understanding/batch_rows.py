@@ -131,6 +131,8 @@ def _reshaped(atom: Whole, rest: Sequence[Value]) -> Value:
     """``view(-1, ...)`` joins the rows with what lies beside them; other sizes are new."""
     first = rest[0].constant() if rest else -1
     if first == -1:
+        if [one.constant() for one in rest] == [-1, 1]:  # a row for each element: other rows
+            return value(Whole(0, 0))
         if atom.dim == 0:
             return value(replace(atom, flat=True))
         # Rows that lie along the second dimension end up interleaved.

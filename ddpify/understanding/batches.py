@@ -47,6 +47,7 @@ _MAKERS = frozenset(
     " array asarray load memmap fromfile loadtxt genfromtxt uniform random choice standard_normal"
     " permutation eye one_hot pad_sequence".split()
 )
+_VIEWS = frozenset("view reshape unsqueeze squeeze permute transpose flatten".split())
 _CONSTANTS = frozenset("zeros ones full empty eye arange linspace new_zeros new_ones".split())
 
 Operand = tuple[cst.BaseExpression, Value]
@@ -197,7 +198,8 @@ def _split_like(
     alike = [a for a in wholes(held) if a.mixed == mixed and (mixed or a.dim == shard.dim)]
     for atom in alike:
         places = [b for b in atom.births if surely or _is_data(run, atom, b)]
-        run.facts.wanted.update((place, atom.at_birth) for place in places)
+        for place in places:
+            run.facts.wanted.setdefault((place, atom.at_birth), set()).update(shard.loaders)
         if atom.flat_at_birth:
             run.facts.flat.update(places)
     if wholes(held) and surely and not alike:
@@ -220,8 +222,8 @@ def _constant(place: cst.CSTNode) -> bool:
     """Whether what is made at a place is the same for all rows: zeros, or numbers of the script."""
     called = place.func if isinstance(place, cst.Call) else None
     name = called.attr.value if isinstance(called, cst.Attribute) else ""
-    literal = isinstance(place, cst.Call) and bool(place.args) and _literal(place.args[0].value)
-    return name in _CONSTANTS or literal
+    given = place.args if isinstance(place, cst.Call) and name not in _VIEWS else ()
+    return name in _CONSTANTS or (len(given) > 0 and _literal(given[0].value))
 
 
 def _literal(node: cst.BaseExpression) -> bool:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.values import UNKNOWN, Atom, Data, Tup, Value, join, value
+from ddpify.understanding.values import UNKNOWN, Atom, Data, Number, Tup, Value, join, value
 
 if TYPE_CHECKING:
     pass
@@ -45,5 +45,7 @@ def _whole(atom: Atom) -> Atom:
         return Tup(tuple(reduced(item) for item in atom.items))
     if not isinstance(atom, Data) or not atom.placement.local:
         return atom
+    if atom.form == "shape":
+        return Number()
     whole = atom.placed(Placement.REPLICATE)
     return replace(whole, form="gathered") if atom.placement is Placement.SHARD else whole

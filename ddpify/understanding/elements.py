@@ -82,10 +82,12 @@ def _item_of(run: Interpreter, node: cst.Subscript, atom: Atom, key: str) -> Val
     if isinstance(atom, Data):
         return tensor_items.item(run, node, atom)
     if isinstance(atom, Whole):
-        return batch_rows.item(run, node, atom)
+        return tensor_items.rows_by_index(run, node) or batch_rows.item(run, node, atom)
     if isinstance(atom, (Number, Const)):
         return tensor_items.replicated_item(run, node)
-    return value(atom) if isinstance(atom, Params) else UNKNOWN
+    if isinstance(atom, Params):
+        return tensor_items.rows_of_weights(run, node) or value(atom)
+    return UNKNOWN
 
 
 def _tuple_item(node: cst.Subscript, atom: Tup, key: str) -> Value:
@@ -102,7 +104,8 @@ def _instance_item(run: Interpreter, node: cst.Subscript, atom: Instance, key: s
             functions = [Bound(atom, f) for f in found.of(Function)]  # type: ignore[arg-type]
             return run.call(node, value(*functions), [REPLICATED], {})
     if kinds.is_model(atom):
-        return value(atom)  # a layer: as good as its model
+        # A layer, as good as its model; or a layer's parameter, of which the index takes rows.
+        return tensor_items.rows_of_weights(run, node) or value(atom)
     if key != "*" and key in atom.attributes:
         return join(atom.attributes[key], atom.attributes.get("*", UNKNOWN))
     return atom.elements if atom.type in CONTAINERS else instances.item(run, atom)

@@ -164,7 +164,8 @@ class Facts:
     entries: dict[tuple[cst.CSTNode, int], Entry] = field(default_factory=dict)
     refuted: set[Place] = field(default_factory=set)
     confirmed: set[Place] = field(default_factory=set)
-    wanted: set[Place] = field(default_factory=set)  # meets what is split, and must be split too
+    # What meets a split batch, and must be split too, with the sources of those batches.
+    wanted: dict[Place, set[Instance]] = field(default_factory=dict)
     flat: set[cst.CSTNode] = field(default_factory=set)  # of those, the flattened ones
     # Batches made by hand that enter a model while a loader's are at hand.
     beside_loaders: dict[cst.CSTNode, Site] = field(default_factory=dict)

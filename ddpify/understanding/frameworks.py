@@ -44,7 +44,9 @@ FRAMEWORKS = (
     Framework("detectron2", ("detectron2",)),
     Framework("Catalyst", ("catalyst",)),
     Framework("fastai", ("fastai",)),
-    Framework("Keras", ("keras",)),
+    Framework("Keras", (
+        "keras.Model", "keras.Sequential", "keras.models", "keras.layers", "keras.applications",
+    )),
     Framework("torch_xla", ("torch_xla",)),
     Framework("Megatron", ("megatron", "torchtitan", "nemo", "fairscale.nn.model_parallel")),
     Framework("Colossal-AI", ("colossalai",)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -137,6 +138,9 @@ def _argument(node: cst.BaseExpression, number: int) -> cst.BaseExpression:
 
 
 def _same_elements(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    shapes = [a for one in args[:1] for a in one.data if a.form == "shape"]
+    if shapes:
+        return value(*(replace(a, births=frozenset({_argument(node, 0)})) for a in shapes))
     made = run.instance(node, run.module, "list")
     for one in args[:1]:
         for source in one.of(Instance):

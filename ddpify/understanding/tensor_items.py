@@ -159,12 +159,22 @@ def regrouped(
 
 def replicated_item(run: Interpreter, node: cst.Subscript) -> Value:
     """An item of something replicated: sharded where the index is, as in ``weights[labels]``."""
+    return rows_by_index(run, node) or batches.sliced(run, node) or REPLICATED
+
+
+def rows_of_weights(run: Interpreter, node: cst.Subscript) -> Value | None:
+    """The rows of a parameter that rows, or what may be a batch, pick; else None."""
+    indices = [run.seen(e.slice.value) for e in node.slice if isinstance(e.slice, cst.Index)]
+    held = [atom for index in indices for atom in batches.wholes(index)]
+    return rows_by_index(run, node) or (value(*held) if held else None)
+
+
+def rows_by_index(run: Interpreter, node: cst.Subscript) -> Value | None:
+    """The rows that an index by this rank's rows, or by their number, takes; else None."""
     indices = [run.seen(e.slice.value) for e in node.slice if isinstance(e.slice, cst.Index)]
     shards = [d for i in indices for d in i.data if d.placement is Placement.SHARD]
     shards += _counted_bounds(run, node)
-    if shards:
-        return value(shards[0].placed(Placement.SHARD))
-    return batches.sliced(run, node) or REPLICATED
+    return value(shards[0].placed(Placement.SHARD)) if shards else None
 
 
 def _counted_bounds(run: Interpreter, node: cst.Subscript) -> list[Data]:

@@ -44,14 +44,19 @@ def transposed(name: str, dim: int, rest: Sequence[Value]) -> int:
     return dim
 
 
-def reshaped(run: Interpreter, data: Data, rest: Sequence[Value]) -> Value:
-    """A view keeps rows as rows, unless its first size is a number of its own."""
+def reshaped(
+    run: Interpreter, data: Data, rest: Sequence[Value], operand: cst.BaseExpression
+) -> Value:
+    """A view keeps rows as rows, unless its first size is a number of its own.
+
+    That suits the rows of the whole batch, which could be gathered before: at ``operand``.
+    """
     first = rest[0] if rest else UNKNOWN
     constant = first.constant()
     own = constant is not ... and isinstance(constant, int) and constant > 1
     plain = any(isinstance(a, Number) for a in first.atoms) and not first.data
     if data.dim == 0 and (own or plain) and len(rest) > 1:
-        return value(data.placed(Placement.ROWS))
+        return value(replace(data.placed(Placement.ROWS), births=frozenset({operand})))
     dim = 1 if constant == 1 and len(rest) > 1 else 0
     crossed = data.dim > 0 and constant == -1 and not run.frames_forward()
     form = "interleaved" if crossed else tensor_dimensions.kept_form(data)

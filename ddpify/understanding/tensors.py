@@ -241,7 +241,7 @@ def _one(
     if name == "squeeze" and data.form == "state":
         return value(replace(data, dim=0, births=frozenset(), form="tensor"))  # of one layer
     if name in tensor_sizes.RESHAPING:
-        return tensor_sizes.reshaped(run, data, rest)
+        return tensor_sizes.reshaped(run, data, rest, operand)
     if name in OVER_A_DIMENSION:
         return along(run, name, data, rest, kwargs)
     if name == "grad":  # torch.autograd.grad: one gradient for each input

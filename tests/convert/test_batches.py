@@ -263,3 +263,33 @@ def test_what_is_alike_for_all_rows_stays_whole(tmp_path: Path, made: str) -> No
         + STEP.replace("brain(a)", "brain(a * factor)")
     )
     assert not any("factor =" in line for line in added(tmp_path, text))
+
+
+def test_what_meets_a_batch_in_another_line_is_split_there_too(tmp_path: Path) -> None:
+    text = "import numpy as np\n" + HEAD + "sea = sea.numpy()\n"
+    text += "for i in range(0, 90, 8):\n    a, b = sky[i : i + 8], sea[[i, i + 1]]\n"
+    text += STEP.replace("F.cross_entropy(brain(a), b)", "rate(brain(a), torch.from_numpy(b))")
+    text = text.replace("rate(", "F.cross_entropy(")
+    text += "    good = brain(a).argmax(1) == torch.from_numpy(b)\n    print(good.sum().item())\n"
+    lines = added(tmp_path, text)
+    assert "good = brain(a).argmax(1) == dd.shard_batch(torch.from_numpy(b))" in lines
+    assert lines[-1] == "print(dd.sum(good.sum()).item())"
+
+
+def test_each_element_is_a_row_of_its_own(tmp_path: Path) -> None:
+    text = HEAD.replace("nn.Linear(4, 8)", "nn.Linear(1, 8)") + "a = sky.reshape(-1, 1)\n"
+    text += "b = torch.zeros(360).long()\nfor i in range(9):\n" + STEP
+    lines = added(tmp_path, text)
+    assert "a = dd.shard_batch(sky.reshape(-1, 1))" in lines
+    assert not any("sky = " in line for line in lines)
+
+
+def test_rows_of_a_parameter_by_labels_of_the_batch(tmp_path: Path) -> None:
+    text = HEAD + "table = nn.Embedding(3, 3)\n"
+    text += "for i in range(0, 90, 8):\n    a, b = sky[i : i + 8], sea[i : i + 8]\n"
+    text += STEP.replace(
+        "F.cross_entropy(brain(a), b)", "(brain(a) - table.weight[b]).pow(2).mean()"
+    )
+    text += "    print(table.weight[b].pow(2).mean().item())\n"
+    lines = added(tmp_path, text)
+    assert "print(dd.mean(table.weight[b].pow(2).mean()).item())" in lines

@@ -475,3 +475,23 @@ def test_rows_that_an_unseen_object_gets_are_whole(tmp_path: Path) -> None:
     text = step("x = F.mse_loss(brain(a), b)", "x.backward()", "axes[0].imshow(a[0].numpy())")
     text = text.replace("for a", "import pictures\nfig, axes = pictures.rows(3)\nfor a", 1)
     assert b"axes[0].imshow(dd.gather(a)[0].numpy())" in convert_text(tmp_path, text).data
+
+
+SHAPES = {
+    "print(a.shape)": "print(dd.global_shape(a))",
+    "print(a.size(), a.shape[1:])": "print(dd.global_shape(a), a.shape[1:])",
+    "print(f'{list(a.shape)}')": "print(f'{list(dd.global_shape(a))}')",
+    "print(a.t().shape)": "print(dd.global_shape(a.t(), dim=1))",
+    "mask = torch.ones(a.shape)": "mask = torch.ones(a.shape)",
+}
+
+
+@pytest.mark.parametrize("line", SHAPES)
+def test_a_shape_that_is_read_is_that_of_the_global_batch(tmp_path: Path, line: str) -> None:
+    text = step("x = F.mse_loss(brain(a), b)", "x.backward()", line)
+    assert SHAPES[line] in convert_text(tmp_path, text).data.decode()
+
+
+def test_rows_are_put_together_before_a_view_of_the_whole_batch(tmp_path: Path) -> None:
+    text = step("x = F.mse_loss(brain(a), b)", "x.backward()", "print(brain(a).view(3, -1).max())")
+    assert b"print(dd.gather(brain(a)).view(3, -1).max())" in convert_text(tmp_path, text).data
