@@ -36,6 +36,7 @@ from ddpify.planning.plan import Plan, make_plan
 from ddpify.planning.refusals import AlreadyDistributed, Refusal
 from ddpify.planning.shardable import refuse_unshardable
 from ddpify.source import Source, read_source
+from ddpify.stack import roomy
 from ddpify.understanding.project import ModuleFile, Project
 
 CODEMODS: tuple[Callable[[Plan, Edits], None], ...] = (
@@ -103,6 +104,7 @@ def convert_file(path: str | os.PathLike[str], options: Options | None = None) -
         raise _with_siblings(refusal, project, options) from None
 
 
+@roomy
 def conversions(project: Project, options: Options) -> dict[ModuleFile, Conversion]:
     """The files of a project that change, its entries first.
 

@@ -12,6 +12,7 @@ from ddpify.lint.config import Settings
 from ddpify.lint.diagnostics import Diagnostic, Fix, Severity, Span
 from ddpify.lint.document import LAUNCH, NOTEBOOK, Cells, Document, join_cells
 from ddpify.source import Source, source_from_bytes
+from ddpify.stack import roomy
 from ddpify.understanding.frameworks import ALL, frameworks_of
 
 # A file without any of these words has nothing that a rule could find, whatever it imports.
@@ -41,6 +42,7 @@ class Result:
     failure: str | None = None
 
 
+@roomy
 def lint(document: Document, settings: Settings) -> Result:
     """The findings of a document, sorted."""
     codes = settings.codes - settings.ignored_in(Path(document.path))

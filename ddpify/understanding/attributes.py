@@ -40,7 +40,7 @@ def evaluate(run: Interpreter, node: cst.Attribute) -> Value:
     """What ``owner.name`` is, whatever the owner may be."""
     owner = run.eval(node.value)
     name = node.attr.value
-    return join(*(attribute_of(run, node, atom, name) for atom in owner.atoms))
+    return join(*[attribute_of(run, node, atom, name) for atom in owner.atoms])
 
 
 def attribute_of(run: Interpreter, node: cst.BaseExpression, atom: Atom, name: str) -> Value:

@@ -50,7 +50,7 @@ def call(
     """The result of calling any value."""
     if not callee:
         return opaque.call_unknown(run, node, args, kwargs)
-    return join(*(_call_atom(run, node, atom, args, kwargs) for atom in callee.atoms))
+    return join(*[_call_atom(run, node, atom, args, kwargs) for atom in callee.atoms])
 
 
 def _call_atom(run, node, atom, args, kwargs) -> Value:  # type: ignore[no-untyped-def]

@@ -171,14 +171,13 @@ class Facts:
     beside_loaders: dict[cst.CSTNode, Site] = field(default_factory=dict)
     unmatched: dict[cst.CSTNode, Site] = field(default_factory=dict)  # does so in no known way
 
-    def record(self, node: cst.CSTNode, value: Value) -> Value:
+    def record(self, node: cst.CSTNode, value: Value) -> None:
         """Add what an expression was seen to be."""
         known = self.values.get(node)
         if known is None:
             self.values[node] = value
         elif known is not value and not known.covers(value):
             self.values[node] = join(known, value)
-        return value
 
     def event(self, model: Instance, kind: str, site: Site, gradient: bool = False) -> None:
         """Note an event of a model, once for each place, in the order of the run."""

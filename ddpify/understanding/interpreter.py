@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 import libcst as cst
 
+from ddpify.stack import roomy
 from ddpify.understanding import (
     at_hand,
     batches,
@@ -170,7 +171,7 @@ class Interpreter:
 
     def instance(self, node: cst.CSTNode, module: ModuleFile, kind: Class | str) -> Instance:
         """The object made at a place, one for each way of the last few calls that lead there."""
-        callers = tuple(site.node for site in self.call_path[-_CONTEXT:])
+        callers = self._last_calls()
         name = kind if isinstance(kind, str) else kind.node.name.value
         key = (node, callers, name)
         if key not in self.heap:
@@ -181,6 +182,16 @@ class Interpreter:
             self.born_in[self.heap[key]] = self._batch_loops()
             self.changes += 1
         return self.heap[key]
+
+    def _last_calls(self) -> tuple[cst.CSTNode, ...]:
+        """The innermost calls in progress, outermost first."""
+        found: list[cst.CSTNode] = []
+        for frame in reversed(self.frames):
+            if frame.call is not None:
+                found.append(frame.call.node)
+                if len(found) == _CONTEXT:
+                    break
+        return tuple(reversed(found))
 
     def put(self, target: Instance, name: str, new: Value) -> None:
         """Let an attribute or element of an object be this too."""
@@ -320,7 +331,8 @@ class Interpreter:
         if choices.reduced and node in choices.reduced:
             result = self.reduce(node, result)
         self._latest[node] = result
-        return self.facts.record(node, result)
+        self.facts.record(node, result)
+        return result
 
     def default(self, node: cst.BaseExpression) -> Value:
         """The value of a parameter's default, which is no fact about the call that leaves it."""
@@ -363,6 +375,7 @@ class Interpreter:
         return calls.call(self, node, callee, args, dict(kwargs))
 
 
+@roomy
 def interpret(project: Project, choices: Choices | None = None, *, follow: bool = True) -> Facts:
     """The facts of a project under some choices; of each function alone without ``follow``."""
     return Interpreter(project, choices, follow=follow).run()

@@ -22,6 +22,8 @@ class Placement(Enum):
     WEIGHTED = "weighted mean"  # a mean whose denominator is not the number of rows
     COUPLED = "coupled"  # mixes the rows of the batch in a way that no sum can mend
 
+    __hash__ = object.__hash__  # each is one object, and Enum's own hash is a function in Python
+
     @property
     def partial(self) -> bool:
         """Whether ranks must reduce it before anyone reads it."""

@@ -43,9 +43,7 @@ def statements(body: cst.BaseSuite | cst.Module) -> Iterator[cst.BaseStatement]:
     if isinstance(body, cst.SimpleStatementSuite):
         yield cst.SimpleStatementLine(body=body.body)
         return
-    for statement in body.body:
-        if isinstance(statement, cst.BaseStatement):
-            yield statement
+    yield from body.body  # type: ignore[misc]
 
 
 def is_main_guard(test: cst.BaseExpression) -> bool:

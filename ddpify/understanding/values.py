@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -241,13 +242,9 @@ class Value:
     def covers(self, other: Value) -> bool:
         """Whether this value may be all that the other may be."""
         mine, others = self.atoms, other.atoms
-        if self is other or not others:
+        if mine == others or not others:
             return True
-        if len(mine) < len(others):
-            return False
-        if len(mine) == 1:
-            return mine == others
-        return mine == others or self.key >= other.key
+        return len(mine) > 1 and len(mine) >= len(others) and self.key >= other.key
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -272,7 +269,8 @@ class Value:
     @property
     def data(self) -> list[Data]:
         """Its tensors and numbers with a placement other than replicated."""
-        return [a for a in self.atoms if type(a) is Data and a.placement.local]
+        whole = Placement.REPLICATE
+        return [a for a in self.atoms if type(a) is Data and a.placement is not whole]
 
     def constant(self) -> object:
         """The literal that it surely is, or ``...`` where that is not known."""
@@ -319,9 +317,10 @@ def join(*values: Value) -> Value:
         if other is not first and not first.covers(other):
             break
     else:
-        return first if _is_merged(first.atoms) else Value(_merge_data(first.atoms))
-    atoms = dict.fromkeys(atom for one in values for atom in one.atoms)
-    return Value(atoms if _is_merged(atoms) else _merge_data(atoms))
+        atoms = first.atoms
+        return first if len(atoms) < 2 or _is_merged(atoms) else Value(_merge_data(atoms))
+    joined = dict.fromkeys(chain.from_iterable(one.atoms for one in values))
+    return Value(joined if _is_merged(joined) else _merge_data(joined))
 
 
 def _is_merged(atoms: Collection[Atom]) -> bool:
@@ -342,20 +341,28 @@ def _merge_data(atoms: Iterable[Atom]) -> list[Atom]:
     merged: dict[tuple[object, ...], Data] = {}
     others: list[Atom] = []
     for atom in atoms:
-        if not isinstance(atom, Data):
+        if type(atom) is not Data:
             others.append(atom)
             continue
         key = (atom.placement, atom.dim, atom.ndim, atom.opaque, atom.form, atom.counted)
         twin = merged.get(key)
-        if twin is not None:
-            atom = replace(
-                atom,
-                loaders=atom.loaders | twin.loaders,
-                births=atom.births | twin.births,
-                names=atom.names | twin.names,
-            )
-        merged[key] = atom
+        merged[key] = atom if twin is None else _both(atom, twin)
     return [*others, *merged.values()]
+
+
+def _both(one: Data, other: Data) -> Data:
+    """Two tensors of one kind as one, from wherever either comes."""
+    return Data(
+        one.placement,
+        one.loaders | other.loaders,
+        one.births | other.births,
+        one.names | other.names,
+        one.dim,
+        one.ndim,
+        one.opaque,
+        one.form,
+        one.counted,
+    )
 
 
 def deep_atoms(one: Value, seen: set[int] | None = None) -> Iterator[Atom]:
