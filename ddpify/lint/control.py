@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,7 @@ class Control:
     def __init__(self, script: Script) -> None:
         self.script = script
 
-    def guards(self, node: cst.CSTNode) -> list[Guard]:
+    def guards(self, node: cst.CSTNode) -> Sequence[Guard]:
         """The conditions under which a node is reached inside its function."""
         return self.script.structure_of(node).guards(node)
 

@@ -6,7 +6,7 @@ all of it; LibCST's own ``children`` and metadata providers cost several times m
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cache, cached_property
 from typing import Any, TypeVar, overload
@@ -43,6 +43,7 @@ class Structure:
         self.parents: dict[cst.CSTNode, cst.CSTNode] = {}
         self.order: dict[cst.CSTNode, int] = {}
         self._by_type: dict[type, list[cst.CSTNode]] = {}
+        self._guards: dict[cst.CSTNode, Sequence[Guard]] = {}
         self._index()
 
     def _index(self) -> None:
@@ -114,17 +115,22 @@ class Structure:
             if isinstance(one, kind):
                 yield one
 
-    def guards(self, node: cst.CSTNode) -> list[Guard]:
+    def guards(self, node: cst.CSTNode) -> Sequence[Guard]:
         """The conditions under which a node is reached inside its function, innermost first."""
-        found: list[Guard] = []
-        below = node
-        for above in self.up(node):
-            found += _own_guard(above, below)
-            found += _early_exits(above, below)
-            if isinstance(above, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
-                break
-            below = above
-        return found
+        known = self._guards.get(node)
+        if known is None:
+            known = self._guards[node] = self._find_guards(node)
+        return known
+
+    def _find_guards(self, node: cst.CSTNode) -> Sequence[Guard]:
+        above = self.parents.get(node)
+        if above is None:
+            return ()
+        own = (*_own_guard(above, node), *_early_exits(above, node))
+        if isinstance(above, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
+            return own
+        around = self.guards(above)
+        return (*own, *around) if own else around
 
 
 def children(node: cst.CSTNode) -> list[cst.CSTNode]:

@@ -97,7 +97,9 @@ def _step(script: Script, loop: cst.For | cst.While) -> list[cst.Call]:
         guards = _inner(script, node, loop)
         if not any(isinstance(g.statement, cst.If) and not g.left_early for g in guards):
             found.append(node)
-    return sorted(found, key=lambda n: script.positions.offsets(n)[1]) if len(found) > 3 else []
+    if sum(node in script.facts.backwards for node in found) < 2:
+        return []
+    return sorted(found, key=lambda n: script.positions.offsets(n)[1])
 
 
 def _inner(script: Script, node: cst.CSTNode, loop: cst.CSTNode):  # type: ignore[no-untyped-def]
