@@ -106,7 +106,7 @@ def _say(edits: Edits, site: Site, unsplit: str | None) -> None:
 
 
 def _wrap(plan: Plan, edits: Edits, loader: Instance, function: str, extra: str) -> Iterator[Site]:
-    if loader.module.editable and isinstance(loader.site, cst.Call):
+    if loader.module.editable and isinstance(loader.site, cst.Call) and not _shared(plan, loader):
         site = Site(loader.site, loader.module)
         _wrap_call(edits, site, function, extra)
         yield site
@@ -126,6 +126,12 @@ def _wrap(plan: Plan, edits: Edits, loader: Instance, function: str, extra: str)
                 "bind the loader to a name in the script, or convert the whole project",
             )
         )
+
+
+def _shared(plan: Plan, loader: Instance) -> bool:
+    """Whether the call that makes a loader makes other things too, as one by a setting may."""
+    made = plan.facts.values.get(loader.site, UNKNOWN)
+    return any(not (isinstance(a, Instance) and a.role == "loader") for a in made.atoms)
 
 
 def _wrap_call(edits: Edits, site: Site, function: str, extra: str) -> None:

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import attributes, batches, births, elements, keeping, tensor_pairs
+from ddpify.understanding import (
+    attributes,
+    batches,
+    births,
+    elements,
+    growing,
+    keeping,
+    tensor_pairs,
+)
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.syntax import OPERATORS
 from ddpify.understanding.values import Class, Data, Instance, Params, Tup, Value, join, value
@@ -26,8 +34,9 @@ def plain(run: Interpreter, node: cst.Assign) -> None:
         if isinstance(target.target, cst.Tuple) and not isinstance(node.value, cst.Tuple):
             _unpack(run, target.target, result, named=True)
         else:
-            assign(run, target.target, result)
-            _kept(run, target.target, node.value, result)
+            held = growing.taken(run, target.target, node.value, result)
+            assign(run, target.target, held)
+            _kept(run, target.target, node.value, held)
 
 
 def _kept(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 import libcst as cst
 
@@ -52,7 +52,7 @@ def attribute_of(run: Interpreter, node: cst.BaseExpression, atom: Atom, name: s
     if isinstance(atom, Instance):
         return _instance_attribute(run, node, atom, name)
     if isinstance(atom, Class):
-        return atom.find(name) or UNKNOWN
+        return _of_class(run, node, atom, name)
     if isinstance(atom, Super):
         return _super_attribute(run, node, atom.receiver, name)
     if isinstance(atom, Data):
@@ -78,13 +78,18 @@ def _is_called(run: Interpreter, node: cst.BaseExpression) -> bool:
     return isinstance(parent, cst.Call) and parent.func is node
 
 
+def defined(run: Interpreter, node: cst.BaseExpression, atom: Namespace) -> Instance:
+    """The classes and functions that a module of the project has, as a dictionary."""
+    made = run.instance(node, run.module, "dict")
+    for key, held in list(atom.scope.names.items()):
+        if any(isinstance(a, (Class, Function)) for a in held.atoms):
+            run.put(made, f"[{key!r}]", held)
+    return made
+
+
 def _member_of(run: Interpreter, node: cst.BaseExpression, atom: Namespace, name: str) -> Value:
     if name == "__dict__":
-        made = run.instance(node, run.module, "dict")
-        for key, held in list(atom.scope.names.items()):
-            if any(isinstance(a, (Class, Function)) for a in held.atoms):
-                run.put(made, f"[{key!r}]", held)
-        return value(made)
+        return value(defined(run, node, atom))
     found = atom.scope.names.get(name)
     if found is None:
         found = imports.member(run, atom.module, "", name, 0) if atom.module.name == name else None
@@ -126,12 +131,27 @@ def _super_attribute(
     return value(Method(value(receiver), name))
 
 
+def _of_class(run: Interpreter, node: cst.BaseExpression, atom: Class, name: str) -> Value:
+    found = atom.find(name) or UNKNOWN
+    return join(*(_bound_to_class(atom, one) for one in found.atoms))
+
+
+def _bound_to_class(made: Class, one: Atom) -> Value:
+    return value(Bound(made, one)) if _is_class_method(one) else value(one)
+
+
+def _is_class_method(one: Atom) -> TypeGuard[Function]:
+    return isinstance(one, Function) and "classmethod" in _decorators(one)
+
+
 def _bind(run: Interpreter, node: cst.BaseExpression, atom: Instance, one: Atom) -> Value:
     if not isinstance(one, Function):
         return value(one)
     decorators = _decorators(one)
     if "property" in decorators or "cached_property" in decorators:
         return run.call(node, value(Bound(atom, one)), [], {})
+    if _is_class_method(one) and isinstance(atom.type, Class):
+        return value(Bound(atom.type, one))
     return value(one) if is_static(one) else value(Bound(atom, one))
 
 

@@ -141,7 +141,7 @@ def call_function(
     function: Function,
     args: list[Value],
     kwargs: Keywords,
-    receiver: Instance | None,
+    receiver: Instance | Class | None,
     site: Site | None,
     *,
     forward: bool = False,
@@ -174,7 +174,8 @@ def _run_body(  # type: ignore[no-untyped-def]
 ) -> Value:
     scope = Scope(parent=function.scope)
     inside = forward or run.frames_forward()
-    frame = Frame(function.module, scope, site, receiver, in_forward=inside)
+    own = receiver if isinstance(receiver, Instance) else None
+    frame = Frame(function.module, scope, site, own, in_forward=inside)
     if isinstance(function.node, cst.Lambda) or attributes.is_static(function):
         receiver = None
     bind_parameters(run, function, args, kwargs, receiver, scope)
@@ -216,7 +217,7 @@ def bind_parameters(
     function: Function,
     args: list[Value],
     kwargs: Keywords,
-    receiver: Instance | None,
+    receiver: Instance | Class | None,
     scope: Scope,
 ) -> None:
     """Bind arguments to a function's parameters; missing ones get their defaults."""
@@ -248,8 +249,10 @@ def bind_parameters(
         scope.names[parameters.star_kwarg.name.value] = value(extra)
 
 
-def _is_criterion(receiver: Instance | None) -> bool:
-    return receiver is not None and kinds.is_model(receiver) and kinds.is_criterion(receiver)
+def _is_criterion(receiver: Instance | Class | None) -> bool:
+    if not isinstance(receiver, Instance):
+        return False
+    return kinds.is_model(receiver) and kinds.is_criterion(receiver)
 
 
 def _keyword(run: Interpreter, function: Function, parameter: cst.Param, kwargs: Keywords) -> Value:

@@ -14,6 +14,7 @@ from ddpify.understanding import (
     collating,
     distributed,
     elements,
+    imports,
     tensor_sizes,
     together,
     world,
@@ -26,8 +27,10 @@ from ddpify.understanding.values import (
     REPLICATED,
     UNKNOWN,
     Class,
+    Const,
     Data,
     Instance,
+    Namespace,
     Super,
     Tup,
     Value,
@@ -198,10 +201,20 @@ def _super(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Val
 
 
 def _getattr(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
-    name = args[1].constant() if len(args) > 1 else ...
-    if not isinstance(name, str):
-        return UNKNOWN
-    return join(*(attributes.attribute_of(run, node, a, name) for a in args[0].atoms), *args[2:])
+    given = args[1].atoms if len(args) > 1 else ()
+    names = [a.value for a in given if isinstance(a, Const) and isinstance(a.value, str)]
+    found = [attributes.attribute_of(run, node, a, n) for a in args[0].atoms for n in names]
+    if not names or len(names) < len(given):  # a setting: any class or function of a module
+        modules = [a for a in args[0].atoms if isinstance(a, Namespace)]
+        found += [attributes.defined(run, node, module).elements for module in modules]
+    return join(*found, *args[2:]) if found else UNKNOWN
+
+
+def _eval(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    """``eval(name)``: the object of that name, as far as the name is known."""
+    given = args[0].atoms if args else ()
+    texts = [a.value for a in given if isinstance(a, Const) and isinstance(a.value, str)]
+    return join(*(run.lookup(text) for text in texts if text.isidentifier()))
 
 
 def _device(
@@ -266,10 +279,13 @@ def _cycle(
     return made
 
 
-def _unseen(
+def _import_module(
     run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
-    return UNKNOWN
+    """A module by its name, or by any of the names that it may have."""
+    given = args[0].atoms if args else ()
+    names = [a.value for a in given if isinstance(a, Const) and isinstance(a.value, str)]
+    return join(*(imports.module(run, name) for name in names if not name.startswith(".")))
 
 
 def _elements(
@@ -304,7 +320,7 @@ _BUILTINS: dict[str, Callable[..., Value]] = {
     "len": _len, "sum": _sum, "enumerate": _enumerate, "zip": _zip, "list": _same_elements,
     "tuple": _same_elements, "sorted": _same_elements, "reversed": _same_elements, "iter": _iter,
     "next": _next, "map": _map, "super": _super, "getattr": _getattr, "set": _same_elements,
-    "range": _range, "filter": _filter,
+    "range": _range, "filter": _filter, "eval": _eval,
 }  # fmt: skip
 FUNCTIONS: dict[str, Callable[..., Value]] = {
     "torch.device": _device,
@@ -313,7 +329,7 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "torch.set_grad_enabled": _set_grad,
     "torch.autograd.backward": _autograd_backward,
     "torch.load": _load,
-    "importlib.import_module": _unseen,
+    "importlib.import_module": _import_module,
     "apex.amp.initialize": _amp,
     "apex.parallel.convert_syncbn_model": _partial,
     "itertools.cycle": _cycle,

@@ -46,6 +46,11 @@ def _imported(run: Interpreter, local: ModuleFile | None, full: str) -> Value:
     return value(run.namespace(local))
 
 
+def module(run: Interpreter, full: str) -> Value:
+    """The module of that name: of the project, or of a library."""
+    return _imported(run, run.project.resolve(full, run.module), full)
+
+
 def from_module(run: Interpreter, node: cst.ImportFrom) -> None:
     """``from a import b``."""
     base = (dotted(node.module) if node.module is not None else None) or ""

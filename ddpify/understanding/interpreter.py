@@ -19,6 +19,7 @@ from ddpify.understanding import (
     births,
     calls,
     expressions,
+    growing,
     keeping,
     library,
     statements,
@@ -300,7 +301,7 @@ class Interpreter:
             return new
         local = [a for a in deep_atoms(new) if isinstance(a, Data) and a.placement.local]
         for data in local:
-            self.demand(node, value(data), "a collection that outlives the batch")
+            self.demand(node, value(data), growing.READER)
         return births.reduced(new) if local else new
 
     def in_batch_loop(self) -> bool:

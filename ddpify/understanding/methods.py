@@ -84,6 +84,9 @@ def _batch_method(  # type: ignore[no-untyped-def]
     if name.startswith("new_"):
         return batches.made(run, name) or REPLICATED
     pairs = [(_receiver(node), value(atom)), *argument_pairs(node, args, {})]
+    repeated = _repeated(run, name, args)
+    if repeated is not None:
+        return repeated
     if any(one.data for one in args):
         return tensors.function(run, node, name, pairs, kwargs, args)
     return tensors.on_batches(run, name, pairs, args, kwargs)
@@ -186,6 +189,9 @@ def _plain_method(  # type: ignore[no-untyped-def]
         return drawn
     if isinstance(run.module.parents.get(node), cst.Expr) and not name.endswith("_"):
         return _sink_method(run, node, args, kwargs, name)  # no tensor: its result would be used
+    repeated = _repeated(run, name, args)
+    if repeated is not None:
+        return repeated
     operands = [(_receiver(node), REPLICATED), *argument_pairs(node, args, kwargs)]
     for _, one in operands[1:]:
         for data in one.data:
@@ -193,6 +199,16 @@ def _plain_method(  # type: ignore[no-untyped-def]
                 run.facts.shape_uses.update(data.births)
                 return value(data.placed(Placement.SHARD))
     return tensors.function(run, node, name, operands, kwargs, args)
+
+
+def _repeated(run: Interpreter, name: str, args: list[Value]) -> Value | None:
+    """``x.expand(len(batch), -1)`` of what all ranks hold: a copy for each of this rank's rows."""
+    for dim, one in enumerate(args if name in ("expand", "repeat", "tile") else ()):
+        for data in one.data:
+            if data.placement is Placement.COUNT:
+                run.facts.shape_uses.update(data.births)
+                return value(replace(data.placed(Placement.SHARD), dim=dim))
+    return None
 
 
 def _params_method(  # type: ignore[no-untyped-def]

@@ -136,9 +136,9 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A function of the project bound to an instance."""
+    """A function of the project bound to an instance, or a class method to its class."""
 
-    receiver: Instance
+    receiver: Instance | Class
     function: Function
 
 

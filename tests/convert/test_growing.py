@@ -1,0 +1,73 @@
+"""Tensors that grow with each batch hold the rows of all ranks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.convert.examples import HEAD, STEP, added
+
+LOOP = """\
+{begin}
+for a, b in {loader}:
+    out = brain(a).detach()
+    {grow}
+print(seen.std(0), seen.numpy())
+"""
+GROWN = {
+    "from the first batch on": (
+        "seen = None",
+        "if seen is None:\n        seen = out\n    else:\n        seen = torch.cat((seen, out))",
+        ["seen = dd.gather(out)", "seen = torch.cat((seen, dd.gather(out)))"],
+    ),
+    "in one line": (
+        "seen = None",
+        "seen = out if seen is None else torch.cat([seen, out], dim=0)",
+        ["seen = dd.gather(out) if seen is None else torch.cat([seen, dd.gather(out)], dim=0)"],
+    ),
+    "from nothing": (
+        "seen = torch.zeros(0, 3)",
+        "seen = torch.cat([seen, out, 2 * out])",
+        ["seen = torch.cat([seen, dd.gather(out), dd.gather(2 * out)])"],
+    ),
+}
+
+
+@pytest.mark.parametrize("loader", ["feed", "check"])
+@pytest.mark.parametrize("name", GROWN)
+def test_what_a_tensor_grows_by_is_gathered(tmp_path: Path, name: str, loader: str) -> None:
+    begin, grow, expected = GROWN[name]
+    lines = added(tmp_path, HEAD + STEP + LOOP.format(begin=begin, grow=grow, loader=loader))
+    assert [line for line in lines if "seen" in line] == expected
+
+
+def test_views_that_are_joined_within_a_batch_stay(tmp_path: Path) -> None:
+    grow = "seen = a\n    for one in (2 * a, 3 * a):\n        seen = torch.cat((seen, one))"
+    grow += "\n    print(brain(seen).pow(2).mean().item())"
+    text = HEAD + STEP + LOOP.format(begin="seen = features", grow=grow, loader="check")
+    lines = added(tmp_path, text.replace("print(seen.std(0), seen.numpy())\n", ""))
+    assert not any("torch.cat" in line for line in lines)
+
+
+def test_what_is_repeated_for_each_row_is_no_batch(tmp_path: Path) -> None:
+    text = """\
+    import torch
+    import torch.nn as nn
+
+    x, y, scale = torch.randn(24, 4), torch.randn(24, 3), torch.rand(3)
+    brain = nn.Linear(4, 3)
+    rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+    for first in range(0, 24, 6):
+        rows, goal = x[first : first + 6], y[first : first + 6]
+        out = brain(rows)
+        wide = scale.expand(out.size(0), 3)
+        rule.zero_grad()
+        nn.functional.mse_loss(out * wide, goal * wide).backward()
+        rule.step()
+    """
+    lines = added(tmp_path, text)
+    assert not any("scale" in line for line in lines)
+    assert any(
+        "dd.shard_batch(x[first : first + 6], y[first : first + 6])" in line for line in lines
+    )

@@ -1,0 +1,84 @@
+"""Objects that a script makes by names out of its settings."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ddpify.convert.project import convert_folder
+from tests.convert.examples import changed_lines
+
+NETS = "import torch.nn as nn\n\n\nclass Small(nn.Linear):\n    pass\n"
+LOSSES = """\
+import torch.nn.functional as F
+
+
+def entropy(x, y):
+    return F.cross_entropy(x, y, reduction="sum")
+"""
+DATA = """\
+import torch
+from torch.utils.data import DataLoader, TensorDataset
+
+
+class Rows(DataLoader):
+    def __init__(self, size):
+        data = TensorDataset(torch.randn(20, 4), torch.randint(0, 3, (20,)))
+        super().__init__(data, batch_size=size)
+"""
+TRAIN = """\
+import importlib
+import json
+
+import torch
+import data
+import losses
+import nets
+
+
+class Settings:
+    def __init__(self, given):
+        self.given = given
+
+    @classmethod
+    def read(cls, path):
+        return cls(json.load(open(path)))
+
+    def make(self, name, module, *args):
+        return getattr(module, self.given[name])(*args)
+
+
+settings = Settings.read("settings.json")
+{0}
+for a, b in feed:
+    rule.zero_grad()
+    penalty = measure(brain(a), b)
+    penalty.backward()
+    rule.step()
+"""
+MADE = {
+    "by a setting": (
+        'feed = settings.make("data", data, 4)\nbrain = settings.make("net", nets, 4, 3)\n'
+        'measure = getattr(losses, settings.given["loss"])\n'
+        'rule = settings.make("rule", torch.optim, brain.parameters())'
+    ),
+    "by their names": (
+        'feed = eval("data").Rows(4)\nbrain = importlib.import_module("nets").Small(4, 3)\n'
+        'measure = getattr(losses, "entropy")\n'
+        "rule = torch.optim.SGD(brain.parameters(), lr=0.1)"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_objects_are_found(tmp_path: Path, name: str) -> None:
+    texts = {"train": TRAIN.format(MADE[name]), "nets": NETS, "losses": LOSSES, "data": DATA}
+    for module, text in texts.items():
+        (tmp_path / f"{module}.py").write_text(text)
+    files = convert_folder(tmp_path, [Path("train.py")]).files
+    lines = changed_lines(files[Path("train.py")])[1]
+    assert "penalty = dd.sum(measure(brain(a), b))" in lines
+    for called in ("dd.shard(", "dd.wrap("):
+        assert len([line for line in lines if called in line]) == 1
+    assert "dd." not in files[Path("nets.py")].data.decode()
