@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.lint.one_process import runs_alone
 from ddpify.understanding.callees import called
 from ddpify.understanding.facts import Site
 from ddpify.understanding.kinds import NO_GRAD
@@ -97,7 +98,10 @@ class Control:
         if not callers:
             return not self.script.strict
         inner = seen | {function}
-        return all(self.may_be_guarded(site.node, inner) for site in callers)
+        return all(
+            self.may_be_guarded(site.node, inner) or runs_alone(self.script, site.node)
+            for site in callers
+        )
 
     def runs_before_spawning(self, node: cst.CSTNode) -> bool:
         """Whether a node surely runs in the process that starts the ranks with ``mp.spawn``."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from ddpify.lint.registry import DISTRIBUTED
-from ddpify.lint.script import Script
 from ddpify.understanding.distributed import (
     DDP,
     FSDP,
@@ -17,8 +17,11 @@ from ddpify.understanding.distributed import (
     is_wrapper,
 )
 from ddpify.understanding.kinds import is_loader
-from ddpify.understanding.structure import Guard, walk
+from ddpify.understanding.structure import Guard, leaves, rest_of_block, walk
 from ddpify.understanding.syntax import code_of
+
+if TYPE_CHECKING:
+    from ddpify.lint.script import Script
 
 _GROUP = "torch.distributed.init_process_group"
 _STARTS = frozenset({_GROUP, DDP, FSDP, FULLY_SHARD, SAMPLER})
@@ -39,7 +42,8 @@ def runs_alone(
 ) -> bool:
     """Whether a node is only reached where a condition has found that nothing is distributed.
 
-    Such a condition has a sampler, a wrapper or a process group on its other side only.
+    On its other side only, such a condition has a sampler, a wrapper, a process group, or asks for
+    the rank.
     """
     if any(_finds_one_process(script, guard) for guard in script.control.guards(node)):
         return True
@@ -61,22 +65,33 @@ def _finds_one_process(script: Script, guard: Guard) -> bool:
     here, other = sides if guard.positive else reversed(sides)
     if guard.left_early:
         here = None  # the rest of the block
+    elif guard.positive and other is None and isinstance(above, cst.If) and leaves(above.body):
+        rest = rest_of_block(script.structure_of(above), above)
+        return any(_distributes(script, one) for one in rest)
     return _distributes(script, other) and not _distributes(script, here)
 
 
 def _distributes(script: Script, side: cst.CSTNode | None) -> bool:
     if side is None:
         return False
-    return any(isinstance(one, cst.Call) and _starts(script, one) for one in script.reached(side))
+    asked = [one.test for one in walk(side) if isinstance(one, (cst.If, cst.IfExp))]
+    return any(map(script.control.asks_rank, asked)) or any(
+        isinstance(one, cst.Call) and _starts(script, one) for one in script.reached(side)
+    )
 
 
 def _starts(script: Script, call: cst.Call) -> bool:
-    made = script.instances(call)
-    return bool(script.names(call.func) & _STARTS) or any(
-        is_wrapper(one)
-        or is_distributed_sampler(one)
-        or (is_loader(one) and script.is_sharded(one))
-        for one in made
+    names, made = script.names(call.func), script.instances(call)
+    spawns = any(name.startswith("torch.multiprocessing.s") for name in names)
+    return (
+        spawns
+        or bool(names & _STARTS)
+        or any(
+            is_wrapper(one)
+            or is_distributed_sampler(one)
+            or (is_loader(one) and script.is_sharded(one))
+            for one in made
+        )
     )
 
 
@@ -121,10 +136,7 @@ def is_called_from_elsewhere(script: Script, node: cst.CSTNode) -> bool:
 def tests_something(script: Script) -> bool:
     """Whether a file holds tests that pytest collects, and starts no group of its own."""
     name = script.module.path.name
-    if not (name.startswith("test_") or name.endswith("_test.py")) or script.is_whole_program:
+    if not (name.startswith("test_") or name.endswith("_test.py")):
         return False
     tests = any(one.name.value.startswith("test_") for one in script.structure.all(cst.FunctionDef))
-    return tests and not any(
-        isinstance(one, cst.Call) and _GROUP in script.names(one.func)
-        for one in walk(script.module.structure.tree)
-    )
+    return tests and not script.calls(_GROUP)

@@ -214,3 +214,16 @@ def leaves(body: cst.BaseSuite) -> bool:
     if isinstance(last, cst.SimpleStatementLine):
         last = last.body[-1]
     return isinstance(last, (cst.Return, cst.Continue, cst.Break, cst.Raise))
+
+
+def rest_of_block(structure: Structure, statement: cst.If) -> list[cst.CSTNode]:
+    """The statements after one, in the block where it and the cases before it stand."""
+    below: cst.CSTNode = statement
+    for above in structure.up(statement):
+        if isinstance(above, (cst.IndentedBlock, cst.Module)):
+            rest: list[cst.CSTNode] = list(above.body)
+            return rest[rest.index(below) + 1 :]
+        if not isinstance(above, cst.If) or above.orelse is not below:
+            break
+        below = above
+    return []

@@ -38,6 +38,81 @@ for epoch in range(epochs):
     for x, y in loader:
         criterion(net(x), y).backward()
 """,
+    "a function for rank 0, or for the one process": """
+def save():
+    torch.save(model.module.state_dict(), path)
+
+options = argparse.ArgumentParser().parse_args()
+if options.distributed:
+    if rank == 0:
+        save()
+else:
+    save()
+""",
+    "a load for the case without a GPU, and two others": """
+gpu = argparse.ArgumentParser().parse_args().gpu
+if gpu is None:
+    state = torch.load(path)
+elif torch.cuda.is_available():
+    state = torch.load(path, map_location=f"cuda:{gpu}")
+net.load_state_dict(state)
+""",
+    "the rank on its node, through functions of its own": """
+number = 0
+
+def choose():
+    global number
+    count = rank
+    number = count % torch.cuda.device_count()
+
+def get_number():
+    return number
+
+choose()
+other = DDP(Net().to(device), device_ids=[get_number()])
+""",
+    "numbers of a validation that every rank makes whole": """
+class Meter:
+    def __init__(self):
+        self.sum = self.count = 0
+
+    def update(self, value, count):
+        self.sum += value * count
+        self.count += count
+
+def validate(loader):
+    meter = Meter()
+    for x, y in loader:
+        meter.update(criterion(model(x), y).item(), len(x))
+    return meter.sum / meter.count
+
+whole = DataLoader(dataset, 32)
+best = 1e9
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    meter = Meter()
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        meter.update(loss.item(), len(x))
+    score = validate(whole)
+    text = f"score {score}"
+    if rank == 0:
+        print(text)
+    if score > best:
+        break
+""",
+    "ranks that leave early meet the others first": """
+def report(name):
+    if rank != 0:
+        dist.barrier()
+        return
+    print(name)
+    dist.barrier()
+
+report(path)
+""",
     "a rank that fails": """
 for epoch in range(epochs):
     sampler.set_epoch(epoch)
@@ -495,3 +570,75 @@ def test_tests_are_no_ranks(lint_text: Lint) -> None:
     text = text.replace("sampler=sampler", "shuffle=True") + "def test_step():\n    pass\n" + STEP
     assert "DDP101" in {one.code for one in lint_text(text)}
     assert lint_text(text, name="test_step.py") == []
+
+
+def test_a_device_of_the_rank_that_is_0_without_a_group(lint_text: Lint) -> None:
+    """The number of the GPU is a parameter, which another path sets to a constant."""
+    text = SETUPS["distributed"].split("local_rank =")[0] + RENDEZVOUS
+    text = text.replace("{guard}", "if number == 0:").replace("{start}", STARTS["processes"])
+    text = text.replace("    main()", "    worker(0, 1) if epochs == 1 else main()")
+    assert lint_text(text, select=("DDP201",)) == []
+
+
+def test_a_run_of_one_process_that_starts_no_group(lint_text: Lint) -> None:
+    text = """
+def start():
+    if not torch.cuda.is_available():
+        return
+    elif "RANK" not in os.environ:
+        print(torch.empty(1).cuda())
+        return
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group("nccl")
+
+
+start()
+"""
+    text = SETUPS["distributed"].split("local_rank =")[0] + text
+    assert lint_text(text, select=("DDP202",)) == []
+    always = text.replace('"RANK" not in os.environ', "epochs == 10")
+    assert lint_text(always, select=("DDP202",)) != []
+
+
+TWO_WAYS = """
+def train(model):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for epoch in range(epochs):
+        for x, y in loader:
+            optimizer.zero_grad()
+            criterion(model(x), y).backward()
+            optimizer.step()
+
+def worker(number, count):
+    dist.init_process_group("nccl", rank=number, world_size=count)
+    train(DDP(make().to(number), device_ids=[number]))
+
+def make():
+    return Net()
+
+options = argparse.ArgumentParser().parse_args()
+if {test}:
+    train(make())
+else:
+    mp.spawn(worker, nprocs=4, args=(4,))
+"""
+
+
+def test_a_model_that_another_path_wraps(lint_text: Lint) -> None:
+    text = SETUPS["distributed"].split("local_rank =")[0] + "loader = DataLoader(dataset, 32)\n"
+    alone = text + TWO_WAYS.replace("{test}", "not options.distributed")
+    assert lint_text(alone, select=("DDP305",)) == []
+
+
+def test_ranks_that_do_not_train_at_all(lint_text: Lint) -> None:
+    """The wrapper waits for them, which is said once."""
+    text = """
+if rank > 0:
+    for x, y in loader:
+        optimizer.zero_grad()
+        criterion(model(x), y).backward()
+        optimizer.step()
+"""
+    found = {one.code for one in lint_text(SETUPS["distributed"] + text)}
+    assert "DDP407" not in found
+    assert "DDP403" in found or "DDP401" in found

@@ -62,7 +62,7 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script, argument
 from ddpify.understanding.callees import called
 from ddpify.understanding.distributed import COLLECTIVES, WRAPPERS
-from ddpify.understanding.structure import Guard
+from ddpify.understanding.structure import Guard, leaves, rest_of_block
 
 _IGNORED = {"torch.distributed.init_process_group"}
 
@@ -109,7 +109,10 @@ def _is_answered(script: Script, guard: Guard, call: cst.Call, name: str) -> boo
     statement = guard.statement
     if isinstance(statement, cst.If):
         other = statement.orelse if guard.positive else statement.body
-        if other is not None and name in {found for found, _ in script.collectives(other)}:
+        others = [other] if other is not None else []
+        if guard.positive and other is None and leaves(statement.body):
+            others = rest_of_block(script.structure, statement)
+        if any(name == found for one in others for found, _ in script.collectives(one)):
             return True
     function = script.structure.function(call)
     whole: cst.CSTNode = function if function is not None else script.module.tree

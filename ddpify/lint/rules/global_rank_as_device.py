@@ -65,10 +65,16 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 def _wraps_around(script: Script, node: cst.BaseExpression) -> bool:
-    """``rank % torch.cuda.device_count()``, here or where a name gets its value."""
-    slots = script.flow.slots(node, script.module)
-    sources = [m.node for m in script.flow.moves if slots & set(m.targets)]
-    return any(isinstance(one, cst.Modulo) for source in (node, *sources) for one in walk(source))
+    """``rank % torch.cuda.device_count()``, here or where a copy of the value comes from."""
+    todo, seen = [node], set[cst.CSTNode]()
+    while todo:
+        one = todo.pop()
+        seen.add(one)
+        if any(isinstance(inner, cst.Modulo) for inner in walk(one)):
+            return True
+        slots = script.flow.slots(one, script.owners.get(one, script.module))
+        todo += [m.value for m in script.flow.moves_to(slots) if m.value and m.value not in seen]
+    return False
 
 
 def _indices(script: Script) -> Iterator[cst.BaseExpression]:

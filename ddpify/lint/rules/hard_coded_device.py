@@ -152,7 +152,7 @@ def _knows_its_gpu(script: Script) -> bool:
 
 def _device_object(script: Script, call: cst.Call, bare: bool) -> bool:
     devices = [a for a in script.value(call).atoms if isinstance(a, Device) and a.accelerator]
-    given = call.args[0].value if call.args else None
+    given = call.args[-1].value if call.args else None  # the index, where there is one
     if given is None or script.flow.origins(given, script.module) & ANY_RANK:
         return False
     if any(device.index is not None for device in devices):

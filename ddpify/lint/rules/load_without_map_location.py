@@ -84,7 +84,7 @@ def _is_the_other_case(script: Script, call: cst.Call) -> bool:
     takes the other branch.
     """
     for guard in script.control.guards(call):
-        if isinstance(guard.statement, cst.If) and isinstance(guard.statement.orelse, cst.Else):
+        if isinstance(guard.statement, cst.If) and guard.statement.orelse is not None:
             other = guard.statement.orelse if guard.positive else guard.statement.body
             for node in walk(other):
                 if isinstance(node, cst.Call) and "torch.load" in script.names(node.func):

@@ -53,7 +53,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.layers import has_parameters, is_part_of
-from ddpify.lint.one_process import joins_no_group
+from ddpify.lint.one_process import joins_no_group, runs_alone
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
 from ddpify.understanding.distributed import REDUCING, is_wrapper
@@ -74,7 +74,9 @@ def check(script: Script) -> Iterator[Finding]:
         if script.control.on_some_ranks(optimizer.site):
             continue
         for owner in _owners(optimizer):
-            if _outside(script, owner, covered) and not _alone(script, owner, covered):
+            if _outside(script, owner, covered) and not _alone(
+                script, optimizer.site, owner, covered
+            ):
                 yield Finding(
                     optimizer.site,
                     f"{_name(owner)} is in no wrapped model: its gradients are not averaged and its"
@@ -89,10 +91,14 @@ def _owners(optimizer: Instance) -> list[Instance]:
     return sorted(found, key=_name)
 
 
-def _alone(script: Script, owner: Instance, covered: list[Instance]) -> bool:
-    """Whether a model is made for a run without a group, beside one that is wrapped."""
+def _alone(script: Script, optimizer: cst.Call, owner: Instance, covered: list[Instance]) -> bool:
+    """Whether a model is for a run without a group, beside one of its class that is wrapped."""
     same = any(_class(one) is _class(owner) for one in covered)
-    return same and joins_no_group(script, owner.site)
+    function = script.structure.function(optimizer)
+    callers = script.control.callers(function) if function is not None else []
+    return same and (
+        joins_no_group(script, owner.site) or any(runs_alone(script, one.node) for one in callers)
+    )
 
 
 def _class(model: Instance) -> object:

@@ -63,6 +63,9 @@ from ddpify.understanding.values import Instance
 )
 def check(script: Script) -> Iterator[Finding]:
     """Updates that not all ranks make."""
+    backwards = [node for node in script.facts.backwards if node in script.owners]
+    if backwards and all(map(script.control.on_some_ranks, backwards)):
+        return  # the others do not train at all, so that the wrapper waits for them
     for call in script.method_calls("step", "zero_grad", "update"):
         assert isinstance(call.func, cst.Attribute)
         kinds = {_kind(one, call.func.attr.value) for one in script.instances(call.func.value)} - {

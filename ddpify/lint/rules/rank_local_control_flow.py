@@ -68,7 +68,7 @@ import libcst as cst
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
-from ddpify.understanding.origins import LOCAL
+from ddpify.lint.whole_data import is_own
 from ddpify.understanding.structure import Guard
 
 _EXITS = ("sys.exit", "builtins.exit", "builtins.quit", "os._exit")
@@ -121,11 +121,7 @@ def _deciding(script: Script, node: cst.CSTNode) -> Iterator[Guard]:
     order = script.structure.order
     for guard in script.control.guards(node):
         inside = order[guard.statement] > order[loops[-1]] and not guard.left_early
-        if (
-            inside
-            and LOCAL in script.labels(guard.test)
-            and not script.control.asks_rank(guard.test)
-        ):
+        if inside and is_own(script, guard.test) and not script.control.asks_rank(guard.test):
             yield guard
 
 

@@ -54,7 +54,7 @@ import libcst as cst
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
-from ddpify.understanding.origins import LOCAL
+from ddpify.lint.whole_data import is_own
 
 
 @rule(
@@ -71,11 +71,11 @@ def check(script: Script) -> Iterator[Finding]:
         plateau = any(
             str(one.type).endswith("ReduceLROnPlateau") for one in script.instances(call.func.value)
         )
-        if plateau and call.args and LOCAL in script.labels(call.args[0].value):
+        if plateau and call.args and is_own(script, call.args[0].value):
             yield Finding(call.args[0], text.format(script.code(call.args[0].value, 40)))
     for assign in script.structure.all(cst.Assign):
         target = assign.targets[0].target
-        if _is_rate(target) and LOCAL in script.labels(assign.value):
+        if _is_rate(target) and is_own(script, assign.value):
             yield Finding(assign.value, text.format(script.code(assign.value, 40)))
 
 

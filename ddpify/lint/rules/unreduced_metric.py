@@ -58,6 +58,7 @@ from ddpify.lint.diagnostics import Severity
 from ddpify.lint.displays import displayed
 from ddpify.lint.registry import SINGLE, Finding, rule
 from ddpify.lint.script import Script
+from ddpify.lint.whole_data import sees_all_data
 from ddpify.understanding.callees import called
 from ddpify.understanding.origins import TOTAL
 
@@ -98,7 +99,8 @@ def check(script: Script) -> Iterator[Finding]:
         if _sees_all_data(script, call):
             continue
         for argument in call.args:
-            if any(TOTAL in script.labels(part) for part in displayed(argument.value)):
+            parts = [one for one in displayed(argument.value) if TOTAL in script.labels(one)]
+            if not all(sees_all_data(script, one) for one in parts):
                 yield Finding(
                     argument,
                     f"{script.code(argument.value, 40)} is rank 0's own part of the data: reduce it"

@@ -1,0 +1,53 @@
+"""Numbers from loaders of which every rank goes through all."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from ddpify.lint.script import Script
+from ddpify.understanding.dependencies import Dependency
+from ddpify.understanding.origins import GIVEN, LOCAL, TOTAL
+from ddpify.understanding.structure import walk
+
+_PARTS = frozenset({LOCAL, TOTAL, *GIVEN.values()})
+
+
+def is_own(script: Script, node: cst.BaseExpression) -> bool:
+    """Whether a rank's expression is made from its own part of the data."""
+    return LOCAL in script.labels(node) and not sees_all_data(script, node)
+
+
+def sees_all_data(script: Script, node: cst.BaseExpression, depth: int = 6) -> bool:
+    """Whether all that may be a rank's own in an expression surely comes from whole loaders.
+
+    What objects keep is known for all of the run, so that a meter of the training counts for one
+    of the validation; which function a number comes from tells them apart.
+    """
+    module = script.owners.get(node, script.module)
+    parts = [one for one in script.flow.made_of.of(node, module) if _may_be_part(script, one)]
+    return bool(parts) and all(_is_whole(script, one, depth - 1) for one in parts)
+
+
+def _may_be_part(script: Script, one: Dependency) -> bool:
+    return one.slot is not None and bool(script.flow.labels.get(one.slot, set()) & _PARTS)
+
+
+def _is_whole(script: Script, one: Dependency, depth: int) -> bool:
+    assert one.slot is not None
+    if depth <= 0:
+        return False
+    if one.slot[0] == "result" and isinstance(one.slot[1], cst.FunctionDef):
+        return _goes_over_whole(script, one.slot[1])
+    if one.slot[0] != "name":
+        return False
+    moves = [m for m in script.flow.moves_to({one.slot}) if m.value is not None]
+    made = [m for m in moves if any(_may_be_part(script, d) for d in m.source)]
+    return bool(made) and all(
+        not m.adds and not m.passes and sees_all_data(script, m.value, depth) for m in made
+    )
+
+
+def _goes_over_whole(script: Script, function: cst.FunctionDef) -> bool:
+    loops = [one for one in walk(function.body) if isinstance(one, cst.For)]
+    loaders = [one for loop in loops for one in script.loaders_in(loop.iter)]
+    return bool(loaders) and not any(map(script.is_sharded, loaders))
