@@ -6,6 +6,7 @@ import libcst as cst
 
 from ddpify.lint.script import Script
 from ddpify.understanding.dependencies import Dependency
+from ddpify.understanding.moves import Move
 from ddpify.understanding.origins import GIVEN, LOCAL, TOTAL
 from ddpify.understanding.structure import walk
 
@@ -40,11 +41,18 @@ def _is_whole(script: Script, one: Dependency, depth: int) -> bool:
         return _goes_over_whole(script, one.slot[1])
     if one.slot[0] != "name":
         return False
-    moves = [m for m in script.flow.moves_to({one.slot}) if m.value is not None]
-    made = [m for m in moves if any(_may_be_part(script, d) for d in m.source)]
-    return bool(made) and all(
-        not m.adds and not m.passes and sees_all_data(script, m.value, depth) for m in made
-    )
+    moves = [
+        move
+        for move in script.flow.moves_to({one.slot})
+        if any(_may_be_part(script, inner) for inner in move.source)
+    ]
+    return bool(moves) and all(_copies_whole(script, move, depth) for move in moves)
+
+
+def _copies_whole(script: Script, move: Move, depth: int) -> bool:
+    if move.value is None or move.adds or move.passes:
+        return False
+    return sees_all_data(script, move.value, depth)
 
 
 def _goes_over_whole(script: Script, function: cst.FunctionDef) -> bool:

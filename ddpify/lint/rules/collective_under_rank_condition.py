@@ -109,7 +109,7 @@ def _is_answered(script: Script, guard: Guard, call: cst.Call, name: str) -> boo
     statement = guard.statement
     if isinstance(statement, cst.If):
         other = statement.orelse if guard.positive else statement.body
-        others = [other] if other is not None else []
+        others: list[cst.CSTNode] = [other] if other is not None else []
         if guard.positive and other is None and leaves(statement.body):
             others = rest_of_block(script.structure, statement)
         if any(name == found for one in others for found, _ in script.collectives(one)):
