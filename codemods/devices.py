@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import libcst as cst
-from ddpify.codemods import device_names
+from ddpify.codemods import device_choices, device_names
 
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
@@ -84,45 +84,22 @@ def _device_objects(plan: Plan, edits: Edits, done: set[tuple[ModuleFile, str]])
 def _of_rank(plan: Plan, module: ModuleFile, asked: cst.BaseExpression | None) -> str:
     """The device of the rank in place of an accelerator; where its user may choose, as chosen."""
     function = f"{plan.options.alias}.device"
-    option = isinstance(asked, (cst.Name, cst.Attribute, cst.Subscript))
-    chosen = option or (isinstance(asked, cst.IfExp) and not _is_availability(asked.test, module))
-    return f"{function}({code_of(asked)})" if asked is not None and chosen else f"{function}()"
-
-
-def _is_availability(test: cst.BaseExpression, module: ModuleFile) -> bool:
-    """Whether a condition asks for nothing but whether there is an accelerator."""
-    if isinstance(test, cst.Name):
-        set_by = [
-            node.value
-            for node in module.parents
-            if isinstance(node, cst.Assign) and code_of(node.targets[0].target) == test.value
-        ]
-        return len(set_by) == 1 and _is_availability(set_by[0], module)
-    return isinstance(test, cst.Call) and code_of(test.func).endswith("is_available")
+    if asked is None or not device_choices.may_choose(asked, module):
+        return f"{function}()"
+    return f"{function}({code_of(asked)})"
 
 
 def _device_option(plan: Plan, edits: Edits, site: Site) -> None:
     """``torch.device('cuda' if args.cuda else 'cpu')`` does not ask which accelerator is there."""
     given = site.node.args[0].value if isinstance(site.node, cst.Call) and site.node.args else None
-    if not isinstance(given, cst.IfExp) or _asks_what_is_there(given.test, site.module):
+    if not isinstance(given, cst.IfExp) or device_choices.asks_what_is_there(
+        given.test, site.module
+    ):
         return
     held = plan.facts.values.get(given.body)
     if held is not None and _names_accelerator(held):
         edits.put(given.body, f"{plan.options.alias}.device()")
         edits.note(site, "the device of this rank, if one is asked for", rule="hard-coded-device")
-
-
-def _asks_what_is_there(test: cst.BaseExpression, module: ModuleFile) -> bool:
-    """Whether a condition comes from ``is_available()``, there or where its names are set."""
-    names = {code_of(node) for node in walk(test) if isinstance(node, (cst.Name, cst.Attribute))}
-    if any(name.endswith("is_available") for name in names):
-        return True
-    set_by = [
-        code_of(node.value)
-        for node in module.parents
-        if isinstance(node, cst.Assign) and any(code_of(t.target) in names for t in node.targets)
-    ]
-    return any("is_available" in code for code in set_by) or not set_by
 
 
 def _hard_coded(held: Value, site: Site) -> bool:

@@ -92,7 +92,14 @@ def is_sequence(atom: Atom) -> bool | None:
 
 
 def decided(run: Interpreter, test: cst.BaseExpression) -> bool | None:
-    """Whether a test for a tuple or list surely holds: of what is one, or is a loss or a count."""
+    """Whether a test surely holds.
+
+    For a tuple or list: of what is one, or is a loss or a count. For None: of what the call of a
+    model leaves out.
+    """
+    left_out = _left_out(run, test)
+    if left_out is not None:
+        return left_out
     found = tested(run, test)
     if found is None or found[1] is not is_sequence:
         return None
@@ -102,6 +109,20 @@ def decided(run: Interpreter, test: cst.BaseExpression) -> bool | None:
     if len(sure) != 1 or None in sure:
         return None
     return sure.pop() is holds
+
+
+def _left_out(run: Interpreter, test: cst.BaseExpression) -> bool | None:
+    """The truth of ``targets is None`` in a forward that is called without targets."""
+    if not run.frame.in_forward or run.frame.call is None or not isinstance(test, cst.Comparison):
+        return None
+    asked, (target,) = test.left, test.comparisons
+    against_none = isinstance(target.comparator, cst.Name) and target.comparator.value == "None"
+    if not isinstance(asked, cst.Name) or not against_none:
+        return None
+    held = run.frame.scope.names.get(asked.value, UNKNOWN)
+    if held.constant() is not None:
+        return None
+    return isinstance(target.operator, (cst.Is, cst.Equal))
 
 
 def _is_sure(atom: Atom) -> bool:

@@ -341,7 +341,7 @@ DEVICES = {
     ),
     "text that is printed too": (
         "d = 'cuda:0'\nprint(d)\nlabels = labels.to(d)",
-        "labels = labels.to(dd.device(d))",
+        "labels = labels.to(dd.device())",
     ),
     "an option": (
         "p = argparse.ArgumentParser()\np.add_argument('--place', default='cuda:0')\n"

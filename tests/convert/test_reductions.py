@@ -495,3 +495,28 @@ def test_a_shape_that_is_read_is_that_of_the_global_batch(tmp_path: Path, line: 
 def test_rows_are_put_together_before_a_view_of_the_whole_batch(tmp_path: Path) -> None:
     text = step("x = F.mse_loss(brain(a), b)", "x.backward()", "print(brain(a).view(3, -1).max())")
     assert b"print(dd.gather(brain(a)).view(3, -1).max())" in convert_text(tmp_path, text).data
+
+
+SCORED = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(4, 3)
+
+    def forward(self, x, y=None):
+        scores, loss = self.out(x), None
+        if y is not None:
+            loss = F.cross_entropy(scores, y, ignore_index=-1)
+        return scores, loss
+
+
+brain = Net()"""
+
+
+def test_a_loss_in_a_forward_that_some_calls_leave_out(tmp_path: Path) -> None:
+    steps = STEP.replace("penalty = F.cross_entropy(brain(a), b)", "_, penalty = brain(a, b)")
+    text = HEAD.replace("brain = nn.Linear(4, 3)", SCORED) + steps
+    lines = added(tmp_path, text + "    print(brain(features)[0])\n")
+    counted = "weight=(y != -1).sum()"
+    assert f"loss = dd.mean(F.cross_entropy(scores, y, ignore_index=-1), {counted})" in lines
+    assert not any("gather" in line for line in lines)
