@@ -257,9 +257,13 @@ def _folder(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
         _local_main_first(plan, edits, effect, site)
         return
     assert isinstance(site.node, cst.Call)
-    if any(a.keyword is not None and a.keyword.value == "exist_ok" for a in site.node.args):
+    told = [a for a in site.node.args if a.keyword is not None and a.keyword.value == "exist_ok"]
+    if told and code_of(told[0].value) == "True":
         return
-    edits.change(site.node, _exist_ok)
+    if told:
+        edits.put(told[0].value, "True")
+    else:
+        edits.change(site.node, _exist_ok)
     if effect.name == "os.mkdir":
         edits.put(site.node.func, "os.makedirs")
     edits.note(site, "folder made by whichever rank comes first", rule=_RULES[effect.kind])

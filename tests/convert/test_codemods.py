@@ -257,6 +257,10 @@ FILES = {
         ["import os", "log = open('x.txt' if dd.is_main() else os.devnull, 'w')"],
     ),
     "folder": ("import os\nos.makedirs('out')", ["os.makedirs('out', exist_ok=True)"]),
+    "a new folder": (
+        "import os\nos.makedirs('out', exist_ok='new' in __file__)",
+        ["os.makedirs('out', exist_ok=True)"],
+    ),
     "one folder": ("import os\nos.mkdir('out')", ["os.makedirs('out', exist_ok=True)"]),
     "numpy": (
         "import numpy as np\nnp.save('x.npy', [1])",
