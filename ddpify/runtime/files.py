@@ -3,7 +3,6 @@
 import contextlib
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -67,9 +66,12 @@ def save(obj: Any, f: Any, *args: Any, **kwargs: Any) -> None:
 
 def _save_in_one_step(obj: Any, target: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     # In a folder of its own, the draft has the target's name, which torch writes into the archive.
-    folder = tempfile.mkdtemp(dir=os.path.dirname(target), prefix=".saving-")
+    place, name = os.path.split(target)
+    folder = os.path.join(place, f".saving-{name}")
+    shutil.rmtree(folder, ignore_errors=True)  # a process that was killed while it saved left it
+    os.mkdir(folder)
     try:
-        draft = os.path.join(folder, os.path.basename(target))
+        draft = os.path.join(folder, name)
         _torch_save(obj, draft, *args, **kwargs)
         with open(draft, "rb+") as written:
             os.fsync(written.fileno())

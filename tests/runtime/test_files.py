@@ -78,6 +78,14 @@ def test_a_failed_save_keeps_the_former_file_and_ends_every_rank(tmp_path: Path)
     assert torch.load(target) == "former"
 
 
+def test_a_save_takes_away_what_a_killed_one_left(tmp_path: Path) -> None:
+    (tmp_path / ".saving-model.pt").mkdir()
+    (tmp_path / ".saving-model.pt" / "model.pt").write_bytes(b"half of it")
+    run(lambda: dd.save(torch.ones(2), tmp_path / "model.pt"), 2)
+    assert os.listdir(tmp_path) == ["model.pt"]
+    assert torch.equal(torch.load(tmp_path / "model.pt"), torch.ones(2))
+
+
 def test_the_local_main_rank_goes_first(tmp_path: Path) -> None:
     def job() -> tuple[float, float, float]:
         with dd.local_main_first():
