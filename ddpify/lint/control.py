@@ -110,6 +110,22 @@ class Control:
         function = self.script.structure_of(node).function(node)
         return function is None or function in self._spawners
 
+    def is_only_before_spawning(self, node: cst.CSTNode) -> bool:
+        """Whether a node is only reached in the process that starts the ranks."""
+        todo, seen = [node], set[cst.FunctionDef]()
+        while todo:
+            one = todo.pop()
+            if self.runs_before_spawning(one):
+                continue
+            function = self.script.structure_of(one).function(one)
+            callers = self.callers(function) if function is not None else []
+            if function is None or function in self.spawned or not callers:
+                return False
+            if function not in seen:
+                seen.add(function)
+                todo += [site.node for site in callers]
+        return True
+
     def starts_processes(self, node: cst.CSTNode) -> bool:
         """Whether the function around a node starts the ranks: it runs once."""
         around = self.script.structure_of(node).function(node)

@@ -22,6 +22,7 @@ from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.slots import Slot, Slots
 from ddpify.understanding.structure import Structure
 
+Entries = dict[str | None, set[str]]  # labels of a collection's entries; None for any of them
 _TOTALS = {LOCAL: TOTAL, GIVEN[LOCAL]: GIVEN[TOTAL]}
 
 
@@ -32,7 +33,7 @@ class Flow:
         self.facts = facts
         self.structures = structures
         self.labels: dict[Slot, set[str]] = defaultdict(set)
-        self._entries: dict[tuple[Slot, str | None], set[str]] = defaultdict(set)
+        self._entries: dict[Slot, Entries] = defaultdict(lambda: defaultdict(set))
         self.moves: list[Move] = []
         self.cleaned: set[Slot] = set()
         self.names = Slots(facts, structures)
@@ -151,7 +152,7 @@ class Flow:
         unknown = {slot for slot in seen if not self.labels[slot] & ANY_RANK}
         for slot in unknown:
             self.labels[slot].add(TOLD)
-            self._entries[slot, None].add(TOLD)
+            self._entries[slot][None].add(TOLD)
         if unknown:
             self.solve()
 
@@ -159,30 +160,47 @@ class Flow:
         """Propagate labels; ``extra`` labels what goes through the moves of these nodes."""
         extra = extra or {}
         self._spread_cleanliness()
-        local = {LOCAL, TOTAL, *TAKEN}
         changed = True
         while changed:
             changed = False
             for move in self.moves:
-                labels = self._incoming(move) | extra.get(move.node, set())
+                entries = self._incoming(move, extra.get(move.node, set()))
                 for slot in move.targets:
-                    new = labels - local if slot in self.cleaned else labels
-                    if move.passes:
-                        new = {GIVEN.get(label, label) for label in new}
-                    elif slot[0] == "attribute":  # outlives the call
-                        new = {TAKEN.get(label, label) for label in new}
-                    for known in (self.labels[slot], self._entries[slot, move.key]):
-                        if not new <= known:
-                            known |= new
-                            changed = True
+                    for key, labels in entries.items():
+                        new = self._fitted(labels, move, slot)
+                        for known in (self.labels[slot], self._entries[slot][key]):
+                            if not new <= known:
+                                known |= new
+                                changed = True
 
-    def _incoming(self, move: Move) -> set[str]:
-        found: set[str] = set()
+    def _fitted(self, labels: set[str], move: Move, slot: Slot) -> set[str]:
+        """What of a move's labels its target takes."""
+        if slot in self.cleaned:
+            labels = labels - {LOCAL, TOTAL, *TAKEN}
+        if move.passes:
+            return {GIVEN.get(label, label) for label in labels}
+        if slot[0] == "attribute":  # outlives the call
+            return {TAKEN.get(label, label) for label in labels}
+        return labels
+
+    def _incoming(self, move: Move, extra: set[str]) -> Entries:
+        """The labels that a move brings; those of a copy for each entry that is known apart."""
+        found = set(extra)
+        copied: Entries = {}
         for one in move.source:
-            found |= self._carried(one)
+            copies = one.node is move.value and one.key is None and one.given is None
+            if one.slot is not None and copies:
+                copied = self._entries[one.slot]
+            else:
+                found |= self._carried(one)
+        if move.key is not None or move.adds:
+            found = found.union(*copied.values())
+            copied = {}
         if move.adds:
             found |= {total for local, total in _TOTALS.items() if local in found}
-        return found - {CLEAN}
+        entries = {key: labels - {CLEAN} for key, labels in copied.items()}
+        entries[move.key] = entries.get(move.key, set()) | (found - {CLEAN})
+        return entries
 
     def _carried(self, one: Dependency) -> set[str]:
         """The labels that one dependency brings."""
@@ -190,7 +208,8 @@ class Flow:
             return {one.label}
         labels = self.labels.get(one.slot, set())
         if one.key is not None:
-            labels = self._entries[one.slot, None] | self._entries[one.slot, one.key]
+            entries = self._entries[one.slot]
+            labels = entries[None] | entries[one.key]
         if one.given is not None:
             found = labels - set(TAKEN)
             if labels & set(TAKEN):  # the result is made of what is passed

@@ -113,6 +113,19 @@ def report(name):
 
 report(path)
 """,
+    "options beside the rank in one dictionary": """
+def report(settings):
+    if settings["verbose"]:
+        model(torch.zeros(1, 10, device=device))
+        dist.barrier()
+
+settings = {"verbose": True}
+settings["rank"] = rank
+report(settings)
+""",
+    "a collective in either case": """
+dist.barrier() if rank == 0 else dist.barrier()
+""",
     "a rank that fails": """
 for epoch in range(epochs):
     sampler.set_epoch(epoch)
@@ -642,3 +655,28 @@ if rank > 0:
     found = {one.code for one in lint_text(SETUPS["distributed"] + text)}
     assert "DDP407" not in found
     assert "DDP403" in found or "DDP401" in found
+
+
+def test_parts_that_the_parent_of_the_ranks_draws(lint_text: Lint) -> None:
+    text = """
+def worker(number, loaders):
+    dist.init_process_group("nccl", rank=number, world_size=4)
+    model = DDP(Net().to(number), device_ids=[number])
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in loaders[number]:
+        criterion(model(x), y).backward()
+        optimizer.step()
+
+def make_loaders():
+    loaders = []
+    for part in random_split(dataset, [25] * 4):
+        loaders.append(DataLoader(part, 32, shuffle=True))
+    return loaders
+
+if __name__ == "__main__":
+    mp.spawn(worker, nprocs=4, args=(make_loaders(),))
+"""
+    text = SETUPS["distributed"].split("local_rank =")[0] + text
+    assert lint_text(text, select=("DDP101", "DDP107")) == []
+    there = text.replace("loaders[number]", "make_loaders()[number]")
+    assert lint_text(there, select=("DDP107",)) != []

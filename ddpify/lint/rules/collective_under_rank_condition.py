@@ -100,6 +100,10 @@ def _collective(script: Script, call: cst.Call) -> str | None:
     return None
 
 
+def _only_leaves(statement: cst.If) -> bool:
+    return statement.orelse is None and leaves(statement.body)
+
+
 def _has_group(call: cst.CSTNode) -> bool:
     return isinstance(call, cst.Call) and argument(call, "group") is not None
 
@@ -107,10 +111,10 @@ def _has_group(call: cst.CSTNode) -> bool:
 def _is_answered(script: Script, guard: Guard, call: cst.Call, name: str) -> bool:
     """Whether other ranks meet the same collective: in the other branch, or under another test."""
     statement = guard.statement
-    if isinstance(statement, cst.If):
+    if isinstance(statement, (cst.If, cst.IfExp)):
         other = statement.orelse if guard.positive else statement.body
         others: list[cst.CSTNode] = [other] if other is not None else []
-        if guard.positive and other is None and leaves(statement.body):
+        if guard.positive and isinstance(statement, cst.If) and _only_leaves(statement):
             others = rest_of_block(script.structure, statement)
         if any(name == found for one in others for found, _ in script.collectives(one)):
             return True

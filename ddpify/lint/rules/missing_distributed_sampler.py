@@ -73,6 +73,8 @@ def check(script: Script) -> Iterator[Finding]:
     for loader in script.training_loaders:
         if not isinstance(loader.site, cst.Call) or loader.module is not script.module:
             continue
+        if _is_of_a_part(script, loader.site):
+            continue
         if script.kind == SINGLE:
             yield Finding(loader.site, "each rank must get its own part of every batch")
         elif script.averages and not script.may_be_sharded(loader) and not _cannot_be_split(loader):
@@ -80,6 +82,14 @@ def check(script: Script) -> Iterator[Finding]:
                 loader.site,
                 "every rank trains on all of the data: the sampler does not split it",
             )
+
+
+def _is_of_a_part(script: Script, call: cst.Call) -> bool:
+    """Whether the process that starts the ranks makes one loader for each of them, in a loop."""
+    in_loop = bool(script.structure.loops(call)) or any(
+        isinstance(above, cst.ListComp) for above in script.structure.up(call)
+    )
+    return in_loop and script.control.is_only_before_spawning(call)
 
 
 def _cannot_be_split(loader: Instance) -> bool:

@@ -65,6 +65,8 @@ def check(script: Script) -> Iterator[Finding]:
     for one in splits(script):
         if script.control.rank_guards(one.call) or seeds(script, one.family):
             continue
+        if script.control.is_only_before_spawning(one.call):
+            continue  # the ranks get what their parent has drawn
         elsewhere = script.kind != SINGLE and is_called_from_elsewhere(script, one.call)
         if elsewhere and not script.strict:
             continue  # whoever calls it may have seeded
