@@ -26,6 +26,8 @@ def edit(plan: Plan, edits: Edits) -> None:
         if effect.kind in ("save", "write") and not once.isdisjoint(_around(effect.site)):
             continue
         handler(plan, edits, effect, site)
+    for effect in plan.facts.effects.values():
+        _wait_once(plan, edits, effect)
 
 
 def _around(site: Site) -> Iterator[cst.CSTNode]:
@@ -320,6 +322,17 @@ def _local_main_first(plan: Plan, edits: Edits, effect: Effect, site: Site) -> N
     statement = site.module.statement(site.node)
     edits.put_under(statement, f"with {plan.options.alias}.local_main_first():")
     edits.note(site, f"{_short_name(effect)} once a node", rule=_RULES[effect.kind])
+
+
+def _wait_once(plan: Plan, edits: Edits, effect: Effect) -> None:
+    """What is done in a call that one rank of each node makes first waits for nobody again."""
+    header = f"with {plan.options.alias}.local_main_first():"
+    statement = effect.site.module.statement(effect.site.node)
+    if edits.blocks.get(statement) != header:
+        return
+    outer = (c.module.statement(c.node) for c in effect.calls if c.module.editable)
+    if any(edits.blocks.get(one) == header for one in outer if one is not statement):
+        del edits.blocks[statement]
 
 
 def _can_wait(site: Site) -> bool:

@@ -11,16 +11,16 @@ import libcst as cst
 
 from ddpify.understanding import births
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.slots import fresh_names
+from ddpify.understanding.slots import fresh_names, target_names
 from ddpify.understanding.structure import walk
-from ddpify.understanding.syntax import dotted
+from ddpify.understanding.syntax import code_of, dotted
 from ddpify.understanding.values import Value, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
 
 READER = "a collection that outlives the batch"
-_JOINING = frozenset("cat concat concatenate vstack hstack row_stack".split())
+_JOINING = frozenset("cat concat concatenate vstack row_stack".split())
 
 
 def taken(
@@ -32,11 +32,24 @@ def taken(
         return new
     if not new.data or target.value not in _growing(loops[-1]):
         return new
+    if not _begun(run, loops[-1], target.value):
+        return new
     for piece in _added(shown, target.value):
         for data in run.seen(piece).data:
             if data.placement is Placement.SHARD:
                 run.demand(piece, value(replace(data, births=frozenset())), READER)
     return births.reduced(new)
+
+
+def _begun(run: Interpreter, loop: cst.CSTNode, name: str) -> bool:
+    """Whether a name is bound outside of a loop too: else no round could find it."""
+    whole = run.module.function(loop) or run.module.tree
+    return any(
+        name in target_names(target.target)
+        for node in walk(whole)
+        if isinstance(node, cst.Assign) and not run.module.holds(loop, node)
+        for target in node.targets
+    )
 
 
 @cache
@@ -78,7 +91,12 @@ def _pieces(node: cst.BaseExpression) -> list[cst.BaseExpression]:
     if not isinstance(node, cst.Call) or not node.args:
         return []
     short = (dotted(node.func) or "").rsplit(".", 1)[-1]
-    shown = node.args[0].value
-    if short not in _JOINING or not isinstance(shown, (cst.Tuple, cst.List)):
+    shown, *others = node.args
+    rows = all(code_of(one.value) == "0" for one in others if _is_dimension(one))
+    if short not in _JOINING or not rows or not isinstance(shown.value, (cst.Tuple, cst.List)):
         return []
-    return [element.value for element in shown.elements]
+    return [element.value for element in shown.value.elements]
+
+
+def _is_dimension(argument: cst.Arg) -> bool:
+    return argument.keyword is None or argument.keyword.value in ("dim", "axis")

@@ -629,3 +629,28 @@ def test_the_start_leaves_a_comment_above_the_line_that_it_is_about(tmp_path: Pa
     text = HEAD.replace("features, labels =", "# what it learns from\nfeatures, labels =", 1) + STEP
     after = convert_text(tmp_path, text).data.decode()
     assert "dd.init()\n\n# what it learns from\nfeatures, labels = " in after
+
+
+FETCHED = """\
+import os, tarfile, urllib.request
+
+
+class Texts:
+    @classmethod
+    def fetch(cls, root):
+        if not os.path.isdir(root):
+            urllib.request.urlretrieve("x", root + ".tar")
+            with tarfile.open(root + ".tar") as packed:
+                packed.extractall(root)
+        return root
+
+
+root = Texts.fetch("texts")
+"""
+
+
+def test_one_rank_goes_first_in_one_place(tmp_path: Path) -> None:
+    lines = added(tmp_path, FETCHED + HEAD + STEP)
+    first = lines.index("with dd.local_main_first():")
+    assert lines[first + 1] == 'root = Texts.fetch("texts")'
+    assert lines.count("with dd.local_main_first():") == 1

@@ -50,6 +50,25 @@ def test_views_that_are_joined_within_a_batch_stay(tmp_path: Path) -> None:
     assert not any("torch.cat" in line for line in lines)
 
 
+JOINED = {
+    "beside the rows": "seen = out\n    seen = torch.cat([seen, one], dim=1)",
+    "in one of two ways": (
+        "if a.dim() == 2:\n        both = out\n    else:\n        both = -out\n"
+        "    both = torch.cat([both, one])"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", JOINED)
+def test_what_is_joined_for_one_batch_stays(tmp_path: Path, name: str) -> None:
+    grow = f"one = 2 * out\n    {JOINED[name]}\n    print(both.mean().item())"
+    text = HEAD + STEP + LOOP.format(begin="both = out = seen = 0", grow=grow, loader="feed")
+    text = text.replace("print(seen.std(0), seen.numpy())\n", "")
+    text = text if "ways" in name else text.replace("both.mean", "seen.mean")
+    text = text.replace("both = out = seen = 0\n", "") if "ways" in name else text
+    assert not any("gather" in line for line in added(tmp_path, text))
+
+
 def test_what_is_repeated_for_each_row_is_no_batch(tmp_path: Path) -> None:
     text = """\
     import torch
