@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import libcst as cst
 from ddpify.codemods.sizes import count_rows, whole_count, whole_shape
 
 from ddpify.planning.bindings import is_bound_name
-from ddpify.planning.edits import Edits
+from ddpify.planning.edits import Edits, wrapped
 from ddpify.planning.plan import Plan, Reduction
 from ddpify.planning.refusals import Refusal
 from ddpify.understanding import losses
@@ -113,11 +115,22 @@ def _named_sizes(plan: Plan, edits: Edits) -> None:
 
 def _squeezes(plan: Plan, edits: Edits) -> None:
     """A bare squeeze() also drops the batch dimension when a rank has a single sample."""
-    for node, site in plan.facts.squeezes.items():
-        if site.module.editable:
-            edits.note(
-                site,
-                f"{brief(node)}: name the dimension to squeeze; a rank whose share of the batch"
-                " is one sample loses its batch dimension here",
-                attention=True,
-            )
+    for node, (site, dim) in plan.facts.squeezes.items():
+        if not site.module.editable or not isinstance(node, cst.Call):
+            continue
+        extra = f", dim={dim}" if dim > 0 else ""
+        edits.change(node, _squeezing(f"{plan.options.alias}.squeeze", extra))
+        edits.note(site, f"{brief(node)}: keeps the dimension of the rows")
+
+
+def _squeezing(function: str, extra: str) -> Callable[[cst.CSTNode], cst.CSTNode]:
+    """From ``x.squeeze()`` or ``torch.squeeze(x)`` to a call of the runtime's."""
+
+    def change(updated: cst.CSTNode) -> cst.CSTNode:
+        assert isinstance(updated, cst.Call)
+        rows = updated.args[0].value if updated.args else updated.func
+        if not updated.args and isinstance(updated.func, cst.Attribute):
+            rows = updated.func.value
+        return wrapped(rows, function, extra)
+
+    return change

@@ -163,7 +163,7 @@ def _decide(plan: Plan) -> bool:
     for node in outdated:
         del plan.reductions[node]  # something in it is whole by now: to be decided anew
         plan.choices.reduced.discard(node)
-    for node in [n for n in plan.reductions if _also_gets_whole(plan, n)]:
+    for node in [n for n in plan.reductions if _also_gets_whole(plan, n) or _is_mixed(plan, n)]:
         del plan.reductions[node]
         plan.choices.reduced.discard(node)
         plan.barred.add(node)
@@ -210,10 +210,10 @@ def _mend(plan: Plan, demand: Demand, learnt: frozenset[cst.BaseExpression]) -> 
     if demand.reader == "backward()" and _gather_for_unseen(plan, demand):
         return True
     if plan.barred.intersection((*editable, *demand.data.names)):
-        gathered = _gather_names(plan, demand) or _gather_arguments(plan, demand)
-        if not gathered and not trained:
+        mended = _mend_before_calls(plan, demand)
+        if not mended and not trained:
             _replicate(plan, demand)
-        return gathered or not trained
+        return mended or not trained
     if how is not None and editable:
         for node in editable:
             _reduce(plan, node, how, demand)
@@ -224,6 +224,19 @@ def _mend(plan: Plan, demand: Demand, learnt: frozenset[cst.BaseExpression]) -> 
     else:
         return _gather_names(plan, demand) or _gather_arguments(plan, demand)
     return True
+
+
+def _mend_before_calls(plan: Plan, demand: Demand) -> bool:
+    """Make whole what goes into the function that reads it, since other calls need other ways."""
+    how = _how(demand.data, demand.reader)
+    apart = how in ("mean", "sum") or demand.reader.startswith("a collection")
+    for call in reversed(demand.calls) if apart else ():
+        parts = _given(plan, call, demand.data.placement)
+        if call.module.editable and parts and not plan.barred.intersection(parts):
+            for node in parts:
+                _record(plan, Reduction(node, str(how)))
+            return True
+    return _gather_names(plan, demand) or _gather_arguments(plan, demand)
 
 
 def _keeps_what_it_returns(plan: Plan, demand: Demand) -> bool:
@@ -249,6 +262,16 @@ def _also_gets_whole(plan: Plan, node: cst.CSTNode) -> bool:
     """Whether a function gets the parts of ranks there in one call, what is whole in another."""
     parts = plan.facts.reduced_through.get(node, set())
     return any(calls not in parts for calls in plan.facts.whole_through.get(node, ()) if parts)
+
+
+def _is_mixed(plan: Plan, node: cst.CSTNode) -> bool:
+    """Whether a line that several calls of a training reach gets what one way does not suit."""
+    suited = _SUITED[plan.reductions[node].how]
+    got = plan.facts.reduced.get(node, ())
+    through = plan.facts.reduced_through.get(node, ())
+    unsuited = (data for data in got if not data.opaque and data.placement not in suited)
+    sites = {loader.site for data in unsuited for loader in data.loaders}
+    return len(through) > 1 and bool(sites & plan.choices.trained)
 
 
 def _check_alike(plan: Plan, node: cst.CSTNode) -> None:

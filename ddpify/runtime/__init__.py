@@ -30,6 +30,7 @@ from ddpify.runtime.reduce import (
 from ddpify.runtime.resume import resumable, snapshot
 from ddpify.runtime.sharded_files import load_sharded, save_sharded
 from ddpify.runtime.spread import spread
+from ddpify.runtime.squeezing import squeeze
 from ddpify.runtime.start import init
 
 __all__ = [
@@ -62,6 +63,7 @@ __all__ = [
     "snapshot",
     "split",
     "spread",
+    "squeeze",
     "sum",
     "target_weight",
     "unwrap",

@@ -88,8 +88,8 @@ def _weighted_part(x: torch.Tensor, factor: float) -> torch.Tensor:
 def mean(x: Any, *, weight: Any = None) -> Any:
     """From a mean over this rank's samples to the mean over the global batch.
 
-    x: a floating-point tensor of any shape, the same on all ranks, or a number. Returns the
-    same kind; the same object where the batch at hand is not shared. A collective.
+    x: a floating-point tensor or array of any shape, the same on all ranks, or a number. Returns
+    the same kind; the same object where the batch at hand is not shared. A collective.
     Differentiable: ``mean(loss).backward()`` on every rank leaves the gradient of one process
     on the whole batch.
 
@@ -105,13 +105,15 @@ def mean(x: Any, *, weight: Any = None) -> Any:
     factor = share.local / share.total
     if isinstance(x, torch.Tensor):
         return _reduced(x if x.is_floating_point() else x.to(torch.get_default_dtype()), factor)
+    if _is_array(x):
+        return mean(torch.from_numpy(x)).numpy()
     return _as_number(x, _reduced(torch.tensor(float(x), dtype=torch.float64), factor).item())
 
 
 def sum(x: Any) -> Any:
     """From a sum over this rank's samples to the sum over the global batch.
 
-    x: a tensor of any shape, the same on all ranks, or a number; integers stay integers.
+    x: a tensor or array of any shape, the same on all ranks, or a number; integers stay integers.
     Returns the same kind; the same object where the batch at hand is not shared. A collective,
     and differentiable like mean().
     """
@@ -123,6 +125,8 @@ def sum(x: Any) -> Any:
         if x.is_floating_point():
             return _reduced(x, float(factor))
         return sum_scaled(x.long() if x.dtype == torch.bool else x, factor)
+    if _is_array(x):
+        return sum(torch.from_numpy(x)).numpy()
     whole = isinstance(x, numbers.Integral)
     part = torch.tensor(
         int(x) if whole else float(x), dtype=torch.int64 if whole else torch.float64
@@ -248,6 +252,10 @@ def _weighted_mean(x: Any, weight: Any, share: Share) -> Any:
     return out if isinstance(x, torch.Tensor) else _as_number(x, out.item())
 
 
+def _is_array(x: Any) -> bool:
+    return "numpy" in sys.modules and isinstance(x, sys.modules["numpy"].ndarray)
+
+
 def _as_number(like: Any, value: Any) -> Any:
     """``value`` as the type of ``like``; a mean of integers is a float, a sum of bools an int."""
     if isinstance(like, bool) or (isinstance(value, float) and isinstance(like, numbers.Integral)):
@@ -258,7 +266,7 @@ def _as_number(like: Any, value: Any) -> Any:
 def _gathered_along(x: Any, share: Share, stacked: bool, dim: int) -> Any:
     if isinstance(x, torch.Tensor):
         return _gathered(x.transpose(0, dim), share, stacked).transpose(0, dim)
-    if "numpy" in sys.modules and isinstance(x, sys.modules["numpy"].ndarray):
+    if _is_array(x):
         return _gathered_along(torch.from_numpy(x), share, stacked, dim).numpy()
     if isinstance(x, list):
         return [gather(part, stacked=stacked, dim=dim - 1) for part in x]
@@ -277,7 +285,7 @@ def _gathered(x: Any, share: Share, stacked: bool) -> Any:
         if x and all(isinstance(value, torch.Tensor) and value.dim() for value in x):
             return [_gather_tensor(value, share, stacked) for value in x]
         return _gather_objects(x, share)
-    if "numpy" in sys.modules and isinstance(x, sys.modules["numpy"].ndarray):
+    if _is_array(x):
         return _gather_tensor(torch.from_numpy(x), share, stacked).numpy()
     raise TypeError(f"cannot gather a {type(x).__name__}: not tensors, arrays or a list")
 

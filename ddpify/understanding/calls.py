@@ -181,6 +181,7 @@ def _run_body(  # type: ignore[no-untyped-def]
     bind_parameters(run, function, args, kwargs, receiver, scope)
     run.frames.append(frame)
     try:
+        _bind_further(run, function, kwargs, scope)
         if isinstance(function.node, cst.Lambda):
             return run.eval(function.node.body)
         run.block(function.node.body)
@@ -240,13 +241,20 @@ def bind_parameters(
         scope.names[parameter.name.value] = _keyword(run, function, parameter, kwargs)
     if isinstance(parameters.star_arg, cst.Param):
         scope.names[parameters.star_arg.name.value] = value(Tup(tuple(given)))
-    if parameters.star_kwarg is not None:
-        extra = run.instance(parameters.star_kwarg, function.module, "dict")
-        known = {p.name.value for p in (*names, *parameters.kwonly_params)}
-        for name, one in kwargs.items():
-            if name not in known:
-                run.put(extra, "*" if name == "**" else f"[{name!r}]", one)
-        scope.names[parameters.star_kwarg.name.value] = value(extra)
+
+
+def _bind_further(run: Interpreter, function: Function, kwargs: Keywords, scope: Scope) -> None:
+    """Bind ``**kwargs`` to a dictionary of this call's own."""
+    parameters = function.node.params
+    if parameters.star_kwarg is None:
+        return
+    extra = run.instance(parameters.star_kwarg, function.module, "dict")
+    named = (*parameters.posonly_params, *parameters.params, *parameters.kwonly_params)
+    known = {parameter.name.value for parameter in named}
+    for name, one in kwargs.items():
+        if name not in known:
+            run.put(extra, "*" if name == "**" else f"[{name!r}]", one)
+    scope.names[parameters.star_kwarg.name.value] = value(extra)
 
 
 def _is_criterion(receiver: Instance | Class | None) -> bool:

@@ -158,7 +158,8 @@ class Facts:
     # Numbers of rows that something replicated is divided by, with the loaders of the rows.
     divisors: dict[cst.BaseExpression, set[Instance]] = field(default_factory=dict)
     device_moves: dict[cst.CSTNode, tuple[Site, Value]] = field(default_factory=dict)
-    squeezes: dict[cst.CSTNode, Site] = field(default_factory=dict)  # of no named dimension
+    # Of rows, with no dimension named, and the dimension of the rows.
+    squeezes: dict[cst.CSTNode, tuple[Site, int]] = field(default_factory=dict)
     callers: dict[cst.CSTNode, set[Site]] = field(default_factory=dict)
     # Batches that the script makes by hand: what enters models, and what is known of the rows.
     entries: dict[tuple[cst.CSTNode, int], Entry] = field(default_factory=dict)

@@ -50,6 +50,8 @@ def builtin(  # type: ignore[no-untyped-def]
     run: Interpreter, node: cst.BaseExpression, name: str, args, kwargs
 ) -> Value:
     """Call one of Python's own functions."""
+    if name == "dict":
+        return _dict(run, node, args, kwargs)
     handler = _BUILTINS.get(name)
     if handler is not None:
         return handler(run, node, args)
@@ -151,6 +153,21 @@ def _same_elements(run: Interpreter, node: cst.BaseExpression, args: list[Value]
                 for key, held in list(source.attributes.items()):  # type: ignore[union-attr]
                     run.put(made, key, held)
         run.put(made, "*", elements.iterate(run, node, one))
+    return value(made)
+
+
+def _dict(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
+    """A new dictionary: of another one, of pairs, and of named values."""
+    made = run.instance(node, run.module, "dict")
+    for one in args[:1]:
+        others = [a for a in one.of(Instance) if a.type == "dict"]  # type: ignore[union-attr]
+        for other in others:
+            for key, held in list(other.attributes.items()):  # type: ignore[union-attr]
+                run.put(made, key, held)
+        for pair in elements.iterate(run, node, one).of(Tup) if not others else ():
+            run.put(made, "*", join(*pair.items[1:]))  # type: ignore[union-attr]
+    for key, held in kwargs.items():
+        run.put(made, "*" if key == "**" else f"[{key!r}]", held)
     return value(made)
 
 

@@ -14,6 +14,7 @@ from ddpify.understanding import (
     calls,
     draws,
     elements,
+    tensor_pairs,
     tensor_sizes,
     tensors,
     world,
@@ -23,6 +24,7 @@ from ddpify.understanding.instances import MOVES, RETURNS_MODEL
 from ddpify.understanding.kinds import is_model
 from ddpify.understanding.opaque import opaque
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import dotted
 from ddpify.understanding.tensor_calls import tensor_function
 from ddpify.understanding.values import (
@@ -30,6 +32,7 @@ from ddpify.understanding.values import (
     UNKNOWN,
     Const,
     Data,
+    Function,
     Instance,
     Method,
     Number,
@@ -120,9 +123,6 @@ def _data_method(  # type: ignore[no-untyped-def]
         return value(Const(atom.ndim))
     if name in _FACTS_OF_A_TENSOR:
         return REPLICATED
-    whole = name == "squeeze" and not args and not kwargs
-    if whole and atom.placement is Placement.SHARD and not run.collating:
-        run.facts.squeezes.setdefault(node, run.site(node))
     if name in ("numel", "nelement") and atom.form == "row":
         return REPLICATED
     if name in ("numel", "nelement"):
@@ -137,15 +137,19 @@ def _data_method(  # type: ignore[no-untyped-def]
         pair = Tup((REPLICATED, value(atom)))
         run.put(made, "*", value(pair) if name == "items" else value(atom))
         return value(made)
-    for one in args:
-        for data in one.data:
-            if data.placement is Placement.COUNT:
-                run.facts.shape_uses.update(data.births)
-    args = [tensor_sizes.without_counts(one) for one in args]
+    if name not in tensor_pairs.BINARY:  # there a number of rows is a size, of a view perhaps
+        args = [_sizes(run, one) for one in args]
     if name in ("view", "reshape") and atom.placement is Placement.SHARD:
         args = _own_size(run, node, args)
     operands = [(receiver, value(atom)), *argument_pairs(node, args, {})]
     return tensors.function(run, node, name, operands, kwargs, args)
+
+
+def _sizes(run: Interpreter, one: Value) -> Value:
+    for data in one.data:
+        if data.placement is Placement.COUNT:
+            run.facts.shape_uses.update(data.births)
+    return tensor_sizes.without_counts(one)
 
 
 def _own_size(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> list[Value]:
@@ -222,6 +226,15 @@ def _params_method(  # type: ignore[no-untyped-def]
     return value(atom)
 
 
+def _closure(run: Interpreter, node: cst.BaseExpression, closure: Value) -> None:
+    """An optimizer calls a closure, and reads the loss that it returns."""
+    run.call(node, closure, [], {})
+    for function in closure.of(Function):
+        for part in walk(function.node.body):  # type: ignore[union-attr]
+            if isinstance(part, cst.Return) and part.value is not None:
+                run.demand(part.value, run.seen(part.value), "an optimizer")
+
+
 def _object_method(  # type: ignore[no-untyped-def]
     run: Interpreter, node: cst.BaseExpression, atom: Instance, name: str, args, kwargs
 ) -> Value:
@@ -233,7 +246,7 @@ def _object_method(  # type: ignore[no-untyped-def]
         return _model_method(run, node, atom, name, args, kwargs)
     if atom.role == "optimizer" and name == "step":
         for one in args:
-            run.call(node, one, [], {})
+            _closure(run, node, one)
         return REPLICATED
     if atom.type in _PARSERS and name == "add_argument":
         _add_argument(run, atom, args, kwargs)

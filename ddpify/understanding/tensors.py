@@ -238,6 +238,8 @@ def _one(
         place = (rest[0] if rest else kwargs["dim"]).constant()
         gone = isinstance(place, int) and 0 <= place < data.dim
         return value(replace(data, dim=data.dim - gone, births=frozenset()))
+    if name == "squeeze" and not run.collating:
+        run.facts.squeezes.setdefault(node, (run.site(node), data.dim))
     if name == "squeeze" and data.form == "state":
         return value(replace(data, dim=0, births=frozenset(), form="tensor"))  # of one layer
     if name in tensor_sizes.RESHAPING:

@@ -248,10 +248,18 @@ for data, target in train_loader:
     assert not any("loss" in line.split("=")[0] for line in added(tmp_path, text))
 
 
-def test_a_squeeze_of_no_named_dimension_is_noted(tmp_path: Path) -> None:
-    text = step("x = F.mse_loss(brain(a)[:, :1].squeeze(), b)", "x.backward()")
-    notes = [note for note in convert_text(tmp_path, text).notes if note.attention]
-    assert ["squeeze" in note.text for note in notes] == [True]
+SQUEEZES = {
+    "brain(a)[:, :1].squeeze()": "dd.squeeze(brain(a)[:, :1])",
+    "torch.squeeze(brain(a)[:, :1])": "dd.squeeze(brain(a)[:, :1])",
+    "brain(a).t().squeeze()": "dd.squeeze(brain(a).t(), dim=1)",
+    "brain(a)[:, :1].squeeze(1)": "brain(a)[:, :1].squeeze(1)",
+}
+
+
+@pytest.mark.parametrize("shown", SQUEEZES)
+def test_a_squeeze_of_no_named_dimension_keeps_the_rows(tmp_path: Path, shown: str) -> None:
+    text = step(f"out = {shown}", "x = F.mse_loss(brain(a), b)", "x.backward()")
+    assert f"out = {SQUEEZES[shown]}\n" in convert_text(tmp_path, text).data.decode()
 
 
 def test_an_unseen_loss_is_taken_for_a_mean_and_noted(tmp_path: Path) -> None:
@@ -520,3 +528,25 @@ def test_a_loss_in_a_forward_that_some_calls_leave_out(tmp_path: Path) -> None:
     counted = "weight=(y != -1).sum()"
     assert f"loss = dd.mean(F.cross_entropy(scores, y, ignore_index=-1), {counted})" in lines
     assert not any("gather" in line for line in lines)
+
+
+def test_a_sum_divided_by_a_method(tmp_path: Path) -> None:
+    loss = "F.mse_loss(brain(a), b, reduction='sum').div(a.size(0))"
+    text = step(f"x = {loss}", "x.backward()")
+    assert f"x = dd.mean({loss})" in convert_text(tmp_path, text).data.decode()
+
+
+def test_the_loss_that_a_closure_adds_up(tmp_path: Path) -> None:
+    text = f"""{HEAD}
+slow = torch.optim.LBFGS(brain.parameters())
+for a, b in feed:
+    def closure():
+        slow.zero_grad()
+        total = 0.0
+        for one in [F.cross_entropy(brain(a), b), brain(a).mean()]:
+            total += one.mean()
+        total.backward()
+        return total
+    slow.step(closure)
+"""
+    assert b"return dd.mean(total)" in convert_text(tmp_path, text).data

@@ -43,3 +43,25 @@ def test_what_another_loss_has_gathered_is_not_gathered_again(tmp_path: Path) ->
     lines = added(tmp_path, DISTANCES + HEAD + STEP.replace(plain, body) + check)
     assert "out = dd.gather(brain(a))" in lines
     assert not any("F.normalize" in line or "square" in line for line in lines)
+
+
+KEEPER = """\
+class Keeper:
+    def __init__(self):
+        self.kept = dict(loss=[], out=[])
+
+    def insert(self, **given):
+        for key in given:
+            self.kept[key].append(given[key])
+
+
+keeper = Keeper()
+"""
+
+
+def test_a_line_that_keeps_a_mean_in_one_call_and_a_sum_in_another(tmp_path: Path) -> None:
+    body = KEEPER + STEP + "    keeper.insert(loss=penalty.data)\n"
+    body += "    keeper.insert(out=brain(a).mean(0).data)\n    keeper.insert(out=a.sum())\n"
+    lines = added(tmp_path, HEAD + body)
+    assert "keeper.insert(out=dd.mean(brain(a).mean(0).data))" in lines
+    assert "keeper.insert(out=dd.sum(a.sum()))" in lines

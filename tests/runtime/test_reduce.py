@@ -306,6 +306,37 @@ def test_a_loss_takes_one_collective() -> None:
     assert run(_collectives, 2) == [expected] * 2
 
 
+def _squeezed() -> list[list[int]]:
+    """Shapes of batches of 1, 2 and 5 samples without the dimensions of size 1."""
+    found = []
+    for total in (1, 2, 5):
+        x = _batch(total).reshape(-1, 1, 1)
+        found += [list(dd.squeeze(one).shape) for one in (x, x.numpy())]
+        found.append(list(dd.squeeze(x.transpose(0, 1), dim=1).shape))
+    return found
+
+
+def test_a_squeeze_keeps_the_rows_of_more_than_one_sample() -> None:
+    for rank, found in enumerate(run(_squeezed, 3)):
+        assert found == [[]] * 3 + [[1]] * 3 + [[2] if rank < 2 else [1]] * 3
+
+
+def _arrays() -> list[Any]:
+    """The mean and the sum of an array without dimensions, and of one with some."""
+    x = _batch(5).double().numpy()
+    whole = dd.mean(x.mean(keepdims=True)[0])
+    return [
+        float(dd.mean(np.asarray(x.mean()))),
+        whole.item(),
+        dd.sum(x.sum(keepdims=True)).tolist(),
+    ]
+
+
+def test_arrays_are_reduced_as_tensors_are() -> None:
+    for found in run(_arrays, 2):
+        assert found == pytest.approx([2, 2, 10])
+
+
 def _drawn_rows() -> dict[str, Any]:
     """Random rows of a batch of 5: drawn as large as over all ranks, and split."""
     x = _batch(5).reshape(-1, 1, 1, 1).expand(-1, 2, 3, 4).contiguous()
