@@ -105,7 +105,7 @@ def mean(x: Any, *, weight: Any = None) -> Any:
     factor = share.local / share.total
     if isinstance(x, torch.Tensor):
         return _reduced(x if x.is_floating_point() else x.to(torch.get_default_dtype()), factor)
-    if _is_array(x):
+    if _is_numpy_array(x):
         return mean(torch.from_numpy(x)).numpy()
     return _as_number(x, _reduced(torch.tensor(float(x), dtype=torch.float64), factor).item())
 
@@ -125,7 +125,7 @@ def sum(x: Any) -> Any:
         if x.is_floating_point():
             return _reduced(x, float(factor))
         return sum_scaled(x.long() if x.dtype == torch.bool else x, factor)
-    if _is_array(x):
+    if _is_numpy_array(x):
         return sum(torch.from_numpy(x)).numpy()
     whole = isinstance(x, numbers.Integral)
     part = torch.tensor(
@@ -252,7 +252,7 @@ def _weighted_mean(x: Any, weight: Any, share: Share) -> Any:
     return out if isinstance(x, torch.Tensor) else _as_number(x, out.item())
 
 
-def _is_array(x: Any) -> bool:
+def _is_numpy_array(x: Any) -> bool:
     return "numpy" in sys.modules and isinstance(x, sys.modules["numpy"].ndarray)
 
 
@@ -266,7 +266,7 @@ def _as_number(like: Any, value: Any) -> Any:
 def _gathered_along(x: Any, share: Share, stacked: bool, dim: int) -> Any:
     if isinstance(x, torch.Tensor):
         return _gathered(x.transpose(0, dim), share, stacked).transpose(0, dim)
-    if _is_array(x):
+    if _is_numpy_array(x):
         return _gathered_along(torch.from_numpy(x), share, stacked, dim).numpy()
     if isinstance(x, list):
         return [gather(part, stacked=stacked, dim=dim - 1) for part in x]
@@ -285,7 +285,7 @@ def _gathered(x: Any, share: Share, stacked: bool) -> Any:
         if x and all(isinstance(value, torch.Tensor) and value.dim() for value in x):
             return [_gather_tensor(value, share, stacked) for value in x]
         return _gather_objects(x, share)
-    if _is_array(x):
+    if _is_numpy_array(x):
         return _gather_tensor(torch.from_numpy(x), share, stacked).numpy()
     raise TypeError(f"cannot gather a {type(x).__name__}: not tensors, arrays or a list")
 
