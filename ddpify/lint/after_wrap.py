@@ -9,7 +9,8 @@ from ddpify.lint.script import Script, Wrap
 
 def events_after(script: Script, wrap: Wrap, kind: str) -> list[cst.CSTNode]:
     """Places of events of this kind after a model was wrapped; none where it is wrapped again."""
-    nodes = [event.site.node for event in script.events(wrap.wrapper, kind)]
+    own = [] if wrap.in_place else script.events(wrap.wrapper, kind)
+    nodes = [event.site.node for event in own]
     for model in wrap.held:
         if len(script.events(model, "wrap")) > 1:
             return []

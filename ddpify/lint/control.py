@@ -14,6 +14,7 @@ from ddpify.understanding.callees import called
 from ddpify.understanding.facts import Site
 from ddpify.understanding.kinds import NO_GRAD
 from ddpify.understanding.origins import ANY_RANK
+from ddpify.understanding.runtime_names import LOCAL_MAIN_FIRST
 from ddpify.understanding.structure import Guard, walk
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import Function, Instance
@@ -143,8 +144,26 @@ class Control:
         calls = self.script.calls(*started, everywhere=True)
         return {self.script.structure_of(call).function(call) for call in calls}
 
+    def is_within(
+        self, node: cst.CSTNode, *names: str, seen: frozenset[cst.CSTNode] = frozenset()
+    ) -> bool:
+        """Whether a node only runs inside ``with`` blocks of these library functions."""
+        structure = self.script.structure_of(node)
+        for above in structure.up(node):
+            for item in above.items if isinstance(above, cst.With) else ():
+                if isinstance(item.item, cst.Call) and self.script.names(item.item.func) & {*names}:
+                    return True
+        function = structure.function(node)
+        callers = self.callers(function) if function is not None and function not in seen else []
+        inner = seen | {function} if function is not None else seen
+        return bool(callers) and all(
+            self.is_within(site.node, *names, seen=inner) for site in callers
+        )
+
     def takes_turns(self, node: cst.CSTNode) -> bool:
         """Whether a node stands under a context manager with a barrier: one rank goes first."""
+        if self.script.has_runtime and self.is_within(node, LOCAL_MAIN_FIRST):
+            return True
         for above in self.script.structure_of(node).up(node):
             for item in above.items if isinstance(above, cst.With) else ():
                 if isinstance(item.item, cst.Call) and any(

@@ -18,7 +18,7 @@ from ddpify.understanding.frameworks import ALL, frameworks_of
 # A file without any of these words has nothing that a rule could find, whatever it imports.
 _OF_RULES = re.compile(
     r"backward|distributed|DataLoader|multiprocessing|cuda|\.to\(|torch\.save|torch\.load|random_split"
-    r"|makedirs|mkdir|SummaryWriter|wandb|download|open\(|fairscale|apex|listdir|glob"
+    r"|makedirs|mkdir|SummaryWriter|wandb|download|open\(|fairscale|apex|listdir|glob|ddpify"
 )
 # The same for the rules that no framework makes moot.
 _OF_OLD_NAMES = re.compile(
@@ -27,7 +27,7 @@ _OF_OLD_NAMES = re.compile(
     r"|_composable|distributed\._tensor|_state_dict|state_dict_type|wrap_policy"
 )
 # The same for the rules that look at files without training, too.
-_OF_ANY_FILE = re.compile(_OF_OLD_NAMES.pattern + r"|distributed|[sS]ampler|cuda import")
+_OF_ANY_FILE = re.compile(_OF_OLD_NAMES.pattern + r"|distributed|[sS]ampler|cuda import|ddpify")
 # Groups of rules whose findings are about what a rank does.
 _OF_RANKS = frozenset("data device wrapping synchronisation checkpoint rng performance".split())
 _OF_INTEREST = re.compile(rb"\b(?:torch|apex|fairscale|ddpify)\b")

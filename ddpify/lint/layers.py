@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from ddpify.lint.script import Script
 from ddpify.understanding.kinds import is_model
+from ddpify.understanding.runtime_names import WRAP
 from ddpify.understanding.values import Instance, Value, deep_atoms
 
 _BATCHNORM = re.compile(r"torch\.nn\.(?:modules\.batchnorm\.)?(?:Lazy)?BatchNorm[123]d$")
@@ -14,10 +15,16 @@ _SYNCHRONISED = (
     "torch.nn.SyncBatchNorm.convert_sync_batchnorm",
     "torch.nn.SyncBatchNorm",
     "apex.parallel.convert_syncbn_model",
+    WRAP,
 )
 _ZOO = re.compile(
     r"torchvision\.models\.(?:\w+\.)?(?:(?:wide_)?resn[et]xt?\d*|resnext|densenet|mobilenet|"
     r"shufflenet|mnasnet|efficientnet|googlenet|inception|regnet|vgg\d+_bn|deeplab|fcn|lraspp)"
+)
+
+_TRAINABLE = re.compile(
+    r"torch\.nn\.(?:modules\.\w+\.)?(?:Linear|Conv|Embedding|LSTM|GRU|RNN|Batch|Layer|Group|"
+    r"Multihead|Transformer|Bilinear|Parameter|PReLU|LazyLinear|LazyConv)"
 )
 
 
@@ -59,13 +66,11 @@ def is_part_of(part: Instance, model: Instance) -> bool:
 
 def has_parameters(script: Script, model: Instance) -> bool:
     """Whether a module is known to have parameters of its own."""
-    for layer in layers(model):
-        if isinstance(layer.type, str) and re.match(
-            r"torch\.nn\.(?:modules\.\w+\.)?(?:Linear|Conv|Embedding|LSTM|GRU|RNN|Batch|Layer|Group|"
-            r"Multihead|Transformer|Bilinear|Parameter|PReLU|LazyLinear|LazyConv)",
-            layer.type,
-        ):
-            return True
-        if isinstance(layer.type, str) and layer.type.startswith("torchvision.models."):
-            return True
-    return False
+    return any(map(is_trainable, layers(model)))
+
+
+def is_trainable(layer: Instance) -> bool:
+    """Whether a layer is one of PyTorch's that have parameters."""
+    return isinstance(layer.type, str) and (
+        layer.type.startswith("torchvision.models.") or _TRAINABLE.match(layer.type) is not None
+    )

@@ -17,6 +17,7 @@ from ddpify.understanding.distributed import (
     is_wrapper,
 )
 from ddpify.understanding.kinds import is_loader
+from ddpify.understanding.runtime_names import INIT, WRAP
 from ddpify.understanding.structure import Guard, leaves, rest_of_block, walk
 from ddpify.understanding.syntax import code_of
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from ddpify.lint.script import Script
 
 _GROUP = "torch.distributed.init_process_group"
-_STARTS = frozenset({_GROUP, DDP, FSDP, FULLY_SHARD, SAMPLER})
+_STARTS = frozenset({_GROUP, DDP, FSDP, FULLY_SHARD, SAMPLER, INIT, WRAP})
 # Words of a question about the launch. They only ever silence a rule, never speak for a finding.
 _MAY_ASK = re.compile(
     r"(?i)distrib|world_?size|ddp|fsdp|is_initialized|is_available|gpus?\b|nproc|multi|local_?rank"

@@ -17,7 +17,7 @@ from ddpify.understanding.searching import search_path
 # What makes a file a distributed one: see ``Script.kind``.
 _STARTS = re.compile(
     r"init_process_group|DistributedDataParallel|FullyShardedDataParallel|fully_shard"
-    r"|DistributedSampler"
+    r"|DistributedSampler|ddpify(?:[._]runtime| import)"
 )
 _IMPORT = re.compile(
     r"^[ \t]*(?:from[ \t]+(\.*)([\w.]*)[ \t]+import[ \t]+(\([^)]*\)|[^\n#]*)"

@@ -6,6 +6,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Edit, Fix
 from ddpify.lint.script import Script
+from ddpify.understanding import runtime_names
 from ddpify.understanding.syntax import code_of, dotted
 
 
@@ -58,6 +59,11 @@ def _name_in(part: cst.ImportFrom, parent: str, last: str) -> str | None:
     return None
 
 
+def runtime(script: Script) -> str | None:
+    """How the file writes ddpify's runtime, such as ``dd``; None where it does not import it."""
+    return spelled(script, runtime_names.MODULE) or spelled(script, runtime_names.VENDORED)
+
+
 def import_of(script: Script, module: str) -> tuple[str, tuple[Edit, ...]]:
     """How the file writes a module of the standard library, and the import where it has none."""
     name = spelled(script, module)
@@ -83,16 +89,25 @@ def on_rank_zero(script: Script, node: cst.CSTNode, what: str) -> Fix | None:
         return None
     if not isinstance(line.body[0], cst.Expr):
         return None
-    dist = spelled(script, "torch.distributed")
-    if dist is None:
+    test = _is_rank_zero(script)
+    if test is None:
         return None
     start = script.positions.offsets(line.body[0])[0]
     indent = script.positions.indentation(line.body[0])
     if script.positions.line_start(line.body[0]) + len(indent) != start:
         return None
     newline = script.module.tree.default_newline
-    head = f"if {dist}.get_rank() == 0:{newline}{indent}{step(script)}"
+    head = f"if {test}:{newline}{indent}{step(script)}"
     return Fix(f"{what} on rank 0 alone", (Edit(start, start, head),), Applicability.SAFE)
+
+
+def _is_rank_zero(script: Script) -> str | None:
+    """A test for rank 0, as the file can write it."""
+    dd = runtime(script)
+    if dd is not None:
+        return f"{dd}.is_main()"
+    dist = spelled(script, "torch.distributed")
+    return f"{dist}.get_rank() == 0" if dist is not None else None
 
 
 def step(script: Script) -> str:

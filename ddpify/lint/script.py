@@ -18,7 +18,7 @@ from ddpify.lint.positions import Positions
 from ddpify.lint.projects import BoundedProject
 from ddpify.lint.registry import DISTRIBUTED, OTHER, SINGLE
 from ddpify.source import Source
-from ddpify.understanding import origins
+from ddpify.understanding import origins, runtime_names
 from ddpify.understanding.callees import called, initialisers
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.distributed import (
@@ -40,11 +40,13 @@ from ddpify.understanding.ordering import Ordering
 from ddpify.understanding.origins import ANY_RANK, LOCAL
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.requirements import declaring_file, minimum_torch
+from ddpify.understanding.runtime_names import SHARDED, imports_runtime
 from ddpify.understanding.structure import Structure, walk
 from ddpify.understanding.syntax import code_of, is_main_guard
 from ddpify.understanding.values import UNKNOWN, Const, Instance, Value, value
 
 if TYPE_CHECKING:
+    from ddpify.lint.parts import Part
     from ddpify.planning.plan import Plan
     from ddpify.planning.refusals import Refusal
 
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
 _MAY_BE_RANK = re.compile(
     r"(?i)rank|master|main_proc|is_main|primary|chief|leader|writer|logger|proc_id"
 )
+ALL_COLLECTIVES = COLLECTIVES | set(WRAPPERS) | runtime_names.COLLECTIVES
 _NONE = value(Const(None))
 _STARTS = ("torch.distributed.init_process_group", DDP, FSDP, FULLY_SHARD, SAMPLER)
 
@@ -63,6 +66,11 @@ class Wrap:
     site: Site
     wrapper: Instance
     held: tuple[Instance, ...]
+
+    @property
+    def in_place(self) -> bool:
+        """Whether the model stays the object that it was: ddpify's runtime wraps so."""
+        return self.wrapper in self.held
 
     @property
     def call(self) -> cst.Call:
@@ -87,7 +95,7 @@ class Script:
         self.strict = strict
         self.project = BoundedProject(source, most_files)
         self.module = self.project.entry
-        self.choices = Choices()
+        self.choices = Choices(stated=imports_runtime(source.text))
         self.facts: Facts = interpret(self.project, self.choices, follow=follow)
         self.positions = Positions(self.module)
         self.control = Control(self)
@@ -96,11 +104,18 @@ class Script:
     @cached_property
     def kind(self) -> str:
         """ "distributed", "single" (trains in one process) or "other"."""
+        if self.has_runtime:
+            return DISTRIBUTED
         starts = [name for name in _STARTS if name in self.facts.library_calls]
         if starts and not (starts == [SAMPLER] and self.is_whole_program):
             return DISTRIBUTED
         trains = any(site.module is self.module for site, _ in self.facts.backwards.values())
         return SINGLE if trains and self.facts.optimizers else OTHER
+
+    @property
+    def has_runtime(self) -> bool:
+        """Whether it is distributed by ddpify's own runtime."""
+        return self.choices.stated
 
     @property
     def is_whole_program(self) -> bool:
@@ -216,7 +231,7 @@ class Script:
         sources: dict[cst.CSTNode, set[str]] = {}
         for structure in self.structures.values():
             for loop in structure.all(cst.For, cst.CompFor):
-                if self._goes_through_shards(loop.iter):
+                if not self.has_runtime and self._goes_through_shards(loop.iter):
                     sources[loop] = {LOCAL}
         for move in made.moves:
             move.adds = move.adds and self._adds_over_batches(move)
@@ -246,6 +261,13 @@ class Script:
             return False
         return any(self.is_sharded(one) for one in self.loaders_in(node))
 
+    @cached_property
+    def parts(self) -> list[Part]:
+        """What a script with ddpify's runtime reads although a rank holds a part of it."""
+        from ddpify.lint.parts import parts
+
+        return parts(self)
+
     # ------------------------------------------------------------------ loaders
     def loaders_in(self, node: cst.CSTNode) -> list[Instance]:
         """The loaders that an expression such as ``enumerate(tqdm(loader))`` goes through."""
@@ -258,6 +280,8 @@ class Script:
 
     def is_sharded(self, loader: Instance) -> bool:
         """Whether a loader surely gives each rank its own part."""
+        if loader in self.facts.shared:
+            return self.facts.shared[loader] == SHARDED
         for name in ("sampler", "batch_sampler"):
             held = loader.arguments.get(name, UNKNOWN)
             if any(is_distributed_sampler(atom) for atom in _within(held)):
@@ -307,14 +331,15 @@ class Script:
     # ------------------------------------------------------------------ models
     @cached_property
     def wraps(self) -> list[Wrap]:
-        """All places, in any file, that wrap a model in DDP or FSDP."""
+        """All places, in any file, that wrap a model in DDP or FSDP, or in place."""
         found = []
         for model in self.facts.models:
             if is_wrapper(model) and isinstance(model.site, cst.Call):
                 held = list(model.arguments.get("module", UNKNOWN).atoms)
                 inner = tuple(a for a in held if isinstance(a, Instance))
                 found.append(Wrap(Site(model.site, model.module), model, inner))
-        return found
+        in_place = self.facts.wrapped.items()
+        return found + [Wrap(site, model, (model,)) for model, site in in_place]
 
     @cached_property
     def wrapped(self) -> set[Instance]:
@@ -334,6 +359,10 @@ class Script:
     def is_wrapped(self, node: cst.CSTNode) -> bool:
         """Whether an expression may be a DDP or FSDP object."""
         return any(is_wrapper(atom) for atom in self.value(node).atoms)
+
+    def may_be_wrapped(self, node: cst.CSTNode) -> bool:
+        """Whether an expression may be a model whose gradients a wrapper averages."""
+        return any(atom in self.wrapped for atom in self.value(node).of(Instance))
 
     @property
     def has_fsdp(self) -> bool:
@@ -372,7 +401,7 @@ class Script:
         found: list[tuple[str, cst.CSTNode]] = []
         for one in self.reached(node):
             if isinstance(one, cst.Call):
-                names = self.names(one.func) & (COLLECTIVES | set(WRAPPERS))
+                names = self.names(one.func) & ALL_COLLECTIVES
                 found += [(name, one) for name in sorted(names)]
         return found
 

@@ -39,6 +39,8 @@ def differs(script: Script, seed: cst.Call) -> bool:
 
 def agreed(script: Script, *families: str) -> bool:
     """Whether a seed of these generators is the same on all ranks."""
+    if script.has_runtime and not seeds(script, *families):
+        return True  # it starts with rank 0's random states on all ranks
     return any(not differs(script, one) for one in seeds(script, *families))
 
 

@@ -13,6 +13,7 @@ from ddpify.understanding.facts import Demand, Facts, Site
 from ddpify.understanding.frameworks import training_framework
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import ModuleFile, Project
+from ddpify.understanding.runtime_names import TRAINING
 from ddpify.understanding.together import equally_large
 from ddpify.understanding.values import Data, Instance
 
@@ -124,6 +125,13 @@ def _refuse_distributed(facts: Facts, project: Project) -> None:
             project.entry,
             converted[0],
             "it is already converted: it imports ddpify's runtime helper",
+            "convert the original script",
+            final=True,
+        )
+    for name, site in facts.calls_to(*TRAINING):
+        raise _at(
+            site,
+            f"a part of it is already converted: it calls {name.rsplit('.', 1)[-1]}()",
             "convert the original script",
             final=True,
         )

@@ -23,4 +23,6 @@ class Choices:
     # The places where batches are made by hand, and the batch dimension there.
     batches: dict[cst.CSTNode, int] = field(default_factory=dict)
     flat: set[cst.CSTNode] = field(default_factory=set)  # of those, with several rows a sample
+    # Whether the script itself says what is split: it uses ddpify's runtime.
+    stated: bool = False
     split_all: bool = False  # whether batches of evaluations are split too

@@ -12,6 +12,7 @@ from ddpify.understanding import origins
 from ddpify.understanding.callees import called
 from ddpify.understanding.distributed import METRICS
 from ddpify.understanding.facts import Facts
+from ddpify.understanding.kinds import BARS
 from ddpify.understanding.origins import CLEAN, LENGTH
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.slots import Slot, Slots
@@ -155,7 +156,7 @@ class Dependencies:
             pure = pure and bool(names) and all(origins.is_pure(name) for name in names)
             if self._makes_project_object(node):
                 pure = False
-        for argument in node.args:
+        for argument in _iterated(node, names):
             yield from self._depend(argument.value, module, pure)
 
     def _length(self, node: cst.Call, names: list[str]) -> Iterator[Dependency]:
@@ -185,3 +186,10 @@ def constant_key(node: cst.BaseExpression) -> str | None:
     if isinstance(inner, cst.Index) and isinstance(inner.value, cst.SimpleString):
         return str(inner.value.evaluated_value)
     return None
+
+
+def _iterated(node: cst.Call, names: list[str]) -> list[cst.Arg]:
+    """The arguments that a call's result is made of: a progress bar gives what it goes through."""
+    if not names or any(name not in BARS for name in names):
+        return list(node.args)
+    return [a for a in node.args if a.keyword is None or a.keyword.value == "iterable"][:1]

@@ -139,6 +139,9 @@ class Facts:
     # Of rows that are picked from an expression by position: what the positions were counted by.
     positions: dict[cst.CSTNode, set[cst.BaseExpression]] = field(default_factory=dict)
     unwraps: dict[cst.CSTNode, Site] = field(default_factory=dict)  # model.module
+    # Of a script that uses ddpify's runtime: loaders with how it shares them, and wrapped models.
+    shared: dict[Instance, str] = field(default_factory=dict)
+    wrapped: dict[Instance, Site] = field(default_factory=dict)
     reduced: dict[cst.CSTNode, set[Data]] = field(default_factory=dict)  # what reductions got
     reduced_whole: dict[cst.CSTNode, Site] = field(default_factory=dict)  # of something whole
     # The calls that lead to a reduction with this rank's part, and with what is whole already.

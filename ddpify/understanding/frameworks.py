@@ -53,7 +53,7 @@ FRAMEWORKS = (
     Framework("BMTrain", ("bmtrain",)),
     Framework("FairSeq", ("fairseq",)),
     Framework("ClassyVision", ("classy_vision", "vissl")),
-    Framework("ddpify", ("ddpify.runtime", "ddpify_runtime")),
+    Framework("ddpify", ("ddpify.runtime", "ddpify_runtime"), covers=frozenset()),
     Framework("environments", ("gym", "gymnasium", "pettingzoo", "procgen")),
 )  # fmt: skip
 _NOT_TRAINERS = ("ddpify", "environments")

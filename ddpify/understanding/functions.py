@@ -15,6 +15,7 @@ from ddpify.understanding import (
     distributed,
     elements,
     imports,
+    runtime_calls,
     tensor_sizes,
     together,
     world,
@@ -358,5 +359,6 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "torch.jit.script": _partial,
     "torch.nn.SyncBatchNorm.convert_sync_batchnorm": _partial,
     **distributed.FUNCTIONS,
+    **runtime_calls.FUNCTIONS,
     **{name: _no_grad_object(name) for name in NO_GRAD},
 }

@@ -8,6 +8,7 @@ import libcst as cst
 
 from ddpify.understanding import attributes
 from ddpify.understanding.project import ModuleFile
+from ddpify.understanding.runtime_names import qualified
 from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import UNKNOWN, Lib, Value, value
 
@@ -42,7 +43,7 @@ def _import_dotted(run: Interpreter, full: str, local: ModuleFile | None) -> Non
 
 def _imported(run: Interpreter, local: ModuleFile | None, full: str) -> Value:
     if local is None:
-        return value(Lib(full))
+        return value(Lib(qualified(full)))
     return value(run.namespace(local))
 
 
@@ -60,7 +61,7 @@ def from_module(run: Interpreter, node: cst.ImportFrom) -> None:
         if local is not None:
             run.frame.scope.names.update(run.module_scope(local).names)
         elif base:
-            run.frame.scope.stars.append(base)
+            run.frame.scope.stars.append(qualified(base))
         return
     for alias in node.names:
         name = dotted(alias.name) or ""
@@ -78,4 +79,4 @@ def member(run: Interpreter, local: ModuleFile | None, base: str, name: str, lev
     submodule = run.project.resolve(joined, run.module, level)
     if submodule is not None:
         return _imported(run, submodule, joined)
-    return UNKNOWN if local is not None or level else value(Lib(f"{base}.{name}"))
+    return UNKNOWN if local is not None or level else value(Lib(qualified(joined)))

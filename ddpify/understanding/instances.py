@@ -11,6 +11,7 @@ from ddpify.understanding import batches, collating, distributed, elements, worl
 from ddpify.understanding.arguments import Keywords
 from ddpify.understanding.kinds import BARS, is_loader, is_model
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.runtime_names import SHARDED
 from ddpify.understanding.values import (
     REPLICATED,
     UNKNOWN,
@@ -145,7 +146,7 @@ def iterate(run: Interpreter, node: cst.BaseExpression, atom: Instance) -> Value
     """What a loop over a library or project object gets."""
     if is_loader(atom):
         run.facts.iterated.add(atom)
-        if atom.site in run.choices.replicated:
+        if atom.site in run.choices.replicated or _stated_whole(run, atom):
             if run.frame.loops:
                 run.frame.loops[-1].takes_whole = True
             return REPLICATED
@@ -169,6 +170,11 @@ def iterate(run: Interpreter, node: cst.BaseExpression, atom: Instance) -> Value
     if not atom.attributes and isinstance(atom.type, str) and "." in atom.type:
         return batches.yielded(run)
     return atom.elements if atom.attributes else REPLICATED
+
+
+def _stated_whole(run: Interpreter, loader: Instance) -> bool:
+    """Whether the script says itself which loaders are split, and this one is not."""
+    return run.choices.stated and run.facts.shared.get(loader) != SHARDED
 
 
 def library_object(

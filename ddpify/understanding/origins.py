@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.understanding.distributed import ALIASES, METRICS, REDUCING
+from ddpify.understanding.runtime_names import REDUCTIONS
 from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import Const, Lib, Value
 
@@ -89,7 +90,7 @@ def call_labels(name: str, arguments: list[Value]) -> Iterator[str]:
         yield _CALLS[name]
     elif name in _READERS and arguments:
         yield from environment_labels(arguments[0])
-    if name in REDUCING or name.startswith(METRICS):
+    if name in REDUCING or name in REDUCTIONS or name.startswith(METRICS):
         yield CLEAN
 
 

@@ -13,6 +13,7 @@ from ddpify.lines import Lines
 from ddpify.source import Source, read_source
 from ddpify.understanding.offsets import Offsets
 from ddpify.understanding.parsed import Parsed
+from ddpify.understanding.runtime_names import is_runtime
 from ddpify.understanding.searching import search_path
 from ddpify.understanding.structure import Structure
 
@@ -136,6 +137,8 @@ class Project:
 
     def resolve(self, name: str, importer: ModuleFile, level: int = 0) -> ModuleFile | None:
         """The local file that ``import name`` in ``importer`` reads, if it is a local one."""
+        if not level and is_runtime(name):
+            return None
         key = (name, importer, level)
         if key not in self._resolved:
             self._resolved[key] = self._resolve(name, importer, level)

@@ -13,6 +13,8 @@ from typing import Any, TypeVar, overload
 
 import libcst as cst
 
+from ddpify.understanding.syntax import is_main_guard
+
 Node = TypeVar("Node", bound=cst.CSTNode)
 Other = TypeVar("Other", bound=cst.CSTNode)
 
@@ -116,7 +118,10 @@ class Structure:
                 yield one
 
     def guards(self, node: cst.CSTNode) -> Sequence[Guard]:
-        """The conditions under which a node is reached inside its function, innermost first."""
+        """The conditions under which a node is reached inside its function, innermost first.
+
+        That a file is run and not imported is none.
+        """
         known = self._guards.get(node)
         if known is None:
             known = self._guards[node] = self._find_guards(node)
@@ -187,7 +192,7 @@ def walk_here(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
 
 def _own_guard(above: cst.CSTNode, below: cst.CSTNode) -> Iterator[Guard]:
     if isinstance(above, (cst.If, cst.IfExp)):
-        if below is above.body:
+        if below is above.body and not is_main_guard(above.test):
             yield Guard(above.test, True, above)
         elif below is above.orelse:
             yield Guard(above.test, False, above)

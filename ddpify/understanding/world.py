@@ -100,7 +100,7 @@ def acts(
     """Note what a library call does to files, folders and the network."""
     if name in SAVES:
         run.effect("save", node, name)
-        _saved(run, node, args)
+        saved(run, node, args)
     elif name in FOLDERS:
         run.effect("folder", node, name)
     elif name in WRITES or (
@@ -115,7 +115,7 @@ def acts(
         run.effect("logfile", node, name)
 
 
-def _saved(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> None:
+def saved(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> None:
     """What goes into a file is read: it must be whole, and so must what a dictionary holds."""
     if not isinstance(node, cst.Call) or not node.args or not args:
         return

@@ -14,10 +14,15 @@ from tests.conftest import FIXTURES, Ddpify
 NAMES = sorted(path.parent.name for path in FIXTURES.glob("*/train.py"))
 
 
+@pytest.mark.parametrize(
+    "options", [(), ("--strategy", "fsdp"), ("--resume",), ("--vendor",)], ids=" ".join
+)
 @pytest.mark.parametrize("name", NAMES)
-def test_converted_scripts_are_clean(name: str, ddpify: Ddpify, tmp_path: Path) -> None:
+def test_converted_scripts_are_clean(
+    name: str, options: tuple[str, ...], ddpify: Ddpify, tmp_path: Path
+) -> None:
     out = tmp_path / "train_ddp.py"
-    if ddpify("convert", FIXTURES / name / "train.py", "-o", out).code != 0:
+    if ddpify("convert", FIXTURES / name / "train.py", "-o", out, *options).code != 0:
         pytest.skip("not converted")
     done = ddpify("lint", out, "--no-cache", "--output-format", "concise")
     assert done.code == 0, done.stdout

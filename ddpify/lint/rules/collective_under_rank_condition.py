@@ -59,9 +59,8 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script, argument
+from ddpify.lint.script import ALL_COLLECTIVES, Script, argument
 from ddpify.understanding.callees import called
-from ddpify.understanding.distributed import COLLECTIVES, WRAPPERS
 from ddpify.understanding.structure import Guard, leaves, rest_of_block
 
 _IGNORED = {"torch.distributed.init_process_group"}
@@ -84,13 +83,28 @@ def check(script: Script) -> Iterator[Finding]:
             continue
         yield Finding(
             call,
-            f"only some ranks reach {name.rsplit('.', 1)[-1]}(), the others never do: this hangs",
+            f"only some ranks reach {name.rsplit('.', 1)[-1].rstrip('()')}(), the others never do:"
+            " this hangs",
         )
+    yield from _loops(script)
+
+
+def _loops(script: Script) -> Iterator[Finding]:
+    """Loops over loaders of ddpify's runtime, whose ranks agree on the order at each start."""
+    for loop in script.structure.all(cst.For):
+        if script.control.rank_guards(loop) and any(
+            one in script.facts.shared for one in script.loaders_in(loop.iter)
+        ):
+            yield Finding(
+                loop.iter,
+                "only some ranks start this loop, in which all must agree on the order of the"
+                " samples: this hangs",
+            )
 
 
 def _collective(script: Script, call: cst.Call) -> str | None:
     """The collective that a call is or, through the project's functions, leads to on every path."""
-    direct = script.names(call.func) & (COLLECTIVES | set(WRAPPERS)) - _IGNORED
+    direct = script.names(call.func) & ALL_COLLECTIVES - _IGNORED
     if direct:
         return min(direct)
     for function in called(script.facts, call):

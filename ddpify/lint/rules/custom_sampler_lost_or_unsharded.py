@@ -103,7 +103,7 @@ from ddpify.understanding.values import Instance
 )
 def check(script: Script) -> Iterator[Finding]:
     """Training loaders whose own sampler draws for one process."""
-    if not script.wraps or apart(script):
+    if not script.wraps or script.has_runtime or apart(script):
         return
     for loader in script.training_loaders:
         held = samplers(loader)

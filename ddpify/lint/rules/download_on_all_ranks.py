@@ -74,5 +74,7 @@ def check(script: Script) -> Iterator[Finding]:
 def _excused(script: Script, effect: Effect) -> bool:
     if script.control.may_be_guarded(effect.site.node):
         return True
+    if any(script.control.takes_turns(one.node) for one in (effect.site, *effect.calls)):
+        return True
     structure = script.structure_of(effect.site.node)
     return any(isinstance(above, cst.With) for above in structure.up(effect.site.node))

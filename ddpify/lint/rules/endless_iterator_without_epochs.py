@@ -65,6 +65,8 @@ from ddpify.lint.script import Script
 )
 def check(script: Script) -> Iterator[Finding]:
     """Cycles over loaders that are split."""
+    if script.has_runtime:
+        return  # it trains on the batches that one process would repeat, too
     for call in script.calls("itertools.cycle"):
         loaders = script.loaders_in(call.args[0].value) if call.args else []
         if loaders and all(script.is_sharded(one) for one in loaders):

@@ -68,11 +68,13 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script, argument
 from ddpify.understanding.distributed import FSDP
 from ddpify.understanding.facts import Event
+from ddpify.understanding.runtime_names import WRAP
 
 _SENDERS = (
     "torch.distributed.broadcast",
     "torch.distributed._broadcast_coalesced",
     "torch.distributed.checkpoint.state_dict.set_model_state_dict",
+    WRAP,
 )
 
 

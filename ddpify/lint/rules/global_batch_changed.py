@@ -54,7 +54,9 @@ _SIZES = ANY_RANK | {WORLD, DEVICES}
 @rule("global-batch-changed", group="data", severity=Severity.SILENT, applies="single distributed")
 def check(script: Script) -> Iterator[Finding]:
     """Batch sizes of training loaders that do not know the number of ranks."""
-    if script.kind != SINGLE and (not script.strict or not script.wraps or _scales(script)):
+    if script.kind != SINGLE and (
+        not script.strict or script.has_runtime or not script.wraps or _scales(script)
+    ):
         return
     for loader in script.training_loaders:
         call = loader.site

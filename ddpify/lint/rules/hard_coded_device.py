@@ -39,11 +39,13 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Severity
+from ddpify.lint.diagnostics import Fix, Severity
 from ddpify.lint.registry import SINGLE, Finding, rule
+from ddpify.lint.repairs import runtime
 from ddpify.lint.script import Script, argument
 from ddpify.understanding.kinds import is_loss
 from ddpify.understanding.origins import ANY_RANK, TOLD
+from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import Device
 
 _ACCELERATORS = ("cuda", "xpu", "npu", "hpu")
@@ -75,7 +77,29 @@ def check(script: Script) -> Iterator[Finding]:
                 node,
                 f"{script.code(node)} is the same GPU for every rank of a node: they share it,"
                 " and NCCL refuses that",
+                _fix(script, node),
             )
+
+
+def _fix(script: Script, node: cst.CSTNode) -> Fix | None:
+    """The device of the rank, in a script with ddpify's runtime."""
+    dd = runtime(script)
+    if dd is None:
+        return None
+    name = f"{dd}.device()"
+    if isinstance(node, cst.Arg):
+        return script.replace(node.value, name, f"use {name}")
+    if not isinstance(node, cst.Call):
+        return None
+    if "torch.device" in script.names(node.func):
+        return script.replace(node, name, f"use {name}")
+    if not isinstance(node.func, cst.Attribute) or len(node.args) != 1:
+        return None
+    if node.func.attr.value == "cuda":
+        return script.replace(node, f"{code_of(node.func.value)}.to({name})", f"use {name}")
+    if node.func.attr.value == "to":
+        return script.replace(node.args[0].value, name, f"use {name}")
+    return None
 
 
 def _excused(script: Script, node: cst.CSTNode) -> bool:

@@ -118,7 +118,7 @@ _SPLITTERS = (
 )
 def check(script: Script) -> Iterator[Finding]:
     """Training loaders over streams that all ranks read alike."""
-    if not script.wraps or script.uses(*_SPLITTERS):
+    if not script.wraps or script.has_runtime or script.uses(*_SPLITTERS):
         return
     for loader in script.training_loaders:
         held = datasets(loader)

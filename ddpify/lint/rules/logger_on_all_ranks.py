@@ -34,10 +34,12 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Severity
+from ddpify.lint.diagnostics import Applicability, Fix, Severity
 from ddpify.lint.registry import SINGLE, Finding, rule
+from ddpify.lint.repairs import runtime
 from ddpify.lint.script import Script
 from ddpify.understanding.origins import ANY_RANK
+from ddpify.understanding.syntax import code_of
 from ddpify.understanding.world import WRITERS
 
 
@@ -47,10 +49,20 @@ from ddpify.understanding.world import WRITERS
 def check(script: Script) -> Iterator[Finding]:
     """Writers and runs that each rank starts."""
     for call in script.calls(*WRITERS, "wandb.init", "mlflow.start_run"):
+        if script.has_runtime and "wandb.init" in script.names(call.func):
+            continue  # the runtime has switched it off on other ranks
         if script.kind == SINGLE:
             yield Finding(call, "rank 0 alone keeps the log")
         elif not script.control.may_be_guarded(call) and not _names_rank(script, call):
-            yield Finding(call, "every rank keeps its own log of the run")
+            yield Finding(call, "every rank keeps its own log of the run", _fix(script, call))
+
+
+def _fix(script: Script, call: cst.Call) -> Fix | None:
+    dd = runtime(script)
+    if dd is None or not isinstance(script.structure.parents.get(call), cst.Assign):
+        return None
+    text = f"{code_of(call)} if {dd}.is_main() else {dd}.silent()"
+    return script.replace(call, text, "keep the log of rank 0", Applicability.SAFE)
 
 
 def _names_rank(script: Script, call: cst.Call) -> bool:

@@ -59,10 +59,11 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.repairs import runtime
 from ddpify.lint.script import Script
 from ddpify.lint.seeds import differs, seeds
-from ddpify.understanding.distributed import is_wrapper
 from ddpify.understanding.origins import ANY_RANK, RANDOM, WORLD
+from ddpify.understanding.runtime_names import INIT, SHARD_BATCH, SPLIT
 
 _APART = ANY_RANK | {WORLD}
 
@@ -75,7 +76,7 @@ _APART = ANY_RANK | {WORLD}
 )
 def check(script: Script) -> Iterator[Finding]:
     """Hand-made batches that do not depend on the rank."""
-    if not script.wraps or script.training_loaders:
+    if not script.wraps or script.training_loaders or script.uses(SHARD_BATCH, SPLIT):
         return
     for loop in _training_loops(script):
         yield from _random_batches(script, loop)
@@ -93,14 +94,25 @@ def _training_loops(script: Script) -> list[cst.For | cst.While]:
 
 
 def _random_batches(script: Script, loop: cst.For | cst.While) -> Iterator[Finding]:
-    if not seeds(script) or any(differs(script, one) for one in seeds(script)):
+    found = seeds(script)
+    if any(differs(script, one) for one in found) or not (found or script.uses(INIT)):
         return
     for node in script.reached(loop):
         if isinstance(node, cst.Subscript) and script.owners.get(node) is script.module:
             labels = {x for one in node.slice for x in _labels(script, one.slice)}
             if RANDOM in labels and not labels & _APART:
-                yield Finding(node, "all ranks draw the same batches: the seed is the same on each")
+                yield Finding(node, f"all ranks draw the same batches: {_why(script)}")
                 return
+
+
+def _why(script: Script) -> str:
+    dd = runtime(script)
+    return f"{dd}.shard_batch() splits them" if dd else "the seed is the same on each"
+
+
+def _remedy(script: Script) -> str:
+    dd = runtime(script)
+    return f": {dd}.shard_batch() splits them" if dd else ""
 
 
 def _labels(script: Script, part: cst.BaseSlice) -> set[str]:
@@ -125,7 +137,9 @@ def _slices(script: Script, loop: cst.For | cst.While) -> Iterator[Finding]:
         labels = {x for e in (first.lower, first.upper, node.value) for x in
                   script.flow.origins(e, script.module)}  # fmt: skip
         if plain and not labels & _APART and _feeds_model(script, node):
-            yield Finding(node, "every rank trains on the same slices of the data")
+            yield Finding(
+                node, f"every rank trains on the same slices of the data{_remedy(script)}"
+            )
             return
 
 
@@ -139,7 +153,7 @@ def _feeds_model(script: Script, node: cst.Subscript) -> bool:
     }
     reached = script.flow.derived(slots)
     for call in script.structure.all(cst.Call):
-        if any(is_wrapper(atom) for atom in script.value(call.func).atoms):
+        if script.may_be_wrapped(call.func):
             for argument in call.args:
                 inside = any(p is node for p in script.structure.inside(argument, cst.Subscript))
                 if inside or script.flow.slots(argument.value, script.module) & reached:

@@ -69,7 +69,9 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.divisions import divisions
+from ddpify.lint.parts import make_whole
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.repairs import runtime
 from ddpify.lint.script import Script, argument
 from ddpify.understanding.origins import LOCAL, TOTAL, WORLD
 from ddpify.understanding.slots import Slot
@@ -79,6 +81,7 @@ from ddpify.understanding.structure import walk
 @rule("mean-of-means", group="synchronisation", severity=Severity.SILENT, applies="distributed")
 def check(script: Script) -> Iterator[Finding]:
     """Reductions of quotients whose denominators differ between ranks."""
+    yield from _losses(script)
     for call in script.calls("torch.distributed.all_reduce"):
         given = argument(call, "tensor", 0)
         if given is None:
@@ -87,6 +90,19 @@ def check(script: Script) -> Iterator[Finding]:
         if _is_quotient(script, slots) and _is_averaged(script, call, slots):
             yield Finding(
                 call, "averages means over different counts: reduce the sum and the count instead"
+            )
+
+
+def _losses(script: Script) -> Iterator[Finding]:
+    """Losses over parts of the batch, of which ddpify's runtime would weight each by its size."""
+    dd = runtime(script) or "dd"
+    for part in script.parts:
+        if part.is_loss and part.remedy == "mean":
+            yield Finding(
+                part.node,
+                "ranks' parts of a batch differ in size, and their gradients are averaged alike:"
+                f" {dd}.mean() weights the loss",
+                make_whole(script, part),
             )
 
 

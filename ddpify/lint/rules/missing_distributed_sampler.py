@@ -56,9 +56,12 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.datasets import chooses, datasets, is_iterable, samplers
-from ddpify.lint.diagnostics import Severity
+from ddpify.lint.diagnostics import Applicability, Severity
 from ddpify.lint.registry import SINGLE, Finding, rule
+from ddpify.lint.repairs import runtime
 from ddpify.lint.script import Script
+from ddpify.understanding.runtime_names import REPLICATE
+from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import Instance
 
 
@@ -77,6 +80,9 @@ def check(script: Script) -> Iterator[Finding]:
             continue
         if script.kind == SINGLE:
             yield Finding(loader.site, "each rank must get its own part of every batch")
+        elif script.has_runtime:
+            if not script.may_be_sharded(loader):
+                yield _not_shared(script, loader.site)
         elif script.averages and not script.may_be_sharded(loader) and not _cannot_be_split(loader):
             yield Finding(
                 loader.site,
@@ -90,6 +96,17 @@ def _is_of_a_part(script: Script, call: cst.Call) -> bool:
         isinstance(above, cst.ListComp) for above in script.structure.up(call)
     )
     return in_loop and script.control.is_only_before_spawning(call)
+
+
+def _not_shared(script: Script, call: cst.Call) -> Finding:
+    """A loader that ddpify's runtime would split, whatever its sampler or data set."""
+    dd = runtime(script)
+    fix = None
+    if dd is not None and not script.names(call.func) & {REPLICATE}:
+        text = f"{dd}.shard({code_of(call)})"
+        fix = script.replace(call, text, "split its batches among the ranks", Applicability.UNSAFE)
+    message = f"every rank trains on all of the data: {dd or 'dd'}.shard() splits its batches"
+    return Finding(call, message, fix)
 
 
 def _cannot_be_split(loader: Instance) -> bool:

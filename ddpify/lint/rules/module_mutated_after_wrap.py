@@ -87,15 +87,15 @@ _ADDING = ("add_module", "register_module", "register_parameter", "resize_token_
 )
 def check(script: Script) -> Iterator[Finding]:
     """Layers that come after the wrap."""
-    if not any(wrap.wrapper.type == DDP for wrap in script.wraps):
+    if not any(wrap.wrapper.type == DDP or wrap.in_place for wrap in script.wraps):
         return
     rewrapped = any(len(script.events(m, "wrap")) > 1 for wrap in script.wraps for m in wrap.held)
     for node in dict.fromkeys(_changes(script)):
         if not rewrapped and is_in_training(script, node):
             yield Finding(
                 node,
-                "the wrapper does not know of what comes after it: its gradients are not averaged,"
-                " and the second step fails",
+                "the wrapper does not know of what comes after it: its gradients are not averaged"
+                + ("" if script.has_runtime else ", and the second step fails"),
             )
 
 

@@ -86,5 +86,6 @@ def _made_again(script: Script, model: object, shard: Event) -> bool:
     later = events[events.index(shard) :]
     if any(event.kind == "optimize" for event in later):
         return True
-    wrapper = [w.wrapper for w in script.wraps if w.call is shard.site.node]
+    over = [w for w in script.wraps if w.call is shard.site.node and not w.in_place]
+    wrapper = [w.wrapper for w in over]
     return any(script.events(one, "optimize") for one in wrapper)

@@ -52,20 +52,21 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
-from ddpify.lint.layers import has_parameters, is_part_of
+from ddpify.lint.layers import is_part_of, is_trainable, layers
 from ddpify.lint.one_process import joins_no_group, runs_alone
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
 from ddpify.understanding.distributed import REDUCING, is_wrapper
+from ddpify.understanding.runtime_names import INIT, WRAP
 from ddpify.understanding.values import Instance, Params, deep_atoms
 
 
 @rule("parameters-outside-ddp", group="wrapping", severity=Severity.SILENT, applies="distributed")
 def check(script: Script) -> Iterator[Finding]:
     """Optimizers over what no wrapper looks after."""
-    if not script.wraps or _averages_by_hand(script):
+    if not (script.wraps or script.uses(INIT)) or _averages_by_hand(script):
         return
-    if not all(wrap.held for wrap in script.wraps) and not script.strict:
+    if not _all_seen(script) and not script.strict:
         return  # what is wrapped is not seen: it may be this one
     covered = [model for wrap in script.wraps for model in wrap.held]
     for optimizer in script.facts.optimizers:
@@ -82,6 +83,12 @@ def check(script: Script) -> Iterator[Finding]:
                     f"{_name(owner)} is in no wrapped model: its gradients are not averaged and its"
                     " parameters differ between ranks",
                 )
+
+
+def _all_seen(script: Script) -> bool:
+    """Whether it is known of each wrapper what it wraps."""
+    in_place = script.calls(WRAP, everywhere=True)
+    return all(wrap.held for wrap in script.wraps) and all(map(script.may_be_wrapped, in_place))
 
 
 def _owners(optimizer: Instance) -> list[Instance]:
@@ -110,9 +117,13 @@ def _outside(script: Script, owner: Instance, covered: list[Instance]) -> bool:
         return False
     if any(is_part_of(owner, model) for model in covered):
         return False
-    if any(is_part_of(model, owner) for model in covered) or not script.events(owner, "call"):
-        return False  # the wrapped one is a part of it: its other layers may or may not be used
-    return has_parameters(script, owner)
+    if not script.events(owner, "call"):
+        return False
+    parts = [model for model in covered if is_part_of(model, owner)]
+    if parts and not script.has_runtime:
+        return False  # its other layers may or may not be used
+    inside = {layer for part in parts for layer in layers(part)}
+    return any(layer not in inside and is_trainable(layer) for layer in layers(owner))
 
 
 def _averages_by_hand(script: Script) -> bool:

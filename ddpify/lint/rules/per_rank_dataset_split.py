@@ -63,7 +63,7 @@ from ddpify.lint.splits import draw_alike, splits
 def check(script: Script) -> Iterator[Finding]:
     """Random splits that ranks need not agree on."""
     for one in splits(script):
-        if script.control.rank_guards(one.call) or seeds(script, one.family):
+        if script.control.rank_guards(one.call) or seeds(script, one.family) or script.has_runtime:
             continue
         if script.control.is_only_before_spawning(one.call):
             continue  # the ranks get what their parent has drawn

@@ -105,14 +105,16 @@ from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script, argument
 from ddpify.understanding.distributed import COLLECTIVES, SAMPLER, WRAPPERS
+from ddpify.understanding.runtime_names import INIT, NEEDS_INIT
 from ddpify.understanding.syntax import is_main_guard
 
 _INIT = "torch.distributed.init_process_group"
+_INITS = (_INIT, INIT)
 _NEEDS = (COLLECTIVES | {"torch.distributed.get_rank", "torch.distributed.get_world_size"}) - {
     _INIT
 }
 _KNOWN = ("torch.", "builtins.", "os.", "sys.", "argparse.", "random.", "numpy.", "time.", "json.",
-          "logging.", "math.", "pathlib.", "datetime.", "torchvision.")  # fmt: skip
+          "logging.", "math.", "ddpify.", "pathlib.", "datetime.", "torchvision.")  # fmt: skip
 
 
 @rule(
@@ -123,14 +125,16 @@ _KNOWN = ("torch.", "builtins.", "os.", "sys.", "argparse.", "random.", "numpy."
 )
 def check(script: Script) -> Iterator[Finding]:
     """Calls that need the group, in the order in which each function runs, before it is made."""
-    makers = script.calls(_INIT)
+    makers = script.calls(*_INITS)
     if not makers or _made_elsewhere(script):
         return
     scopes = dict.fromkeys(script.structure.function(call) for call in makers)
     for scope in dict.fromkeys([None, *scopes]):
         for call in _early(script, scope):
             yield Finding(
-                call, "the process group is not there yet: this raises ValueError on every rank"
+                call,
+                "the process group is not there yet: this raises"
+                f" {'RuntimeError' if script.has_runtime else 'ValueError'} on every rank",
             )
 
 
@@ -139,7 +143,7 @@ def _made_elsewhere(script: Script) -> bool:
     return any(
         script.owners[call] is not script.module
         and script.structure_of(call).function(call) is None
-        for call in script.calls(_INIT, everywhere=True)
+        for call in script.calls(*_INITS, everywhere=True)
     )
 
 
@@ -174,7 +178,7 @@ def _may_make(script: Script, call: cst.Call) -> bool:
         if not isinstance(node, cst.Call):
             continue
         names = script.names(node.func)
-        if _INIT in names or (names and not any(name.startswith(_KNOWN) for name in names)):
+        if names & {*_INITS} or (names and not any(name.startswith(_KNOWN) for name in names)):
             return True
         if not script.value(node.func).atoms:
             return True
@@ -183,7 +187,7 @@ def _may_make(script: Script, call: cst.Call) -> bool:
 
 def _needs_group(script: Script, call: cst.Call) -> bool:
     names = script.names(call.func)
-    if names & (_NEEDS | set(WRAPPERS)):
+    if names & (_NEEDS | NEEDS_INIT | set(WRAPPERS)):
         return argument(call, "group") is None
     told = argument(call, "rank", 2) is not None and argument(call, "num_replicas", 1) is not None
     return SAMPLER in names and not told

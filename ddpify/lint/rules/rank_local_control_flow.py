@@ -69,7 +69,7 @@ from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
 from ddpify.lint.whole_data import is_own
-from ddpify.understanding.structure import Guard
+from ddpify.understanding.structure import Guard, walk
 
 _EXITS = ("sys.exit", "builtins.exit", "builtins.quit", "os._exit")
 
@@ -121,8 +121,22 @@ def _deciding(script: Script, node: cst.CSTNode) -> Iterator[Guard]:
     order = script.structure.order
     for guard in script.control.guards(node):
         inside = order[guard.statement] > order[loops[-1]] and not guard.left_early
-        if inside and is_own(script, guard.test) and not script.control.asks_rank(guard.test):
+        if inside and _is_local(script, guard.test) and not script.control.asks_rank(guard.test):
             yield guard
+
+
+def _is_local(script: Script, test: cst.BaseExpression) -> bool:
+    """Whether the answer is this rank's own."""
+    if not script.has_runtime:
+        return is_own(script, test)
+    read = {part.node for part in script.parts}
+    return any(node in read for node in walk(test))
+
+
+def decides(script: Script, node: cst.CSTNode) -> bool:
+    """Whether an expression stands in a condition that this rule reports."""
+    above = {node, *script.structure.up(node)}
+    return any(guard.test in above for one in _exits(script) for guard in _deciding(script, one))
 
 
 def _goes_on(script: Script, loop: cst.CSTNode) -> bool:

@@ -51,6 +51,7 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
 from ddpify.understanding.distributed import is_wrapper
 from ddpify.understanding.syntax import code_of
+from ddpify.understanding.values import Instance
 
 
 @rule("rank-zero-forward", group="synchronisation", severity=Severity.HANG, applies="distributed")
@@ -72,12 +73,22 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 def _calls_wrapper(script: Script, call: cst.Call) -> bool:
+    held = script.instances(call.func)
+    if held and all(_waits_in_place(script, one, call) for one in held):
+        return True
     if isinstance(call.func, cst.Attribute):
         receiver = script.value(call.func.value)
         if any(is_wrapper(atom) for atom in receiver.atoms) and call.func.attr.value != "forward":
             return False  # what other methods do is not known
     atoms = script.value(call.func).atoms
     return bool(atoms) and all(is_wrapper(atom) for atom in atoms)
+
+
+def _waits_in_place(script: Script, model: Instance, call: cst.Call) -> bool:
+    """Whether a model that ddpify's runtime wrapped meets the other ranks in or after a call."""
+    if not any(wrap.in_place and wrap.wrapper is model for wrap in script.wraps):
+        return False
+    return bool(script.events(model, "shard")) or not script.control.without_grad(call)
 
 
 def _guarded_at(script: Script, call: cst.Call) -> cst.CSTNode | None:
@@ -101,7 +112,7 @@ def _passes_wrapper(script: Script, node: cst.CSTNode) -> bool:
     if not isinstance(node, cst.Call):
         return False
     given = [script.value(a.value) for a in node.args]
-    if any(is_wrapper(atom) for held in given for atom in held.atoms):
+    if any(is_wrapper(atom) or atom in script.wrapped for held in given for atom in held.atoms):
         return True
     return not any("module" in script.code(a.value, 200) for a in node.args)
 

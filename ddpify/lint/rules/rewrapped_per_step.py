@@ -81,7 +81,12 @@ def check(script: Script) -> Iterator[Finding]:
             continue
         loops = [loop for loop in script.control.around(wrap.call) if loop in innermost]
         if loops and all(_from_outside(script, wrap, loop) for loop in loops):
-            yield Finding(wrap.call, "wraps the same model in every step: hooks and memory pile up")
+            yield Finding(
+                wrap.call,
+                "wraps in every step: wrap the whole model once, before the loop"
+                if wrap.in_place
+                else "wraps the same model in every step: hooks and memory pile up",
+            )
 
 
 def _from_outside(script: Script, wrap: Wrap, loop: cst.CSTNode) -> bool:

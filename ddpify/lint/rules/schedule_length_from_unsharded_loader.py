@@ -67,6 +67,8 @@ _LENGTHS = ("total_steps", "steps_per_epoch", "T_max", "T_0", "total_iters", "nu
 )
 def check(script: Script) -> Iterator[Finding]:
     """Schedules whose length counts all of the data."""
+    if script.has_runtime:
+        return  # it takes the steps of one process
     for call in script.calls(*_SCHEDULES):
         for one in script.arguments(call, *_LENGTHS):
             if _counts_everything(script, one.value) and _stepped_per_batch(script, call):

@@ -117,6 +117,8 @@ def _own_shards(script: Script, save: cst.Call) -> Iterator[cst.Call]:
         if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute) or node.args:
             continue
         models = script.instances(node.func.value)
-        own = bool(models) and all(script.events(one, "shard") for one in models)
+        own = bool(models) and all(
+            script.events(one, "shard") and one not in script.wrapped for one in models
+        )
         if own and node.func.attr.value == "state_dict":
             yield node

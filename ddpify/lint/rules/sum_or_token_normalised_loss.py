@@ -46,7 +46,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
+from ddpify.lint.parts import make_whole
 from ddpify.lint.registry import SINGLE, Finding, rule
+from ddpify.lint.repairs import runtime
 from ddpify.lint.script import Script
 from ddpify.understanding.distributed import REDUCING
 from ddpify.understanding.origins import CLEAN, WORLD
@@ -71,11 +73,25 @@ def check(script: Script) -> Iterator[Finding]:
             yield Finding(
                 node, "a sum over the batch must be added up over the ranks, not averaged"
             )
+        elif script.has_runtime:
+            yield from _in_parts(script, node)
         elif script.averages and not _is_scaled(script, node.func.value):
             yield Finding(
                 node,
                 "the loss sums over the batch, and DDP averages over ranks: gradients are divided"
                 " by the number of ranks",
+            )
+
+
+def _in_parts(script: Script, backward: cst.Call) -> Iterator[Finding]:
+    dd = runtime(script) or "dd"
+    for part in script.parts:
+        if part.is_loss and part.node is getattr(backward.func, "value", None):
+            yield Finding(
+                backward,
+                "the loss sums over this rank's part of the batch, and gradients are averaged:"
+                f" {dd}.sum() adds it up",
+                make_whole(script, part),
             )
 
 

@@ -56,7 +56,10 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.displays import displayed
+from ddpify.lint.parts import make_whole
 from ddpify.lint.registry import SINGLE, Finding, rule
+from ddpify.lint.repairs import runtime
+from ddpify.lint.rules.rank_local_control_flow import decides
 from ddpify.lint.script import Script
 from ddpify.lint.whole_data import sees_all_data
 from ddpify.understanding.callees import called
@@ -93,6 +96,9 @@ def check(script: Script) -> Iterator[Finding]:
     if script.kind == SINGLE:
         yield from _in_one_process(script)
         return
+    if script.has_runtime:
+        yield from _parts(script)
+        return
     for call in script.structure.all(cst.Call):
         if not _reports(script, call) or not script.control.on_some_ranks(call):
             continue
@@ -107,6 +113,19 @@ def check(script: Script) -> Iterator[Finding]:
                     " over the ranks before it is reported",
                 )
                 break
+
+
+def _parts(script: Script) -> Iterator[Finding]:
+    """What a rank reads of values that ddpify's runtime would make whole."""
+    dd = runtime(script) or "dd"
+    for part in script.parts:
+        if not part.is_loss and not decides(script, part.node):
+            yield Finding(
+                part.node,
+                f"{script.code(part.node, 40)} is this rank's part of the batch:"
+                f" {dd}.{part.remedy}() makes it that of all ranks",
+                make_whole(script, part),
+            )
 
 
 def _sees_all_data(script: Script, call: cst.Call) -> bool:

@@ -51,12 +51,13 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Severity
+from ddpify.lint.diagnostics import Fix, Severity
 from ddpify.lint.registry import SINGLE, Finding, rule
-from ddpify.lint.repairs import on_rank_zero
+from ddpify.lint.repairs import on_rank_zero, runtime
 from ddpify.lint.script import Script, argument
 from ddpify.understanding.facts import Effect, Site
 from ddpify.understanding.origins import ANY_RANK, CLOCK, LOCAL, RANDOM, TAKEN
+from ddpify.understanding.runtime_names import MAIN_SAVES
 from ddpify.understanding.values import Instance
 
 _APART = ANY_RANK | {CLOCK, RANDOM, LOCAL, *TAKEN}
@@ -80,10 +81,18 @@ def check(script: Script) -> Iterator[Finding]:
             if not _is_buffer(script, effect):
                 yield Finding(node, f"{name}() is for rank 0 alone")
         elif not _has_own_path(script, effect) and not _excused(script, effect, node):
-            fix = None if script.has_fsdp else on_rank_zero(script, node, name)
+            fix = None if script.has_fsdp else _fix(script, node, name)
             yield Finding(
                 node, f"all ranks write the same file with {name}(): it may be corrupt", fix
             )
+
+
+def _fix(script: Script, node: cst.CSTNode, name: str) -> Fix | None:
+    """``torch.save`` as ddpify's runtime has it; any other statement under a test for rank 0."""
+    dd = runtime(script)
+    if dd is not None and isinstance(node, cst.Call) and "torch.save" in script.names(node.func):
+        return script.replace(node.func, f"{dd}.save", "save on rank 0, in one step")
+    return on_rank_zero(script, node, name)
 
 
 def _place(script: Script, effect: Effect) -> cst.CSTNode | None:
@@ -100,6 +109,8 @@ def _excused(script: Script, effect: Effect, node: cst.CSTNode) -> bool:
     if effect.kind == "write" and effect.site.module is not script.module and not script.strict:
         return True  # its path is seldom seen from here
     if script.control.takes_turns(effect.site.node):
+        return True
+    if effect.kind == "save" and script.control.is_within(effect.site.node, MAIN_SAVES):
         return True
     return script.control.may_be_guarded(effect.site.node) or script.control.may_be_guarded(node)
 
