@@ -122,16 +122,20 @@ def sum(x: Any) -> Any:
         return x
     factor = 0 if share.ghost else 1
     if isinstance(x, torch.Tensor):
-        if x.is_floating_point():
-            return _reduced(x, float(factor))
-        return sum_scaled(x.long() if x.dtype == torch.bool else x, factor)
+        return _summed(x, factor)
     if _is_numpy_array(x):
-        return sum(torch.from_numpy(x)).numpy()
+        return _summed(torch.from_numpy(x), factor).numpy()
     whole = isinstance(x, numbers.Integral)
     part = torch.tensor(
         int(x) if whole else float(x), dtype=torch.int64 if whole else torch.float64
     )
     return _as_number(x, sum_scaled(part, factor).item())
+
+
+def _summed(x: torch.Tensor, factor: int) -> torch.Tensor:
+    if x.is_floating_point():
+        return _reduced(x, float(factor))
+    return sum_scaled(x.long() if x.dtype == torch.bool else x, factor)
 
 
 def gather(x: Any, *, stacked: bool = False, dim: int = 0) -> Any:

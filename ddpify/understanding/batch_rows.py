@@ -131,7 +131,8 @@ def _reshaped(atom: Whole, rest: Sequence[Value]) -> Value:
     """``view(-1, ...)`` joins the rows with what lies beside them; other sizes are new."""
     first = rest[0].constant() if rest else -1
     if first == -1:
-        if [one.constant() for one in rest] == [-1, 1]:  # a row for each element: other rows
+        elements = [one.constant() for one in rest] == [-1, 1] and not (atom.flat or atom.mixed)
+        if elements and atom.dim == 0:  # a row for each of them: these are others
             return value(Whole(0, 0))
         if atom.dim == 0:
             return value(replace(atom, flat=True))

@@ -321,15 +321,11 @@ def test_a_squeeze_keeps_the_rows_of_more_than_one_sample() -> None:
         assert found == [[]] * 3 + [[1]] * 3 + [[2] if rank < 2 else [1]] * 3
 
 
-def _arrays() -> list[Any]:
-    """The mean and the sum of an array without dimensions, and of one with some."""
+def _arrays() -> list[float]:
+    """The mean of an array without dimensions and of one with some, and a sum."""
     x = _batch(5).double().numpy()
-    whole = dd.mean(x.mean(keepdims=True)[0])
-    return [
-        float(dd.mean(np.asarray(x.mean()))),
-        whole.item(),
-        dd.sum(x.sum(keepdims=True)).tolist(),
-    ]
+    means = dd.mean(np.asarray(x.mean())), dd.mean(x.mean(keepdims=True))
+    return [float(one.sum()) for one in (*means, dd.sum(x.sum(keepdims=True)))]
 
 
 def test_arrays_are_reduced_as_tensors_are() -> None:
