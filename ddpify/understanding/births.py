@@ -24,6 +24,16 @@ def born_at(atom: Atom, node: cst.BaseExpression) -> Atom:
     return atom
 
 
+def given_as(result: Value, node: cst.BaseExpression) -> Value:
+    """What a function gets has a name in there: without one here, it is reduced as its argument."""
+    unnamed = (
+        isinstance(a, Data) and a.placement in _NAMED and not (a.births or a.opaque)
+        for a in result.atoms
+    )
+    atoms = zip(result.atoms, unnamed, strict=True)
+    return value(*(born_at(a, node) if fresh else a for a, fresh in atoms))
+
+
 def forget_births(result: Value) -> Value:
     """What a function returns is reduced where the caller takes it."""
     atoms = [

@@ -28,6 +28,8 @@ from ddpify.understanding.syntax import OPERATORS
 from ddpify.understanding.values import (
     REPLICATED,
     UNKNOWN,
+    Bound,
+    Class,
     Const,
     Data,
     Function,
@@ -239,8 +241,11 @@ def _call(run: Interpreter, node: cst.Call) -> Value:
     callee = run.eval(node.func)
     args: list[Value] = []
     kwargs: dict[str, Value] = {}
+    enters = any(isinstance(atom, (Function, Bound, Class)) for atom in callee.atoms)
     for arg in node.args:
         result = run.eval(arg.value)
+        if enters and result.data:
+            result = births.given_as(result, arg.value)
         if arg.star == "*":
             args.extend(_spread(run, arg.value, result))
         elif arg.star == "**":

@@ -550,3 +550,26 @@ for a, b in feed:
     slow.step(closure)
 """
     assert b"return dd.mean(total)" in convert_text(tmp_path, text).data
+
+
+METER = """\
+class Meter:
+    def __init__(self):
+        self.total, self.number = 0, 0
+
+    def update(self, value, n=1):
+        self.total += value * n
+        self.number += n
+
+
+losses, times = Meter(), Meter()
+"""
+
+
+def test_a_meter_gets_the_sum_over_all_ranks(tmp_path: Path) -> None:
+    """And not all that it gets is summed: another one counts steps."""
+    lines = "losses.update(penalty.item(), sum(b.tolist()))", "times.update(0.5)"
+    text = step("penalty = F.cross_entropy(brain(a), b)", "penalty.backward()", *lines)
+    found = added(tmp_path, text.replace("for a, b", f"{METER}for a, b", 1))
+    assert "losses.update(penalty.item(), dd.sum(sum(b.tolist())))" in found
+    assert not any("self." in line for line in found)
