@@ -35,22 +35,46 @@ def cpu(command: Sequence[str], repeat: int, cwd: Path) -> tuple[float, float]:
     return min(times), after.ru_maxrss / 1024
 
 
-def generated(folder: Path, lines: int) -> Path:
-    """A training script of about so many lines."""
-    block = """
+HEAD = """import os
 
+import torch
+import torch.nn.functional as F
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data.distributed import DistributedSampler
+
+"""
+STEP = """
 def step_{n}(model, batch, optimizer):
     x, y = batch
     loss = F.cross_entropy(model(x.cuda()), y.cuda())
+    optimizer.zero_grad()
     loss.backward()
     optimizer.step()
     return loss.item()
+
 """
-    head = "import torch\nimport torch.nn.functional as F\n"
+MAIN = """
+def main():
+    torch.distributed.init_process_group("nccl")
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    model = DistributedDataParallel(torch.nn.Linear(8, 2).cuda())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    rows = TensorDataset(torch.randn(64, 8), torch.randint(2, (64,)))
+    loader = DataLoader(rows, batch_size=16, sampler=DistributedSampler(rows))
+    for epoch in range(3):
+        for batch in loader:
+"""
+CALL = "            step_{n}(model, batch, optimizer)\n"
+
+
+def generated(folder: Path, lines: int) -> Path:
+    """A distributed script of about so many lines, which trains and calls all of its functions."""
+    fixed = (HEAD + MAIN).count("\n")
+    steps = range(max(1, (lines - fixed) // (STEP + CALL).count("\n")))
+    parts = [HEAD, *(STEP.format(n=n) for n in steps), MAIN, *(CALL.format(n=n) for n in steps)]
     made = folder / f"lines_{lines}.py"
-    made.write_text(
-        head + "".join(block.format(n=n) for n in range(lines // len(block.splitlines())))
-    )
+    made.write_text("".join(parts) + "\n\nmain()\n")
     return made
 
 
@@ -70,7 +94,6 @@ def measure(given: argparse.Namespace, work: Path) -> None:
     """One line for each measurement."""
     lint = [sys.executable, "-m", "ddpify", "lint", "--jobs", "1"]
     folder, script = str(given.folder.resolve()), given.script and str(given.script.resolve())
-    (work / "small.py").write_text("import torch\n\nweights = torch.load('weights.pt')\n")
     (work / "plain.py").write_text("import os\n\nprint(os.getcwd())\n")
     files = sum(1 for _ in given.folder.rglob("*.py"))
 
@@ -80,7 +103,7 @@ def measure(given: argparse.Namespace, work: Path) -> None:
         return seconds
 
     bare = take("import libcst", [sys.executable, "-c", "import libcst"])
-    small = take("a small file", [*lint, "--no-cache", "small.py"])
+    small = take("a small training script", [*lint, "--no-cache", str(generated(work, 0))])
     plain = take("a small file without torch", [*lint, "--no-cache", "plain.py"])
     short, long = (
         take(f"{n} lines", [*lint, "--no-cache", str(generated(work, n))]) for n in (1000, 20000)
@@ -89,7 +112,7 @@ def measure(given: argparse.Namespace, work: Path) -> None:
     take("the folder, filling the cache", [*lint, folder], 1)
     warm = take("the folder, warm", [*lint, folder])
     one = take("the script", [*lint, "--no-cache", script]) if script else None
-    ratios = {"small file / import libcst": small / bare, "without torch": plain / bare}
+    ratios = {"small script / import libcst": small / bare, "without torch": plain / bare}
     ratios["20,000 lines / 1,000 lines"] = (long - small) / (short - small)
     if given.torchfix:
         theirs = take("TorchFix, the folder", [given.torchfix, "--select=ALL", folder], 1)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.values import Data, Instance, Value, join
 
@@ -153,7 +152,9 @@ class Facts:
     models: dict[Instance, None] = field(default_factory=dict)  # in the order of making
     buffers: set[tuple[Instance, str]] = field(default_factory=set)  # of models, by their names
     events: dict[Instance, list[Event]] = field(default_factory=dict)
-    demands: dict[tuple[cst.CSTNode, Placement], Demand] = field(default_factory=dict)
+    _known_events: set[tuple[Instance, Event]] = field(default_factory=set)
+    # By the reader and the placement that it gets; numbers of rows also by where they are counted.
+    demands: dict[tuple[object, ...], Demand] = field(default_factory=dict)
     effects: dict[tuple[str, cst.CSTNode], Effect] = field(default_factory=dict)
     backwards: dict[cst.CSTNode, tuple[Site, Value]] = field(default_factory=dict)
     library_calls: dict[str, dict[cst.CSTNode, Site]] = field(default_factory=dict)
@@ -185,10 +186,10 @@ class Facts:
 
     def event(self, model: Instance, kind: str, site: Site, gradient: bool = False) -> None:
         """Note an event of a model, once for each place, in the order of the run."""
-        events = self.events.setdefault(model, [])
         event = Event(kind, site, gradient)
-        if event not in events:
-            events.append(event)
+        if (model, event) not in self._known_events:
+            self._known_events.add((model, event))
+            self.events.setdefault(model, []).append(event)
 
     def calls_to(self, *prefixes: str) -> Iterator[tuple[str, Site]]:
         """Calls of library functions whose qualified names start so."""

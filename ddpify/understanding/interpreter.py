@@ -208,7 +208,9 @@ class Interpreter:
             alone = self.frame.in_forward and data.placement not in _REDUCIBLE
             if alone and reader not in _READ_IN_FORWARDS:
                 continue  # a forward treats each sample alone: it reads no batch
-            key = (node, data.placement)
+            # What is gathered for one call may make the next one's whole; a count stands alone.
+            counted = data.births if data.placement is Placement.COUNT else None
+            key = (node, data.placement, counted)
             if key not in self.facts.demands:
                 self.facts.demands[key] = Demand(self.site(node), data, reader, self.call_path)
 

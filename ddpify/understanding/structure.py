@@ -46,6 +46,7 @@ class Structure:
         self.order: dict[cst.CSTNode, int] = {}
         self._by_type: dict[type, list[cst.CSTNode]] = {}
         self._guards: dict[cst.CSTNode, Sequence[Guard]] = {}
+        self._exits: dict[cst.CSTNode, list[Guard]] = {}  # of each block
         self._index()
 
     def _index(self) -> None:
@@ -131,11 +132,18 @@ class Structure:
         above = self.parents.get(node)
         if above is None:
             return ()
-        own = (*_own_guard(above, node), *_early_exits(above, node))
+        own = (*_own_guard(above, node), *self._left_before(above, node))
         if isinstance(above, (cst.FunctionDef, cst.Lambda, cst.ClassDef)):
             return own
         around = self.guards(above)
         return (*own, *around) if own else around
+
+    def _left_before(self, block: cst.CSTNode, statement: cst.CSTNode) -> list[Guard]:
+        exits = self._exits.get(block)
+        if exits is None:
+            exits = self._exits[block] = list(_early_exits(block))
+        end = self.order[statement]
+        return [guard for guard in exits if self.order[guard.statement] < end]
 
 
 def children(node: cst.CSTNode) -> list[cst.CSTNode]:
@@ -202,13 +210,9 @@ def _own_guard(above: cst.CSTNode, below: cst.CSTNode) -> Iterator[Guard]:
         yield Guard(above.left, isinstance(above.operator, cst.And), above)
 
 
-def _early_exits(above: cst.CSTNode, below: cst.CSTNode) -> Iterator[Guard]:
-    """``if condition: return`` before the statement, in the same block."""
-    if not isinstance(above, (cst.IndentedBlock, cst.Module)):
-        return
-    for statement in above.body:
-        if statement is below:
-            break
+def _early_exits(block: cst.CSTNode) -> Iterator[Guard]:
+    """``if condition: return`` among the statements of a block."""
+    for statement in block.body if isinstance(block, (cst.IndentedBlock, cst.Module)) else ():
         if isinstance(statement, cst.If) and statement.orelse is None and leaves(statement.body):
             yield Guard(statement.test, False, statement, left_early=True)
 

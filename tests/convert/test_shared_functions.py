@@ -65,3 +65,24 @@ def test_a_line_that_keeps_a_mean_in_one_call_and_a_sum_in_another(tmp_path: Pat
     lines = added(tmp_path, HEAD + body)
     assert "keeper.insert(out=dd.mean(brain(a).mean(0).data))" in lines
     assert "keeper.insert(out=dd.sum(a.sum()))" in lines
+
+
+TALLY = """\
+class Tally:
+    def __init__(self):
+        self.sum, self.count = 0, 0
+
+    def update(self, one, n):
+        self.sum += one * n
+        self.count += n
+
+
+tally = Tally()
+"""
+
+
+def test_one_line_that_counts_for_many_calls(tmp_path: Path) -> None:
+    calls = 30  # more than there are rounds of decisions
+    body = STEP + "    tally.update(penalty.item(), a.size(0))\n" * calls
+    lines = added(tmp_path, HEAD + TALLY + body + "print(tally.sum / tally.count)\n")
+    assert lines.count("tally.update(penalty.item(), dd.global_batch_size(a))") == calls

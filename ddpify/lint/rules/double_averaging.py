@@ -86,7 +86,7 @@ def _last_value(script: Script, loss: cst.BaseExpression) -> cst.BaseExpression:
     line = structure.statement(loss)
     before = [
         assign.value
-        for assign in structure.all(cst.Assign)
+        for assign in structure.inside(structure.parents[line], cst.Assign)
         if structure.order[assign] < structure.order[loss]
         and structure.parents.get(structure.statement(assign)) is structure.parents.get(line)
         and any(
