@@ -33,7 +33,9 @@ def bindings(
             continue
         for target in node.targets:
             for name in names_of(target.target):
-                value = plan.facts.values.get(name)
+                # An attribute is not evaluated where it is set.
+                seen = node.value if isinstance(target.target, cst.Attribute) else name
+                value = plan.facts.values.get(seen)
                 if value is not None and held in value.atoms:
                     yield Site(site.module.statement(node), site.module), name
 

@@ -654,3 +654,32 @@ def test_one_rank_goes_first_in_one_place(tmp_path: Path) -> None:
     first = lines.index("with dd.local_main_first():")
     assert lines[first + 1] == 'root = Texts.fetch("texts")'
     assert lines.count("with dd.local_main_first():") == 1
+
+
+EITHER = """\
+class One(nn.Linear):
+    pass
+
+
+class Other(nn.Linear):
+    pass
+
+
+def placed(model, on_gpu):
+    return model.cuda() if on_gpu else model
+
+
+class Solver:
+    def __init__(self, kind):
+        made = One if kind == "one" else Other
+        self.net = placed(made(4, 3), torch.cuda.is_available())
+
+
+solver = Solver("other" if len(feed) else "one")
+rule = torch.optim.SGD(solver.net.parameters(), lr=0.1)
+"""
+
+
+def test_either_of_two_models_is_wrapped_where_an_attribute_gets_it(tmp_path: Path) -> None:
+    lines = added(tmp_path, HEAD + EITHER + STEP.replace("brain(a)", "solver.net(a)"))
+    assert "self.net = dd.wrap(self.net)" in lines
