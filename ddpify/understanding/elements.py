@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -45,11 +46,19 @@ def _indexed(owner: Value, key: str) -> list[Atom]:
 
     ``return out, weights`` beside ``return out`` go by one condition, as does ``model(x)[0]``.
     """
-    held = [item for tup in owner.of(Tup) if key != "*" for item in tup.items]  # type: ignore[union-attr]
-    alone = {_unborn(atom) for item in held for atom in item.data}
     batch = any(isinstance(atom, Whole) for atom in owner.atoms)
     others = [a for a in owner.atoms if not (batch and isinstance(a, Number))]
-    return [a for a in others if not (isinstance(a, Data) and _unborn(a) in alone)]
+    return taken_apart(others) if key != "*" else others
+
+
+def taken_apart(atoms: Sequence[Atom]) -> list[Atom]:
+    """What is gone through or counted: not a tensor beside the tuple or list that may hold it."""
+    if len(atoms) < 2:
+        return list(atoms)
+    held = [item for atom in atoms if isinstance(atom, Tup) for item in atom.items]
+    held += [a.elements for a in atoms if isinstance(a, Instance) and a.type == "list"]
+    alone = {_unborn(atom) for item in held for atom in item.data}
+    return [a for a in atoms if not (isinstance(a, Data) and _unborn(a) in alone)]
 
 
 def _unborn(atom: Data) -> Data:
@@ -113,7 +122,7 @@ def _instance_item(run: Interpreter, node: cst.Subscript, atom: Instance, key: s
 
 def iterate(run: Interpreter, node: cst.BaseExpression, iterable: Value) -> Value:
     """What ``for x in iterable`` binds."""
-    return join(*(_element(run, node, atom) for atom in iterable.atoms))
+    return join(*(_element(run, node, atom) for atom in taken_apart(iterable.atoms)))
 
 
 def _element(run: Interpreter, node: cst.BaseExpression, atom: Atom) -> Value:

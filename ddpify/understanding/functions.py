@@ -70,7 +70,7 @@ def _len(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value
         if any(isinstance(a, Data) and a.dim == collating.NO_ROWS for a in args[0].atoms):
             return args[0]  # of each sample, its own
     results = []
-    for atom in args[0].atoms if args else ():
+    for atom in elements.taken_apart(args[0].atoms) if args else ():
         rows = (
             isinstance(atom, Data)
             and atom.placement is Placement.SHARD

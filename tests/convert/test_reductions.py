@@ -573,3 +573,40 @@ def test_a_meter_gets_the_sum_over_all_ranks(tmp_path: Path) -> None:
     found = added(tmp_path, text.replace("for a, b", f"{METER}for a, b", 1))
     assert "losses.update(penalty.item(), dd.sum(sum(b.tolist())))" in found
     assert not any("self." in line for line in found)
+
+
+HEADS = """\
+class Heads(nn.Module):
+    def __init__(self, many):
+        super().__init__()
+        self.many = many
+        self.one, self.two = nn.Linear(4, 3), nn.Linear(4, 3)
+
+    def forward(self, x):
+        if self.many:
+            return [self.one(x), self.two(x)]
+        return self.one(x)
+
+
+import sys
+many = len(sys.argv) > 1
+brain = Heads(many)
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+for a, b in feed:
+    rule.zero_grad()
+    out = brain(a)
+    if many:
+        penalty = sum(F.cross_entropy(one, b) for one in out)
+        penalty /= len(out)
+        best = out[-1]
+    else:
+        penalty = F.cross_entropy(out, b)
+    penalty.backward()
+    rule.step()
+"""
+
+
+def test_a_list_of_outputs_or_a_single_one(tmp_path: Path) -> None:
+    lines = added(tmp_path, HEAD + HEADS)
+    assert not any("gather" in line or "len" in line for line in lines)
+    assert [line for line in lines if "mean" in line]
