@@ -352,10 +352,13 @@ def _merge_data(atoms: Iterable[Atom]) -> list[Atom]:
 
 def _both(one: Data, other: Data) -> Data:
     """Two tensors of one kind as one, from wherever either comes."""
+    scalar = one.placement in (Placement.MEAN, Placement.SUM)
+    # Where one of them could not be reduced, reducing the other would leave half of it to do.
+    named = bool(one.births and other.births) or not scalar
     return Data(
         one.placement,
         one.loaders | other.loaders,
-        one.births | other.births,
+        one.births | other.births if named else frozenset(),
         one.names | other.names,
         one.dim,
         one.ndim,
