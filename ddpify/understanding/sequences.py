@@ -93,7 +93,8 @@ def note_states(
     if layer.type not in (*_RECURRENT, *_CELLS) or not run.module.editable:
         return
     given = argument_pairs(node, args, kwargs)
-    rows = next((d for d in given[0][1].data if d.placement is Placement.SHARD), None)
+    first = given[0][1].data if given else []
+    rows = next((d for d in first if d.placement is Placement.SHARD), None)
     if len(given) < 2 or rows is None or given[1][0] is node:
         return
     shown, states = given[1]

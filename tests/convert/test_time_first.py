@@ -104,3 +104,8 @@ def test_rows_are_drawn_and_gathered_along_their_dimension(tmp_path: Path) -> No
 def test_sums_over_the_time_steps_leave_rows(tmp_path: Path) -> None:
     lines = lines_of(tmp_path, STACKED, "print((z.argmax(-1) == y).sum(0).tolist())")
     assert "print(dd.gather((z.argmax(-1) == y).sum(0).tolist()))" in lines
+
+
+def test_a_recurrent_layer_whose_inputs_are_not_shown(tmp_path: Path) -> None:
+    text = SCRIPT.replace("COLLATE", PADDED).replace("LINE", "nn.LSTM(8, 8)(*[])")
+    assert any("dd.shard" in line for line in added(tmp_path, text))
