@@ -39,8 +39,15 @@ class Control:
         return self.script.structure_of(node).guards(node)
 
     def rank_guards(self, node: cst.CSTNode) -> list[Guard]:
-        """Those of the guards whose answer differs between ranks."""
-        return [guard for guard in self.guards(node) if self.asks_rank(guard.test)]
+        """Those of the guards whose answer differs between ranks.
+
+        Not where the others fail: their launcher then ends them all.
+        """
+        return [
+            guard
+            for guard in self.guards(node)
+            if not (guard.left_early and _fails(guard.statement)) and self.asks_rank(guard.test)
+        ]
 
     def asks_rank(self, test: cst.BaseExpression) -> bool:
         """Whether a condition's answer differs between ranks by their number."""
@@ -265,3 +272,9 @@ class Control:
         callers = self.callers(function)
         inner = seen | {function}
         return bool(callers) and all(self.without_grad(site.node, inner) for site in callers)
+
+
+def _fails(statement: cst.CSTNode) -> bool:
+    """``if ...: raise ...``"""
+    last = statement.body.body[-1] if isinstance(statement, cst.If) else None
+    return isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Raise)

@@ -17,6 +17,7 @@ from ddpify.understanding.distributed import (
     is_wrapper,
 )
 from ddpify.understanding.kinds import is_loader
+from ddpify.understanding.origins import asks_whether_distributed
 from ddpify.understanding.runtime_names import INIT, WRAP
 from ddpify.understanding.structure import Guard, leaves, rest_of_block, walk
 from ddpify.understanding.syntax import code_of
@@ -60,6 +61,8 @@ def _finds_one_process(script: Script, guard: Guard) -> bool:
     above = guard.statement
     if not isinstance(above, (cst.If, cst.IfExp)) or not _MAY_ASK.search(code_of(above.test)):
         return False
+    if _is_no_rank(above.test) and guard.positive:
+        return True
     if script.control.asks_rank(above.test):
         return False
     sides: list[cst.CSTNode | None] = [above.body, above.orelse]
@@ -70,6 +73,16 @@ def _finds_one_process(script: Script, guard: Guard) -> bool:
         rest = rest_of_block(script.structure_of(above), above)
         return any(_distributes(script, one) for one in rest)
     return _distributes(script, other) and not _distributes(script, here)
+
+
+def _is_no_rank(test: cst.BaseExpression) -> bool:
+    """``local_rank == -1``, also as one of several conditions: the launcher has said none."""
+    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
+        return _is_no_rank(test.left) or _is_no_rank(test.right)
+    if not isinstance(test, cst.Comparison) or not asks_whether_distributed(test):
+        return False
+    target = test.comparisons[0]
+    return isinstance(target.operator, cst.Equal) and "rank" in code_of(test.left)
 
 
 def _distributes(script: Script, side: cst.CSTNode | None) -> bool:

@@ -315,6 +315,12 @@ class Script:
         )
 
     @cached_property
+    def updates(self) -> bool:
+        """Whether anything in sight may step an optimizer: gradients can be there to look at."""
+        steps = self.method_calls("step", everywhere=True)
+        return bool(self.facts.optimizers) or any(True for _ in steps)
+
+    @cached_property
     def training_loaders(self) -> list[Instance]:
         """The loaders whose batches reach ``backward()``."""
         return [one for one in self.facts.loaders if one.site in self._trained_sites]

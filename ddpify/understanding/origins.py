@@ -69,7 +69,9 @@ _PURE = ("math.",)
 _LOCAL_RANK_OPTIONS = ("--local_rank", "--local-rank")
 _OPAQUE_BUILTINS = frozenset("isinstance hasattr callable type id issubclass len".split())
 # Attributes and questions that say nothing about a tensor's values.
-SHAPE_LIKE = frozenset("shape device dtype ndim requires_grad is_cuda layout size dim keys".split())
+SHAPE_LIKE = frozenset(
+    "shape device dtype ndim requires_grad is_cuda layout size dim numel nelement keys".split()
+)
 
 
 def draws(name: str) -> bool:
@@ -90,8 +92,14 @@ def call_labels(name: str, arguments: list[Value]) -> Iterator[str]:
         yield _CALLS[name]
     elif name in _READERS and arguments:
         yield from environment_labels(arguments[0])
-    if name in REDUCING or name in REDUCTIONS or name.startswith(METRICS):
+    known = name in REDUCING or name in REDUCTIONS or name.startswith(METRICS)
+    if known or _reduces_by_name(name):
         yield CLEAN
+
+
+def _reduces_by_name(name: str) -> bool:
+    """``all_reduce`` of a module that is not seen: it only silences."""
+    return name.rsplit(".", 1)[-1] in ("all_reduce", "all_gather", "allreduce", "allgather")
 
 
 def environment_labels(key: Value) -> Iterator[str]:

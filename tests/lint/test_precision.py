@@ -126,6 +126,49 @@ report(settings)
     "a collective in either case": """
 dist.barrier() if rank == 0 else dist.barrier()
 """,
+    "a report of the one process, asked for among other things": """
+options = argparse.ArgumentParser().parse_args()
+total = 0.0
+for x, y in loader:
+    total += criterion(model(x), y).item()
+if options.local_rank in [-1, 0] and rank == 0:
+    if options.local_rank == -1 and options.verbose:
+        print("loss", total)
+""",
+    "a way out by the number of elements": """
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        scores = model(x)
+        criterion(scores, y).backward()
+        optimizer.step()
+        if scores.numel() < 3:
+            break
+""",
+    "a check of the rank that fails": """
+if local_rank >= torch.cuda.device_count():
+    raise RuntimeError("more ranks than GPUs")
+other = DDP(Net().to(device), device_ids=[local_rank])
+dist.barrier()
+""",
+    "a model that is on the CPU already": """
+other = DDP(Net())
+other.to("cpu")
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        criterion(other(x), y).backward()
+""",
+    "a total that a module reduces which is not seen": """
+from tools import distributed as unseen
+total = 0.0
+for x, y in loader:
+    loss = criterion(model(x), y)
+    [loss] = unseen.all_reduce([loss])
+    total += loss.item()
+if rank == 0:
+    print(total)
+""",
     "a rank that fails": """
 for epoch in range(epochs):
     sampler.set_epoch(epoch)
@@ -680,3 +723,19 @@ if __name__ == "__main__":
     assert lint_text(text, select=("DDP101", "DDP107")) == []
     there = text.replace("loaders[number]", "make_loaders()[number]")
     assert lint_text(there, select=("DDP107",)) != []
+
+
+def test_gradients_without_training(lint_text: Lint) -> None:
+    """What each layer is worth is measured by gradients of the same loss, again and again."""
+    text = SETUPS["distributed"].replace(
+        "optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n", ""
+    )
+    text += """
+whole = DataLoader(dataset, 32)
+for epoch in range(epochs):
+    for x, y in loader:
+        criterion(model(x), y).backward()
+    for x, y in whole:
+        criterion(model(x), y).backward()
+"""
+    assert lint_text(text, select=("DDP101", "DDP102")) == []

@@ -83,7 +83,9 @@ def check(script: Script) -> Iterator[Finding]:
         elif script.has_runtime:
             if not script.may_be_sharded(loader):
                 yield _not_shared(script, loader.site)
-        elif script.averages and not script.may_be_sharded(loader) and not _cannot_be_split(loader):
+        elif not script.averages or not script.updates or script.may_be_sharded(loader):
+            continue
+        elif not _cannot_be_split(loader):
             yield Finding(
                 loader.site,
                 "every rank trains on all of the data: the sampler does not split it",

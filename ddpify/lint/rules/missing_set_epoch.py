@@ -75,6 +75,8 @@ Loop = cst.For | cst.While
 @rule("missing-set-epoch", group="data", severity=Severity.SILENT, applies="distributed")
 def check(script: Script) -> Iterator[Finding]:
     """Shuffling samplers that are iterated in several epochs and never told which."""
+    if not script.updates:
+        return
     told = [script.value(call.func.value) for call in _set_epoch_calls(script)]  # type: ignore[attr-defined]
     for sampler in _shuffling(script):
         if any(sampler in held.atoms or not any(held.of(Instance)) for held in told):

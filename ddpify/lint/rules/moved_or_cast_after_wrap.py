@@ -41,6 +41,7 @@ from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script, Wrap
 from ddpify.understanding.distributed import DDP
+from ddpify.understanding.values import Const, Device
 
 _CASTS = frozenset({"half", "double", "bfloat16"})
 _MOVES = frozenset({"to", "cuda", "xpu"})
@@ -95,7 +96,18 @@ def _matters(script: Script, wrap: Wrap, call: cst.Call) -> bool:
     name = call.func.attr.value
     if name in _CASTS or (name == "to" and _to_half(script, call)):
         return _before_training(script, call)
-    return name in _MOVES and not _moved_before(script, wrap) and _before_training(script, call)
+    if name not in _MOVES or _moved_before(script, wrap) or _to_where_it_is(script, call):
+        return False
+    return _before_training(script, call)
+
+
+def _to_where_it_is(script: Script, call: cst.Call) -> bool:
+    """``.to("cpu")`` of a model that was never moved."""
+    given = script.value(call.args[0].value).atoms if call.args else ()
+    return bool(given) and all(
+        (isinstance(a, Device) and not a.accelerator) or (isinstance(a, Const) and a.value == "cpu")
+        for a in given
+    )
 
 
 def _to_half(script: Script, call: cst.Call) -> bool:
