@@ -7,6 +7,7 @@ loader or a batch goes through ``shard`` or ``shard_batch``.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -118,6 +119,14 @@ def _given(
     return args[0] if args else next(iter(kwargs.values()), UNKNOWN)
 
 
+def _squeeze(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    """The same rows, with a number of dimensions that is not known."""
+    given = _first(args, kwargs, "x")
+    return join(*(value(replace(a, ndim=0) if isinstance(a, Data) else a) for a in given.atoms))
+
+
 def _snapshot(
     run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
@@ -202,6 +211,7 @@ _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "full_tensor": _given,
     "scale_lr": _given,
     "resumable": _given,
+    "squeeze": _squeeze,
     "snapshot": _snapshot,
     "global_like": _empty,
     "pad_packed_sequence": _padded,

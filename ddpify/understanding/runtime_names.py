@@ -7,6 +7,7 @@ from ddpify.understanding.frameworks import imported_names
 MODULE, VENDORED = "ddpify.runtime", "ddpify_runtime"
 SPREAD_CALL = f"{MODULE}.spread()"  # what calling ``spread(model)`` calls
 INIT, WRAP, SAVE = f"{MODULE}.init", f"{MODULE}.wrap", f"{MODULE}.save"
+MEAN, SUM = f"{MODULE}.mean", f"{MODULE}.sum"
 REPLICATE, SPLIT = f"{MODULE}.replicate", f"{MODULE}.split"
 SHARD_BATCH = f"{MODULE}.shard_batch"
 MAIN_SAVES, LOCAL_MAIN_FIRST = f"{MODULE}.main_saves", f"{MODULE}.local_main_first"

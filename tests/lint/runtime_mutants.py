@@ -51,6 +51,7 @@ DATA = [
     ),
     _mutant("DDP101", "iterable_dataset", ("stream = dd.shard(", "stream = (")),
     _mutant("DDP106", "random_windows", ("    xb, yb = dd.shard_batch(xb, yb)\n", "")),
+    _mutant("DDP108", CNN, (FORWARD, FORWARD.replace("(imgs)", "(dd.shard_batch(imgs))"))),
     _mutant(
         "DDP117",
         CNN,
@@ -152,6 +153,8 @@ SYNCHRONISATION = [
          "dd.mean(criterion(outputs @ outputs.t(), torch.arange(len(lbls), device=dev)))"),
     ),
     _mutant("DDP413", CNN, ("dd.mean(criterion(outputs, lbls))", "criterion(outputs, lbls)")),
+    _mutant("DDP413", CNN, ("dd.sum((predicted", "dd.mean((predicted")),
+    _mutant("DDP413", CNN, ("dd.mean(criterion", "dd.sum(criterion")),
     _mutant("DDP413", WINDOW, ("dd.mean(loss / ACCUM_STEPS)", "loss / ACCUM_STEPS")),
     _mutant(
         "DDP423",

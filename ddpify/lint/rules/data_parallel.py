@@ -24,6 +24,10 @@ model2 = DDP(Net().to(device), device_ids=[local_rank])
 if isinstance(model, nn.DataParallel):
     model = model.module
 ```
+One device alone, so that a checkpoint's keys keep their `module.`.
+```python
+model2 = DDP(nn.DataParallel(Net().to(device), device_ids=[local_rank]))
+```
 
 ## References
 https://docs.pytorch.org/docs/stable/generated/torch.nn.DataParallel.html
@@ -33,9 +37,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import libcst as cst
+
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import SINGLE, Finding, rule
-from ddpify.lint.script import Script
+from ddpify.lint.script import Script, argument
 
 
 @rule("data-parallel", group="wrapping", severity=Severity.SLOW, applies="single distributed")
@@ -44,5 +50,14 @@ def check(script: Script) -> Iterator[Finding]:
     for call in script.calls("torch.nn.DataParallel", "torch.nn.parallel.data_parallel"):
         if script.kind == SINGLE:
             yield Finding(call, "DistributedDataParallel takes its place")
-        elif not script.control.guards(call):
+        elif not script.control.guards(call) and not _has_one_device(call):
             yield Finding(call, "one process drives all GPUs, beside the ranks that have one each")
+
+
+def _has_one_device(call: cst.Call) -> bool:
+    """``device_ids=[local_rank]``: it does nothing, and checkpoints keep their keys."""
+    given = argument(call, "device_ids", 1)
+    if given is None or not isinstance(given.value, cst.List) or len(given.value.elements) != 1:
+        return False
+    only = given.value.elements[0]
+    return not isinstance(only, cst.StarredElement) and not isinstance(only.value, cst.Integer)

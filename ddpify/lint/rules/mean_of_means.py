@@ -74,6 +74,8 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import runtime
 from ddpify.lint.script import Script, argument
 from ddpify.understanding.origins import LOCAL, TOTAL, WORLD
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.runtime_names import MEAN, SUM
 from ddpify.understanding.slots import Slot
 from ddpify.understanding.structure import walk
 
@@ -82,6 +84,7 @@ from ddpify.understanding.structure import walk
 def check(script: Script) -> Iterator[Finding]:
     """Reductions of quotients whose denominators differ between ranks."""
     yield from _losses(script)
+    yield from _mistaken(script)
     for call in script.calls("torch.distributed.all_reduce"):
         given = argument(call, "tensor", 0)
         if given is None:
@@ -104,6 +107,20 @@ def _losses(script: Script) -> Iterator[Finding]:
                 f" {dd}.mean() weights the loss",
                 make_whole(script, part),
             )
+
+
+def _mistaken(script: Script) -> Iterator[Finding]:
+    """Sums that ddpify's runtime is told to average, and means that it is told to add up."""
+    dd = runtime(script) or "dd"
+    for node, given in script.facts.reduced.items() if script.has_runtime else ():
+        if script.owners.get(node) is not script.module or any(one.opaque for one in given):
+            continue
+        placements = {one.placement for one in given}
+        names = script.names(node.func) if isinstance(node, cst.Call) else set()
+        if names == {MEAN} and placements <= {Placement.SUM, Placement.COUNT}:
+            yield Finding(node, f"averages sums over parts of the batch: {dd}.sum() adds them up")
+        elif names == {SUM} and placements == {Placement.MEAN}:
+            yield Finding(node, f"adds up means over parts of the batch: {dd}.mean() weights them")
 
 
 def _is_quotient(script: Script, slots: set[Slot]) -> bool:

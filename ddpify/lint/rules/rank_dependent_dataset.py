@@ -122,7 +122,9 @@ from ddpify.lint.script import Script, argument
 from ddpify.lint.seeds import agreed, family
 from ddpify.understanding.entropy import starts_anew
 from ddpify.understanding.origins import draws
-from ddpify.understanding.values import Class, Function, Instance
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.runtime_names import SHARD_BATCH, SPLIT
+from ddpify.understanding.values import Class, Data, Function, Instance
 
 _GENERATORS = ("random.Random", "numpy.random.default_rng", "numpy.random.RandomState")
 
@@ -130,6 +132,7 @@ _GENERATORS = ("random.Random", "numpy.random.default_rng", "numpy.random.Random
 @rule("rank-dependent-dataset", group="data", severity=Severity.SILENT, applies="distributed")
 def check(script: Script) -> Iterator[Finding]:
     """Split loaders over data sets that are drawn at random."""
+    yield from _split_again(script)
     for loader in script.training_loaders:
         if not script.is_sharded(loader):
             continue
@@ -140,6 +143,21 @@ def check(script: Script) -> Iterator[Finding]:
                     "each rank draws a data set of its own: a sampler cannot split what is not the"
                     " same on all ranks",
                 )
+
+
+def _split_again(script: Script) -> Iterator[Finding]:
+    """Batches that ddpify's runtime is to split although a rank holds its own rows already."""
+    for call in script.calls(SHARD_BATCH, SPLIT):
+        if any(one.keyword is not None and one.keyword.value == "rows" for one in call.args):
+            continue  # rows of which there are so many stay as they are
+        for given in call.args:
+            held = script.value(given.value).atoms if given.keyword is None else ()
+            if held and all(_is_rows(atom) for atom in held):
+                yield Finding(given, "each rank has its own rows of this already: splits it again")
+
+
+def _is_rows(atom: object) -> bool:
+    return isinstance(atom, Data) and atom.placement is Placement.SHARD and not atom.opaque
 
 
 def _is_drawn(script: Script, dataset: Instance) -> bool:

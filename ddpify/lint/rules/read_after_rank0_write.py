@@ -55,6 +55,13 @@ for x, y in loader:
 state = torch.load(path, map_location=device)
 ```
 ```python
+if not os.path.exists("table.pt"):
+    if rank == 0:
+        torch.save(net.state_dict(), "table.pt")
+else:
+    table = torch.load("table.pt", map_location=device)
+```
+```python
 def meet():
     if world_size > 1:
         dist.barrier()
@@ -129,10 +136,22 @@ def _reads(script: Script, write: cst.Call, path: str, guard: Guard) -> Iterator
                 continue
             if structure.order[call] < structure.order[write] or script.control.rank_guards(call):
                 continue
+            if _on_other_side(script, write, call):
+                continue
             reading = name != "builtins.open" or not _mode(script, call) & set("wax")
             if reading and structure.function(call) is structure.function(write):
                 found.append(call)
     yield from sorted(found, key=structure.order.__getitem__)
+
+
+def _on_other_side(script: Script, write: cst.Call, read: cst.Call) -> bool:
+    """Whether one condition, the same on all ranks, leads either to the write or to the read."""
+    sides = {guard.statement: guard.positive for guard in script.control.guards(write)}
+    return any(
+        sides.get(guard.statement, guard.positive) is not guard.positive
+        for guard in script.control.guards(read)
+        if not guard.left_early
+    )
 
 
 def _mode(script: Script, call: cst.Call) -> set[str]:
