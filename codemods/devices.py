@@ -7,8 +7,8 @@ from ddpify.codemods import device_choices, device_names
 
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
-from ddpify.understanding import world
 from ddpify.understanding.facts import Site
+from ddpify.understanding.libraries import world
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of, is_main_guard

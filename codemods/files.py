@@ -9,7 +9,7 @@ import libcst as cst
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Effect, Site
-from ddpify.understanding.kinds import is_loader, is_model
+from ddpify.understanding.libraries.kinds import is_loader, is_model
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import UNKNOWN, Bound, Class, Function, Instance, deep_atoms

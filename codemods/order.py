@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
-from ddpify.understanding.entropy import own_draws
 from ddpify.understanding.facts import Site
-from ddpify.understanding.flow import Flow
-from ddpify.understanding.ordering import Ordering
+from ddpify.understanding.labels.flow import Flow
+from ddpify.understanding.labels.ordering import Ordering
+from ddpify.understanding.libraries.entropy import own_draws
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import Structure
 

@@ -11,7 +11,7 @@ from ddpify.planning.bindings import is_bound_name
 from ddpify.planning.edits import Edits, wrapped
 from ddpify.planning.plan import Plan, Reduction
 from ddpify.planning.refusals import Refusal
-from ddpify.understanding import losses
+from ddpify.understanding.libraries import losses
 from ddpify.understanding.syntax import brief, code_of
 
 _TEXT = {

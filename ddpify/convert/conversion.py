@@ -30,9 +30,10 @@ from ddpify.convert.distributed import advice
 from ddpify.convert.formatting import formatted_alike
 from ddpify.convert.marking import mark
 from ddpify.errors import DdpifyError
+from ddpify.planning.deciding import make_plan
 from ddpify.planning.edits import Edits, Note
 from ddpify.planning.options import Options
-from ddpify.planning.plan import Plan, make_plan
+from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import AlreadyDistributed, Refusal
 from ddpify.planning.shardable import refuse_unshardable
 from ddpify.source import Source, read_source

@@ -45,7 +45,7 @@ def _usage(message: str, remedy: str) -> DdpifyError:
 
 def _check_script(script: Path) -> None:
     """A script that is here must be distributed; one that is only on the nodes cannot be seen."""
-    from ddpify.understanding.frameworks import frameworks_of
+    from ddpify.understanding.libraries.frameworks import frameworks_of
 
     if not script.is_file():
         return

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.lint.one_process import runs_alone
-from ddpify.understanding.callees import called
 from ddpify.understanding.facts import Site
-from ddpify.understanding.kinds import NO_GRAD
-from ddpify.understanding.origins import ANY_RANK
-from ddpify.understanding.runtime_names import LOCAL_MAIN_FIRST
+from ddpify.understanding.labels.callees import called
+from ddpify.understanding.labels.origins import ANY_RANK
+from ddpify.understanding.libraries.kinds import NO_GRAD
+from ddpify.understanding.libraries.runtime_names import LOCAL_MAIN_FIRST
 from ddpify.understanding.structure import Guard, walk
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import Function, Instance

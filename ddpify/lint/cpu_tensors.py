@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from ddpify.lint.script import Script, argument, spreads
-from ddpify.understanding.kinds import is_model
+from ddpify.understanding.libraries.kinds import is_model
 from ddpify.understanding.values import Device
 
 _MAKERS = frozenset(

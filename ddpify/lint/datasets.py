@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from ddpify.lint.script import Script
-from ddpify.understanding.origins import ANY_RANK, WORLD
+from ddpify.understanding.labels.origins import ANY_RANK, WORLD
 from ddpify.understanding.values import UNKNOWN, Class, Instance
 
 _ITERABLE = ("IterableDataset", "IterDataPipe")

@@ -13,7 +13,7 @@ from ddpify.lint.diagnostics import Diagnostic, Fix, Severity, Span
 from ddpify.lint.document import LAUNCH, NOTEBOOK, Cells, Document, join_cells
 from ddpify.source import Source, source_from_bytes
 from ddpify.stack import roomy
-from ddpify.understanding.frameworks import ALL, frameworks_of
+from ddpify.understanding.libraries.frameworks import ALL, frameworks_of
 
 # A file without any of these words has nothing that a rule could find, whatever it imports.
 _OF_RULES = re.compile(

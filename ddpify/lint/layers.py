@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from ddpify.lint.script import Script
-from ddpify.understanding.kinds import is_model
-from ddpify.understanding.runtime_names import WRAP
+from ddpify.understanding.libraries.kinds import is_model
+from ddpify.understanding.libraries.runtime_names import WRAP
 from ddpify.understanding.values import Instance, Value, deep_atoms
 
 _BATCHNORM = re.compile(r"torch\.nn\.(?:modules\.batchnorm\.)?(?:Lazy)?BatchNorm[123]d$")

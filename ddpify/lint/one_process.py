@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.lint.registry import DISTRIBUTED
-from ddpify.understanding.distributed import (
+from ddpify.understanding.labels.origins import asks_whether_distributed
+from ddpify.understanding.libraries.distributed import (
     DDP,
     FSDP,
     FULLY_SHARD,
@@ -16,9 +17,8 @@ from ddpify.understanding.distributed import (
     is_distributed_sampler,
     is_wrapper,
 )
-from ddpify.understanding.kinds import is_loader
-from ddpify.understanding.origins import asks_whether_distributed
-from ddpify.understanding.runtime_names import INIT, WRAP
+from ddpify.understanding.libraries.kinds import is_loader
+from ddpify.understanding.libraries.runtime_names import INIT, WRAP
 from ddpify.understanding.structure import Guard, leaves, rest_of_block, walk
 from ddpify.understanding.syntax import code_of
 

@@ -12,11 +12,12 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Fix
 from ddpify.lint.repairs import runtime
-from ddpify.understanding import draws, keeping
+from ddpify.understanding.batching import keeping
 from ddpify.understanding.facts import Demand, Site
+from ddpify.understanding.labels.slots import Slot
+from ddpify.understanding.libraries import draws
+from ddpify.understanding.libraries.runtime_names import REDUCTIONS
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.runtime_names import REDUCTIONS
-from ddpify.understanding.slots import Slot
 from ddpify.understanding.syntax import code_of
 
 if TYPE_CHECKING:

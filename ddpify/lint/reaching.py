@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from ddpify.lint.script import Script
-from ddpify.understanding.slots import Slot
+from ddpify.understanding.labels.slots import Slot
 
 
 def slots_of_losses(script: Script) -> set[Slot]:

@@ -6,7 +6,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Edit, Fix
 from ddpify.lint.script import Script
-from ddpify.understanding import runtime_names
+from ddpify.understanding.libraries import runtime_names
 from ddpify.understanding.syntax import code_of, dotted
 
 

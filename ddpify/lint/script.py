@@ -18,10 +18,17 @@ from ddpify.lint.positions import Positions
 from ddpify.lint.projects import BoundedProject
 from ddpify.lint.registry import DISTRIBUTED, OTHER, SINGLE
 from ddpify.source import Source
-from ddpify.understanding import origins, runtime_names
-from ddpify.understanding.callees import called, initialisers
 from ddpify.understanding.choices import Choices
-from ddpify.understanding.distributed import (
+from ddpify.understanding.facts import Event, Facts, Site
+from ddpify.understanding.interpreter import interpret
+from ddpify.understanding.labels import origins
+from ddpify.understanding.labels.callees import called, initialisers
+from ddpify.understanding.labels.flow import Flow
+from ddpify.understanding.labels.moves import Move
+from ddpify.understanding.labels.ordering import Ordering
+from ddpify.understanding.labels.origins import ANY_RANK, LOCAL
+from ddpify.understanding.libraries import runtime_names
+from ddpify.understanding.libraries.distributed import (
     COLLECTIVES,
     DDP,
     FSDP,
@@ -31,16 +38,10 @@ from ddpify.understanding.distributed import (
     is_distributed_sampler,
     is_wrapper,
 )
-from ddpify.understanding.facts import Event, Facts, Site
-from ddpify.understanding.flow import Flow
-from ddpify.understanding.interpreter import interpret
-from ddpify.understanding.kinds import is_loader
-from ddpify.understanding.moves import Move
-from ddpify.understanding.ordering import Ordering
-from ddpify.understanding.origins import ANY_RANK, LOCAL
+from ddpify.understanding.libraries.kinds import is_loader
+from ddpify.understanding.libraries.runtime_names import SHARDED, imports_runtime
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.requirements import declaring_file, minimum_torch
-from ddpify.understanding.runtime_names import SHARDED, imports_runtime
 from ddpify.understanding.structure import Structure, walk
 from ddpify.understanding.syntax import code_of, is_main_guard
 from ddpify.understanding.values import UNKNOWN, Const, Instance, Value, value
@@ -126,8 +127,8 @@ class Script:
     @cached_property
     def _planned(self) -> Plan | Refusal | None:
         """What convert would do with a script of one process, or why it would not."""
+        from ddpify.planning.deciding import make_plan
         from ddpify.planning.options import Options
-        from ddpify.planning.plan import make_plan
         from ddpify.planning.refusals import Refusal
 
         if self.kind != SINGLE:
@@ -252,7 +253,7 @@ class Script:
         return Ordering(self.facts, self.structures, self.flow)
 
     def labels(self, node: cst.BaseExpression) -> set[str]:
-        """The labels of an expression (see ``understanding.origins``)."""
+        """The labels of an expression (see ``understanding.labels.origins``)."""
         return self.flow.of(node, self.owners.get(node, self.module))
 
     def _goes_through_shards(self, node: cst.BaseExpression) -> bool:

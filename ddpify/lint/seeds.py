@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from ddpify.lint.script import Script
-from ddpify.understanding.origins import ANY_RANK, CLOCK
+from ddpify.understanding.labels.origins import ANY_RANK, CLOCK
 
 _ALL = ("transformers.set_seed", "lightning.seed_everything", "lightning.pytorch.seed_everything",
         "pytorch_lightning.seed_everything", "accelerate.utils.set_seed",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import libcst as cst
 
 from ddpify.lint.script import Script
-from ddpify.understanding.dependencies import Dependency
-from ddpify.understanding.moves import Move
-from ddpify.understanding.origins import GIVEN, LOCAL, TOTAL
+from ddpify.understanding.labels.dependencies import Dependency
+from ddpify.understanding.labels.moves import Move
+from ddpify.understanding.labels.origins import GIVEN, LOCAL, TOTAL
 from ddpify.understanding.structure import walk
 
 _PARTS = frozenset({LOCAL, TOTAL, *GIVEN.values()})

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 import libcst as cst
 
 from ddpify.planning.refusals import Refusal
-from ddpify.understanding.batches import DIMENSIONS, Entry, Place
+from ddpify.understanding.batching.batches import DIMENSIONS, Entry, Place
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Facts
 

@@ -7,14 +7,15 @@ from collections.abc import Iterable, Iterator
 import libcst as cst
 
 from ddpify.errors import DdpifyError
-from ddpify.understanding import draws, keeping
+from ddpify.understanding.batching import keeping
+from ddpify.understanding.batching.together import equally_large
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Demand, Facts, Site
-from ddpify.understanding.frameworks import training_framework
+from ddpify.understanding.libraries import draws
+from ddpify.understanding.libraries.frameworks import training_framework
+from ddpify.understanding.libraries.runtime_names import TRAINING
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import ModuleFile, Project
-from ddpify.understanding.runtime_names import TRAINING
-from ddpify.understanding.together import equally_large
 from ddpify.understanding.values import Data, Instance
 
 _DISTRIBUTED = (

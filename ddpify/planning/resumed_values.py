@@ -17,8 +17,8 @@ from ddpify.planning.resumed_loops import (
     reached,
 )
 from ddpify.understanding.facts import Site
-from ddpify.understanding.kinds import is_model
-from ddpify.understanding.liveness import assigned, live_in, reads
+from ddpify.understanding.labels.liveness import assigned, live_in, reads
+from ddpify.understanding.libraries.kinds import is_model
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import statements

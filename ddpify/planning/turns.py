@@ -11,9 +11,9 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from ddpify.planning.refusals import Refusal, places
+from ddpify.understanding.batching.together import equally_large
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Facts
-from ddpify.understanding.together import equally_large
 from ddpify.understanding.values import Instance
 
 if TYPE_CHECKING:

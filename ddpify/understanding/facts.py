@@ -12,8 +12,8 @@ from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.values import Data, Instance, Value, join
 
 if TYPE_CHECKING:
-    from ddpify.understanding.batches import Entry, Place
-    from ddpify.understanding.draws import Draw
+    from ddpify.understanding.batching.batches import Entry, Place
+    from ddpify.understanding.libraries.draws import Draw
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,21 +13,13 @@ from contextlib import contextmanager
 import libcst as cst
 
 from ddpify.stack import roomy
-from ddpify.understanding import (
-    at_hand,
-    batches,
-    births,
-    calls,
-    expressions,
-    growing,
-    keeping,
-    library,
-    statements,
-    tensor_pairs,
-)
+from ddpify.understanding.arithmetic import tensor_pairs
+from ddpify.understanding.batching import at_hand, batches, keeping
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Demand, Effect, Facts, Site
 from ddpify.understanding.frames import Frame
+from ddpify.understanding.language import births, calls, expressions, growing, statements
+from ddpify.understanding.libraries import library
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import ModuleFile, Project
 from ddpify.understanding.syntax import statements as statements_of

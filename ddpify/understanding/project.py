@@ -11,9 +11,9 @@ import libcst as cst
 from ddpify.errors import DdpifyError
 from ddpify.lines import Lines
 from ddpify.source import Source, read_source
+from ddpify.understanding.libraries.runtime_names import is_runtime
 from ddpify.understanding.offsets import Offsets
 from ddpify.understanding.parsed import Parsed
-from ddpify.understanding.runtime_names import is_runtime
 from ddpify.understanding.searching import search_path
 from ddpify.understanding.structure import Structure
 

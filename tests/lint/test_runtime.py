@@ -10,7 +10,7 @@ import pytest
 from ddpify import runtime
 from ddpify.lint import fixer
 from ddpify.lint.diagnostics import Diagnostic
-from ddpify.understanding import runtime_calls, runtime_names
+from ddpify.understanding.libraries import runtime_calls, runtime_names
 from tests.conftest import FIXTURES, Ddpify
 from tests.lint.conftest import Lint
 from tests.lint.runtime_mutants import MUTANTS, Mutant

@@ -73,7 +73,7 @@ from ddpify.lint.accumulation import windows
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
-from ddpify.understanding.distributed import DDP
+from ddpify.understanding.libraries.distributed import DDP
 
 _SWITCHES = ("no_sync", "require_backward_grad_sync", "set_requires_gradient_sync",
              "no_backward_sync")  # fmt: skip

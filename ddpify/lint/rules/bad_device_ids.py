@@ -34,7 +34,7 @@ import libcst as cst
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script, argument
-from ddpify.understanding.distributed import DDP
+from ddpify.understanding.libraries.distributed import DDP
 
 
 @rule("bad-device-ids", group="device", severity=Severity.CRASH, applies="distributed")

@@ -37,7 +37,7 @@ from collections.abc import Iterator
 from ddpify.lint.diagnostics import Applicability, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script, argument
-from ddpify.understanding.distributed import DDP
+from ddpify.understanding.libraries.distributed import DDP
 
 
 @rule("broadcast-buffers", group="deprecated", severity=Severity.STYLE, applies="distributed other")

@@ -102,8 +102,8 @@ from ddpify.lint.diagnostics import Severity
 from ddpify.lint.layers import layers
 from ddpify.lint.registry import SINGLE, Finding, rule
 from ddpify.lint.script import Script
-from ddpify.understanding import stores
-from ddpify.understanding.slots import Slot, parameters
+from ddpify.understanding.batching import stores
+from ddpify.understanding.labels.slots import Slot, parameters
 from ddpify.understanding.values import Class, Function, Instance, Params, deep_atoms
 
 

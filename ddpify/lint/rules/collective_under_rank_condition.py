@@ -60,7 +60,7 @@ import libcst as cst
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import ALL_COLLECTIVES, Script, argument
-from ddpify.understanding.callees import called
+from ddpify.understanding.labels.callees import called
 from ddpify.understanding.structure import Guard, leaves, rest_of_block
 
 _IGNORED = {"torch.distributed.init_process_group"}

@@ -36,7 +36,7 @@ import libcst as cst
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import SINGLE, Finding, rule
 from ddpify.lint.script import Script
-from ddpify.understanding.origins import ANY_RANK
+from ddpify.understanding.labels.origins import ANY_RANK
 
 
 @rule(

@@ -91,7 +91,7 @@ from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
 from ddpify.lint.seeds import apart
-from ddpify.understanding.origins import ANY_RANK, WORLD
+from ddpify.understanding.labels.origins import ANY_RANK, WORLD
 from ddpify.understanding.values import Instance
 
 

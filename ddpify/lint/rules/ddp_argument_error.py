@@ -34,7 +34,7 @@ from ddpify.lint.diagnostics import Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import drop_argument
 from ddpify.lint.script import Script
-from ddpify.understanding.distributed import DDP
+from ddpify.understanding.libraries.distributed import DDP
 
 _KNOWN = frozenset(
     "module device_ids output_device dim broadcast_buffers init_sync process_group bucket_cap_mb"

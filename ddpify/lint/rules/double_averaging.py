@@ -46,7 +46,7 @@ import libcst as cst
 from ddpify.lint.diagnostics import Applicability, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
-from ddpify.understanding.origins import WORLD
+from ddpify.understanding.labels.origins import WORLD
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of

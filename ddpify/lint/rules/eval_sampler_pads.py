@@ -78,7 +78,7 @@ from ddpify.lint.datasets import samplers
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script, argument
-from ddpify.understanding.slots import Slot
+from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.values import Instance
 
 _GATHERS = {

@@ -105,7 +105,7 @@ from ddpify.lint.forward_use import uses_everything
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import drop_argument
 from ddpify.lint.script import Script, argument
-from ddpify.understanding.distributed import DDP
+from ddpify.understanding.libraries.distributed import DDP
 
 
 @rule(

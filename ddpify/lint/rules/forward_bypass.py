@@ -53,7 +53,7 @@ from ddpify.lint.diagnostics import Applicability, Fix, Severity
 from ddpify.lint.reaching import reaches_loss
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
-from ddpify.understanding.distributed import is_wrapper
+from ddpify.understanding.libraries.distributed import is_wrapper
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import Instance
 

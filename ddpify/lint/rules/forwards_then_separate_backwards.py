@@ -63,7 +63,7 @@ import libcst as cst
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
-from ddpify.understanding.slots import Slot
+from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.structure import walk_here
 from ddpify.understanding.values import Instance
 

@@ -46,7 +46,7 @@ from collections.abc import Iterator
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script, argument
-from ddpify.understanding.distributed import FSDP
+from ddpify.understanding.libraries.distributed import FSDP
 
 _SCALERS = ("torch.amp.GradScaler", "torch.cuda.amp.GradScaler",
             "torch.cuda.amp.grad_scaler.GradScaler")  # fmt: skip

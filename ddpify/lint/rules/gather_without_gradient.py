@@ -89,8 +89,8 @@ from ddpify.lint.diagnostics import Severity
 from ddpify.lint.reaching import slots_of_losses, takes
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script, argument
-from ddpify.understanding.distributed import is_wrapper
-from ddpify.understanding.slots import Slot
+from ddpify.understanding.labels.slots import Slot
+from ddpify.understanding.libraries.distributed import is_wrapper
 from ddpify.understanding.structure import walk
 
 _GATHERS = {

@@ -46,7 +46,7 @@ import libcst as cst
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import SINGLE, Finding, rule
 from ddpify.lint.script import Script, argument
-from ddpify.understanding.origins import ANY_RANK, DEVICES, WORLD
+from ddpify.understanding.labels.origins import ANY_RANK, DEVICES, WORLD
 
 _SIZES = ANY_RANK | {WORLD, DEVICES}
 

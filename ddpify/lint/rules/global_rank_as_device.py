@@ -40,8 +40,8 @@ import libcst as cst
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script, argument
-from ddpify.understanding.distributed import DDP
-from ddpify.understanding.origins import LOCAL_RANK, RANK, SPAWNED
+from ddpify.understanding.labels.origins import LOCAL_RANK, RANK, SPAWNED
+from ddpify.understanding.libraries.distributed import DDP
 from ddpify.understanding.structure import walk
 
 

@@ -43,8 +43,8 @@ from ddpify.lint.diagnostics import Fix, Severity
 from ddpify.lint.registry import SINGLE, Finding, rule
 from ddpify.lint.repairs import runtime
 from ddpify.lint.script import Script, argument
-from ddpify.understanding.kinds import is_loss
-from ddpify.understanding.origins import ANY_RANK, TOLD
+from ddpify.understanding.labels.origins import ANY_RANK, TOLD
+from ddpify.understanding.libraries.kinds import is_loss
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import Device
 

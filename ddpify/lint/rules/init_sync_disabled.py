@@ -46,7 +46,7 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import drop_argument
 from ddpify.lint.script import Script, argument
 from ddpify.lint.seeds import agreed
-from ddpify.understanding.distributed import DDP
+from ddpify.understanding.libraries.distributed import DDP
 
 _SENDERS = ("torch.distributed.broadcast", "torch.distributed._broadcast_coalesced",
             "torch.distributed.broadcast_object_list")  # fmt: skip

@@ -99,7 +99,7 @@ from ddpify.lint.datasets import datasets, is_iterable, knows_its_rank
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
-from ddpify.understanding.origins import RANDOM
+from ddpify.understanding.labels.origins import RANDOM
 from ddpify.understanding.values import Class, Instance
 
 _SPLITTERS = (

@@ -80,7 +80,7 @@ from ddpify.lint.layers import layers, synchronises_batchnorm
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import add_argument
 from ddpify.lint.script import Script, argument
-from ddpify.understanding.origins import WORLD
+from ddpify.understanding.labels.origins import WORLD
 from ddpify.understanding.values import Instance
 
 

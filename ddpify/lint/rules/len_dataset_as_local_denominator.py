@@ -48,8 +48,8 @@ from ddpify.lint.diagnostics import Severity
 from ddpify.lint.divisions import divisions
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
-from ddpify.understanding.dependencies import Dependency
-from ddpify.understanding.origins import LENGTH, TOTAL
+from ddpify.understanding.labels.dependencies import Dependency
+from ddpify.understanding.labels.origins import LENGTH, TOTAL
 from ddpify.understanding.values import UNKNOWN
 
 

@@ -41,7 +41,7 @@ from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import SINGLE, Finding, rule
 from ddpify.lint.repairs import add_argument
 from ddpify.lint.script import Script, argument, spreads
-from ddpify.understanding.slots import Slot
+from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.structure import walk
 
 

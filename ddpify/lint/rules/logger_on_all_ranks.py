@@ -38,9 +38,9 @@ from ddpify.lint.diagnostics import Applicability, Fix, Severity
 from ddpify.lint.registry import SINGLE, Finding, rule
 from ddpify.lint.repairs import runtime
 from ddpify.lint.script import Script
-from ddpify.understanding.origins import ANY_RANK
+from ddpify.understanding.labels.origins import ANY_RANK
+from ddpify.understanding.libraries.world import WRITERS
 from ddpify.understanding.syntax import code_of
-from ddpify.understanding.world import WRITERS
 
 
 @rule(

@@ -62,8 +62,8 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import runtime
 from ddpify.lint.script import Script
 from ddpify.lint.seeds import differs, seeds
-from ddpify.understanding.origins import ANY_RANK, RANDOM, WORLD
-from ddpify.understanding.runtime_names import INIT, SHARD_BATCH, SPLIT
+from ddpify.understanding.labels.origins import ANY_RANK, RANDOM, WORLD
+from ddpify.understanding.libraries.runtime_names import INIT, SHARD_BATCH, SPLIT
 
 _APART = ANY_RANK | {WORLD}
 

@@ -73,10 +73,10 @@ from ddpify.lint.parts import make_whole
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import runtime
 from ddpify.lint.script import Script, argument
-from ddpify.understanding.origins import LOCAL, TOTAL, WORLD
+from ddpify.understanding.labels.origins import LOCAL, TOTAL, WORLD
+from ddpify.understanding.labels.slots import Slot
+from ddpify.understanding.libraries.runtime_names import MEAN, SUM
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.runtime_names import MEAN, SUM
-from ddpify.understanding.slots import Slot
 from ddpify.understanding.structure import walk
 
 

@@ -60,7 +60,7 @@ from ddpify.lint.diagnostics import Applicability, Severity
 from ddpify.lint.registry import SINGLE, Finding, rule
 from ddpify.lint.repairs import runtime
 from ddpify.lint.script import Script
-from ddpify.understanding.runtime_names import REPLICATE
+from ddpify.understanding.libraries.runtime_names import REPLICATE
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import Instance
 

@@ -66,7 +66,7 @@ from ddpify.lint.diagnostics import Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import at_head_of
 from ddpify.lint.script import Script
-from ddpify.understanding.distributed import is_distributed_sampler
+from ddpify.understanding.libraries.distributed import is_distributed_sampler
 from ddpify.understanding.values import UNKNOWN, Class, Instance
 
 Loop = cst.For | cst.While

@@ -75,8 +75,8 @@ from ddpify.lint.after_wrap import events_after, is_in_training, through_wrapper
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
-from ddpify.understanding.distributed import DDP
-from ddpify.understanding.kinds import is_model
+from ddpify.understanding.libraries.distributed import DDP
+from ddpify.understanding.libraries.kinds import is_model
 
 _PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
 _ADDING = ("add_module", "register_module", "register_parameter", "resize_token_embeddings")

@@ -40,7 +40,7 @@ import libcst as cst
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script, Wrap
-from ddpify.understanding.distributed import DDP
+from ddpify.understanding.libraries.distributed import DDP
 from ddpify.understanding.values import Const, Device
 
 _CASTS = frozenset({"half", "double", "bfloat16"})

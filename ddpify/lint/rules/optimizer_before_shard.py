@@ -45,8 +45,8 @@ import libcst as cst
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script, argument
-from ddpify.understanding.distributed import FSDP
 from ddpify.understanding.facts import Event
+from ddpify.understanding.libraries.distributed import FSDP
 
 
 @rule("optimizer-before-shard", group="wrapping", severity=Severity.SILENT, applies="distributed")

@@ -56,8 +56,8 @@ from ddpify.lint.layers import is_part_of, is_trainable, layers
 from ddpify.lint.one_process import joins_no_group, runs_alone
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
-from ddpify.understanding.distributed import REDUCING, is_wrapper
-from ddpify.understanding.runtime_names import INIT, WRAP
+from ddpify.understanding.libraries.distributed import REDUCING, is_wrapper
+from ddpify.understanding.libraries.runtime_names import INIT, WRAP
 from ddpify.understanding.values import Instance, Params, deep_atoms
 
 

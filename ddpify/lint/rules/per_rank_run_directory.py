@@ -63,7 +63,7 @@ from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script, argument
 from ddpify.understanding.facts import Effect
-from ddpify.understanding.origins import ANY_RANK, CLOCK
+from ddpify.understanding.labels.origins import ANY_RANK, CLOCK
 
 _PATHS = {"save": ("f", 1), "folder": ("name", 0), "writer": ("log_dir", 0), "write": ("file", 0)}
 

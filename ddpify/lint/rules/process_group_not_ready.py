@@ -104,8 +104,8 @@ import libcst as cst
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script, argument
-from ddpify.understanding.distributed import COLLECTIVES, SAMPLER, WRAPPERS
-from ddpify.understanding.runtime_names import INIT, NEEDS_INIT
+from ddpify.understanding.libraries.distributed import COLLECTIVES, SAMPLER, WRAPPERS
+from ddpify.understanding.libraries.runtime_names import INIT, NEEDS_INIT
 from ddpify.understanding.syntax import is_main_guard
 
 _INIT = "torch.distributed.init_process_group"

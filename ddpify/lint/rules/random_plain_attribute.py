@@ -95,7 +95,7 @@ from ddpify.lint.layers import layers
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
 from ddpify.lint.seeds import agreed
-from ddpify.understanding.origins import draws
+from ddpify.understanding.labels.origins import draws
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import Class
 

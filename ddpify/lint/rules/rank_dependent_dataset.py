@@ -120,10 +120,10 @@ from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script, argument
 from ddpify.lint.seeds import agreed, family
-from ddpify.understanding.entropy import starts_anew
-from ddpify.understanding.origins import draws
+from ddpify.understanding.labels.origins import draws
+from ddpify.understanding.libraries.entropy import starts_anew
+from ddpify.understanding.libraries.runtime_names import SHARD_BATCH, SPLIT
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.runtime_names import SHARD_BATCH, SPLIT
 from ddpify.understanding.values import Class, Data, Function, Instance
 
 _GENERATORS = ("random.Random", "numpy.random.default_rng", "numpy.random.RandomState")

@@ -85,7 +85,7 @@ from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
 from ddpify.lint.seeds import agreed
-from ddpify.understanding.distributed import DDP
+from ddpify.understanding.libraries.distributed import DDP
 from ddpify.understanding.values import Function
 
 _SENDERS = ("torch.distributed.broadcast", "torch.distributed._broadcast_coalesced",

@@ -85,7 +85,7 @@ from ddpify.lint.diagnostics import Applicability, Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import before, spelled
 from ddpify.lint.script import Script, argument
-from ddpify.understanding.distributed import is_wrapper
+from ddpify.understanding.libraries.distributed import is_wrapper
 from ddpify.understanding.structure import Guard
 from ddpify.understanding.syntax import code_of
 

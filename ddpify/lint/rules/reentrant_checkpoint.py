@@ -69,7 +69,7 @@ from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import add_argument
 from ddpify.lint.script import Script, argument, spreads
-from ddpify.understanding.distributed import DDP
+from ddpify.understanding.libraries.distributed import DDP
 
 _CALLS = (
     "torch.utils.checkpoint.checkpoint",

@@ -54,7 +54,7 @@ from ddpify.lint.diagnostics import Applicability, Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import drop_arguments
 from ddpify.lint.script import Script, argument
-from ddpify.understanding.origins import ANY_RANK, TOLD
+from ddpify.understanding.labels.origins import ANY_RANK, TOLD
 
 _LAUNCHER = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "mpi4py")
 

@@ -62,7 +62,7 @@ from ddpify.lint.after_wrap import events_after, is_in_training
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script, Wrap
-from ddpify.understanding.distributed import DDP
+from ddpify.understanding.libraries.distributed import DDP
 from ddpify.understanding.syntax import code_of
 
 

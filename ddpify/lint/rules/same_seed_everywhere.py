@@ -75,7 +75,7 @@ from ddpify.lint.layers import layers
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
 from ddpify.lint.seeds import SEEDS, differs, seeds
-from ddpify.understanding.origins import draws
+from ddpify.understanding.labels.origins import draws
 from ddpify.understanding.values import UNKNOWN, Instance
 
 _DROPOUT = ("torch.nn.Dropout", "torch.nn.AlphaDropout", "torch.nn.FeatureAlphaDropout")

@@ -43,8 +43,8 @@ from ddpify.lint.diagnostics import Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import drop_argument
 from ddpify.lint.script import Script, argument
-from ddpify.understanding.distributed import SAMPLER
-from ddpify.understanding.origins import DEVICES, LOCAL_RANK, RANK, SPAWNED
+from ddpify.understanding.labels.origins import DEVICES, LOCAL_RANK, RANK, SPAWNED
+from ddpify.understanding.libraries.distributed import SAMPLER
 
 
 @rule("sampler-rank-not-global", group="data", severity=Severity.SILENT, applies="distributed")

@@ -50,9 +50,9 @@ import libcst as cst
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
-from ddpify.understanding.dependencies import Dependency
-from ddpify.understanding.origins import LENGTH, WORLD
-from ddpify.understanding.slots import Slot
+from ddpify.understanding.labels.dependencies import Dependency
+from ddpify.understanding.labels.origins import LENGTH, WORLD
+from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.values import UNKNOWN
 
 _SCHEDULES = ("torch.optim.lr_scheduler.",)

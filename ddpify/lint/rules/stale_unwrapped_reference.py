@@ -60,8 +60,8 @@ import libcst as cst
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script, Wrap
-from ddpify.understanding.distributed import DDP
 from ddpify.understanding.facts import Event
+from ddpify.understanding.libraries.distributed import DDP
 from ddpify.understanding.values import Instance
 
 

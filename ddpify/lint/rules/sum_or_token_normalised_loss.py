@@ -50,8 +50,8 @@ from ddpify.lint.parts import make_whole
 from ddpify.lint.registry import SINGLE, Finding, rule
 from ddpify.lint.repairs import runtime
 from ddpify.lint.script import Script
-from ddpify.understanding.distributed import REDUCING
-from ddpify.understanding.origins import CLEAN, WORLD
+from ddpify.understanding.labels.origins import CLEAN, WORLD
+from ddpify.understanding.libraries.distributed import REDUCING
 from ddpify.understanding.placement import Placement
 
 

@@ -82,7 +82,7 @@ from ddpify.lint.datasets import datasets, is_iterable, samplers
 from ddpify.lint.diagnostics import Applicability, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script, argument
-from ddpify.understanding.distributed import is_distributed_sampler
+from ddpify.understanding.libraries.distributed import is_distributed_sampler
 from ddpify.understanding.values import Instance
 
 

@@ -62,8 +62,8 @@ from ddpify.lint.repairs import runtime
 from ddpify.lint.rules.rank_local_control_flow import decides
 from ddpify.lint.script import Script
 from ddpify.lint.whole_data import sees_all_data
-from ddpify.understanding.callees import called
-from ddpify.understanding.origins import TOTAL
+from ddpify.understanding.labels.callees import called
+from ddpify.understanding.labels.origins import TOTAL
 
 _FUNCTIONS = (
     "builtins.print",

@@ -101,7 +101,7 @@ from ddpify.lint.forward_use import forward_of, is_plain, lists_layers, own_laye
 from ddpify.lint.layers import layers
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script, Wrap
-from ddpify.understanding.distributed import DDP
+from ddpify.understanding.libraries.distributed import DDP
 from ddpify.understanding.values import UNKNOWN, Class, Instance
 
 _TOLERANT = ("find_unused_parameters", "static_graph")

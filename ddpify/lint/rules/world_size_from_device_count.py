@@ -62,7 +62,7 @@ from ddpify.lint.divisions import divisions
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import spelled
 from ddpify.lint.script import Script, argument
-from ddpify.understanding.origins import DEVICES, WORLD
+from ddpify.understanding.labels.origins import DEVICES, WORLD
 
 
 @rule(

@@ -56,8 +56,8 @@ from ddpify.lint.registry import SINGLE, Finding, rule
 from ddpify.lint.repairs import on_rank_zero, runtime
 from ddpify.lint.script import Script, argument
 from ddpify.understanding.facts import Effect, Site
-from ddpify.understanding.origins import ANY_RANK, CLOCK, LOCAL, RANDOM, TAKEN
-from ddpify.understanding.runtime_names import MAIN_SAVES
+from ddpify.understanding.labels.origins import ANY_RANK, CLOCK, LOCAL, RANDOM, TAKEN
+from ddpify.understanding.libraries.runtime_names import MAIN_SAVES
 from ddpify.understanding.values import Instance
 
 _APART = ANY_RANK | {CLOCK, RANDOM, LOCAL, *TAKEN}

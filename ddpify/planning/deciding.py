@@ -1,0 +1,168 @@
+"""Decides where values are reduced and which loaders are split, until nothing is left to decide.
+
+Each round interprets the script with the decisions so far and looks at who still reads a value of
+which ranks hold only a part. Training loaders are always split. An evaluation loader is split
+where every such reading can be mended by a reduction; otherwise each rank runs it whole, which is
+always right.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from ddpify.planning import mending
+from ddpify.planning.batches import split_batches
+from ddpify.planning.options import Options
+from ddpify.planning.plan import Plan
+from ddpify.planning.refusals import (
+    Refusal,
+    lost_losses,
+    refuse_before,
+    refuse_reading,
+    unequal_batches,
+)
+from ddpify.planning.turns import lost_turns, note_beside, unsplit
+from ddpify.understanding.choices import Choices
+from ddpify.understanding.facts import Demand, Facts
+from ddpify.understanding.interpreter import interpret
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.project import Project
+
+_ROUNDS = 25
+_SUITED = {
+    "mean": {Placement.MEAN, Placement.WEIGHTED},
+    "sum": {Placement.SUM, Placement.COUNT, Placement.PER_COUNT},
+    "count": {Placement.COUNT, Placement.PER_COUNT},
+    "gather": {Placement.SHARD, Placement.ROWS},
+    "shape": {Placement.SHARD},
+}
+
+
+def make_plan(
+    project: Project, options: Options, known: tuple[Facts, Choices] | None = None
+) -> Plan:
+    """Decide everything.
+
+    Args:
+        project: The script and the files that it imports.
+        options: What the user asked for.
+        known: What interpreting the project without any decision gave, where that is known.
+
+    Raises:
+        Refusal: The script cannot be converted.
+    """
+    choices = Choices(trained=set(known[1].trained)) if known else Choices()
+    plan = Plan(project, options, known[0] if known else interpret(project, choices), choices)
+    for number in range(_ROUNDS):
+        if number:
+            plan.facts = interpret(project, plan.choices)
+        try:
+            if split_batches(plan.facts, plan.choices):
+                continue
+            refuse_before(plan.facts, project, plan.choices)
+        except Refusal as refusal:
+            plan.refuse(refusal)
+        note_beside(plan.facts, plan.choices)
+        if not _decide(plan) and not _run_whole(plan):
+            unequal = unequal_batches(plan.facts, plan.choices)
+            for lost in (*lost_losses(plan.facts), *unequal, *lost_turns(plan)):
+                plan.refuse(lost)
+            return plan
+    plan.refuse(Refusal(project.entry, None, "its data flow does not settle", "report this script"))
+    return plan
+
+
+def _run_whole(plan: Plan) -> bool:
+    """Let loaders run whole whose batches meet others; whether there are any."""
+    found = unsplit(plan.facts, plan.choices)
+    for loader in found:
+        plan.replicated[loader.site] = "its batches are taken while others are in use"
+        plan.choices.replicated.add(loader.site)
+    if found:
+        plan.forget_reductions()
+    return bool(found)
+
+
+def _decide(plan: Plan) -> bool:
+    """One more decision for each open demand; whether any was made."""
+    for node in [n for n in plan.reductions if n not in plan.facts.reduced]:
+        del plan.reductions[node]  # another reduction, decided in the same round, did it
+        plan.choices.reduced.discard(node)
+    outdated = [node for node in plan.reductions if _is_outdated(plan, node)]
+    for node in outdated:
+        del plan.reductions[node]  # something in it is whole by now: to be decided anew
+        plan.choices.reduced.discard(node)
+    for node in [n for n in plan.reductions if _also_gets_whole(plan, n) or _is_mixed(plan, n)]:
+        del plan.reductions[node]
+        plan.choices.reduced.discard(node)
+        plan.barred.add(node)
+        outdated.append(node)
+    if outdated:
+        return True
+    before = (len(plan.reductions), len(plan.replicated))
+    learnt = _learnt_from(plan)
+    left = [d for d in plan.facts.demands.values() if not mending.mend(plan, d, learnt)]
+    for node in plan.reductions:
+        _check_alike(plan, node)
+    if left and (len(plan.reductions), len(plan.replicated)) == before:
+        for demand in left:  # else what was decided may mend it
+            plan.refuse(refuse_reading(plan.project.entry, demand))
+    if len(plan.replicated) != before[1]:
+        plan.forget_reductions()
+        return True
+    return len(plan.reductions) != before[0]
+
+
+def _learnt_from(plan: Plan) -> frozenset[cst.BaseExpression]:
+    """What a loss is made of by picking rows: gathered, it would no longer match other rows.
+
+    Often its first dimension is not the batch at all, as in ``tokens[:-1]``. Where batches are made
+    by hand, their dimension is known.
+    """
+    if plan.choices.by_hand:
+        return frozenset()
+    return frozenset(
+        birth
+        for demand in plan.facts.demands.values()
+        if demand.reader == "backward()" and demand.data.placement is Placement.ROWS
+        for birth in demand.data.births
+    )
+
+
+def _is_outdated(plan: Plan, node: cst.CSTNode) -> bool:
+    """Whether a reduction suits nothing of what it gets, as in ``correct / n`` of a whole sum."""
+    got = plan.facts.reduced.get(node, ())
+    suited = _SUITED[plan.reductions[node].how]
+    return not any(data.opaque or data.placement in suited for data in got)
+
+
+def _also_gets_whole(plan: Plan, node: cst.CSTNode) -> bool:
+    """Whether a function gets the parts of ranks there in one call, what is whole in another."""
+    parts = plan.facts.reduced_through.get(node, set())
+    return any(calls not in parts for calls in plan.facts.whole_through.get(node, ()) if parts)
+
+
+def _is_mixed(plan: Plan, node: cst.CSTNode) -> bool:
+    """Whether a line that several calls of a training reach gets what one way does not suit."""
+    suited = _SUITED[plan.reductions[node].how]
+    got = plan.facts.reduced.get(node, ())
+    through = plan.facts.reduced_through.get(node, ())
+    unsuited = (data for data in got if not data.opaque and data.placement not in suited)
+    sites = {loader.site for data in unsuited for loader in data.loaders}
+    return len(through) > 1 and bool(sites & plan.choices.trained)
+
+
+def _check_alike(plan: Plan, node: cst.CSTNode) -> None:
+    """A line that several calls reach is reduced in one way: what it gets must suit that.
+
+    Raises:
+        Refusal: It does not, and the loaders that it comes from are trained on.
+    """
+    how = plan.reductions[node].how
+    for data in plan.facts.reduced.get(node, ()):
+        if data.opaque or data.placement in _SUITED[how]:
+            continue
+        demand = Demand(plan.site(node), data, "a line that is reduced for another call")
+        if any(loader.site in plan.choices.trained for loader in data.loaders):
+            raise refuse_reading(plan.project.entry, demand)
+        mending.replicate(plan, demand)

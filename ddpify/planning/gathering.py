@@ -1,0 +1,112 @@
+"""Where rows of all ranks are gathered, for what reads a batch as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.planning.plan import Plan, Reduction
+from ddpify.understanding.facts import Demand, Site
+from ddpify.understanding.libraries.kinds import is_criterion, is_loss, is_model
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.structure import walk
+from ddpify.understanding.values import UNKNOWN, Data, Instance, Value
+
+
+def gather_names(plan: Plan, demand: Demand) -> bool:
+    """Gather rows where they got their names, before a computation couples them."""
+    if demand.data.placement not in (Placement.COUPLED, Placement.SHARD, Placement.WEIGHTED):
+        return False
+    names = demand.data.names - plan.barred
+    nodes = [part for name in names for part in _parts(plan, name)]
+    owners = [plan.project.owner(node) for node in nodes]
+    if not nodes or not all(owner is not None and owner.editable for owner in owners):
+        return False
+    for node in nodes:
+        plan.record(Reduction(node, "gather"))
+    return True
+
+
+def _parts(plan: Plan, node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """The expressions to gather in place of one: those that a concatenation puts together."""
+    given = node.args[0].value if isinstance(node, cst.Call) and node.args else None
+    stacked = any(d.form == "stacked" for d in plan.facts.values.get(node, UNKNOWN).data)
+    if not stacked or not isinstance(given, (cst.List, cst.Tuple)):
+        return [node]
+    parts = [plan.facts.values.get(e.value, UNKNOWN).data for e in given.elements]
+    named = [name for part in parts for data in part for name in data.names]
+    return named if all(data.names for part in parts for data in part) else [node]
+
+
+def gather_arguments(plan: Plan, demand: Demand) -> bool:
+    """Give a function the whole batch where it reads what no reduction makes whole.
+
+    Of rows that it returns, each rank takes its own.
+    """
+    for call in reversed(demand.calls):
+        if not call.module.editable or not isinstance(call.node, cst.Call):
+            continue
+        shards = given_to(plan, call, Placement.SHARD)
+        if plan.barred and (not shards or plan.barred.intersection(shards)):
+            continue
+        if _runs_a_model(plan, call.node):
+            return False
+        if _may_be_rows_or_not(plan.facts.values.get(call.node, UNKNOWN)):
+            return False
+        for node in shards:
+            plan.record(Reduction(node, "gather"))
+        returned = plan.facts.values.get(call.node, UNKNOWN).data
+        if shards and any(d.placement in (Placement.ROWS, Placement.SHARD) for d in returned):
+            loaders = frozenset(loader for d in returned for loader in d.loaders)
+            plan.choices.split[call.node] = loaders
+        return bool(shards)
+    return False
+
+
+def gather_for_unseen(plan: Plan, demand: Demand) -> bool:
+    """Give a loss that is not seen, and may divide by anything, the rows of all ranks."""
+    if not demand.data.opaque:
+        return False
+    calls = {call for node in demand.data.births for call in _unseen_calls(plan, node)}
+    given = {call: given_to(plan, plan.site(call), Placement.SHARD) for call in calls}
+    if not calls or any(len(a) < 2 or _runs_a_model(plan, call) for call, a in given.items()):
+        return False
+    for arguments in given.values():
+        for argument in arguments:
+            plan.record(Reduction(argument, "gather"))
+    return True
+
+
+def _unseen_calls(plan: Plan, node: cst.CSTNode) -> Iterator[cst.Call]:
+    """The calls into unseen code that make a value, written there or under its parts' names."""
+    if isinstance(node, cst.Call):
+        yield node
+        return
+    for part in walk(node):
+        held = plan.facts.values.get(part, UNKNOWN).data if part is not node else []
+        births = (birth for data in held if data.opaque for birth in data.births)
+        yield from (birth for birth in births if isinstance(birth, cst.Call))
+
+
+def _runs_a_model(plan: Plan, call: cst.Call) -> bool:
+    """Whether a call is that of a model, or gets one: it would run on the whole batch."""
+    owner = call.func.value if isinstance(call.func, cst.Attribute) else call.func
+    parts = (call.func, owner, *(argument.value for argument in call.args))
+    held = [plan.facts.values.get(part, UNKNOWN) for part in parts]
+    models = (a for one in held for a in one.of(Instance))
+    return any(is_model(a) and not is_criterion(a) and not is_loss(a) for a in models)  # type: ignore[arg-type]
+
+
+def _may_be_rows_or_not(returned: Value) -> bool:
+    """Whether a function may return rows, to be split again, and may as well return a number."""
+    rows = {d for d in returned.data if d.placement in (Placement.ROWS, Placement.SHARD)}
+    pooled = {a for a in returned.atoms if isinstance(a, Data) and a.form == "gathered"}
+    return any(d.opaque for d in rows) or 0 < len(rows) < len({*returned.atoms} - pooled)
+
+
+def given_to(plan: Plan, call: Site, placement: Placement) -> list[cst.BaseExpression]:
+    """The arguments of a call that have a placement."""
+    arguments = call.node.args if isinstance(call.node, cst.Call) else ()
+    held = [(a.value, plan.facts.values.get(a.value, UNKNOWN).data) for a in arguments]
+    return [node for node, data in held if any(d.placement is placement for d in data)]

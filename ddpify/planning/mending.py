@@ -1,0 +1,188 @@
+"""How a demand for a whole value is met: by a reduction, or by gathered rows."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from ddpify.planning import gathering
+from ddpify.planning.plan import Plan, Reduction
+from ddpify.planning.refusals import (
+    refuse_reading,
+)
+from ddpify.understanding.batching import keeping
+from ddpify.understanding.facts import Demand
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.project import Project
+from ddpify.understanding.values import UNKNOWN, Data
+
+
+def mend(plan: Plan, demand: Demand, learnt: frozenset[cst.BaseExpression]) -> bool:
+    """Decide what gives a reader a whole value; whether anything does."""
+    trained = any(loader.site in plan.choices.trained for loader in demand.data.loaders)
+    editable = _editable(demand, plan.project)
+    how = _how(demand.data, demand.reader)
+    if trained and (_keeps_what_it_returns(plan, demand) or demand.data.births & learnt):
+        return gathering.gather_arguments(plan, demand)
+    if demand.reader == "backward()" and gathering.gather_for_unseen(plan, demand):
+        return True
+    if plan.barred.intersection((*editable, *demand.data.names)):
+        mended = _mend_before_calls(plan, demand)
+        if not mended and not trained:
+            replicate(plan, demand)
+        return mended or not trained
+    if how is not None and editable:
+        for node in editable:
+            _reduce(plan, node, how, demand)
+    elif not trained:
+        replicate(plan, demand)
+    elif demand.reader == keeping.READER:
+        return False  # a model would otherwise get the whole batch on each rank
+    else:
+        return gathering.gather_names(plan, demand) or gathering.gather_arguments(plan, demand)
+    return True
+
+
+def _mend_before_calls(plan: Plan, demand: Demand) -> bool:
+    """Make whole what goes into the function that reads it, since other calls need other ways."""
+    how = _how(demand.data, demand.reader)
+    apart = how in ("mean", "sum") or demand.reader.startswith("a collection")
+    for call in reversed(demand.calls) if apart else ():
+        parts = gathering.given_to(plan, call, demand.data.placement)
+        if call.module.editable and parts and not plan.barred.intersection(parts):
+            for node in parts:
+                plan.record(Reduction(node, str(how)))
+            return True
+    return gathering.gather_names(plan, demand) or gathering.gather_arguments(plan, demand)
+
+
+def _keeps_what_it_returns(plan: Plan, demand: Demand) -> bool:
+    """Whether a function keeps rows that it also returns, as a pool of earlier samples does."""
+    call = next((c for c in reversed(demand.calls) if c.module.editable), None)
+    if call is None or not demand.reader.startswith("a collection"):
+        return False
+    returned = plan.facts.values.get(call.node, UNKNOWN)
+    # It returns rows of this batch, and of an earlier one that is whole by then.
+    pooled = any(isinstance(a, Data) and a.form == "gathered" for a in returned.atoms)
+    single = any(d.placement is Placement.ROWS for d in (demand.data, *returned.data))
+    return bool(returned.data) and (single or pooled)
+
+
+def _editable(demand: Demand, project: Project) -> list[cst.BaseExpression]:
+    """The expressions to reduce: where the value was born, or else where it is read."""
+    owners = {birth: project.owner(birth) for birth in demand.data.births}
+    births = [birth for birth, owner in owners.items() if owner is not None]
+    if births and all(owner.editable for owner in owners.values() if owner is not None):
+        return births
+    if demand.site.module.editable and demand.data.placement is not Placement.ROWS:
+        return [demand.site.node]  # type: ignore[list-item]
+    return []
+
+
+def _how(data: Data, reader: str) -> str | None:
+    """The reduction that makes a reading of this placement right, if there is one."""
+    if data.placement is Placement.MEAN:
+        return "mean"
+    if data.placement is Placement.WEIGHTED:
+        return "mean" if data.counted or not data.names else None
+    if data.placement is Placement.SUM:
+        return "sum"
+    if data.placement in (Placement.COUNT, Placement.PER_COUNT):
+        return "count"
+    if data.placement is Placement.SHARD and data.opaque and reader in ("backward()", "item()"):
+        return "mean"
+    if data.placement in (Placement.ROWS, Placement.COUPLED) and data.births:
+        return "gather"
+    if data.placement is Placement.SHARD and data.form == "shape":
+        return "shape"
+    if data.placement is Placement.SHARD and data.form == "stacked" and data.births:
+        return "gather"  # each of the pieces
+    if data.placement is Placement.SHARD and data.form not in ("packed", "interleaved"):
+        return "gather"
+    return None
+
+
+def _reduce(plan: Plan, node: cst.BaseExpression, how: str, demand: Demand) -> None:
+    collected = demand.reader.startswith("a collection")
+    if how == "gather" and not collected and not _in_training(plan, demand):
+        replicate(plan, demand)
+        return
+    shapes_too = node in plan.facts.shape_uses or not isinstance(node, (cst.Call, cst.Subscript))
+    if how == "count" and shapes_too:  # it stays local where it is made, and is summed where read
+        if demand.data.placement is Placement.PER_COUNT:
+            _sum_divisors(plan, demand)
+            return
+        if not demand.site.module.editable:
+            _sum_argument(plan, demand)
+            return
+        node, how = demand.site.node, "sum"  # type: ignore[assignment]
+    weighted = demand.data.placement is Placement.WEIGHTED
+    weight = demand.data.counted[0] if weighted and node in demand.data.births else ""
+    known = plan.reductions.get(node)
+    trained_on = demand.reader == "backward()" or (known is not None and known.trained_on)
+    plan.record(Reduction(node, how, weight, trained_on))
+    if demand.data.placement is Placement.ROWS:
+        _count_all(plan, node)
+    if how == "mean" and (demand.data.opaque or (weighted and not weight)):
+        plan.assumed.add(node)
+
+
+def _sum_divisors(plan: Plan, demand: Demand) -> None:
+    """Let what was divided by this rank's number of rows be divided by that of the batch's.
+
+    Raises:
+        Refusal: The divisions are not known, and the batch is trained on.
+    """
+    sources = demand.data.loaders
+    divisors = [n for n, loaders in plan.facts.divisors.items() if loaders & sources]
+    owners = [plan.project.owner(node) for node in divisors]
+    if divisors and all(owner is not None and owner.editable for owner in owners):
+        for node in divisors:
+            plan.record(Reduction(node, "sum"))
+    elif _in_training(plan, demand):
+        raise refuse_reading(plan.project.entry, demand)
+    else:
+        replicate(plan, demand)
+
+
+def _count_all(plan: Plan, picked_from: cst.BaseExpression) -> None:
+    """Let the positions that rows of all ranks are picked by count those of all ranks."""
+    for node in plan.facts.positions.get(picked_from, ()):
+        held = plan.facts.values.get(node, UNKNOWN).data
+        counts = [data for data in held if data.placement is Placement.COUNT]
+        if not counts:
+            plan.record(Reduction(node, "gather"))
+        elif any(node in data.births for data in counts) and isinstance(
+            node, (cst.Call, cst.Subscript)
+        ):
+            plan.record(Reduction(node, "count"))
+        else:
+            plan.record(Reduction(node, "sum"))
+
+
+def _sum_argument(plan: Plan, demand: Demand) -> None:
+    """Give a function of another file the size of the global batch.
+
+    Raises:
+        Refusal: No argument of a call is that size, and the batch is trained on.
+    """
+    for call in reversed(demand.calls):
+        counts = gathering.given_to(plan, call, Placement.COUNT)
+        if call.module.editable and counts:
+            for node in counts:
+                plan.record(Reduction(node, "sum"))
+            return
+    if _in_training(plan, demand):
+        raise refuse_reading(plan.project.entry, demand)
+    replicate(plan, demand)
+
+
+def _in_training(plan: Plan, demand: Demand) -> bool:
+    return any(loader.site in plan.choices.trained for loader in demand.data.loaders)
+
+
+def replicate(plan: Plan, demand: Demand) -> None:
+    """Let every rank run a loader whole, since its numbers are read in a way no sum mends."""
+    where = f"{demand.site.module.path.name}:{demand.site.line}"
+    for loader in demand.data.loaders:
+        plan.replicated.setdefault(loader.site, f"{demand.reader} at {where} reads whole batches")
+        plan.choices.replicated.add(loader.site)

@@ -1,0 +1,1 @@
+"""What operations make of tensors whose rows are split among the ranks."""

@@ -1,0 +1,115 @@
+"""Functions along a dimension of a tensor: over the rows, or within each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ddpify.understanding.arithmetic import dimensions
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.values import Const, Data, Instance, Tup, Value, join, value
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+OVER_A_DIMENSION = frozenset(
+    "max min amax amin argmax argmin median std var norm prod all any logsumexp softmax"
+    " log_softmax cumsum cumprod topk sort argsort mode kthvalue unbind chunk split count_nonzero"
+    " nanmean nansum mean sum average softmin normalize cosine_similarity argpartition".split()
+)
+ROW_WISE_WITHOUT_DIMENSION = frozenset("softmax log_softmax softmin normalize split chunk".split())
+_ORDERING = frozenset("sort argsort topk".split())  # which give positions
+_OVER_THE_LAST = frozenset("topk sort argsort".split())  # unless they are told otherwise
+_KEEPING_DIMENSIONS = frozenset(
+    "softmax log_softmax softmin cumsum cumprod topk sort argsort argpartition split chunk"
+    " normalize".split()
+)
+_PAIRS = frozenset("max min median mode topk sort kthvalue".split())  # values and indices
+
+
+def over_all_rows(dim: int, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
+    """Whether a function goes along the dimension of the rows, or along all."""
+    given = kwargs.get("dim") or kwargs.get("axis") or (rest[0] if rest else None)
+    return given is None or given.constant() == dim
+
+
+def kept_form(data: Data) -> str:
+    """The form of a tensor that was made row by row from this one."""
+    kept = ("batch", "masked", "permutation", "stacked", "range", "interleaved")
+    return data.form if data.form in kept else "tensor"
+
+
+def named_dimensions(
+    rest: Sequence[Value], kwargs: Mapping[str, Value]
+) -> list[tuple[object, ...]]:
+    """The dimensions that ``dim`` may name; an empty tuple stands for all of them."""
+    given = kwargs.get("dim") or kwargs.get("axis")
+    if given is None and rest:
+        given = rest[0]
+    if given is None:
+        return [()]
+    found: list[tuple[object, ...]] = []
+    for atom in given.atoms:
+        items: Sequence[Value] = (value(atom),)
+        if isinstance(atom, Tup):
+            items = atom.items
+        elif isinstance(atom, Instance) and atom.type == "list":
+            items = list(atom.attributes.values())
+        elif isinstance(atom, Const) and atom.value is None:
+            items = ()
+        found.append(tuple(item.constant() for item in items))
+    return found or [(...,)]
+
+
+def along(
+    run: Interpreter, name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]
+) -> Value:
+    """A function along one dimension, or over all elements where none is named."""
+    if name in ("topk", "split", "chunk", "norm", "kthvalue"):  # their first argument is a size
+        rest = rest[1:]
+    if rest and rest[0].data:  # torch.max(a, b): elementwise
+        return _within_rows(name, data, pair=False)
+    results = []
+    for dims in named_dimensions(rest, kwargs):
+        if not dims and (name in ROW_WISE_WITHOUT_DIMENSION or name in _OVER_THE_LAST):
+            dims = (-1,)
+        places = [dimensions.place(dim, data.ndim) for dim in dims]
+        if dimensions.undecided(places) and not run.frames_forward():
+            results.append(value(data.placed(Placement.COUPLED)))
+        elif dims and data.dim not in places:
+            kept = name in _KEEPING_DIMENSIONS or _keeps_dimensions(kwargs)
+            gone = 0 if kept else sum(isinstance(p, int) and 0 <= p < data.dim for p in places)
+            within = replace(data, dim=data.dim - gone)
+            results.append(_within_rows(name, within, pair=name in _PAIRS))
+        else:
+            results.append(_along_rows(run, name, data))
+    return join(*results)
+
+
+def _keeps_dimensions(kwargs: Mapping[str, Value]) -> bool:
+    given = kwargs.get("keepdim") or kwargs.get("keepdims")
+    return given is not None and given.constant() is not False
+
+
+def _within_rows(name: str, data: Data, *, pair: bool) -> Value:
+    """What a function of each row's own elements gives; with ``pair``, values and indices."""
+    kept = replace(data, births=frozenset(), form=kept_form(data))
+    if name in ("split", "chunk", "unbind"):
+        kept = replace(kept, form="batch")
+    indices = replace(kept, form="order") if name in _ORDERING else kept
+    return value(Tup((value(kept), value(indices)))) if pair else value(indices)
+
+
+def _along_rows(run: Interpreter, name: str, data: Data) -> Value:
+    """What a function over the batch dimension gives."""
+    if name in ("mean", "average", "nanmean"):
+        masked = data.form == "masked"
+        return value(data.placed(Placement.WEIGHTED if masked else Placement.MEAN))
+    if name in ("sum", "nansum", "count_nonzero"):
+        return value(data.placed(Placement.SUM))
+    return value(data.placed(coupled(run)))
+
+
+def coupled(run: Interpreter) -> Placement:
+    """What mixes rows; a model's forward treats each sample alone, as far as is known."""
+    return Placement.SHARD if run.frames_forward() else Placement.COUPLED

@@ -1,0 +1,192 @@
+"""Items of tensors: which rows, sizes and elements an index takes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.arithmetic import tensor_pairs
+from ddpify.understanding.batching import batches, collating
+from ddpify.understanding.facts import Regrouped
+from ddpify.understanding.libraries import sequences
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.values import REPLICATED, UNKNOWN, Data, Value, value
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+
+def item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
+    """``tensor[...]``."""
+    if atom.form == "shape":
+        return _shape_item(run, node, atom)
+    if atom.form == "packed":
+        return value(sequences.elements(atom))
+    if atom.form == "samples" or atom.dim == collating.NO_ROWS:
+        return value(collating.sample(atom))
+    if atom.form == "batch" or _string_key(run, node):
+        return _batch_item(run, node, atom)
+    if atom.placement is not Placement.SHARD:
+        indices = [e.slice.value for e in node.slice if isinstance(e.slice, cst.Index)]
+        tensor_pairs.beside_whole(
+            run,
+            [(node.value, atom), *tensor_pairs.held_tensors([(i, run.seen(i)) for i in indices])],
+        )
+        return value(replace(atom, births=tensor_pairs.births(atom), ndim=0))
+    return value(_index(run, node, atom))
+
+
+def _shape_item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
+    first = node.slice[0].slice
+    if isinstance(first, cst.Slice):
+        return _shape_slice(run, first, atom)
+    assert isinstance(first, cst.Index)
+    index = run.seen(first.value).constant()
+    if index is ... or index == atom.dim:
+        return value(
+            replace(atom, placement=Placement.COUNT, form="number", births=frozenset({node}))
+        )
+    return REPLICATED
+
+
+def _shape_slice(run: Interpreter, bounds: cst.Slice, atom: Data) -> Value:
+    """Some of the sizes: those behind the number of rows are the same on all ranks."""
+    lower = run.seen(bounds.lower).constant() if bounds.lower is not None else 0
+    upper = run.seen(bounds.upper).constant() if bounds.upper is not None else None
+    if isinstance(lower, int) and 0 <= lower <= atom.dim:
+        before = isinstance(upper, int) and 0 <= upper <= atom.dim
+        return REPLICATED if before else value(replace(atom, dim=atom.dim - lower))
+    behind = isinstance(lower, int) and (lower > atom.dim or lower in (-1, -2))
+    return REPLICATED if behind else value(atom)
+
+
+def _string_key(run: Interpreter, node: cst.Subscript) -> bool:
+    """Whether the index is a name: then the whole is a dictionary of tensors."""
+    first = node.slice[0].slice
+    return isinstance(first, cst.Index) and isinstance(run.seen(first.value).constant(), str)
+
+
+def _batch_item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
+    """An element of a batch by literal index; anything else indexes a tensor."""
+    first = node.slice[0].slice
+    if len(node.slice) == 1 and isinstance(first, cst.Index):
+        if isinstance(run.seen(first.value).constant(), (int, str)):
+            return value(replace(atom, form="tensor"))
+        return value(_index(run, node, atom))
+    return value(_index(run, node, atom))
+
+
+def _index(run: Interpreter, node: cst.Subscript, atom: Data) -> Data:
+    """Rows that are picked by position are no longer a shard; whole rows stay one."""
+    dim = 0
+    atom = replace(atom, ndim=0)
+    for element in node.slice:
+        part_ = element.slice
+        kind, index = _index_kind(run, part_)
+        if kind == "ellipsis":
+            return replace(atom, births=frozenset())
+        if kind == "new":
+            if dim <= atom.dim:
+                atom = replace(atom, dim=atom.dim + 1)
+            dim += 1
+            continue
+        if dim == atom.dim:
+            return _index_rows(run, node, atom, part_, kind, index)
+        if kind == "index" and isinstance(index.constant(), int):
+            atom = replace(atom, dim=atom.dim - 1)  # that dimension is gone
+        else:
+            dim += 1
+    return _whole_rows(atom)
+
+
+def _whole_rows(atom: Data) -> Data:
+    """Part of every row: there are as many rows for each sample as before."""
+    kept = atom.form if atom.form in ("masked", "stacked", "interleaved") else "tensor"
+    return replace(atom, births=frozenset(), form=kept)
+
+
+def _index_kind(run: Interpreter, part_: cst.BaseSlice) -> tuple[str, Value]:
+    if isinstance(part_, cst.Slice):
+        whole = part_.lower is None and part_.upper is None
+        return ("whole" if whole and part_.step is None else "slice"), UNKNOWN
+    assert isinstance(part_, cst.Index)
+    if isinstance(part_.value, cst.Ellipsis):
+        return "ellipsis", UNKNOWN
+    index = run.seen(part_.value)
+    if index.constant() is None:
+        return "new", index
+    return "index", index
+
+
+def _index_rows(
+    run: Interpreter, node: cst.Subscript, atom: Data, part_: cst.BaseSlice, kind: str, index: Value
+) -> Data:
+    if kind == "whole":
+        return _whole_rows(atom)
+    if _counted_bounds(run, node):
+        return replace(atom, births=frozenset(), form="tensor")
+    if any(isinstance(a, Data) and a.form == "permutation" for a in index.atoms):
+        return regrouped(run, node, node.value, atom)
+    for mixed in (d for d in index.data if d.placement is Placement.COUPLED):
+        assert isinstance(part_, cst.Index)
+        run.demand(part_.value, value(mixed), "an index")
+    if any(d.placement is Placement.SHARD for d in index.data):
+        # A forward treats each sample alone: it puts rows in order, and back again.
+        forms = ("range", "order") if run.frames_forward() else ("range",)
+        each = any(d.form in forms for d in index.data)
+        return replace(atom, births=frozenset(), form="tensor" if each else "masked")
+    row = kind == "index" and isinstance(index.constant(), int) and not atom.opaque
+    if atom.opaque or run.frames_forward():
+        # An element of an unseen container; in a forward, which treats each sample alone, the
+        # dimension that is indexed is not the batch.
+        return replace(atom, births=frozenset(), form="row" if row else atom.form)
+    picked_from = frozenset({node.value})  # where the whole batch could be gathered
+    for one in index.atoms:
+        if isinstance(one, Data) and one.form == "position":
+            run.facts.positions.setdefault(node.value, set()).update(one.births)
+    return replace(atom.placed(Placement.ROWS), births=picked_from, form="row" if row else "tensor")
+
+
+def regrouped(
+    run: Interpreter, node: cst.BaseExpression, rows: cst.BaseExpression, atom: Data
+) -> Data:
+    """Rows of the batch in another order: this rank's, once the whole batch is put in order."""
+    if run.frames_forward() or not run.module.editable or atom.form == "permutation":
+        return atom.placed(Placement.COUPLED)
+    run.facts.regrouped.setdefault(node, Regrouped(run.site(node), rows))
+    return atom.placed(Placement.SHARD)
+
+
+def replicated_item(run: Interpreter, node: cst.Subscript) -> Value:
+    """An item of something replicated: sharded where the index is, as in ``weights[labels]``."""
+    return rows_by_index(run, node) or batches.sliced(run, node) or REPLICATED
+
+
+def rows_of_weights(run: Interpreter, node: cst.Subscript) -> Value | None:
+    """The rows of a parameter that rows, or what may be a batch, pick; else None."""
+    indices = [run.seen(e.slice.value) for e in node.slice if isinstance(e.slice, cst.Index)]
+    held = [atom for index in indices for atom in batches.wholes(index)]
+    return rows_by_index(run, node) or (value(*held) if held else None)
+
+
+def rows_by_index(run: Interpreter, node: cst.Subscript) -> Value | None:
+    """The rows that an index by this rank's rows, or by their number, takes; else None."""
+    indices = [run.seen(e.slice.value) for e in node.slice if isinstance(e.slice, cst.Index)]
+    shards = [d for i in indices for d in i.data if d.placement is Placement.SHARD]
+    shards += _counted_bounds(run, node)
+    return value(shards[0].placed(Placement.SHARD)) if shards else None
+
+
+def _counted_bounds(run: Interpreter, node: cst.Subscript) -> list[Data]:
+    """Bounds of slices that are the number of this rank's rows: ``x[:len(batch)]``."""
+    bounds = [
+        bound
+        for element in node.slice
+        if isinstance(element.slice, cst.Slice)
+        for bound in (element.slice.lower, element.slice.upper)
+        if bound is not None
+    ]
+    held = [d for bound in bounds for d in run.seen(bound).data]
+    return [d for d in held if d.placement is Placement.COUNT]

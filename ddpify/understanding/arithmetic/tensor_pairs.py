@@ -1,0 +1,238 @@
+"""Operators on two tensors: what they make of rows, means, sums and counts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.arithmetic import dimensions
+from ddpify.understanding.batching import batch_rows, batches
+from ddpify.understanding.placement import Placement, combine
+from ddpify.understanding.values import REPLICATED, Data, Instance, Tup, Value, join, value
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+READER = "a computation on pairs of samples"
+"""What a demand says that couples rows in a model's forward."""
+Operand = tuple[cst.BaseExpression, Value]  # what is written, and its value
+
+BINARY = {
+    "add": "+", "add_": "+", "sub": "-", "sub_": "-", "subtract": "-", "mul": "*", "mul_": "*",
+    "multiply": "*", "div": "/", "div_": "/", "divide": "/", "true_divide": "/", "matmul": "@",
+    "mm": "@", "pow": "**",
+}  # fmt: skip
+
+
+def binary(
+    run: Interpreter, node: cst.CSTNode, operator: str, left: Operand, right: Operand
+) -> Value:
+    """``left operator right``; an operand that cannot stay partial is demanded."""
+    batches.meet(run, [left, right])
+    if not left[1].data and not right[1].data:
+        if operator == "@" and (batches.wholes(left[1]) or batches.wholes(right[1])):
+            return batch_rows.product(run, [left, right])
+        return batch_rows.joined([left, right]) or _plain(operator, left[1], right[1])
+    results: list[Value] = []
+    for one in _parts(left[1]):
+        for other in _parts(right[1]):
+            pair = _pair(run, node, operator, (left[0], one), (right[0], other))
+            plain = [v for v, d in ((left[1], one), (right[1], other)) if d is None]
+            ndim = 0 if operator == "@" else dimensions.of_pair(one, other, plain)
+            results.append(with_ndim(pair, ndim))
+    return join(*results)
+
+
+def with_ndim(result: Value, ndim: int) -> Value:
+    """Its rows and values that mix them, known to have this many dimensions."""
+    atoms = [
+        replace(a, ndim=ndim) if isinstance(a, Data) and not a.placement.partial else a
+        for a in result.atoms
+    ]
+    return value(*atoms)
+
+
+def _parts(whole: Value) -> list[Data | None]:
+    """What ranks hold in part; else what has been reduced over them, if the value is such."""
+    parts: list[Data | None] = [*whole.data]
+    return parts or [next((a for a in whole.atoms if isinstance(a, Data)), None)]
+
+
+def _plain(operator: str, left: Value, right: Value) -> Value:
+    """Arithmetic of replicated values; containers add up to one that holds both."""
+    tuples = [list(one.of(Tup)) for one in (left, right)]
+    if operator == "+" and all(tuples):
+        pairs = [(a, b) for a in tuples[0] for b in tuples[1]]
+        return value(*(Tup(a.items + b.items) for a, b in pairs))  # type: ignore[union-attr]
+    kept = [a for a in (*left.atoms, *right.atoms) if isinstance(a, (Instance, Tup, Data))]
+    return join(value(*kept)) if kept else REPLICATED
+
+
+def _pair(
+    run: Interpreter,
+    node: cst.CSTNode,
+    operator: str,
+    left: tuple[cst.BaseExpression, Data | None],
+    right: tuple[cst.BaseExpression, Data | None],
+) -> Value:
+    a, b = _placement(operator, left[1], right[1]), _placement(operator, right[1], left[1])
+    placement = _matmul(left[1], right[1]) if operator == "@" else combine(operator, a, b)
+    if _half_reduced(left[1], right[1]):
+        placement = None
+    base = next(d for d in (left[1], right[1]) if d is not None and d.placement.local)
+    if any(d is not None and d.form == "permutation" for d in (left[1], right[1])):
+        placement = Placement.COUPLED
+    if placement is Placement.SHARD and crossed(run, left[1], right[1]):
+        placement = Placement.COUPLED
+    surely = placement is Placement.COUPLED and surely_crossed(left[1], right[1])
+    loaders = (left[1].loaders if left[1] else frozenset()) | (
+        right[1].loaders if right[1] else frozenset()
+    )
+    if beside_whole(run, [left, right]):
+        return value(replace(base.placed(Placement.REPLICATE), loaders=loaders, form="gathered"))
+    if placement is Placement.PER_COUNT and b is Placement.COUNT and right[1] is not None:
+        run.facts.divisors.setdefault(right[0], set()).update(right[1].loaders)
+    if placement is not None:
+        names = frozenset(n for e, d in (left, right) if d is not None for n in (d.names or {e}))
+        result = replace(_result(base, placement, left[1], right[1]), names=names)
+        if surely:
+            _demand_in_forward(run, node, result)
+        if placement is Placement.ROWS:
+            result = replace(result, births=births(left[1]) | births(right[1]))
+        return value(replace(result, loaders=loaders))
+    for expression, data in (left, right):
+        if data is not None and data.placement.partial:
+            run.demand(expression, value(data), "arithmetic that does not commute with a sum")
+    kept = Placement.SHARD if Placement.SHARD in (a, b) else Placement.REPLICATE
+    return value(replace(base.placed(kept), loaders=loaders))
+
+
+def births(data: Data | None) -> frozenset[cst.BaseExpression]:
+    """Where the batch that rows were picked from could be gathered."""
+    picked_ = data is not None and data.placement is Placement.ROWS
+    return data.births if data is not None and picked_ else frozenset()
+
+
+def beside_whole(
+    run: Interpreter, operands: Sequence[tuple[cst.BaseExpression, Data | None]]
+) -> bool:
+    """Whether this rank's rows meet the whole batch's: then they must be gathered as well."""
+    if not any(d is not None and d.form == "gathered" for _, d in operands):
+        return False
+    split = (Placement.SHARD, Placement.COUPLED)
+    rows = [(n, d) for n, d in operands if d is not None and d.placement in split]
+    for expression, data in rows:
+        run.demand(expression, value(data), "a computation on the whole batch")
+    return bool(rows)
+
+
+def _placement(operator: str, one: Data | None, other: Data | None) -> Placement:
+    """An operand's placement; what may be a loss is taken for one where it is added to one."""
+    if one is None:
+        return Placement.REPLICATE
+    added = operator in "+-" and other is not None and other.placement is Placement.MEAN
+    return Placement.MEAN if one.opaque and added else one.placement
+
+
+def crossed(run: Interpreter, left: Data | None, right: Data | None) -> bool:
+    """Whether rows meet other rows: two shards with their batch along different dimensions.
+
+    In a forward the rows' dimension is less certain.
+    """
+    if left is None or right is None or left.placement is not right.placement:
+        return False
+    if run.frames_forward() and not surely_crossed(left, right):
+        return False
+    return left.dim != right.dim and not (left.opaque or right.opaque)
+
+
+def surely_crossed(left: Data | None, right: Data | None) -> bool:
+    """Whether rows meet other rows wherever that is: views under each other, or ``x @ y.t()``."""
+    if left is None or right is None or {left.dim, right.dim} != {0, 1}:
+        return False
+    return left.form == right.form == "stacked" or (right.dim == 1 and right.ndim == 2)
+
+
+def _result(base: Data, placement: Placement, left: Data | None, right: Data | None) -> Data:
+    if placement in (Placement.COUNT, Placement.PER_COUNT):
+        births = (left.births if left else frozenset()) | (right.births if right else frozenset())
+        return replace(base, placement=placement, births=births, form="number")
+    opaque = any(d.opaque for d in (left, right) if d is not None)
+    forms = {d.form for d in (left, right) if d is not None}
+    form = next((f for f in ("masked", "stacked", "interleaved") if f in forms), "tensor")
+    dims = [d.dim for d in (left, right) if d is not None and d.placement is Placement.SHARD]
+    return replace(base.placed(placement), opaque=opaque, form=form, dim=max(dims, default=0))
+
+
+def _half_reduced(left: Data | None, right: Data | None) -> bool:
+    """Whether a partial loss meets a reduced one: its gradient would be scaled a second time."""
+    if left is None or right is None:
+        return False
+    placements = {left.placement, right.placement}
+    return Placement.REPLICATE in placements and any(
+        p in (Placement.MEAN, Placement.SUM, Placement.WEIGHTED) for p in placements
+    )
+
+
+def _matmul(left: Data | None, right: Data | None) -> Placement | None:
+    """Rows times weights are rows; rows against rows couple the batch."""
+    if left is None or right is None or not (left.placement.local and right.placement.local):
+        return Placement.SHARD
+    rows = left.dim == 0 and right.dim == 0
+    return Placement.SHARD if rows else Placement.COUPLED
+
+
+def compare(run: Interpreter, nodes: Sequence[cst.BaseExpression], values: list[Value]) -> Value:
+    """A comparison: elementwise on rows, and a reading of anything partial."""
+    if any(d.form == "shape" for one in values for d in one.data):
+        return REPLICATED  # whether shapes are equal does not depend on the number of rows
+    shards = []
+    with_zero = any(one.constant() == 0 for one in values)
+    for node, one in zip(nodes, values, strict=True):
+        for data in one.data:
+            if with_zero and data.placement is Placement.COUNT:
+                run.facts.shape_uses.update(data.births)  # no rank is without a row
+            elif data.placement.partial:
+                run.demand(node, value(data), "a comparison")
+            else:
+                shards.append(data)
+    batches.meet(run, list(zip(nodes, values, strict=True)))
+    if not shards:
+        return batch_rows.joined(zip(nodes, values, strict=True)) or REPLICATED
+    if beside_whole(run, held_tensors(list(zip(nodes, values, strict=True)))):
+        return value(replace(shards[0].placed(Placement.REPLICATE), form="gathered"))
+    if len(shards) == 2 and crossed(run, *shards):
+        return mixed(run, nodes[0], shards[0], list(zip(nodes, values, strict=True)))
+    rows = [d for d in shards if d.placement is Placement.ROWS]
+    first = (rows or shards)[0]
+    kept = first.births if rows else frozenset()
+    plain = [one for one in values if not one.data]
+    other = shards[1] if len(shards) > 1 else None
+    ndim = dimensions.of_pair(shards[0], other, plain)
+    form = "tensor" if first.form == "order" else first.form
+    return value(replace(first, births=kept, ndim=ndim, form=form))
+
+
+def mixed(run: Interpreter, node: cst.CSTNode, one: Data, operands: Sequence[Operand]) -> Value:
+    """What couples the rows of its operands, with the places where these could be gathered."""
+    data = [(e, d) for e, v in operands for d in v.data]
+    names = frozenset(n for e, d in data for n in (d.names or {e}))
+    surely = any(surely_crossed(a, b) for _, a in data for _, b in data)
+    coupled = replace(one.placed(Placement.COUPLED), names=names)
+    if surely:
+        _demand_in_forward(run, node, coupled)
+    return value(coupled)
+
+
+def _demand_in_forward(run: Interpreter, node: cst.CSTNode, coupled: Data) -> None:
+    """A loss in a forward needs the rows of all ranks; what else reads it there is not asked."""
+    if run.frames_forward():
+        run.demand(node, value(coupled), READER)
+
+
+def held_tensors(operands: Sequence[Operand]) -> list[tuple[cst.BaseExpression, Data | None]]:
+    """Each tensor that an operand may be, beside the operand."""
+    return [(node, atom) for node, held in operands for atom in held.of(Data)]  # type: ignore[misc]

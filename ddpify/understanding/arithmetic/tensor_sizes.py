@@ -1,0 +1,101 @@
+"""Sizes of tensors, and views that change where the rows lie."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.arithmetic import tensor_dimensions
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.values import REPLICATED, UNKNOWN, Const, Data, Number, Value, value
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+TRANSPOSING = frozenset("t T transpose permute swapaxes movedim".split())
+RESHAPING = frozenset("view reshape flatten ravel".split())
+
+
+def without_counts(whole: Value) -> Value:
+    """The value with each count taken for a size that follows from the others.
+
+    Where it may be a count or a plain number, the tensor whose size it is may be sharded or not,
+    and it is the count for the sharded one.
+    """
+    counts = [d for d in whole.data if d.placement is Placement.COUNT]
+    if not counts:
+        return whole
+    others = [a for a in whole.atoms if a not in counts and not isinstance(a, Number)]
+    return value(Const(-1), *others)
+
+
+def transposed(name: str, dim: int, rest: Sequence[Value]) -> int:
+    """Where a transposition puts the batch dimension."""
+    if name in ("t", "T"):
+        return 1 - dim if dim < 2 else dim
+    order = [r.constant() for r in rest]
+    if name == "permute":
+        return order.index(dim) if dim in order else dim
+    if dim in order and len(order) >= 2:
+        other = order[1] if order[0] == dim else order[0]
+        return other if isinstance(other, int) and other >= 0 else dim
+    return dim
+
+
+def reshaped(
+    run: Interpreter, data: Data, rest: Sequence[Value], operand: cst.BaseExpression
+) -> Value:
+    """A view keeps rows as rows, unless its first size is a number of its own.
+
+    That suits the rows of the whole batch, which could be gathered before: at ``operand``.
+    """
+    first = rest[0] if rest else UNKNOWN
+    constant = first.constant()
+    own = constant is not ... and isinstance(constant, int) and constant > 1
+    plain = any(isinstance(a, Number) for a in first.atoms) and not first.data
+    if data.dim == 0 and (own or plain) and len(rest) > 1:
+        return value(replace(data.placed(Placement.ROWS), births=frozenset({operand})))
+    dim = 1 if constant == 1 and len(rest) > 1 else 0
+    crossed = data.dim > 0 and constant == -1 and not run.frames_forward()
+    form = "interleaved" if crossed else tensor_dimensions.kept_form(data)
+    return value(replace(data, dim=dim, births=frozenset(), form=form))
+
+
+def size(data: Data, node: cst.BaseExpression, rest: Sequence[Value]) -> Value:
+    """``tensor.size(...)`` and ``len(tensor)``."""
+    dim = rest[0].constant() if rest else ...
+    if isinstance(dim, int) and 0 <= dim != data.dim:
+        return REPLICATED
+    known = whole_size(data)
+    if known is not None:
+        return known
+    if data.form == "masked" and dim in (..., data.dim):
+        return value(data.placed(Placement.SUM))
+    if not rest:
+        return value(replace(data, form="shape", births=frozenset()))
+    if dim is ... or dim == data.dim:
+        return count(data, node)
+    return REPLICATED
+
+
+def whole_size(data: Data) -> Value | None:
+    """The size of what is no shard: the same on all ranks, unless rows were picked by position."""
+    if data.form == "row":
+        return REPLICATED
+    if data.placement is Placement.ROWS and data.births:
+        return value(replace(data, form="number"))
+    return None if data.placement is Placement.SHARD else REPLICATED
+
+
+def count(data: Data, node: cst.BaseExpression) -> Value:
+    """The number of this rank's rows, born at the expression that asks for it."""
+    known = whole_size(data)
+    if known is not None:
+        return known
+    if data.form == "masked":
+        return value(data.placed(Placement.SUM))
+    return value(
+        replace(data, placement=Placement.COUNT, form="number", births=frozenset({node}), dim=0)
+    )

@@ -1,0 +1,266 @@
+"""Arithmetic on placements: what tensor operations make of rows, means, sums and counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.arithmetic import dimensions, tensor_items, tensor_pairs, tensor_sizes
+from ddpify.understanding.arithmetic.tensor_dimensions import (
+    OVER_A_DIMENSION,
+    along,
+    coupled,
+    kept_form,
+    named_dimensions,
+    over_all_rows,
+)
+from ddpify.understanding.arithmetic.tensor_pairs import Operand
+from ddpify.understanding.batching import batch_rows, batches
+from ddpify.understanding.libraries import sequences
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.syntax import code_of
+from ddpify.understanding.values import (
+    REPLICATED,
+    UNKNOWN,
+    Const,
+    Data,
+    Method,
+    Tup,
+    Value,
+    join,
+    value,
+)
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+LINEAR = frozenset(
+    "to cpu cuda float double half bfloat16 type type_as detach detach_ clone squeeze unsqueeze"
+    " view reshape"
+    " contiguous mean sum neg negative numpy requires_grad_ flatten ravel expand expand_as data"
+    " retain_grad astype copy asarray array as_tensor from_numpy tensor item_ nan_to_num".split()
+)
+SELF_COUPLING = frozenset("unique bincount histc cdist pdist corrcoef cov".split())
+REORDERING = frozenset("flip roll".split())
+# Functions of two tensors that broadcast them against each other.
+_BROADCASTING = frozenset(
+    "cosine_similarity pairwise_distance where maximum minimum max min fmax fmin logaddexp".split()
+)
+
+
+def fresh(whole: Value) -> Value:
+    """The value under a linear operation: the same placement, as a new tensor.
+
+    What has a denominator of its own is still reduced where the code for that is valid.
+    """
+    atoms = [
+        replace(a, births=frozenset())
+        if isinstance(a, Data) and a.placement.partial and a.form != "number" and not a.counted
+        else a
+        for a in whole.atoms
+    ]
+    return join(value(*atoms)) if atoms else UNKNOWN
+
+
+def picked(placement: Placement) -> Placement:
+    """The placement of rows taken by position."""
+    return Placement.ROWS if placement is Placement.SHARD else placement
+
+
+def part(atom: Data, position: int) -> Value:
+    """One element of an unpacked tensor, batch or shape."""
+    if atom.form == "packed":
+        return value(sequences.elements(atom) if position == 0 else atom)
+    if atom.form == "shape":
+        return (
+            value(replace(atom, placement=Placement.COUNT, form="number"))
+            if (position == atom.dim)
+            else REPLICATED
+        )
+    return value(
+        replace(atom, form="tensor", ndim=0) if atom.form == "batch" else replace(atom, ndim=0)
+    )
+
+
+def attribute(atom: Data, name: str, *, called: bool) -> Value:
+    """An attribute of a tensor, or of an unseen structure of tensors."""
+    if name == "shape" and not atom.placement.local:
+        return REPLICATED
+    if name == "shape":
+        return tensor_sizes.whole_size(atom) or value(
+            replace(atom, form="shape", births=frozenset())
+        )
+    if name == "ndim" and atom.ndim:
+        return value(Const(atom.ndim))
+    if name in ("device", "dtype", "ndim", "requires_grad", "is_cuda", "layout"):
+        return REPLICATED
+    if atom.form == "packed" and name == "data":
+        return value(sequences.elements(atom))
+    if name in ("T", "mT"):
+        return value(replace(atom, dim=1 - atom.dim if atom.dim < 2 else atom.dim))
+    if name in ("data", "real"):
+        return value(replace(atom, births=tensor_pairs.births(atom)))
+    if called:
+        return value(Method(value(atom), name))
+    if name == "size":  # a NumPy array's number of elements
+        return value(atom.placed(Placement.SUM))
+    return value(replace(atom, births=frozenset(), ndim=0))
+
+
+# Questions about what a tensor is, not about its values.
+_OF_THE_KIND = frozenset({"is_tensor", "is_floating_point", "is_complex", "is_storage"})
+
+
+def function(
+    run: Interpreter,
+    node: cst.BaseExpression,
+    name: str,
+    operands: list[Operand],
+    kwargs: Mapping[str, Value],
+    rest: Sequence[Value] = (),
+) -> Value:
+    """A tensor function or method by its last name; ``rest`` are the arguments after the tensor."""
+    if name in _OF_THE_KIND:
+        return REPLICATED
+    if name in ("to", "type_as"):  # of another tensor they take its kind alone
+        operands = operands[:1]
+    batches.meet(run, operands)
+    if name in tensor_pairs.BINARY and len(operands) > 1:
+        return tensor_pairs.binary(run, node, tensor_pairs.BINARY[name], operands[0], operands[1])
+    if name in ("eq", "ne", "gt", "lt", "ge", "le", "equal"):
+        return tensor_pairs.compare(run, [n for n, _ in operands], [v for _, v in operands])
+    data = [(n, d) for n, v in operands for d in v.data]
+    if not data:
+        return _on_whole(name, operands, rest, kwargs)
+    if tensor_pairs.beside_whole(run, tensor_pairs.held_tensors(operands)):
+        return value(replace(data[0][1].placed(Placement.REPLICATE), form="gathered"))
+    if name in _BROADCASTING and _meet_crosswise(run, [one for _, one in data]):
+        return tensor_pairs.mixed(run, node, data[0][1], operands)
+    results = []
+    for operand, one in data:
+        made = _named_by(operand, _one(run, node, name, operand, one, rest, kwargs))
+        if one.placement is Placement.SHARD:
+            made = _counted_by(node, operand, made)
+        results.append(tensor_pairs.with_ndim(made, dimensions.after(name, one.ndim, rest)))
+    followed = [r for r in results if any(isinstance(a, (Data, Tup)) for a in r.atoms)]
+    return join(*followed) if followed else REPLICATED
+
+
+def _meet_crosswise(run: Interpreter, rows: list[Data]) -> bool:
+    return any(tensor_pairs.crossed(run, one, other) for one, other in combinations(rows, 2))
+
+
+def _named_by(operand: cst.BaseExpression, result: Value) -> Value:
+    """What couples rows without a name can be mended by gathering the operand."""
+    atoms = [
+        replace(a, names=frozenset({operand}))
+        if isinstance(a, Data) and a.placement is Placement.COUPLED and not a.names
+        else a
+        for a in result.atoms
+    ]
+    return join(value(*atoms)) if atoms else UNKNOWN
+
+
+def _counted_by(node: cst.BaseExpression, operand: cst.BaseExpression, result: Value) -> Value:
+    """A mean over the rows that a mask leaves is weighted by their number, where it is taken."""
+    code = (f"len({code_of(operand)})",)
+    atoms = [
+        replace(a, counted=code, births=frozenset({node}))
+        if isinstance(a, Data) and a.placement is Placement.WEIGHTED and not a.counted
+        else a
+        for a in result.atoms
+    ]
+    return value(*atoms) if atoms else result
+
+
+def _on_whole(
+    name: str, operands: list[Operand], rest: Sequence[Value], kwargs: Mapping[str, Value]
+) -> Value:
+    """The same for what is whole already: rows stay rows, unless the function adds them up."""
+    reduced = [a for _, v in operands for a in v.atoms if isinstance(a, Data)]
+    if not reduced or name == "detach":
+        return REPLICATED
+    over_rows = name in OVER_A_DIMENSION and over_all_rows(reduced[0].dim, rest, kwargs)
+    if name == "argsort" and over_rows:
+        return value(replace(reduced[0].placed(Placement.REPLICATE), form="permutation"))
+    return value(reduced[0].placed(Placement.REPLICATE) if over_rows else reduced[0])
+
+
+def on_batches(
+    run: Interpreter,
+    name: str,
+    operands: list[Operand],
+    rest: Sequence[Value],
+    kwargs: Mapping[str, Value],
+) -> Value:
+    """The same where nothing is split yet, and some of it may be a batch made by hand."""
+    results = [
+        batch_rows.function(run, name, atom, rest, kwargs)
+        for atom in next(batches.wholes(held) for _, held in operands if batches.wholes(held))
+    ]
+    return join(REPLICATED, *results)
+
+
+def _one(
+    run: Interpreter,
+    node: cst.BaseExpression,
+    name: str,
+    operand: cst.BaseExpression,
+    data: Data,
+    rest: Sequence[Value],
+    kwargs: Mapping[str, Value],
+) -> Value:
+    if data.placement.partial:
+        return _on_partial(run, name, operand, data)
+    if data.placement is Placement.ROWS:
+        scalar = name in ("mean", "sum") and not rest and not kwargs
+        mixed = replace(data.placed(Placement.COUPLED), births=data.births)
+        return value(mixed if scalar else data)
+    if name in tensor_sizes.TRANSPOSING:
+        return value(
+            replace(data, dim=tensor_sizes.transposed(name, data.dim, rest), births=frozenset())
+        )
+    if name == "unsqueeze" and rest:
+        place = rest[0].constant()
+        shifted = isinstance(place, int) and 0 <= place <= data.dim
+        return value(replace(data, dim=data.dim + shifted, births=frozenset()))
+    if name == "squeeze" and (rest or "dim" in kwargs):
+        place = (rest[0] if rest else kwargs["dim"]).constant()
+        gone = isinstance(place, int) and 0 <= place < data.dim
+        return value(replace(data, dim=data.dim - gone, births=frozenset()))
+    if name == "squeeze" and not run.collating:
+        run.facts.squeezes.setdefault(node, (run.site(node), data.dim))
+    if name == "squeeze" and data.form == "state":
+        return value(replace(data, dim=0, births=frozenset(), form="tensor"))  # of one layer
+    if name in tensor_sizes.RESHAPING:
+        return tensor_sizes.reshaped(run, data, rest, operand)
+    if name in OVER_A_DIMENSION:
+        return along(run, name, data, rest, kwargs)
+    if name == "grad":  # torch.autograd.grad: one gradient for each input
+        return value(replace(data, births=frozenset(), form="batch"))
+    if name in REORDERING and _moves_rows(name, data, rest, kwargs):
+        return value(tensor_items.regrouped(run, node, operand, data))
+    if name in SELF_COUPLING or (data.form == "permutation" and name not in LINEAR):
+        return value(data.placed(coupled(run)))
+    return value(replace(data, births=frozenset(), form=kept_form(data)))
+
+
+def _moves_rows(name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
+    """Whether ``flip`` or ``roll`` moves rows of the batch among themselves."""
+    given = [kwargs["dims"]] if "dims" in kwargs else rest[name == "roll" :]
+    dims = [dim for one in given for dims in named_dimensions((one,), {}) for dim in dims]
+    return not dims or data.dim in [dimensions.place(dim, data.ndim) for dim in dims]
+
+
+def _on_partial(run: Interpreter, name: str, operand: cst.BaseExpression, data: Data) -> Value:
+    if data.placement is Placement.COUNT:
+        run.demand(operand, value(data), f"{name}()")
+        return REPLICATED
+    if name in LINEAR:
+        return fresh(value(data))
+    run.demand(operand, value(data), f"{name}(), which does not commute with a sum")
+    return value(data.placed(Placement.REPLICATE))

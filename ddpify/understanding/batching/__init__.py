@@ -1,0 +1,1 @@
+"""Which batch is at hand, where its rows are, and what keeps them."""

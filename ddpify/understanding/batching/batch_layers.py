@@ -1,0 +1,91 @@
+"""What a model's layers tell of the batch that enters them: along which dimension its rows lie."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ddpify.understanding.batching.batches import wholes
+from ddpify.understanding.values import (
+    UNKNOWN,
+    Atom,
+    Class,
+    Data,
+    Instance,
+    Number,
+    Tup,
+    Value,
+    Whole,
+    deep_atoms,
+    join,
+    value,
+)
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+_RECURRENT = ("torch.nn.RNN", "torch.nn.LSTM", "torch.nn.GRU")
+_ATTENTION = (
+    "torch.nn.Transformer", "torch.nn.TransformerEncoder", "torch.nn.TransformerDecoder",
+    "torch.nn.TransformerEncoderLayer", "torch.nn.TransformerDecoderLayer",
+    "torch.nn.MultiheadAttention",
+)  # fmt: skip
+_BATCH_FIRST = ("torch.nn.Conv", "torch.nn.BatchNorm", "torch.nn.MaxPool", "torch.nn.AvgPool")
+
+
+def _expect(run: Interpreter, one: Value, dim: int) -> None:
+    """A layer says along which dimension it takes the batch."""
+    for atom in wholes(one):
+        told = run.facts.confirmed if atom.dim == dim else run.facts.refuted
+        told.update((birth, atom.at_birth) for birth in atom.births)
+
+
+def layer(run: Interpreter, target: Instance, args: list[Value]) -> Value | None:
+    """What a layer makes of a batch; None where it gets none. Some layers tell its dimension."""
+    batch_dims = _batch_dims(target)
+    for one, dim in zip(args, batch_dims, strict=False):
+        _expect(run, one, dim)
+    if target.type in _RECURRENT and args and (wholes(args[0]) or args[0].data):
+        return _recurrent(target, args, batch_dims)
+    if any(one.data for one in args):
+        return None
+    return next((one for one in args if wholes(one)), None)
+
+
+def _batch_dims(target: Instance) -> tuple[int, ...]:
+    """Along which dimensions of its inputs a layer expects the batch, as far as it says."""
+    kind = str(target.type)
+    first = target.arguments.get("batch_first", UNKNOWN).constant() is True
+    if kind in _RECURRENT:
+        return (0 if first else 1), 1
+    if kind in _ATTENTION:
+        return (0, 0, 0) if first else (1, 1, 1)
+    return (0,) if kind.startswith(_BATCH_FIRST) else ()
+
+
+def inherited(run: Interpreter, owner: Instance, args: list[Value]) -> None:
+    """A layer that a model has from PyTorch's Transformer, whose batch is second unless told."""
+    if isinstance(owner.type, Class) and "torch.nn.Transformer" in owner.type.library_bases():
+        for one in args[:1]:
+            _expect(run, one, 1)
+
+
+def _recurrent(target: Instance, args: list[Value], batch_dims: tuple[int, ...]) -> Value:
+    """The outputs, like the inputs, and the last state, whose batch is always second."""
+    held = (atom for one in args for atom in deep_atoms(one))
+    sources = frozenset(s for atom in held if isinstance(atom, Data) for s in atom.loaders)
+    taken = join(value(*(_from(a, sources) for a in args[0].atoms)))
+    state = join(value(*(_second(a, batch_dims[1]) for a in taken.atoms)))
+    last = value(Tup((state, state))) if target.type == "torch.nn.LSTM" else state
+    return value(Tup((taken, last)))
+
+
+def _from(atom: Atom, sources: frozenset[Instance]) -> Atom:
+    return replace(atom, loaders=sources) if isinstance(atom, Data) else atom
+
+
+def _second(atom: Atom, dim: int) -> Atom:
+    """The state that belongs to an input; that of a whole batch needs no splitting of its own."""
+    if isinstance(atom, Data):
+        return replace(atom, dim=dim, births=frozenset())
+    return Number() if isinstance(atom, Whole) else atom

@@ -1,0 +1,198 @@
+"""What becomes of a batch that a script makes by hand: where each operation leaves its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.arithmetic import tensor_sizes
+from ddpify.understanding.batching.batches import DIMENSIONS, Operand, unborn, wholes
+from ddpify.understanding.values import (
+    REPLICATED,
+    UNKNOWN,
+    Const,
+    Data,
+    Method,
+    Number,
+    Tup,
+    Value,
+    Whole,
+    value,
+)
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+_ALONG = frozenset(
+    "mean sum max min argmax argmin softmax log_softmax cumsum std var norm prod cat stack sort"
+    " topk logsumexp".split()
+)
+_TRANSPOSING = frozenset("t T transpose permute swapaxes movedim mT".split())
+_RESHAPING = frozenset("view reshape flatten ravel".split())
+_FACTS = frozenset("shape device dtype ndim requires_grad is_cuda layout size".split())
+_NUMBERS = frozenset("size item tolist dim numel nelement ndimension backward __len__".split())
+PRODUCTS = frozenset("mm spmm addmm mv matmul".split())
+
+
+def attribute(run: Interpreter, atom: Whole, name: str, *, called: bool) -> Value:
+    """An attribute of a tensor that may be a batch."""
+    if called:
+        return value(Method(value(atom), name))
+    if name in ("T", "mT"):
+        return value(_moved(atom, 1 - atom.dim if atom.dim < 2 else atom.dim))
+    if name in ("data", "real", "grad"):
+        return value(atom)
+    if name in _FACTS:
+        return REPLICATED
+    refute(run, atom)  # an object that holds tensors cannot be split as one
+    return unborn()
+
+
+def item(run: Interpreter, node: cst.Subscript, atom: Whole) -> Value:
+    """``tensor[...]``: part of the rows is another batch, part of the rest the same one."""
+    dim, place = atom.dim, 0
+    for element in node.slice:
+        part = element.slice
+        index = run.facts.values.get(part.value, UNKNOWN) if isinstance(part, cst.Index) else None
+        if isinstance(part, cst.Index) and isinstance(part.value, cst.Ellipsis):
+            break
+        if index is not None and index.constant() is None:
+            dim, place = dim + (place <= dim), place + 1
+            continue
+        if place == dim:
+            return _rows(run, atom, dim, part, index)
+        if index is not None and not wholes(index):
+            dim -= 1
+        else:
+            place += 1
+    return value(_moved(atom, dim))
+
+
+def _rows(
+    run: Interpreter, atom: Whole, dim: int, part: cst.BaseSlice, index: Value | None
+) -> Value:
+    if isinstance(part, cst.Slice) and part.lower is part.upper is part.step is None:
+        return value(_moved(atom, dim))
+    if index is None or wholes(index) or any(isinstance(a, Data) for a in index.atoms):
+        return value(Whole(dim, dim))
+    refute(run, atom)
+    return REPLICATED
+
+
+def element(run: Interpreter, atom: Whole) -> Value:
+    """What a loop over a tensor gets."""
+    if atom.dim == 0:
+        refute(run, atom)
+        return REPLICATED
+    return value(_moved(atom, atom.dim - 1))
+
+
+def function(
+    run: Interpreter, name: str, atom: Whole, rest: Sequence[Value], keywords: Mapping[str, Value]
+) -> Value:
+    """A tensor function or method by its last name; ``rest`` are the arguments after the tensor."""
+
+    if name in _NUMBERS:
+        return REPLICATED
+    if name in _TRANSPOSING:
+        moved = _moved(atom, tensor_sizes.transposed(name, atom.dim, rest))
+        return value(replace(moved, stacked=atom.stacked or _within(rest)))
+    place = rest[0].constant() if rest else keywords.get("dim", UNKNOWN).constant()
+    if name in ("unsqueeze", "squeeze") and isinstance(place, int) and 0 <= place <= atom.dim:
+        shift = 1 if name == "unsqueeze" else -(place < atom.dim)
+        return value(_moved(atom, atom.dim + shift))
+    if name in _RESHAPING:
+        return _reshaped(atom, rest)
+    if name in PRODUCTS:
+        return value(atom) if atom.dim == 0 else REPLICATED
+    if name in ("split", "chunk", "unbind"):
+        return _pieces(run, name, atom, rest, keywords)
+    if name in _ALONG:
+        return _along(run, name, atom, rest, keywords)
+    return value(atom)
+
+
+def _within(rest: Sequence[Value]) -> bool:
+    """Whether a transposition leaves the first dimension alone: then it is one of matrices."""
+    order = [one.constant() for one in rest]
+    named = [dim for dim in order if isinstance(dim, int)]
+    return len(named) > 2 or (len(named) == 2 and 0 not in named)
+
+
+def _moved(atom: Whole, dim: int) -> Whole:
+    """The same rows, along another dimension."""
+    return replace(atom, dim=dim, at_birth=atom.at_birth if atom.births else dim)
+
+
+def _reshaped(atom: Whole, rest: Sequence[Value]) -> Value:
+    """``view(-1, ...)`` joins the rows with what lies beside them; other sizes are new."""
+    first = rest[0].constant() if rest else -1
+    if first == -1:
+        elements = [one.constant() for one in rest] == [-1, 1] and not (atom.flat or atom.mixed)
+        if elements and atom.dim == 0:  # a row for each of them: these are others
+            return value(Whole(0, 0))
+        if atom.dim == 0:
+            return value(replace(atom, flat=True))
+        # Rows that lie along the second dimension end up interleaved.
+        return value(replace(atom, dim=0, mixed=True)) if atom.births else UNKNOWN
+    if first is not ... and atom.births and atom.dim == 0 and isinstance(first, int):
+        return REPLICATED
+    return value(*(Whole(dim, dim) for dim in DIMENSIONS))
+
+
+def _along(
+    run: Interpreter, name: str, atom: Whole, rest: Sequence[Value], keywords: Mapping[str, Value]
+) -> Value:
+    given = keywords.get("dim") or keywords.get("axis") or (rest[-1] if rest else None)
+    dim = given.constant() if given is not None else None
+    if dim == atom.dim:
+        refute(run, atom)
+    if dim is None or dim == atom.dim:
+        return value(atom) if "softmax" in name else REPLICATED
+    return value(atom)
+
+
+def _pieces(
+    run: Interpreter, name: str, atom: Whole, rest: Sequence[Value], keywords: Mapping[str, Value]
+) -> Value:
+    """The parts of a tensor along one dimension."""
+    place = 0 if name == "unbind" else 1
+    given = keywords.get("dim") or (rest[place] if len(rest) > place else value(Const(0)))
+    dim = given.constant()
+    if dim == atom.dim:
+        refute(run, atom)
+        return REPLICATED
+    gone = name == "unbind" and isinstance(dim, int) and dim < atom.dim
+    return value(Tup((value(_moved(atom, atom.dim - gone)),)))
+
+
+def product(run: Interpreter, operands: Sequence[Operand]) -> Value:
+    """``a @ b`` sums over the columns of one and the rows of the other, if they are matrices."""
+    if any(atom.stacked for _, held in operands for atom in wholes(held)):
+        first = next(wholes(held) for _, held in operands if wholes(held))
+        return value(Number(), *(replace(atom, stacked=True) for atom in first))
+    for (_, held), contracted in zip(operands[:2], (1, 0), strict=False):
+        for atom in wholes(held):
+            if atom.dim == contracted:
+                refute(run, atom)
+    rows = [a for a in wholes(operands[0][1]) if a.dim == 0]
+    columns = [a for a in wholes(operands[-1][1]) if a.dim > 0]
+    return value(Number(), *(rows or columns))
+
+
+def joined(operands: Iterable[Operand]) -> Value | None:
+    """The result of arithmetic of replicated operands: the batch that the first of them is."""
+    for _, held in operands:
+        found = [a for a in held.atoms if isinstance(a, Whole)]
+        if found:
+            return value(Number(), *found)
+    return None
+
+
+def refute(run: Interpreter, atom: Whole) -> None:
+    """Note that rows cannot lie along this dimension: a model treats it as something else."""
+    if run.frames_forward():
+        run.facts.refuted.update((birth, atom.at_birth) for birth in atom.births)

@@ -1,0 +1,150 @@
+"""Tensors that live longer than a batch, and are written in place from its rows.
+
+Memory banks, queues of keys, centres, tables of counts: one process writes the rows of the whole
+batch into them, and each rank would write its own.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.batching import stores
+from ddpify.understanding.language.arguments import Keywords, argument_pairs, local_data
+from ddpify.understanding.libraries.kinds import is_model
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.structure import walk
+from ddpify.understanding.values import (
+    Class,
+    Const,
+    Data,
+    Instance,
+    Namespace,
+    Number,
+    Params,
+    Value,
+    Whole,
+    value,
+)
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+READER = "a write into a tensor that is kept from batch to batch"
+"""What a demand says that writes such a tensor."""
+
+_REDUCIBLE = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED, Placement.COUNT)
+_BY_INDEX = frozenset("index_copy_ index_add_ index_put_".split())
+_RESIZING = frozenset("resize_ resize_as_ set_".split())
+
+Operand = tuple[cst.BaseExpression, Value]
+
+
+def method(run: Interpreter, node: cst.Call, args: list[Value], kwargs: Keywords) -> None:
+    """A call such as ``self.memory.index_copy_(0, labels, rows)``."""
+    if not stores.is_in_place(node) or not run.in_batch_loop():
+        return
+    assert isinstance(node.func, cst.Attribute)
+    name, target = node.func.attr.value, node.func.value
+    given = argument_pairs(node, args, kwargs)
+    local = next((data for _, one in given for data in local_data(one)), None)
+    if local is not None and name in _RESIZING:
+        _holds_rows(run, target, local)
+    elif local is not None:
+        by_index = name in _BY_INDEX and not isinstance(target, cst.Subscript)
+        _write(run, target, given, by_index=by_index)
+
+
+def _holds_rows(run: Interpreter, target: cst.BaseExpression, local: Data) -> None:
+    """A tensor gets the size of this rank's rows, to hold them: it keeps no others."""
+    kept = next(stores.holders(target), None)
+    rows = value(local.placed(Placement.SHARD))
+    if isinstance(kept, cst.Name):
+        run.bind(kept.value, rows)
+    elif kept is not None:
+        for owner in run.seen(kept.value).of(Instance):
+            run.put(owner, kept.attr.value, rows)  # type: ignore[arg-type]
+
+
+def item(run: Interpreter, target: cst.Subscript, shown: cst.BaseExpression, new: Value) -> None:
+    """An assignment such as ``memory[labels] = rows``."""
+    if not run.in_batch_loop():
+        return
+    indices = [e.slice.value for e in target.slice if isinstance(e.slice, cst.Index)]
+    rows = [(index, run.seen(index)) for index in indices]
+    by_index = (
+        len(target.slice) == 1
+        and bool(rows)
+        and isinstance(target.value, (cst.Name, cst.Attribute))
+    )
+    _write(run, target, [*rows, (shown, new)], by_index=by_index)
+
+
+def buffer(
+    run: Interpreter,
+    target: cst.Attribute,
+    shown: cst.BaseExpression,
+    new: Value,
+    *,
+    added: bool,
+) -> None:
+    """An update such as ``self.centre = 0.9 * self.centre + 0.1 * rows.mean(0)``.
+
+    What is made anew from the rows, as a mask of their size is, keeps nothing.
+    """
+    owners, name = run.seen(target.value).of(Instance), target.attr.value
+    registered = any((owner, name) in run.facts.buffers for owner in owners)
+    if not registered or not run.in_batch_loop():
+        return
+    parts = [n for n in walk(shown) if isinstance(n, cst.BaseExpression)]
+    mixed = [d for n in parts for d in run.seen(n).data if d.placement is Placement.COUPLED]
+    again = added or any(n.deep_equals(target) for n in parts if isinstance(n, cst.Attribute))
+    for data in (*new.data, *mixed) if again else ():
+        _demand(run, shown, data, by_index=False)
+
+
+def _write(
+    run: Interpreter, target: cst.BaseExpression, given: list[Operand], *, by_index: bool
+) -> None:
+    kept = next(stores.holders(target), None)
+    if kept is None or not _outlives_batch(run, kept) or not _is_whole(run.eval(kept)):
+        return
+    for shown, one in given:
+        for data in local_data(one):
+            _demand(run, shown, data, by_index=by_index)
+
+
+def _demand(run: Interpreter, shown: cst.BaseExpression, data: Data, *, by_index: bool) -> None:
+    """Let what is written be that of the whole batch, as far as that can be had here.
+
+    In a forward, what is a row and what mixes rows is not known well enough to gather it.
+    """
+    rows = by_index and not run.frames_forward() and data.form not in ("batch", "shape")
+    if data.placement not in _REDUCIBLE and not rows:
+        data = Data(Placement.SHARD, data.loaders, form="packed")  # which no reduction suits
+    run.demand(shown, value(data), READER)
+
+
+def _is_whole(held: Value) -> bool:
+    """Whether a tensor, or a layer's parameter, is the same on all ranks."""
+    return bool(held.atoms) and all(
+        isinstance(a, (Number, Const, Whole, Params))
+        or (isinstance(a, Instance) and is_model(a) and isinstance(a.type, str))
+        or (isinstance(a, Data) and not a.placement.local)
+        for a in held.atoms
+    )
+
+
+def _outlives_batch(run: Interpreter, kept: cst.Name | cst.Attribute) -> bool:
+    """Whether a tensor was there before the batch at hand, as far as is known."""
+    if isinstance(kept, cst.Attribute):
+        owners = run.seen(kept.value).atoms
+        return any(
+            isinstance(one, (Namespace, Class)) or (isinstance(one, Instance) and run.is_older(one))
+            for one in owners
+        )
+    if kept.value in run.frame.scope.names and kept.value not in run.frame.scope.shared:
+        return run.outlives_batch(kept)
+    loops = [loop for frame in run.frames for loop in frame.loops]
+    return not any(kept.value in loop.assigned for loop in loops)

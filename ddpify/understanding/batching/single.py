@@ -1,0 +1,66 @@
+"""What is made of a single number, or with a single row: no batch made by hand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.language.arguments import Keywords
+from ddpify.understanding.values import Const, Lib, Tup, Value
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+_CONSTANTS = frozenset(
+    f"{module}.{name}" for module in ("math", "numpy", "torch") for name in ("pi", "e", "inf")
+)
+_CONVERTING = frozenset("tensor as_tensor array asarray Tensor FloatTensor".split())
+# How many positional arguments NumPy's draws take before the size of what they give.
+_BEFORE_SIZE = {
+    **dict.fromkeys("rand randn random random_sample standard_normal".split(), 0),
+    "choice": 1,
+    **dict.fromkeys("randint uniform normal".split(), 2),
+}
+_VARIADIC = frozenset("zeros ones empty rand randn".split())  # torch.zeros(2, 3)
+_SHAPED = _VARIADIC | frozenset("full randint normal uniform random standard_normal".split())
+
+
+def number(
+    run: Interpreter, node: cst.BaseExpression, name: str, args: list[Value], kwargs: Keywords
+) -> bool:
+    """Whether a library call surely gives one number: ``torch.tensor(0.5)``, a single draw."""
+    short = name.rsplit(".", 1)[-1]
+    if name.startswith("numpy.random.") and short in _BEFORE_SIZE:
+        return "size" not in kwargs and len(args) <= _BEFORE_SIZE[short]
+    shown = isinstance(node, cst.Call) and len(node.args) > 0 and not node.args[0].star
+    return short in _CONVERTING and shown and _is_number(run, node.args[0].value)  # type: ignore[attr-defined]
+
+
+def _is_number(run: Interpreter, node: cst.BaseExpression) -> bool:
+    """Whether an expression is a number by how it is written."""
+    if isinstance(node, cst.BinaryOperation):
+        return _is_number(run, node.left) and _is_number(run, node.right)
+    if isinstance(node, cst.UnaryOperation):
+        return _is_number(run, node.expression)
+    held = run.seen(node).atoms
+    return bool(held) and all(_is_plain(atom) for atom in held)
+
+
+def _is_plain(atom: object) -> bool:
+    if isinstance(atom, Lib):
+        return atom.name in _CONSTANTS
+    return isinstance(atom, Const) and isinstance(atom.value, (int, float))
+
+
+def one_row(run: Interpreter, node: cst.BaseExpression, short: str) -> bool:
+    """Whether a tensor is made with 1 as its first size, as a mask for all samples is."""
+    if short not in _SHAPED or not isinstance(node, cst.Call):
+        return False
+    given = [a.value for a in node.args if a.keyword is None or a.keyword.value == "size"]
+    shapes = [a for one in given for a in run.seen(one).of(Tup)]
+    if shapes:
+        first = shapes[0].items[0].constant() if shapes[0].items else None  # type: ignore[union-attr]
+        return first == 1
+    sizes = short in _VARIADIC and len(given) > 1
+    return sizes and isinstance(given[0], cst.Integer) and given[0].value == "1"

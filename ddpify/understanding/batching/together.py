@@ -1,0 +1,97 @@
+"""Loaders whose batches are used together, as by ``zip``: whether those are of one size.
+
+The runtime weights means by how the batch that came last is shared. With two batches of different
+sizes at hand, that holds for one of them alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.batching.batch_sizes import size_of
+from ddpify.understanding.values import (
+    UNKNOWN,
+    Const,
+    Data,
+    Instance,
+    Tup,
+    Value,
+    deep_atoms,
+    value,
+)
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+Pair = frozenset[Instance]
+
+
+def sources(one: Value) -> frozenset[Instance]:
+    """The loaders that the batches in a value come from."""
+    held = (a for a in deep_atoms(one) if isinstance(a, Data) and a.placement.local)
+    return frozenset(loader for data in held for loader in data.loaders)
+
+
+def taken_at_once(run: Interpreter, node: cst.CSTNode, element: Value) -> None:
+    """A loop gets batches of several loaders in each round, in step with each other."""
+    for pair in _side_by_side(element):
+        run.facts.in_step.add(pair)
+        run.facts.together.setdefault(pair, run.site(node))
+
+
+def _side_by_side(element: Value) -> Iterator[Pair]:
+    """The loaders of different parts of a tuple; one part may come from either of several."""
+    for atom in element.atoms:
+        if isinstance(atom, Tup):
+            parts = [sources(item) for item in atom.items]
+            for one, other in combinations(parts, 2):
+                yield from (frozenset((a, b)) for a in one - other for b in other - one)
+            for item in atom.items:
+                yield from _side_by_side(item)
+
+
+def taken_besides(run: Interpreter, node: cst.CSTNode, element: Value) -> None:
+    """``next()`` gets a batch while loops in progress have others at hand.
+
+    Not beside one that may come from the same loader: that is another way to get the same batch.
+    """
+    new = sources(element)
+    loops = [loop for frame in run.frames for loop in frame.loops]
+    taken = [group for loop in loops for group in loop.loaders]
+    alike = frozenset(loader for group in taken if group & new for loader in group) | new
+    for other in {loader for group in taken for loader in group} - alike:
+        for loader in new:
+            run.facts.together.setdefault(frozenset({loader, other}), run.site(node))
+    if loops and new:
+        loops[-1].loaders.append(new)
+
+
+def equally_large(pair: Pair, *, in_step: bool) -> bool:
+    """Whether the batches of two loaders surely have as many samples as each other."""
+    one, other = pair
+    if any("batch_sampler" in loader.arguments for loader in pair):
+        return False
+    if not _same_batch_size(one, other):
+        return False
+    dropping = [loader.arguments.get("drop_last", UNKNOWN).constant() is True for loader in pair]
+    if all(dropping) or _batch_size(one).constant() == 1:
+        return True
+    data = [loader.arguments.get("dataset", UNKNOWN) for loader in pair]
+    whole = not any("sampler" in loader.arguments for loader in pair)
+    return in_step and whole and dropping[0] is dropping[1] and bool(data[0]) and data[0] == data[1]
+
+
+def _same_batch_size(one: Instance, other: Instance) -> bool:
+    named = size_of(one), size_of(other)
+    if named[0] is not None and named[0] == named[1] and one.module is other.module:
+        return True
+    known = _batch_size(one).constant(), _batch_size(other).constant()
+    return known[0] is not ... and known[0] == known[1]
+
+
+def _batch_size(loader: Instance) -> Value:
+    return loader.arguments.get("batch_size") or value(Const(1))

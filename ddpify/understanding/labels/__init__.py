@@ -1,0 +1,1 @@
+"""Where labels of values go, whatever the order of statements."""

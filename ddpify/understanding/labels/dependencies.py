@@ -1,0 +1,195 @@
+"""What the value of an expression is made from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import libcst as cst
+
+from ddpify.understanding.facts import Facts
+from ddpify.understanding.labels import origins
+from ddpify.understanding.labels.callees import called
+from ddpify.understanding.labels.origins import CLEAN, LENGTH
+from ddpify.understanding.labels.slots import Slot, Slots
+from ddpify.understanding.libraries.distributed import METRICS
+from ddpify.understanding.libraries.kinds import BARS
+from ddpify.understanding.project import ModuleFile
+from ddpify.understanding.structure import Structure, children
+from ddpify.understanding.values import (
+    Class,
+    Instance,
+    Lib,
+    value,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Dependency:
+    """Something that an expression's value is made from: a slot, or a label of its own."""
+
+    slot: Slot | None = None
+    label: str = ""
+    pure: bool = True
+    node: cst.CSTNode | None = None
+    given: tuple[Dependency, ...] | None = None  # a call's arguments: the slot is its result
+    key: str | None = None  # of what the slot holds, the entry under this key alone
+
+
+class Dependencies:
+    """What each expression of a project depends on."""
+
+    def __init__(self, facts: Facts, structures: dict[ModuleFile, Structure], slots: Slots) -> None:
+        self.facts = facts
+        self.structures = structures
+        self.slots = slots
+        self._known: dict[cst.CSTNode, list[Dependency]] = {}
+
+    def of(self, node: cst.BaseExpression, module: ModuleFile) -> list[Dependency]:
+        """What an expression's value is made from."""
+        known = self._known.get(node)
+        if known is None:
+            known = self._known[node] = list(self._depend(node, module, True))
+        return known
+
+    def slots_of(self, node: cst.BaseExpression, module: ModuleFile) -> set[Slot]:
+        """The slots that an expression reads."""
+        return {one.slot for one in self.of(node, module) if one.slot is not None}
+
+    def _depend(self, node: cst.CSTNode, module: ModuleFile, pure: bool) -> Iterator[Dependency]:
+        if isinstance(node, cst.Name):
+            yield from self._name(node, module, pure)
+        elif isinstance(node, cst.Attribute):
+            yield from self._attribute(node, module, pure)
+        elif isinstance(node, cst.Call):
+            yield from self._call(node, module, pure)
+        elif (
+            isinstance(node, cst.Comparison) and origins.asks_whether_distributed(node)
+        ) or isinstance(node, (cst.Lambda, cst.FunctionDef)):
+            return
+        elif isinstance(node, cst.FormattedString):
+            for child in children(node):
+                yield from self._depend(child, module, False)
+        elif isinstance(node, cst.Subscript):
+            yield from self._subscript(node, module, pure)
+        else:
+            for child in children(node):
+                yield from self._depend(child, module, pure)
+
+    def _name(self, node: cst.Name, module: ModuleFile, pure: bool) -> Iterator[Dependency]:
+        held = self.facts.values.get(node)
+        if held is not None and held.atoms and all(isinstance(a, Lib) for a in held.atoms):
+            return
+        yield Dependency(self.slots.of_name(node, module)[0], pure=pure, node=node)
+
+    def _attribute(
+        self, node: cst.Attribute, module: ModuleFile, pure: bool
+    ) -> Iterator[Dependency]:
+        held = self.facts.values.get(node)
+        if held is not None and held.atoms and all(isinstance(a, Lib) for a in held.atoms):
+            return
+        for slot in self.slots.of_attribute(node, module):
+            yield Dependency(slot, pure=pure, node=node)
+        if node.attr.value == "local_rank" and self._local_rank_is_an_option:
+            yield Dependency(label=origins.LOCAL_RANK, node=node)
+        if node.attr.value not in origins.SHAPE_LIKE:
+            yield from self._depend(node.value, module, False)
+
+    @cached_property
+    def _local_rank_is_an_option(self) -> bool:
+        """Whether the scripts take ``--local_rank`` from torch.distributed.launch."""
+        for structure in self.structures.values():
+            for call in structure.all(cst.Call):
+                if isinstance(call.func, cst.Attribute) and call.func.attr.value == "add_argument":
+                    given = [self.facts.values.get(a.value, value()) for a in call.args]
+                    if origins.declares_local_rank(given):
+                        return True
+        return False
+
+    def _subscript(
+        self, node: cst.Subscript, module: ModuleFile, pure: bool
+    ) -> Iterator[Dependency]:
+        if "os.environ" in origins.library_names(self.facts.values.get(node.value)):
+            for element in node.slice:
+                if isinstance(element.slice, cst.Index):
+                    key = self.facts.values.get(element.slice.value, value())
+                    for label in origins.environment_labels(key):
+                        yield Dependency(label=label)
+            return
+        entry = constant_key(node)
+        for child in children(node):
+            for one in self._depend(child, module, pure):
+                yield replace(one, key=entry) if one.node is node.value else one
+
+    def _call(self, node: cst.Call, module: ModuleFile, pure: bool) -> Iterator[Dependency]:
+        functions = list(called(self.facts, node))
+        if functions:
+            given = tuple(d for a in node.args for d in self._depend(a.value, module, False))
+            for function in functions:
+                yield Dependency(("result", function.node), pure=pure, node=node, given=given)
+            return
+        names = list(origins.library_names(self.facts.values.get(node.func)))
+        arguments = [self.facts.values.get(a.value, value()) for a in node.args]
+        for name in names:
+            for label in origins.call_labels(name, arguments):
+                yield Dependency(label=label, node=node)
+        yield from self._length(node, names)
+        if self._is_metric(node):
+            yield Dependency(label=CLEAN, node=node)
+        if any(origins.is_silent(name) for name in names):
+            return
+        yield from self._through(node, names, module, pure)
+
+    def _through(
+        self, node: cst.Call, names: list[str], module: ModuleFile, pure: bool
+    ) -> Iterator[Dependency]:
+        """What passes from arguments and receiver to the result of a library call."""
+        method = isinstance(node.func, cst.Attribute) and not names
+        if method:
+            assert isinstance(node.func, cst.Attribute)
+            if node.func.attr.value in origins.SHAPE_LIKE:
+                return
+            pure = False
+            yield from self._depend(node.func.value, module, pure)
+        else:
+            pure = pure and bool(names) and all(origins.is_pure(name) for name in names)
+            if self._makes_project_object(node):
+                pure = False
+        for argument in _iterated(node, names):
+            yield from self._depend(argument.value, module, pure)
+
+    def _length(self, node: cst.Call, names: list[str]) -> Iterator[Dependency]:
+        if names == ["builtins.len"] and node.args:
+            yield Dependency(label=LENGTH, node=node.args[0].value)
+
+    def _is_metric(self, node: cst.Call) -> bool:
+        """Whether a method of a torchmetrics object, which reduces itself, is called."""
+        if not isinstance(node.func, cst.Attribute):
+            return False
+        held = self.facts.values.get(node.func.value)
+        return any(
+            isinstance(a, Instance) and isinstance(a.type, str) and a.type.startswith(METRICS)
+            for a in (held.atoms if held is not None else ())
+        )
+
+    def _makes_project_object(self, node: cst.Call) -> bool:
+        held = self.facts.values.get(node.func)
+        return held is not None and any(isinstance(a, Class) for a in held.atoms)
+
+
+def constant_key(node: cst.BaseExpression) -> str | None:
+    """``key`` of ``x["key"]``."""
+    if not isinstance(node, cst.Subscript) or len(node.slice) != 1:
+        return None
+    inner = node.slice[0].slice
+    if isinstance(inner, cst.Index) and isinstance(inner.value, cst.SimpleString):
+        return str(inner.value.evaluated_value)
+    return None
+
+
+def _iterated(node: cst.Call, names: list[str]) -> list[cst.Arg]:
+    """The arguments that a call's result is made of: a progress bar gives what it goes through."""
+    if not names or any(name not in BARS for name in names):
+        return list(node.args)
+    return [a for a in node.args if a.keyword is None or a.keyword.value == "iterable"][:1]

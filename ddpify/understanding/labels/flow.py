@@ -1,0 +1,254 @@
+"""Which names, attributes and results carry which labels, whatever the order of statements.
+
+Labels (see :mod:`origins`) flow along assignments, arguments and returns of the project's own
+functions. A name that passes through a collective anywhere counts as clean: this errs on the side
+of silence.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+
+import libcst as cst
+
+from ddpify.understanding.facts import Facts
+from ddpify.understanding.labels.cleaning import reducing_methods
+from ddpify.understanding.labels.dependencies import Dependencies, Dependency
+from ddpify.understanding.labels.moves import Collector, Move, widths
+from ddpify.understanding.labels.origins import (
+    ANY_RANK,
+    CLEAN,
+    DATA,
+    GIVEN,
+    LOCAL,
+    TAKEN,
+    TOLD,
+    TOTAL,
+)
+from ddpify.understanding.labels.slots import Slot, Slots
+from ddpify.understanding.project import ModuleFile
+from ddpify.understanding.structure import Structure
+
+Entries = dict[str | None, set[str]]  # labels of a collection's entries; None for any of them
+_TOTALS = {LOCAL: TOTAL, GIVEN[LOCAL]: GIVEN[TOTAL]}
+
+
+class Flow:
+    """The labels of a project's expressions."""
+
+    def __init__(self, facts: Facts, structures: dict[ModuleFile, Structure]) -> None:
+        self.facts = facts
+        self.structures = structures
+        self.labels: dict[Slot, set[str]] = defaultdict(set)
+        self._entries: dict[Slot, Entries] = defaultdict(lambda: defaultdict(set))
+        self.moves: list[Move] = []
+        self.cleaned: set[Slot] = set()
+        self.names = Slots(facts, structures)
+        self.made_of = Dependencies(facts, structures, self.names)
+        known = widths(structures.values())
+        ranks: set[Slot] = set()
+        for module in structures:
+            collector = Collector(self.made_of, known, module)
+            collector.collect()
+            self.moves += collector.moves
+            self.cleaned |= collector.cleaned
+            ranks |= collector.ranks
+        self._clean_synchronised()
+        self.solve()
+        self._label_ranks(ranks)
+
+    # ------------------------------------------------------------------ questions
+    def of(self, node: cst.BaseExpression, module: ModuleFile) -> set[str]:
+        """The labels of an expression."""
+        found: set[str] = set()
+        for one in self.made_of.of(node, module):
+            found |= self._carried(one)
+        found = {TAKEN.get(label, label) for label in found}
+        if CLEAN in found or any(d.slot in self.cleaned for d in self.made_of.of(node, module)):
+            found -= {LOCAL, TOTAL}
+        return found
+
+    def slots(self, node: cst.BaseExpression, module: ModuleFile) -> set[Slot]:
+        """The slots that an expression reads."""
+        return self.made_of.slots_of(node, module)
+
+    def origins(self, node: cst.BaseExpression, module: ModuleFile) -> set[str]:
+        """All labels of anything that went into an expression's value, however indirectly."""
+        found: set[str] = set()
+        for one in self.ancestry(node, module):
+            found |= {one.label} if one.slot is None else self.labels.get(one.slot, set())
+        return found
+
+    def ancestry(self, node: cst.BaseExpression, module: ModuleFile) -> Iterator[Dependency]:
+        """Everything that went into an expression's value, however indirectly."""
+        made = self._sources
+        todo, seen = list(self.made_of.of(node, module)), set[Slot]()
+        while todo:
+            one = todo.pop()
+            yield one
+            todo += one.given or ()
+            if one.slot is not None and one.slot not in seen:
+                seen.add(one.slot)
+                todo += made.get(one.slot, ())
+
+    def moves_at(self, node: cst.CSTNode) -> list[Move]:
+        """The moves that a node makes."""
+        return self._moves_by_node.get(node, [])
+
+    def moves_to(self, slots: set[Slot]) -> list[Move]:
+        """The moves that set any of these slots."""
+        found = {id(move): move for slot in slots for move in self._moves_by_slot.get(slot, ())}
+        return list(found.values())
+
+    @cached_property
+    def _moves_by_slot(self) -> dict[Slot, list[Move]]:
+        found: dict[Slot, list[Move]] = defaultdict(list)
+        for move in self.moves:
+            for slot in move.targets:
+                found[slot].append(move)
+        return dict(found)
+
+    @cached_property
+    def _moves_by_node(self) -> dict[cst.CSTNode, list[Move]]:
+        found: dict[cst.CSTNode, list[Move]] = defaultdict(list)
+        for move in self.moves:
+            found[move.node].append(move)
+        return dict(found)
+
+    def derived(self, start: Iterable[Slot]) -> set[Slot]:
+        """All slots whose values are made from these."""
+        found = set(start)
+        todo = list(found)
+        while todo:
+            for move in self._users.get(todo.pop(), ()):
+                fresh = [target for target in move.targets if target not in found]
+                found.update(fresh)
+                todo += fresh
+        return found
+
+    @cached_property
+    def _sources(self) -> dict[Slot, list[Dependency]]:
+        """What each slot is made from."""
+        made: dict[Slot, list[Dependency]] = defaultdict(list)
+        for move in self.moves:
+            for slot in move.targets:
+                made[slot] += move.source
+        return dict(made)
+
+    @cached_property
+    def _users(self) -> dict[Slot, list[Move]]:
+        """Where each slot's value goes."""
+        users: dict[Slot, list[Move]] = defaultdict(list)
+        for move in self.moves:
+            for one in move.source:
+                for inner in (one, *(one.given or ())):
+                    if inner.slot is not None:
+                        users[inner.slot].append(move)
+        return dict(users)
+
+    # ------------------------------------------------------------------ solving
+    def _label_ranks(self, told: set[Slot]) -> None:
+        """What the process group is told to be the rank is one, wherever it came from."""
+        todo, seen = sorted(told, key=str), set(told)
+        while todo:
+            for move in self.moves_to({todo.pop()}):
+                if move.passes:
+                    same = {one.slot for one in move.source if one.node is move.value and one.slot}
+                    todo += sorted(same - seen, key=str)
+                    seen |= same
+        unknown = {slot for slot in seen if not self.labels[slot] & ANY_RANK}
+        for slot in unknown:
+            self.labels[slot].add(TOLD)
+            self._entries[slot][None].add(TOLD)
+        if unknown:
+            self.solve()
+
+    def solve(self, extra: dict[cst.CSTNode, set[str]] | None = None) -> None:
+        """Propagate labels; ``extra`` labels what goes through the moves of these nodes."""
+        extra = extra or {}
+        self._spread_cleanliness()
+        changed = True
+        while changed:
+            changed = False
+            for move in self.moves:
+                entries = self._incoming(move, extra.get(move.node, set()))
+                for slot in move.targets:
+                    for key, labels in entries.items():
+                        new = self._fitted(labels, move, slot)
+                        for known in (self.labels[slot], self._entries[slot][key]):
+                            if not new <= known:
+                                known |= new
+                                changed = True
+
+    def _fitted(self, labels: set[str], move: Move, slot: Slot) -> set[str]:
+        """What of a move's labels its target takes."""
+        if slot in self.cleaned:
+            labels = labels - {LOCAL, TOTAL, *TAKEN}
+        if move.passes:
+            return {GIVEN.get(label, label) for label in labels}
+        if slot[0] == "attribute":  # outlives the call
+            return {TAKEN.get(label, label) for label in labels}
+        return labels
+
+    def _incoming(self, move: Move, extra: set[str]) -> Entries:
+        """The labels that a move brings; those of a copy for each entry that is known apart."""
+        found = set(extra)
+        copied: Entries = {}
+        for one in move.source:
+            copies = one.node is move.value and one.key is None and one.given is None
+            if one.slot is not None and copies:
+                copied = self._entries[one.slot]
+            else:
+                found |= self._carried(one)
+        if move.key is not None or move.adds:
+            found = found.union(*copied.values())
+            copied = {}
+        if move.adds:
+            found |= {total for local, total in _TOTALS.items() if local in found}
+        entries = {key: labels - {CLEAN} for key, labels in copied.items()}
+        entries[move.key] = entries.get(move.key, set()) | (found - {CLEAN})
+        return entries
+
+    def _carried(self, one: Dependency) -> set[str]:
+        """The labels that one dependency brings."""
+        if one.slot is None:
+            return {one.label}
+        labels = self.labels.get(one.slot, set())
+        if one.key is not None:
+            entries = self._entries[one.slot]
+            labels = entries[None] | entries[one.key]
+        if one.given is not None:
+            found = labels - set(TAKEN)
+            if labels & set(TAKEN):  # the result is made of what is passed
+                for argument in one.given:
+                    found |= self._carried(argument) & DATA
+            labels = found
+        return labels if one.pure else labels & DATA
+
+    def _spread_cleanliness(self) -> None:
+        changed = True
+        while changed:
+            changed = False
+            for move in self.moves:
+                if any(d.label == CLEAN or d.slot in self.cleaned for d in move.source):
+                    fresh = set(move.targets) - self.cleaned
+                    self.cleaned |= fresh
+                    changed = changed or bool(fresh)
+
+    def _clean_synchronised(self) -> None:
+        """Objects with a method that reduces them, when the method is called anywhere.
+
+        Such methods (``meters.synchronize()``) are matched by name where the object is unknown:
+        it only silences.
+        """
+        methods = reducing_methods(self.structures)
+        classes: set[object] = set()
+        for module, structure in self.structures.items():
+            for call in structure.all(cst.Call):
+                if isinstance(call.func, cst.Attribute) and call.func.attr.value in methods:
+                    self.cleaned |= self.slots(call.func.value, module)
+                    classes |= methods[call.func.attr.value]
+        held = {slot for move in self.moves for slot in move.targets}
+        self.cleaned |= {s for s in held if s[0] == "attribute" and s[1] in classes}

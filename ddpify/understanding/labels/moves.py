@@ -1,0 +1,235 @@
+"""Moves: each assignment, argument and result that takes a value from one place to another."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import libcst as cst
+
+from ddpify.understanding.labels import origins
+from ddpify.understanding.labels.callees import called, initialisers
+from ddpify.understanding.labels.dependencies import Dependencies, Dependency, constant_key
+from ddpify.understanding.labels.slots import Slot, parameters
+from ddpify.understanding.libraries.distributed import REDUCING, REDUCING_NAMES
+from ddpify.understanding.libraries.spawning import spawned_ranks
+from ddpify.understanding.project import ModuleFile
+from ddpify.understanding.structure import Structure
+from ddpify.understanding.values import (
+    Bound,
+    Function,
+    Instance,
+    value,
+)
+
+_KEEPERS = frozenset("append extend add update insert put appendleft".split())
+
+
+@dataclass(slots=True)
+class Move:
+    """A value that goes from an expression into slots; ``adds`` for ``+=`` and the like."""
+
+    targets: list[Slot]
+    source: list[Dependency]
+    node: cst.CSTNode
+    adds: bool = False
+    passes: bool = False  # an argument that goes into a parameter
+    value: cst.BaseExpression | None = None  # the expression that is assigned or passed
+    key: str | None = None  # the one entry of the targets that is set
+
+
+class Collector:
+    """Collects the moves of one file."""
+
+    def __init__(
+        self, dependencies: Dependencies, widths: dict[object, int], module: ModuleFile
+    ) -> None:
+        self.facts, self.slots = dependencies.facts, dependencies.slots
+        self.dependencies = dependencies
+        self.widths = widths
+        self.module = module
+        self.structure = dependencies.structures[module]
+        self.moves: list[Move] = []
+        self.cleaned: set[Slot] = set()  # what passes through a collective
+        self.ranks: set[Slot] = set()  # what the process group is told to be the rank
+
+    def collect(self) -> None:
+        """Note every assignment, argument and result."""
+        for node in self.structure.order:
+            handler = getattr(self, f"_on_{type(node).__name__}", None)
+            if handler is not None:
+                handler(node)
+
+    def move(
+        self,
+        targets: Iterable[Slot],
+        source: cst.BaseExpression,
+        node: cst.CSTNode,
+        adds: bool = False,
+        key: str | None = None,
+    ) -> None:
+        """One value that goes somewhere."""
+        made = self.dependencies.of(source, self.module)
+        self.moves.append(Move(list(targets), made, node, adds, value=source, key=key))
+
+    def _assign(
+        self, target: cst.BaseExpression, source: cst.BaseExpression, node: cst.CSTNode
+    ) -> None:
+        ones, others = _elements(target), _elements(source)
+        if ones is not None and others is not None and len(ones) == len(others):
+            for one, other in zip(ones, others, strict=True):
+                self._assign(one, other, node)
+            return
+        if ones is not None and isinstance(source, cst.Call):
+            self._unpack(ones, source, node)
+            return
+        slots = self.slots.of_target(target, self.module)
+        self.move(slots, source, node, key=constant_key(target))
+
+    def _unpack(
+        self, targets: list[cst.BaseExpression], source: cst.Call, node: cst.CSTNode
+    ) -> None:
+        """``a, b = call()``: each element on its own where the function returns displays."""
+        made = self.dependencies.of(source, self.module)
+        for index, target in enumerate(targets):
+            own = [self._element(one, index, len(targets)) for one in made]
+            slots = self.slots.of_target(target, self.module)
+            self.moves.append(Move(slots, own, node, value=source, key=constant_key(target)))
+
+    def _element(self, one: Dependency, index: int, count: int) -> Dependency:
+        if one.slot is None or one.slot[0] != "result":
+            return one
+        if self.widths.get(one.slot[1]) != count:
+            return one
+        return replace(one, slot=("result", one.slot[1], index))
+
+    def _on_Assign(self, node: cst.Assign) -> None:
+        for target in node.targets:
+            self._assign(target.target, node.value, node)
+
+    def _on_AnnAssign(self, node: cst.AnnAssign) -> None:
+        if node.value is not None:
+            self._assign(node.target, node.value, node)
+
+    def _on_NamedExpr(self, node: cst.NamedExpr) -> None:
+        self._assign(node.target, node.value, node)
+
+    def _on_AugAssign(self, node: cst.AugAssign) -> None:
+        slots = self.slots.of_target(node.target, self.module)
+        self.move(slots, node.value, node, adds=True, key=constant_key(node.target))
+
+    def _on_For(self, node: cst.For | cst.CompFor) -> None:
+        target: cst.BaseExpression = node.target
+        if _counts(node.iter) and isinstance(target, cst.Tuple) and len(target.elements) == 2:
+            target = target.elements[1].value  # the number or key is the same on every rank
+        slots = self.slots.of_target(target, self.module)
+        self.move(slots, node.iter, node, key=constant_key(target))
+
+    _on_CompFor = _on_For
+
+    def _on_WithItem(self, node: cst.WithItem) -> None:
+        if node.asname is not None:
+            self._assign(node.asname.name, node.item, node)
+
+    def _on_Return(self, node: cst.Return) -> None:
+        function = self.structure.function(node)
+        if node.value is not None and function is not None:
+            self.move([("result", function)], node.value, node)
+            if function in self.widths:
+                for index, one in enumerate(_elements(node.value) or ()):
+                    self.move([("result", function, index)], one, node)
+
+    def _on_Yield(self, node: cst.Yield) -> None:
+        function = self.structure.function(node)
+        held = node.value.item if isinstance(node.value, cst.From) else node.value
+        if held is not None and function is not None:
+            self.move([("result", function)], held, node)
+
+    def _on_Lambda(self, node: cst.Lambda) -> None:
+        self.move([("result", node)], node.body, node)
+
+    def _on_Call(self, node: cst.Call) -> None:
+        for function in called(self.facts, node):
+            held = self.facts.values.get(node.func, value())
+            bound = any(isinstance(a, (Bound, Instance)) for a in held.atoms)
+            self._pass(node, function, skip=1 if bound else 0)
+        for function in initialisers(self.facts, node):
+            self._pass(node, function, skip=1)
+        self._library(node)
+        self._keep(node)
+
+    def _pass(self, node: cst.Call, function: Function, skip: int) -> None:
+        names = parameters(function.node)
+        position = skip
+        for argument in node.args:
+            if argument.star:
+                position = len(names)
+            elif argument.keyword is not None:
+                self._argument(function, argument.keyword.value, argument.value, node)
+            elif position < len(names):
+                self._argument(function, names[position].name.value, argument.value, node)
+                position += 1
+
+    def _argument(
+        self, function: Function, name: str, source: cst.BaseExpression, node: cst.CSTNode
+    ) -> None:
+        made = self.dependencies.of(source, self.module)
+        slots: list[Slot] = [("name", function.node, name)]
+        self.moves.append(Move(slots, made, node, passes=True, value=source))
+
+    def _library(self, node: cst.Call) -> None:
+        """What passes through a collective is the same on all ranks; spawned code gets a rank."""
+        names = set(origins.library_names(self.facts.values.get(node.func)))
+        if names & REDUCING or self._reduces_unseen(node):
+            for argument in node.args:
+                self.cleaned |= self.dependencies.slots_of(argument.value, self.module)
+        if "torch.distributed.init_process_group" in names:
+            for one in node.args:
+                if one.keyword is not None and one.keyword.value == "rank":
+                    made = self.dependencies.of(one.value, self.module)
+                    self.ranks |= {d.slot for d in made if d.slot and d.node is one.value}
+        for parameter in spawned_ranks(self.facts, self.structure, node, names):
+            source = [Dependency(label=origins.RANK), Dependency(label=origins.SPAWNED)]
+            self.moves.append(Move([parameter], source, node))
+
+    def _reduces_unseen(self, node: cst.Call) -> bool:
+        """Whether code that was never run calls a collective, by its name."""
+        if node.func in self.facts.values:
+            return False
+        return origins.name_of(node.func).rsplit(".", 1)[-1] in REDUCING_NAMES
+
+    def _keep(self, node: cst.Call) -> None:
+        """``list.append(x)``: the list holds ``x``."""
+        if isinstance(node.func, cst.Attribute) and node.func.attr.value in _KEEPERS:
+            if any(True for _ in called(self.facts, node)):
+                return
+            for argument in node.args:
+                targets = self.slots.of_target(node.func.value, self.module)
+                self.move(targets, argument.value, node, adds=True)
+
+
+def _elements(node: cst.BaseExpression) -> list[cst.BaseExpression] | None:
+    """The elements of a display; None for anything else."""
+    if isinstance(node, (cst.Tuple, cst.List)):
+        return [element.value for element in node.elements]
+    return None
+
+
+def widths(structures: Iterable[Structure]) -> dict[object, int]:
+    """Functions all of whose returns are displays of one length, with that length."""
+    found: dict[object, set[int]] = defaultdict(set)
+    for structure in structures:
+        for node in structure.all(cst.Return):
+            ones = _elements(node.value) if node.value is not None else None
+            plain = ones is not None and not any(isinstance(e, cst.StarredElement) for e in ones)
+            found[structure.function(node)].add(len(ones) if plain and ones else 0)
+    return {f: min(sizes) for f, sizes in found.items() if len(sizes) == 1 and min(sizes)}
+
+
+def _counts(node: cst.BaseExpression) -> bool:
+    """``enumerate(...)`` and ``x.items()``."""
+    if not isinstance(node, cst.Call):
+        return False
+    items = isinstance(node.func, cst.Attribute) and node.func.attr.value == "items"
+    return items or origins.name_of(node.func) == "enumerate"

@@ -1,0 +1,1 @@
+"""What statements and expressions of Python do to values."""

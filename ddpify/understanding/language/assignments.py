@@ -1,0 +1,158 @@
+"""Assignments to targets of any form, and the places where values get their names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.arithmetic import tensor_pairs
+from ddpify.understanding.batching import batches, keeping
+from ddpify.understanding.language import attributes, births, elements, growing
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.syntax import OPERATORS
+from ddpify.understanding.values import Class, Data, Instance, Params, Tup, Value, join, value
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+
+def plain(run: Interpreter, node: cst.Assign) -> None:
+    """``target = value``, with one target or several."""
+    result = born(run, run.eval(node.value), node.value)
+    if not any(isinstance(t.target, cst.Tuple) for t in node.targets):
+        result = batches.born(run, result, node.value)
+    elif isinstance(node.value, cst.Tuple):
+        result = _named_parts(run, result, node.value)
+    for target in node.targets:
+        if isinstance(target.target, cst.Tuple) and not isinstance(node.value, cst.Tuple):
+            _unpack(run, target.target, result, named=True)
+        else:
+            held = growing.taken(run, target.target, node.value, result)
+            assign(run, target.target, held)
+            _kept(run, target.target, node.value, held)
+
+
+def _kept(
+    run: Interpreter,
+    target: cst.BaseExpression,
+    shown: cst.BaseExpression,
+    new: Value,
+    *,
+    added: bool = False,
+) -> None:
+    """What a tensor takes that is kept from batch to batch must be whole."""
+    if isinstance(target, cst.Subscript):
+        keeping.item(run, target, shown, new)
+    elif isinstance(target, cst.Attribute):
+        keeping.buffer(run, target, shown, new, added=added)
+
+
+def annotated(run: Interpreter, node: cst.AnnAssign) -> None:
+    """``target: type = value``."""
+    if node.value is not None:
+        result = born(run, run.eval(node.value), node.value)
+        assign(run, node.target, batches.born(run, result, node.value))
+
+
+def _named_parts(run: Interpreter, result: Value, node: cst.Tuple) -> Value:
+    """Batches and rows among the parts of a tuple get their names."""
+    parts = [
+        _rows_named(batches.born(run, part, element.value), element.value)
+        for tup in result.of(Tup)
+        for part, element in zip(tup.items, node.elements, strict=False)  # type: ignore[union-attr]
+    ]
+    return value(Tup(tuple(parts))) if parts else result
+
+
+def _rows_named(part: Value, node: cst.BaseExpression) -> Value:
+    if isinstance(node, cst.Name) or not part.data:
+        return part
+    rows = (isinstance(a, Data) and a.placement is Placement.SHARD for a in part.atoms)
+    atoms = zip(part.atoms, rows, strict=True)
+    return value(*(births.born_at(a, node) if named else a for a, named in atoms))
+
+
+def born(
+    run: Interpreter, result: Value, node: cst.BaseExpression, *, always: bool = False
+) -> Value:
+    """A partial value that gets a name can be reduced where it gets it."""
+    if not result.data or (isinstance(node, (cst.Name, cst.Tuple)) and not always):
+        return result
+    atoms = [births.born_at(a, node) for a in result.atoms]
+    return join(value(*atoms))
+
+
+def augmented(run: Interpreter, node: cst.AugAssign) -> None:
+    """``target operator= value``."""
+    old, new = run.eval(node.target), run.eval(node.value)
+    operator = OPERATORS.get(type(node.operator), "?")
+    result = _accumulated(run, node, operator, old, new)
+    assign(run, node.target, result)
+    _kept(run, node.target, node.value, new, added=True)
+
+
+def _accumulated(
+    run: Interpreter, node: cst.AugAssign, operator: str, old: Value, new: Value
+) -> Value:
+    """The value of ``target operator= new``."""
+    if any(isinstance(a, Instance) and a.type == "list" for a in old.atoms):
+        for target in old.of(Instance):
+            run.put(target, "*", elements.iterate(run, node.value, new))  # type: ignore[arg-type]
+        return old
+    if any(d.placement.partial for d in new.data) and run.outlives_batch(node.target):
+        run.demand(node.value, new, "a running total")
+        new = births.reduced(new)
+    return tensor_pairs.binary(run, node, operator, (node.target, old), (node.value, new))
+
+
+def assign(run: Interpreter, target: cst.BaseExpression, new: Value) -> None:
+    """Assign a value to a target of any form."""
+    if isinstance(target, cst.Name):
+        run.facts.record(target, new)
+        run.bind(target.value, new)
+    elif isinstance(target, (cst.Tuple, cst.List)):
+        _unpack(run, target, new)
+    elif isinstance(target, cst.StarredElement):
+        assign(run, target.value, new)
+    elif isinstance(target, cst.Attribute):
+        _assign_attribute(run, target, new)
+    elif isinstance(target, cst.Subscript):
+        _assign_item(run, target, new)
+
+
+def _unpack(
+    run: Interpreter, target: cst.Tuple | cst.List, new: Value, *, named: bool = False
+) -> None:
+    """Assign the parts of a value; a partial one that is named here can be reduced here."""
+    count = len(target.elements)
+    for position, element in enumerate(target.elements):
+        part = elements.unpacked(run, new, position, count)
+        if named and isinstance(element.value, cst.Name):
+            part = born(run, batches.unpacked(run, part), element.value, always=True)
+            part = batches.split(run, element.value, batches.born(run, part, element.value))
+            if element.value in run.choices.reduced:
+                part = run.reduce(element.value, part)
+        assign(run, element.value, part)
+
+
+def _assign_attribute(run: Interpreter, target: cst.Attribute, new: Value) -> None:
+    owner = run.eval(target.value)
+    for atom in owner.atoms:
+        if isinstance(atom, Instance):
+            attributes.attribute_set(run, target, atom, new)
+            run.put(atom, target.attr.value, new)
+        elif isinstance(atom, Class):
+            atom.scope.names[target.attr.value] = new
+        elif isinstance(atom, Params) and target.attr.value == "requires_grad":
+            run.facts.event(atom.owner, "change", run.site(target))
+
+
+def _assign_item(run: Interpreter, target: cst.Subscript, new: Value) -> None:
+    owner = run.eval(target.value)
+    key = elements.subscript_key(run, target)
+    picked = any(d.placement is Placement.ROWS for d in new.data)
+    for atom in owner.of(Instance):
+        assert isinstance(atom, Instance)
+        kept = run.keeps_from_batch(atom, target, new) if picked else new
+        run.put(atom, key, kept)

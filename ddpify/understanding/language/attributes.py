@@ -1,0 +1,180 @@
+"""Attributes: of modules, objects, classes and tensors, and what setting one does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeGuard
+
+import libcst as cst
+
+from ddpify.understanding.arithmetic import tensors
+from ddpify.understanding.batching import batch_rows
+from ddpify.understanding.language import imports
+from ddpify.understanding.libraries import instances, kinds
+from ddpify.understanding.syntax import dotted
+from ddpify.understanding.values import (
+    REPLICATED,
+    UNKNOWN,
+    Atom,
+    Bound,
+    Class,
+    Const,
+    Data,
+    Device,
+    Function,
+    Instance,
+    Lib,
+    Method,
+    Namespace,
+    Number,
+    Params,
+    Super,
+    Tup,
+    Value,
+    Whole,
+    join,
+    value,
+)
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+
+def evaluate(run: Interpreter, node: cst.Attribute) -> Value:
+    """What ``owner.name`` is, whatever the owner may be."""
+    owner = run.eval(node.value)
+    name = node.attr.value
+    return join(*[attribute_of(run, node, atom, name) for atom in owner.atoms])
+
+
+def attribute_of(run: Interpreter, node: cst.BaseExpression, atom: Atom, name: str) -> Value:
+    """What ``atom.name`` is."""
+    if isinstance(atom, Lib):
+        return value(Lib(kinds.canonical(f"{atom.name}.{name}")))
+    if isinstance(atom, Namespace):
+        return _member_of(run, node, atom, name)
+    if isinstance(atom, Instance):
+        return _instance_attribute(run, node, atom, name)
+    if isinstance(atom, Class):
+        return _of_class(run, node, atom, name)
+    if isinstance(atom, Super):
+        return _super_attribute(run, node, atom.receiver, name)
+    if isinstance(atom, Data):
+        called = _is_called(run, node)
+        return tensors.attribute(atom, name, called=called)
+    if isinstance(atom, Whole):
+        return batch_rows.attribute(run, atom, name, called=_is_called(run, node))
+    if isinstance(atom, Tup) and name in ("values", "indices"):
+        return join(*atom.items)
+    if isinstance(atom, Params) and name == "grad":
+        run.facts.stepped.add(atom.owner)
+        run.facts.event(atom.owner, "optimize", run.site(node))
+        return REPLICATED
+    if isinstance(atom, (Params, Number)) and name == "data":
+        return value(atom)
+    if isinstance(atom, (Number, Tup, Const, Params, Device)):
+        return value(Method(value(atom), name))
+    return UNKNOWN
+
+
+def _is_called(run: Interpreter, node: cst.BaseExpression) -> bool:
+    parent = run.module.parents.get(node)
+    return isinstance(parent, cst.Call) and parent.func is node
+
+
+def defined(run: Interpreter, node: cst.BaseExpression, atom: Namespace) -> Instance:
+    """The classes and functions that a module of the project has, as a dictionary."""
+    made = run.instance(node, run.module, "dict")
+    for key, held in list(atom.scope.names.items()):
+        if any(isinstance(a, (Class, Function)) for a in held.atoms):
+            run.put(made, f"[{key!r}]", held)
+    return made
+
+
+def _member_of(run: Interpreter, node: cst.BaseExpression, atom: Namespace, name: str) -> Value:
+    if name == "__dict__":
+        return value(defined(run, node, atom))
+    found = atom.scope.names.get(name)
+    if found is None:
+        found = imports.member(run, atom.module, "", name, 0) if atom.module.name == name else None
+    if found is None:
+        local = run.project.resolve(f"{atom.module.name}.{name}", run.module)
+        found = value(run.namespace(local)) if local else UNKNOWN
+    return found
+
+
+def package_value(run: Interpreter, top: str) -> Atom:
+    """A package of the project that ``import a.b`` binds, or a library's."""
+    package = run.project.resolve(top, run.module)
+    return run.namespace(package) if package else Lib(top)
+
+
+def _instance_attribute(
+    run: Interpreter, node: cst.BaseExpression, atom: Instance, name: str
+) -> Value:
+    if name in atom.attributes:
+        return atom.attributes[name]
+    if isinstance(atom.type, Class):
+        found = atom.type.find(name)
+        if found is not None:
+            return join(*(_bind(run, node, atom, one) for one in found.atoms))
+    if name.startswith("__") and name.endswith("__") and not _is_called(run, node):
+        return REPLICATED  # about the object, as its class is
+    special = instances.instance_attribute(run, node, atom, name)
+    return special if special is not None else value(Method(value(atom), name))
+
+
+def _super_attribute(
+    run: Interpreter, node: cst.BaseExpression, receiver: Instance, name: str
+) -> Value:
+    if isinstance(receiver.type, Class):
+        for base in receiver.type.project_bases():
+            found = base.find(name)
+            if found is not None:
+                return join(*(_bind(run, node, receiver, one) for one in found.atoms))
+    return value(Method(value(receiver), name))
+
+
+def _of_class(run: Interpreter, node: cst.BaseExpression, atom: Class, name: str) -> Value:
+    found = atom.find(name) or UNKNOWN
+    return join(*(_bound_to_class(atom, one) for one in found.atoms))
+
+
+def _bound_to_class(made: Class, one: Atom) -> Value:
+    return value(Bound(made, one)) if _is_class_method(one) else value(one)
+
+
+def _is_class_method(one: Atom) -> TypeGuard[Function]:
+    return isinstance(one, Function) and "classmethod" in _decorators(one)
+
+
+def _bind(run: Interpreter, node: cst.BaseExpression, atom: Instance, one: Atom) -> Value:
+    if not isinstance(one, Function):
+        return value(one)
+    decorators = _decorators(one)
+    if "property" in decorators or "cached_property" in decorators:
+        return run.call(node, value(Bound(atom, one)), [], {})
+    if _is_class_method(one) and isinstance(atom.type, Class):
+        return value(Bound(atom.type, one))
+    return value(one) if is_static(one) else value(Bound(atom, one))
+
+
+def is_static(function: Function) -> bool:
+    """Whether a method takes no receiver."""
+    return "staticmethod" in _decorators(function)
+
+
+def _decorators(function: Function) -> set[str]:
+    if isinstance(function.node, cst.Lambda) or not function.node.decorators:
+        return set()
+    names = (dotted(d.decorator) for d in function.node.decorators)
+    return {name.split(".")[-1] for name in names if name}
+
+
+def attribute_set(run: Interpreter, node: cst.Attribute, owner: Instance, new: Value) -> None:
+    """Note what setting an attribute means: a model that gets another layer, a frozen parameter."""
+    first = next(iter(run.frame.scope.names), None)
+    own = isinstance(node.value, cst.Name) and node.value.value == first
+    layers = any(isinstance(a, Instance) and kinds.is_model(a) for a in new.atoms)
+    frozen = node.attr.value == "requires_grad"
+    if kinds.is_model(owner) and not own and (layers or frozen):
+        run.facts.event(owner, "change", run.site(node))

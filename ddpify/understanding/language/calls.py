@@ -1,0 +1,262 @@
+"""Calls of project functions, classes and models; library calls go to :mod:`library`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.batching import at_hand, batches
+from ddpify.understanding.facts import Site
+from ddpify.understanding.frames import Frame
+from ddpify.understanding.language import arguments, attributes, births
+from ddpify.understanding.libraries import instances, kinds, library, methods, opaque, whole_calls
+from ddpify.understanding.syntax import dotted
+from ddpify.understanding.values import (
+    UNKNOWN,
+    Bound,
+    Class,
+    Function,
+    Instance,
+    Lib,
+    Method,
+    Scope,
+    Tup,
+    Value,
+    join,
+    value,
+)
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+_DEEPEST = 40
+Keywords = dict[str, Value]
+
+
+def call(
+    run: Interpreter, node: cst.BaseExpression, callee: Value, args: list[Value], kwargs: Keywords
+) -> Value:
+    """The result of calling any value."""
+    if not callee:
+        return opaque.call_unknown(run, node, args, kwargs)
+    return join(*[_call_atom(run, node, atom, args, kwargs) for atom in callee.atoms])
+
+
+def _call_atom(run, node, atom, args, kwargs) -> Value:  # type: ignore[no-untyped-def]
+    if isinstance(atom, Function):
+        return call_function(run, atom, args, kwargs, None, run.site(node))
+    if isinstance(atom, Bound):
+        return call_function(run, atom.function, args, kwargs, atom.receiver, run.site(node))
+    if isinstance(atom, Class):
+        return _instantiate(run, node, atom, args, kwargs)
+    if isinstance(atom, Lib):
+        return library.call(run, node, atom.name, args, kwargs)
+    if isinstance(atom, Method):
+        return methods.call_method(run, node, atom, args, kwargs)
+    if isinstance(atom, Instance):
+        return call_instance(run, node, atom, args, kwargs)
+    return opaque.call_unknown(run, node, args, kwargs)
+
+
+def _instantiate(
+    run: Interpreter, node: cst.BaseExpression, made: Class, args: list[Value], kwargs: Keywords
+) -> Value:
+    instance = run.instance(node, run.module, made)
+    initialiser = made.find("__init__")
+    instances.instantiated(run, node, instance, args, kwargs)
+    if initialiser is not None:
+        for function in initialiser.of(Function):
+            call_function(run, function, args, kwargs, instance, run.site(node))  # type: ignore[arg-type]
+    else:
+        instances.given_to_base(instance, args, kwargs)
+    return value(instance)
+
+
+def call_instance(
+    run: Interpreter,
+    node: cst.BaseExpression,
+    target: Instance,
+    args: list[Value],
+    kwargs: Keywords,
+) -> Value:
+    """``instance(...)``: a model's forward, a project object's ``__call__``, a library object."""
+    if not kinds.is_model(target):
+        return _call_object(run, node, target, args, kwargs)
+    run.facts.event(target, "call", run.site(node), gradient=not run.no_grad)
+    if not run.frames_forward():  # its batch normalisation goes by how the batch is shared
+        at_hand.used(run, node, (d for one in args for d in one.data))
+    if not kinds.is_loss(target):
+        args, kwargs = entered(run, node, args, kwargs)
+    result = _call_object(run, node, target, args, kwargs)
+    whole_calls.note(run, node, target, [*args, *kwargs.values()], result)
+    return result
+
+
+def _call_object(
+    run: Interpreter,
+    node: cst.BaseExpression,
+    target: Instance,
+    args: list[Value],
+    kwargs: Keywords,
+) -> Value:
+    if isinstance(target.type, Class):
+        found = target.type.find("__call__")  # a model may have its own, past its forward
+        if found is None and kinds.is_model(target):
+            found = target.type.find("forward")
+        functions = list(found.of(Function)) if found is not None else []
+        if functions:
+            forward = kinds.is_model(target) and not kinds.is_criterion(target)
+            results = [
+                call_function(run, f, args, kwargs, target, run.site(node), forward=forward)  # type: ignore[arg-type]
+                for f in functions
+            ]
+            result = join(*results)
+            return result if result else opaque.opaque(run, node, target, args, kwargs)
+    return opaque.call_instance(run, node, target, args, kwargs)
+
+
+def entered(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> tuple[list[Value], Keywords]:
+    """The arguments of a model, in which batches that the script makes by hand are noted."""
+    operands = arguments.argument_pairs(node, args, kwargs)
+    batches.meet(run, operands)
+    held = batches.enter(run, node, operands)
+    return held[: len(args)], dict(zip(kwargs, held[len(args) :], strict=True))
+
+
+def call_function(
+    run: Interpreter,
+    function: Function,
+    args: list[Value],
+    kwargs: Keywords,
+    receiver: Instance | Class | None,
+    site: Site | None,
+    *,
+    forward: bool = False,
+) -> Value:
+    """Run a project function with these arguments; a call seen before gives its known result."""
+    if not run.follow and site is not None:
+        return UNKNOWN
+    run.called.add(function.node)
+    if site is not None:
+        run.facts.callers.setdefault(function.node, set()).add(site)
+    silent = _switches_grad_off(function)
+    named = tuple(sorted(kwargs.items(), key=lambda pair: pair[0]))
+    place = site.node if site else None
+    no_grad = bool(run.no_grad or silent)
+    key = (function.node, place, receiver, tuple(args), named, no_grad, forward)
+    if key in run.results or key in run.running or len(run.frames) > _DEEPEST:
+        return run.results.get(key, run.previous.get(key, UNKNOWN))
+    run.running.add(key)
+    try:
+        with run.without_grad(silent):
+            result = _run_body(run, function, args, kwargs, receiver, site, forward)
+    finally:
+        run.running.discard(key)
+    run.results[key] = run.previous[key] = result
+    return result
+
+
+def _run_body(  # type: ignore[no-untyped-def]
+    run: Interpreter, function: Function, args, kwargs, receiver, site, forward
+) -> Value:
+    scope = Scope(parent=function.scope)
+    inside = forward or run.frames_forward()
+    own = receiver if isinstance(receiver, Instance) else None
+    frame = Frame(function.module, scope, site, own, in_forward=inside)
+    if isinstance(function.node, cst.Lambda) or attributes.is_static(function):
+        receiver = None
+    bind_parameters(run, function, args, kwargs, receiver, scope)
+    run.frames.append(frame)
+    try:
+        _bind_further(run, function, kwargs, scope)
+        if isinstance(function.node, cst.Lambda):
+            return run.eval(function.node.body)
+        run.block(function.node.body)
+    finally:
+        run.frames.pop()
+    return _returned(run, function, frame.returned)
+
+
+def _returned(run: Interpreter, function: Function, returned: list[Value]) -> Value:
+    """The joined results; what a generator yields goes into one object that iterates them."""
+    returned = [batches.returned(run, one, function.node) for one in returned]
+    if function.node in function.module.structure.generators:
+        made = run.instance(function.node, function.module, "generator")
+        for one in returned:
+            for atom in one.of(Tup):
+                run.put(made, "*", join(*atom.items))  # type: ignore[union-attr]
+        return value(made)
+    return births.forget_births(join(*returned))
+
+
+def _switches_grad_off(function: Function) -> bool:
+    if isinstance(function.node, cst.Lambda):
+        return False
+    for decorator in function.node.decorators:
+        target = decorator.decorator
+        name = dotted(target.func if isinstance(target, cst.Call) else target) or ""
+        if name.split(".")[-1] in ("no_grad", "inference_mode"):
+            return True
+    return False
+
+
+def bind_parameters(
+    run: Interpreter,
+    function: Function,
+    args: list[Value],
+    kwargs: Keywords,
+    receiver: Instance | Class | None,
+    scope: Scope,
+) -> None:
+    """Bind arguments to a function's parameters; missing ones get their defaults."""
+    parameters = function.node.params
+    given = [value(receiver), *args] if receiver is not None else list(args)
+    names = [*parameters.posonly_params, *parameters.params]
+    for parameter in names:
+        name = parameter.name.value
+        if given or name in kwargs:
+            scope.passed.add(name)
+        if given:
+            scope.names[name] = given.pop(0)
+        else:
+            scope.names[name] = _keyword(run, function, parameter, kwargs)
+            if parameter.default is not None and _is_criterion(receiver):
+                scope.passed.add(name)  # no setting: how a loss is computed unless told otherwise
+    for parameter in parameters.kwonly_params:
+        if parameter.name.value in kwargs:
+            scope.passed.add(parameter.name.value)
+        scope.names[parameter.name.value] = _keyword(run, function, parameter, kwargs)
+    if isinstance(parameters.star_arg, cst.Param):
+        scope.names[parameters.star_arg.name.value] = value(Tup(tuple(given)))
+
+
+def _bind_further(run: Interpreter, function: Function, kwargs: Keywords, scope: Scope) -> None:
+    """Bind ``**kwargs`` to a dictionary of this call's own."""
+    parameters = function.node.params
+    if parameters.star_kwarg is None:
+        return
+    extra = run.instance(parameters.star_kwarg, function.module, "dict")
+    named = (*parameters.posonly_params, *parameters.params, *parameters.kwonly_params)
+    known = {parameter.name.value for parameter in named}
+    for name, one in kwargs.items():
+        if name not in known:
+            run.put(extra, "*" if name == "**" else f"[{name!r}]", one)
+    scope.names[parameters.star_kwarg.name.value] = value(extra)
+
+
+def _is_criterion(receiver: Instance | Class | None) -> bool:
+    if not isinstance(receiver, Instance):
+        return False
+    return kinds.is_model(receiver) and kinds.is_criterion(receiver)
+
+
+def _keyword(run: Interpreter, function: Function, parameter: cst.Param, kwargs: Keywords) -> Value:
+    name = parameter.name.value
+    if name in kwargs:
+        return kwargs[name]
+    if parameter.default is not None:
+        return run.default(parameter.default)
+    return UNKNOWN

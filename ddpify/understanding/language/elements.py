@@ -1,0 +1,183 @@
+"""What containers give: items by key, elements in loops, parts in assignments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.arithmetic import tensor_items, tensors
+from ddpify.understanding.batching import batch_rows, collating
+from ddpify.understanding.libraries import instances, kinds
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.values import (
+    REPLICATED,
+    UNKNOWN,
+    Atom,
+    Bound,
+    Class,
+    Const,
+    Data,
+    Function,
+    Instance,
+    Number,
+    Params,
+    Tup,
+    Value,
+    Whole,
+    join,
+    value,
+)
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+CONTAINERS = ("list", "dict", "set", "generator")
+
+
+def subscript(run: Interpreter, node: cst.Subscript) -> Value:
+    """What ``owner[...]`` is, whatever the owner may be."""
+    owner = run.eval(node.value)
+    key = subscript_key(run, node)
+    return join(*(_item_of(run, node, atom, key) for atom in _indexed(owner, key)))
+
+
+def _indexed(owner: Value, key: str) -> list[Atom]:
+    """What is indexed: not a tensor that comes alone or, as here, as a tuple's element.
+
+    ``return out, weights`` beside ``return out`` go by one condition, as does ``model(x)[0]``.
+    """
+    batch = any(isinstance(atom, Whole) for atom in owner.atoms)
+    others = [a for a in owner.atoms if not (batch and isinstance(a, Number))]
+    return taken_apart(others) if key != "*" else others
+
+
+def taken_apart(atoms: Sequence[Atom]) -> list[Atom]:
+    """What is gone through or counted: not a tensor beside the tuple or list that may hold it."""
+    if len(atoms) < 2:
+        return list(atoms)
+    held = [item for atom in atoms if isinstance(atom, Tup) for item in atom.items]
+    held += [a.elements for a in atoms if isinstance(a, Instance) and a.type == "list"]
+    alone = {_unborn(atom) for item in held for atom in item.data}
+    return [a for a in atoms if not (isinstance(a, Data) and _unborn(a) in alone)]
+
+
+def _unborn(atom: Data) -> Data:
+    """A tensor whatever the expressions that made it: two may be written alike."""
+    return replace(atom, births=frozenset(), names=frozenset())
+
+
+def subscript_key(run: Interpreter, node: cst.Subscript) -> str:
+    """The key of a container element: its literal, or ``*``."""
+    constants = []
+    for element in node.slice:
+        part = element.slice
+        if isinstance(part, cst.Index):
+            constants.append(run.eval(part.value).constant())
+        elif isinstance(part, cst.Slice):
+            for bound in (part.lower, part.upper, part.step):
+                if bound is not None:
+                    for data in run.eval(bound).data:
+                        if data.placement is Placement.COUNT:
+                            run.facts.shape_uses.update(data.births)
+            constants.append(...)
+    return "*" if len(constants) != 1 or constants[0] is ... else f"[{constants[0]!r}]"
+
+
+def _item_of(run: Interpreter, node: cst.Subscript, atom: Atom, key: str) -> Value:
+    if isinstance(atom, Tup):
+        return _tuple_item(node, atom, key)
+    if isinstance(atom, Instance):
+        return _instance_item(run, node, atom, key)
+    if isinstance(atom, Data):
+        return tensor_items.item(run, node, atom)
+    if isinstance(atom, Whole):
+        return tensor_items.rows_by_index(run, node) or batch_rows.item(run, node, atom)
+    if isinstance(atom, (Number, Const)):
+        return tensor_items.replicated_item(run, node)
+    if isinstance(atom, Params):
+        return tensor_items.rows_of_weights(run, node) or value(atom)
+    return UNKNOWN
+
+
+def _tuple_item(node: cst.Subscript, atom: Tup, key: str) -> Value:
+    try:
+        return atom.items[int(key.strip("[]"))]
+    except (ValueError, IndexError):
+        return join(*atom.items)
+
+
+def _instance_item(run: Interpreter, node: cst.Subscript, atom: Instance, key: str) -> Value:
+    if isinstance(atom.type, Class):
+        found = atom.type.find("__getitem__")
+        if found is not None:
+            functions = [Bound(atom, f) for f in found.of(Function)]  # type: ignore[arg-type]
+            return run.call(node, value(*functions), [REPLICATED], {})
+    if kinds.is_model(atom):
+        # A layer, as good as its model; or a layer's parameter, of which the index takes rows.
+        return tensor_items.rows_of_weights(run, node) or value(atom)
+    if key != "*" and key in atom.attributes:
+        return join(atom.attributes[key], atom.attributes.get("*", UNKNOWN))
+    return atom.elements if atom.type in CONTAINERS else instances.item(run, atom)
+
+
+def iterate(run: Interpreter, node: cst.BaseExpression, iterable: Value) -> Value:
+    """What ``for x in iterable`` binds."""
+    return join(*(_element(run, node, atom) for atom in taken_apart(iterable.atoms)))
+
+
+def _element(run: Interpreter, node: cst.BaseExpression, atom: Atom) -> Value:
+    if isinstance(atom, Instance):
+        if atom.type in CONTAINERS:
+            return atom.elements
+        return instances.iterate(run, node, atom)
+    if isinstance(atom, Tup):
+        return join(*atom.items)
+    if isinstance(atom, Data):
+        if atom.form == "samples" or atom.dim == collating.NO_ROWS:
+            return value(collating.sample(atom))
+        if atom.form == "batch" or atom.opaque:
+            return value(atom)  # a container of rows, as far as is known
+        if atom.dim > 0 and atom.placement is Placement.SHARD:
+            return value(replace(atom, dim=atom.dim - 1, births=frozenset(), ndim=0))
+        births = frozenset({node}) if atom.placement is Placement.SHARD else frozenset()
+        form = "row" if births else atom.form
+        row = replace(atom, placement=tensors.picked(atom.placement), births=births, form=form)
+        return value(replace(row, ndim=0))
+    if isinstance(atom, Whole):
+        return batch_rows.element(run, atom)
+    return value(atom) if isinstance(atom, Params) else REPLICATED
+
+
+def unpacked(run: Interpreter, whole: Value, position: int, count: int) -> Value:
+    """What the element at a position of ``a, b = whole`` gets."""
+    return join(*(_part(run, atom, position, count) for atom in whole.atoms))
+
+
+def _part(run: Interpreter, atom: Atom, position: int, count: int) -> Value:
+    if isinstance(atom, Tup):
+        return atom.items[position] if len(atom.items) == count else join(*atom.items)
+    if isinstance(atom, Instance):
+        exact = atom.attributes.get(f"[{position}]")
+        if exact is not None and "*" not in atom.attributes:
+            return exact
+        return atom.elements if atom.type in CONTAINERS else instances.item(run, atom)
+    if isinstance(atom, Data):
+        return tensors.part(atom, position)
+    if isinstance(atom, Whole):
+        return REPLICATED
+    return value(atom) if isinstance(atom, (Number, Params)) else UNKNOWN
+
+
+def read_all(run: Interpreter, node: cst.BaseExpression, what: Value, reader: str) -> None:
+    """Something reads a value and, where it is a display, each of its parts."""
+    if isinstance(node, (cst.Tuple, cst.List)):
+        for element in node.elements:
+            read_all(run, element.value, run.seen(element.value), reader)
+        return
+    if isinstance(node, cst.Dict):
+        for pair in node.elements:
+            read_all(run, pair.value, run.seen(pair.value), reader)
+        return
+    run.demand(node, what, reader)

@@ -1,0 +1,309 @@
+"""What each kind of expression evaluates to."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from functools import lru_cache
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.arithmetic import tensor_pairs, tensors
+from ddpify.understanding.batching import keeping
+from ddpify.understanding.language import (
+    assignments,
+    attributes,
+    births,
+    branches,
+    elements,
+    narrowing,
+)
+from ddpify.understanding.libraries import draws
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.structure import children
+from ddpify.understanding.syntax import OPERATORS
+from ddpify.understanding.values import (
+    REPLICATED,
+    UNKNOWN,
+    Bound,
+    Class,
+    Const,
+    Data,
+    Function,
+    Instance,
+    Tup,
+    Value,
+    join,
+    value,
+)
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+BUILTINS = frozenset(dir(builtins))
+_CONSTANTS = {str(one): value(Const(one)) for one in (True, False, None)}
+
+
+def evaluate(run: Interpreter, node: cst.BaseExpression) -> Value:
+    """The value of an expression, through the function for its type."""
+    handler = _HANDLERS.get(type(node))
+    if handler is not None:
+        return handler(run, node)
+    for child in children(node):
+        if isinstance(child, cst.BaseExpression):
+            run.eval(child)
+    return UNKNOWN
+
+
+def _name(run: Interpreter, node: cst.Name) -> Value:
+    known = _CONSTANTS.get(node.value)
+    return run.lookup(node.value) if known is None else known
+
+
+def _literal(run: Interpreter, node: cst.Integer | cst.Float | cst.SimpleString) -> Value:
+    return _literal_value(type(node), node.value)
+
+
+@lru_cache(maxsize=4096)
+def _literal_value(kind: type[cst.BaseExpression], text: str) -> Value:
+    """The value of a literal's text: Python's own evaluation of it costs as much as parsing."""
+    return value(Const(kind(text).evaluated_value))  # type: ignore[call-arg, attr-defined]
+
+
+def _concatenated(run: Interpreter, node: cst.ConcatenatedString) -> Value:
+    run.eval(node.left)
+    run.eval(node.right)
+    return REPLICATED
+
+
+def _formatted(run: Interpreter, node: cst.FormattedString) -> Value:
+    for part in node.parts:
+        if isinstance(part, cst.FormattedStringExpression):
+            run.demand(part.expression, run.eval(part.expression), "an f-string")
+    return REPLICATED
+
+
+def _binary(run: Interpreter, node: cst.BinaryOperation) -> Value:
+    left, right = run.eval(node.left), run.eval(node.right)
+    operator = OPERATORS.get(type(node.operator), "?")
+    if operator == "%" and isinstance(
+        node.left, (cst.SimpleString, cst.ConcatenatedString, cst.FormattedString)
+    ):
+        elements.read_all(run, node.right, right, "a formatted string")
+        return REPLICATED
+    return tensor_pairs.binary(run, node, operator, (node.left, left), (node.right, right))
+
+
+def _unary(run: Interpreter, node: cst.UnaryOperation) -> Value:
+    operand = run.eval(node.expression)
+    if isinstance(node.operator, cst.Not):
+        run.demand(node.expression, operand, "a condition")
+        truth = branches.truth(run, node.expression, operand)
+        return REPLICATED if truth is None else value(Const(not truth))
+    if isinstance(node.operator, cst.Minus):
+        constant = operand.constant()
+        if isinstance(constant, (int, float)):
+            return value(Const(-constant))
+    return tensors.fresh(operand)
+
+
+def _boolean(run: Interpreter, node: cst.BooleanOperation) -> Value:
+    left, right = run.eval(node.left), run.eval(node.right)
+    run.demand(node.left, left, "a condition")
+    run.demand(node.right, right, "a condition")
+    truth = branches.truth(run, node.left, left)
+    if truth is None:
+        return join(left, right)
+    return left if truth is isinstance(node.operator, cst.Or) else right
+
+
+def _comparison(run: Interpreter, node: cst.Comparison) -> Value:
+    sides = [node.left, *(target.comparator for target in node.comparisons)]
+    values = run.eval_all(sides)
+    identity = any(isinstance(t.operator, (cst.Is, cst.IsNot)) for t in node.comparisons)
+    if identity and not any(d.placement is Placement.COUNT for one in values for d in one.data):
+        return REPLICATED
+    known = _equal(node, values)
+    return tensor_pairs.compare(run, sides, values) if known is None else value(Const(known))
+
+
+def _equal(node: cst.Comparison, values: list[Value]) -> bool | None:
+    """The truth of ``x.dim() == 3`` and the like; names are settings that may change."""
+    left, right = values[0].constant(), values[1].constant()
+    operator = node.comparisons[0].operator
+    asked = isinstance(node.left, (cst.Call, cst.Attribute)) and len(values) == 2
+    if not asked or left is ... or right is ...:
+        return None
+    if isinstance(operator, (cst.Equal, cst.NotEqual)):
+        return (left == right) is isinstance(operator, cst.Equal)
+    return None
+
+
+def _conditional(run: Interpreter, node: cst.IfExp) -> Value:
+    truth = branches.condition(run, node.test)
+    truth = narrowing.decided(run, node.test) if truth is None else truth
+    if truth is not None:
+        return run.eval(node.body if truth else node.orelse)
+    return join(run.eval(node.body), run.eval(node.orelse))
+
+
+def _tuple(run: Interpreter, node: cst.Tuple) -> Value:
+    if any(isinstance(e, cst.StarredElement) for e in node.elements):
+        for element in node.elements:
+            run.eval(element.value)
+        return UNKNOWN
+    return value(Tup(tuple(run.eval(e.value) for e in node.elements)))
+
+
+def _list(run: Interpreter, node: cst.List | cst.Set) -> Value:
+    made = run.instance(node, run.module, "list")
+    for position, element in enumerate(node.elements):
+        item = run.eval(element.value)
+        starred = isinstance(element, cst.StarredElement)
+        item = elements.iterate(run, element.value, item) if starred else item
+        run.put(made, "*" if starred else f"[{position}]", item)
+    return value(made)
+
+
+def _kept(run: Interpreter, node: cst.BaseExpression) -> Value:
+    """What a dictionary gets under a key: a partial value without a name is born there."""
+    held = run.eval(node)
+    named = isinstance(node, cst.Name) or any(data.births for data in held.data)
+    return held if named else join(*(value(births.born_at(atom, node)) for atom in held.atoms))
+
+
+def _dict(run: Interpreter, node: cst.Dict) -> Value:
+    made = run.instance(node, run.module, "dict")
+    for pair in node.elements:
+        item = _kept(run, pair.value)
+        if isinstance(pair, cst.DictElement):
+            key = run.eval(pair.key).constant()
+            run.put(made, "*" if key is ... else f"[{key!r}]", item)
+            continue
+        for source in item.of(Instance):
+            for key, held in list(source.attributes.items()):  # type: ignore[union-attr]
+                run.put(made, key, held)
+    return value(made)
+
+
+def _comprehension(run: Interpreter, node: cst.BaseSimpleComp | cst.DictComp) -> Value:
+    names = run.frame.scope.names
+    before = dict(names)
+    for_in: cst.CompFor | None = node.for_in
+    while for_in is not None:
+        element = elements.iterate(run, for_in.iter, run.eval(for_in.iter))
+        assignments.assign(run, for_in.target, element)
+        for test in for_in.ifs:
+            branches.condition(run, test.test)
+        for_in = for_in.inner_for_in
+    with run.taking_rows(draws.rows_of(run, node.for_in.iter)):
+        if isinstance(node, cst.DictComp):
+            run.eval(node.key)
+            item = _kept(run, node.value)
+        else:
+            item = run.eval(node.elt)
+    names.clear()
+    names.update(before)
+    made = run.instance(node, run.module, "dict" if isinstance(node, cst.DictComp) else "list")
+    run.put(made, "*", item)
+    return value(made)
+
+
+def _lambda(run: Interpreter, node: cst.Lambda) -> Value:
+    made = run.functions.setdefault(node, Function(node, run.module, run.frame.scope))
+    made.scope = run.frame.scope
+    return value(made)
+
+
+def _named(run: Interpreter, node: cst.NamedExpr) -> Value:
+    result = assignments.born(run, run.eval(node.value), node.value)
+    assignments.assign(run, node.target, result)
+    return result
+
+
+def _yield(run: Interpreter, node: cst.Yield) -> Value:
+    if isinstance(node.value, cst.From):
+        source = run.eval(node.value.item)
+        run.frame.returned.append(value(Tup((elements.iterate(run, node.value.item, source),))))
+    elif node.value is not None:
+        run.frame.returned.append(value(Tup((run.eval(node.value),))))
+    return UNKNOWN
+
+
+def _await(run: Interpreter, node: cst.Await) -> Value:
+    return run.eval(node.expression)
+
+
+def _call(run: Interpreter, node: cst.Call) -> Value:
+    callee = run.eval(node.func)
+    args: list[Value] = []
+    kwargs: dict[str, Value] = {}
+    enters = any(isinstance(atom, (Function, Bound, Class)) for atom in callee.atoms)
+    for arg in node.args:
+        result = run.eval(arg.value)
+        if enters and result.data:
+            result = births.given_as(result, arg.value)
+        if arg.star == "*":
+            args.extend(_spread(run, arg.value, result))
+        elif arg.star == "**":
+            _spread_keywords(result, kwargs)
+        elif arg.keyword is not None:
+            kwargs[arg.keyword.value] = result
+        else:
+            args.append(result)
+    keeping.method(run, node, args, kwargs)
+    return run.call(node, callee, args, kwargs)
+
+
+def _spread(run: Interpreter, node: cst.BaseExpression, result: Value) -> list[Value]:
+    tuples = [atom.items for atom in result.atoms if isinstance(atom, Tup)]
+    if tuples:
+        return [join(*(one for one in each if one)) for each in zip_longest(*tuples)]
+    for atom in result.atoms:
+        if isinstance(atom, Data) and atom.form == "shape":
+            return [value(atom)]  # the sizes, as one argument that stands for them all
+        if isinstance(atom, Instance) and atom.type == "list":
+            known = [atom.attributes[k] for k in sorted(atom.attributes) if k != "*"]
+            if known and "*" not in atom.attributes:
+                return known
+    return [elements.iterate(run, node, result)]
+
+
+def _spread_keywords(result: Value, kwargs: dict[str, Value]) -> None:
+    for atom in result.of(Instance):
+        for key, held in atom.attributes.items():  # type: ignore[union-attr]
+            if key.startswith("['"):
+                kwargs.setdefault(key[2:-2], held)
+    kwargs.setdefault("**", result)
+
+
+_HANDLERS: dict[type, Callable[..., Value]] = {
+    cst.Name: _name,
+    cst.Integer: _literal,
+    cst.Float: _literal,
+    cst.SimpleString: _literal,
+    cst.ConcatenatedString: _concatenated,
+    cst.FormattedString: _formatted,
+    cst.Attribute: attributes.evaluate,
+    cst.Subscript: elements.subscript,
+    cst.BinaryOperation: _binary,
+    cst.UnaryOperation: _unary,
+    cst.BooleanOperation: _boolean,
+    cst.Comparison: _comparison,
+    cst.IfExp: _conditional,
+    cst.Tuple: _tuple,
+    cst.List: _list,
+    cst.Set: _list,
+    cst.Dict: _dict,
+    cst.ListComp: _comprehension,
+    cst.SetComp: _comprehension,
+    cst.GeneratorExp: _comprehension,
+    cst.DictComp: _comprehension,
+    cst.Lambda: _lambda,
+    cst.NamedExpr: _named,
+    cst.Yield: _yield,
+    cst.Await: _await,
+    cst.Call: _call,
+}

@@ -1,0 +1,111 @@
+"""Loops: what each round binds, and whether it takes a batch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.batching import at_hand, batches, together
+from ddpify.understanding.frames import Loop
+from ddpify.understanding.language import assignments, branches, elements
+from ddpify.understanding.libraries import draws
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.values import (
+    UNKNOWN,
+    Class,
+    Data,
+    Instance,
+    Tup,
+    Value,
+    deep_atoms,
+    join,
+    value,
+)
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+_BATCHES = ("batch", "yielded")
+
+
+def leave(run: Interpreter) -> bool:
+    """Note the names that a round leaves; the statement behind is not reached."""
+    if run.frame.loops:
+        run.frame.loops[-1].left.append(dict(run.frame.scope.names))
+    return False
+
+
+def for_(run: Interpreter, node: cst.For) -> bool:
+    """A ``for`` loop."""
+    iterable = run.eval(node.iter)
+
+    def bind() -> None:
+        element = elements.iterate(run, node.iter, iterable)
+        loaded = any(isinstance(a, Data) and a.form in _BATCHES for a in deep_atoms(element))
+        if loaded or (run.choices.by_hand and _yields_rows(iterable, element)):
+            run.takes_batch()
+            together.taken_at_once(run, node.iter, element)
+            run.frame.loops[-1].loaders.append(together.sources(element))
+        if any(isinstance(a, Instance) for a in iterable.atoms):
+            run.frame.loops[-1].own = together.sources(element)
+            at_hand.taken(run, together.sources(element))
+        assignments.assign(run, node.target, _named_target(run, node.target, element))
+
+    with run.taking_rows(draws.rows_of(run, node.iter)):
+        return _loop(run, node, node.body, node.orelse, bind)
+
+
+def _named_target(run: Interpreter, target: cst.BaseExpression, element: Value) -> Value:
+    """What a loop binds, with the places where batches in it get their names."""
+    if isinstance(target, cst.Name):
+        return batches.split(run, target, batches.born(run, element, target))
+    if not isinstance(target, cst.Tuple) or not run.choices.by_hand:
+        return element
+    count = len(target.elements)
+    parts = [
+        _named_target(run, one.value, batches.unpacked(run, part))
+        for position, one in enumerate(target.elements)
+        for part in [elements.unpacked(run, element, position, count)]
+    ]
+    return value(Tup(tuple(parts)))
+
+
+def while_(run: Interpreter, node: cst.While) -> bool:
+    """A ``while`` loop."""
+
+    def bind() -> None:
+        branches.condition(run, node.test)
+
+    return _loop(run, node, node.body, node.orelse, bind)
+
+
+def _loop(run: Interpreter, node, body, orelse, bind) -> bool:  # type: ignore[no-untyped-def]
+    scope = run.frame.scope
+    key = (node, tuple((frame.call, frame.receiver) for frame in run.frames))
+    before = dict(scope.names)
+    for name, late in run.loop_ends.get(key, {}).items():
+        scope.names[name] = join(scope.names.get(name, UNKNOWN), late)
+    run.frame.loops.append(Loop(node))
+    bind()
+    if run.block(body):
+        leave(run)
+    at_hand.left(run)
+    ends = run.frame.loops.pop().left
+    endless = isinstance(node, cst.While) and isinstance(node.test, cst.Name)
+    reached = branches.join_ends(run, [before, *ends])
+    run.loop_ends[key] = dict(scope.names)
+    if orelse is not None:
+        run.block(orelse.body)
+    return reached or endless
+
+
+def _yields_rows(iterable: Value, element: Value) -> bool:
+    """Whether an iterator of the project's own makes a batch in each round."""
+    makes = any(
+        isinstance(a, Instance) and (a.type == "generator" or isinstance(a.type, Class))
+        for a in iterable.atoms
+    )
+    return makes and any(
+        isinstance(a, Data) and a.placement is Placement.SHARD for a in deep_atoms(element)
+    )

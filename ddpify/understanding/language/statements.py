@@ -1,0 +1,103 @@
+"""What each kind of statement does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.language import assignments, branches, definitions, imports, loops
+from ddpify.understanding.libraries import kinds
+from ddpify.understanding.values import Const, Instance, Value, value
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+
+def execute(run: Interpreter, node: cst.BaseStatement) -> bool:
+    """Run one statement; whether the next one is reached."""
+    if isinstance(node, cst.SimpleStatementLine):
+        return all(_reaches_end(run, small) for small in node.body)
+    return _reaches_end(run, node)
+
+
+def _reaches_end(run: Interpreter, node: cst.CSTNode) -> bool:
+    handler = _HANDLERS.get(type(node))
+    return handler is None or handler(run, node) is not False
+
+
+def _expression(run: Interpreter, node: cst.Expr) -> None:
+    run.eval(node.value)
+
+
+def _return(run: Interpreter, node: cst.Return) -> bool:
+    result = run.eval(node.value) if node.value is not None else value(Const(None))
+    run.frame.returned.append(result)
+    return False
+
+
+def _raise(run: Interpreter, node: cst.Raise) -> bool:
+    if node.exc is not None:
+        run.eval(node.exc)
+    return False
+
+
+def _leave(run: Interpreter, node: cst.Break | cst.Continue) -> bool:
+    return loops.leave(run)
+
+
+def _assert(run: Interpreter, node: cst.Assert) -> None:
+    branches.condition(run, node.test)
+
+
+def _shared(run: Interpreter, node: cst.Global | cst.Nonlocal) -> None:
+    run.frame.scope.shared |= {item.name.value for item in node.names}
+
+
+def _delete(run: Interpreter, node: cst.Del) -> None:
+    if isinstance(node.target, cst.Name):
+        run.frame.scope.names.pop(node.target.value, None)
+
+
+def _with(run: Interpreter, node: cst.With) -> bool:
+    silent = 0
+    for item in node.items:
+        result = run.eval(item.item)
+        silent += _is_no_grad(result)
+        if item.asname is not None:
+            assignments.assign(run, item.asname.name, result)
+    with run.without_grad(bool(silent)):
+        return run.block(node.body)
+
+
+def _is_no_grad(context: Value) -> bool:
+    """Whether a context manager switches gradients off."""
+    return any(isinstance(a, Instance) and a.type in kinds.NO_GRAD for a in context.atoms)
+
+
+# Each tells by False that the statement behind is not reached.
+_HANDLERS: dict[type, Callable[..., bool | None]] = {
+    cst.Expr: _expression,
+    cst.Assign: assignments.plain,
+    cst.AnnAssign: assignments.annotated,
+    cst.AugAssign: assignments.augmented,
+    cst.Return: _return,
+    cst.Raise: _raise,
+    cst.Break: _leave,
+    cst.Continue: _leave,
+    cst.Assert: _assert,
+    cst.Global: _shared,
+    cst.Nonlocal: _shared,
+    cst.Del: _delete,
+    cst.Import: imports.plain,
+    cst.ImportFrom: imports.from_module,
+    cst.FunctionDef: definitions.function,
+    cst.ClassDef: definitions.class_,
+    cst.If: branches.if_,
+    cst.For: loops.for_,
+    cst.While: loops.while_,
+    cst.With: _with,
+    cst.Try: branches.try_,
+    cst.Match: branches.match,
+}

@@ -1,0 +1,1 @@
+"""What calls of PyTorch and other libraries give and do."""

@@ -1,0 +1,356 @@
+"""Functions of Python and of PyTorch that are known one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.arithmetic import tensor_sizes
+from ddpify.understanding.batching import at_hand, collating, together
+from ddpify.understanding.language import attributes, elements, imports
+from ddpify.understanding.language.arguments import Keywords, argument_pairs
+from ddpify.understanding.libraries import distributed, runtime_calls, world
+from ddpify.understanding.libraries.kinds import NO_GRAD, is_model
+from ddpify.understanding.libraries.methods import backward
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.values import (
+    REPLICATED,
+    UNKNOWN,
+    Class,
+    Const,
+    Data,
+    Instance,
+    Namespace,
+    Super,
+    Tup,
+    Value,
+    deep_atoms,
+    join,
+    value,
+)
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+
+_READS = frozenset("float int str repr bool abs round format complex hash ascii".split())
+
+
+def builtin(  # type: ignore[no-untyped-def]
+    run: Interpreter, node: cst.BaseExpression, name: str, args, kwargs
+) -> Value:
+    """Call one of Python's own functions."""
+    if name == "dict":
+        return _dict(run, node, args, kwargs)
+    handler = _BUILTINS.get(name)
+    if handler is not None:
+        return handler(run, node, args)
+    if name in _READS or name in ("print", "max", "min", "any", "all", "divmod", "pow"):
+        for expression, one in argument_pairs(node, args, kwargs):
+            elements.read_all(run, expression, one, f"{name}()")
+    return REPLICATED
+
+
+def _len(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    if run.collating and args:
+        listed = collating.length(args[0])
+        if listed is not None:
+            return tensor_sizes.count(listed, node)
+        if any(isinstance(a, Data) and a.dim == collating.NO_ROWS for a in args[0].atoms):
+            return args[0]  # of each sample, its own
+    results = []
+    for atom in elements.taken_apart(args[0].atoms) if args else ():
+        rows = (
+            isinstance(atom, Data)
+            and atom.placement is Placement.SHARD
+            and atom.form != "shape"
+            and atom.dim == 0
+        )
+        results.append(tensor_sizes.count(atom, node) if rows else REPLICATED)  # type: ignore[arg-type]
+    return join(*results) if results else REPLICATED
+
+
+def _sum(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    """``sum(tensor)`` adds up its rows; ``sum(values)`` adds values, which keep their placement."""
+    results = []
+    for atom in args[0].atoms if args else ():
+        if isinstance(atom, Data):
+            rows = atom.placement is Placement.SHARD
+            results.append(value(atom.placed(Placement.SUM if rows else atom.placement)))
+            continue
+        held = [a for a in deep_atoms(value(atom)) if isinstance(a, Data)]
+        results += [value(a.placed(a.placement)) for a in held]
+    return join(*results) if results else REPLICATED
+
+
+def _enumerate(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    made = run.instance(node, run.module, "generator")
+    element = elements.iterate(run, _argument(node, 0), args[0]) if args else UNKNOWN
+    rows = (a for a in deep_atoms(element) if isinstance(a, Data))
+    counting = frozenset(b for d in rows if d.placement is Placement.ROWS for b in d.births)
+    made.attributes["*"] = value(Tup((_position(counting), element)))
+    return value(made)
+
+
+def _zip(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    made = run.instance(node, run.module, "generator")
+    if run.collating and len(args) == 1 and isinstance(node, cst.Call) and node.args[0].star:
+        whole = [a for a in args[0].atoms if isinstance(a, Data) and a.dim == collating.NO_ROWS]
+        if whole:  # zip(*samples): for each part of a sample, that of all samples
+            made.attributes["*"] = value(collating.samples_of(whole[0]))
+            return value(made)
+    each = (elements.iterate(run, _argument(node, i), a) for i, a in enumerate(args))
+    made.attributes["*"] = value(Tup(tuple(each)))
+    return value(made)
+
+
+def _range(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    """Up to the number of a batch's rows, positions in it."""
+    counting = frozenset(
+        _argument(node, i)
+        for i, one in enumerate(args)
+        if any(data.placement is Placement.COUNT for data in one.data)
+    )
+    if not counting:
+        return REPLICATED
+    made = run.instance(node, run.module, "generator")
+    made.attributes["*"] = _position(counting)
+    return value(made)
+
+
+def _position(counting: frozenset[cst.BaseExpression]) -> Value:
+    """A number that counts a rank's rows, as these expressions let it."""
+    if not counting:
+        return REPLICATED
+    return value(Data(Placement.REPLICATE, births=counting, form="position"))
+
+
+def _argument(node: cst.BaseExpression, number: int) -> cst.BaseExpression:
+    """The expression of a call's argument, or the whole call where it is not written out."""
+    given = node.args if isinstance(node, cst.Call) else ()
+    plain = number < len(given) and not any(a.star or a.keyword for a in given[: number + 1])
+    return given[number].value if plain else node
+
+
+def _same_elements(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    shapes = [a for one in args[:1] for a in one.data if a.form == "shape"]
+    if shapes:
+        return value(*(replace(a, births=frozenset({_argument(node, 0)})) for a in shapes))
+    made = run.instance(node, run.module, "list")
+    for one in args[:1]:
+        for source in one.of(Instance):
+            if source.type == "list":  # type: ignore[union-attr]
+                for key, held in list(source.attributes.items()):  # type: ignore[union-attr]
+                    run.put(made, key, held)
+        run.put(made, "*", elements.iterate(run, node, one))
+    return value(made)
+
+
+def _dict(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
+    """A new dictionary: of another one, of pairs, and of named values."""
+    made = run.instance(node, run.module, "dict")
+    for one in args[:1]:
+        others = [a for a in one.of(Instance) if a.type == "dict"]  # type: ignore[union-attr]
+        for other in others:
+            for key, held in list(other.attributes.items()):  # type: ignore[union-attr]
+                run.put(made, key, held)
+        for pair in elements.iterate(run, node, one).of(Tup) if not others else ():
+            run.put(made, "*", join(*pair.items[1:]))  # type: ignore[union-attr]
+    for key, held in kwargs.items():
+        run.put(made, "*" if key == "**" else f"[{key!r}]", held)
+    return value(made)
+
+
+def _iter(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    made = run.instance(node, run.module, "generator")
+    made.attributes["*"] = elements.iterate(run, node, args[0]) if args else UNKNOWN
+    return value(made)
+
+
+def _next(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    element = elements.iterate(run, node, args[0]) if args else UNKNOWN
+    if any(isinstance(a, Data) for a in deep_atoms(element)):
+        run.takes_batch()
+        together.taken_besides(run, node, element)
+        at_hand.asked(run, together.sources(element))
+    return element
+
+
+def _map(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    one = args[1] if len(args) == 2 else UNKNOWN
+    for tup in one.of(Tup):
+        parts = tuple(run.call(node, args[0], [item], {}) for item in tup.items)  # type: ignore[union-attr]
+        return value(Tup(parts))
+    made = run.instance(node, run.module, "generator")
+    each = [elements.iterate(run, node, a) for a in args[1:]]
+    made.attributes["*"] = run.call(node, args[0], each, {}) if args else UNKNOWN
+    return value(made)
+
+
+def _filter(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    """``filter(kept, values)``: the function is asked about each of the values."""
+    if len(args) != 2:
+        return UNKNOWN
+    made = run.instance(node, run.module, "list")
+    element = elements.iterate(run, _argument(node, 1), args[1])
+    run.call(node, args[0], [element], {})
+    run.put(made, "*", element)
+    return value(made)
+
+
+def _super(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    names = run.frame.scope.names
+    first = next(iter(names.values()), UNKNOWN)
+    for atom in first.of(Instance):
+        if isinstance(atom.type, Class):  # type: ignore[union-attr]
+            return value(Super(atom))  # type: ignore[arg-type]
+    return UNKNOWN
+
+
+def _getattr(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    given = args[1].atoms if len(args) > 1 else ()
+    names = [a.value for a in given if isinstance(a, Const) and isinstance(a.value, str)]
+    found = [attributes.attribute_of(run, node, a, n) for a in args[0].atoms for n in names]
+    if not names or len(names) < len(given):  # a setting: any class or function of a module
+        modules = [a for a in args[0].atoms if isinstance(a, Namespace)]
+        found += [attributes.defined(run, node, module).elements for module in modules]
+    return join(*found, *args[2:]) if found else UNKNOWN
+
+
+def _eval(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    """``eval(name)``: the object of that name, as far as the name is known."""
+    given = args[0].atoms if args else ()
+    texts = [a.value for a in given if isinstance(a, Const) and isinstance(a.value, str)]
+    return join(*(run.lookup(text) for text in texts if text.isidentifier()))
+
+
+def _device(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    return value(*world.devices(args[0] if args else kwargs.get("device", UNKNOWN), args[1:]))
+
+
+def _deepcopy(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    """A copy of a model is another model."""
+    copies = []
+    for atom in args[0].atoms if args else ():
+        if isinstance(atom, Instance) and is_model(atom):
+            twin = run.instance(node, run.module, atom.type)
+            twin.attributes.update(atom.attributes)
+            twin.role = atom.role
+            copies.append(twin)
+        else:
+            copies.append(atom)  # type: ignore[arg-type]
+    return join(value(*copies)) if copies else UNKNOWN
+
+
+def _no_grad_object(name: str) -> Callable[..., Value]:
+    def make(run, node, args, kwargs) -> Value:  # type: ignore[no-untyped-def]
+        return value(run.instance(node, run.module, name))
+
+    return make
+
+
+def _set_grad(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    off = bool(args) and args[0].constant() is False
+    return value(run.instance(node, run.module, NO_GRAD[0] if off else "torch.enable_grad"))
+
+
+def _autograd_backward(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    operands = argument_pairs(node, args, kwargs)
+    return backward(run, node, *operands[0]) if operands else UNKNOWN
+
+
+def _amp(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
+    """``amp.initialize(model, optimizer)`` gives back what it gets."""
+    given = [*args, *(kwargs[name] for name in ("models", "optimizers") if name in kwargs)]
+    return value(Tup(tuple(given[:2]))) if len(given) > 1 else join(*given)
+
+
+def _load(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
+    return REPLICATED
+
+
+def _cycle(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    made = _iter(run, node, args)
+    if any(together.sources(held.elements) for held in made.of(Instance)):  # type: ignore[union-attr]
+        run.facts.cycled.setdefault(node, run.site(node))
+    return made
+
+
+def _import_module(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    """A module by its name, or by any of the names that it may have."""
+    given = args[0].atoms if args else ()
+    names = [a.value for a in given if isinstance(a, Const) and isinstance(a.value, str)]
+    return join(*(imports.module(run, name) for name in names if not name.startswith(".")))
+
+
+def _elements(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    return _iter(run, node, args)
+
+
+def _chained(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    """One iterable after the other."""
+    made = run.instance(node, run.module, "generator")
+    made.attributes["*"] = join(*(elements.iterate(run, node, one) for one in args))
+    return value(made)
+
+
+def _chained_from(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    each = elements.iterate(run, node, args[0]) if args else UNKNOWN
+    return _chained(run, node, [each], kwargs)
+
+
+def _partial(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    return args[0] if args else UNKNOWN
+
+
+_BUILTINS: dict[str, Callable[..., Value]] = {
+    "len": _len, "sum": _sum, "enumerate": _enumerate, "zip": _zip, "list": _same_elements,
+    "tuple": _same_elements, "sorted": _same_elements, "reversed": _same_elements, "iter": _iter,
+    "next": _next, "map": _map, "super": _super, "getattr": _getattr, "set": _same_elements,
+    "range": _range, "filter": _filter, "eval": _eval,
+}  # fmt: skip
+FUNCTIONS: dict[str, Callable[..., Value]] = {
+    "torch.device": _device,
+    "copy.deepcopy": _deepcopy,
+    "copy.copy": _deepcopy,
+    "torch.set_grad_enabled": _set_grad,
+    "torch.autograd.backward": _autograd_backward,
+    "torch.load": _load,
+    "importlib.import_module": _import_module,
+    "apex.amp.initialize": _amp,
+    "apex.parallel.convert_syncbn_model": _partial,
+    "itertools.cycle": _cycle,
+    "itertools.islice": _elements,
+    "itertools.chain": _chained,
+    "itertools.chain.from_iterable": _chained_from,
+    "functools.partial": _partial,
+    "torch.compile": _partial,
+    "torch.jit.script": _partial,
+    "torch.nn.SyncBatchNorm.convert_sync_batchnorm": _partial,
+    **distributed.FUNCTIONS,
+    **runtime_calls.FUNCTIONS,
+    **{name: _no_grad_object(name) for name in NO_GRAD},
+}

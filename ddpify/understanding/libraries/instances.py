@@ -1,0 +1,225 @@
+"""Objects that the script makes and keeps: what making one means, and what it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.batching import batches, collating
+from ddpify.understanding.language import elements
+from ddpify.understanding.language.arguments import Keywords
+from ddpify.understanding.libraries import distributed, world
+from ddpify.understanding.libraries.kinds import BARS, is_loader, is_model
+from ddpify.understanding.libraries.runtime_names import SHARDED
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.values import (
+    REPLICATED,
+    UNKNOWN,
+    Bound,
+    Class,
+    Data,
+    Function,
+    Instance,
+    Params,
+    Value,
+    deep_atoms,
+    join,
+    value,
+)
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+
+LOADER_ARGUMENTS = (
+    "dataset", "batch_size", "shuffle", "sampler", "batch_sampler", "num_workers", "collate_fn",
+    "pin_memory", "drop_last",
+)  # fmt: skip
+RETURNS_MODEL = frozenset(
+    "to cuda cpu half double float bfloat16 type train eval apply requires_grad_ share_memory"
+    " xpu to_empty compile".split()
+)
+MOVES = frozenset("to cuda cpu half double float bfloat16 type xpu".split())
+_MODEL_METHODS = frozenset("parameters named_parameters state_dict load_state_dict".split())
+
+
+def instantiated(
+    run: Interpreter, node: cst.BaseExpression, made: Instance, args: list[Value], kwargs: Keywords
+) -> None:
+    """A project class was called: what that means if it is a model, a loader, an optimizer."""
+    if is_model(made):
+        run.facts.models[made] = None
+        run.facts.event(made, "make", run.site(node))
+    if is_loader(made):
+        _new_loader(run, made)
+    if isinstance(made.type, Class) and any(
+        base.startswith("torch.optim.") and "lr_scheduler" not in base
+        for base in made.type.library_bases()
+    ):
+        new_optimizer(run, node, made, [*args, *kwargs.values()])
+    world.downloads(run, node, made, kwargs)
+
+
+def given_to_base(made: Instance, args: list[Value], kwargs: Keywords) -> None:
+    """Remember the arguments that a class without ``__init__`` passes to its library base."""
+    _remember(made, LOADER_ARGUMENTS, args, kwargs)
+
+
+def _remember(made: Instance, names: Iterable[str], args: list[Value], kwargs: Keywords) -> None:
+    for name, one in [*zip(names, args, strict=False), *kwargs.items()]:
+        made.arguments[name] = join(made.arguments.get(name, UNKNOWN), one)
+
+
+def _new_loader(run: Interpreter, made: Instance) -> None:
+    made.role = "loader"
+    if made not in run.facts.loaders:
+        run.facts.loaders.append(made)
+
+
+def _owners(given: Value) -> Iterator[Instance]:
+    """The models whose parameters are among what an optimizer is given."""
+    for atom in deep_atoms(given):
+        if isinstance(atom, Params):
+            yield atom.owner
+        elif isinstance(atom, Instance) and atom.type == "generator":
+            yield from _owners(atom.elements)
+        elif isinstance(atom, Instance) and is_model(atom):
+            yield atom  # a layer's own parameter, as in ``layer.weight``
+
+
+def new_optimizer(
+    run: Interpreter, node: cst.BaseExpression, made: Instance, given: list[Value]
+) -> None:
+    """An object that steps the parameters among what it was given."""
+    made.role = "optimizer"
+    if made not in run.facts.optimizers:
+        run.facts.optimizers.append(made)
+    owners = dict.fromkeys(owner for g in given for owner in _owners(g))
+    for owner in owners:
+        run.facts.event(owner, "optimize", run.site(node))
+    made.arguments["params"] = value(*(Params(owner) for owner in owners))
+
+
+def instance_attribute(
+    run: Interpreter, node: cst.BaseExpression, atom: Instance, name: str
+) -> Value | None:
+    """Attributes that library objects are known to have; None for a method."""
+    if is_loader(atom):
+        if name in LOADER_ARGUMENTS:
+            return atom.arguments.get(name) or REPLICATED
+        return None
+    if atom.type == "argparse.Namespace":
+        return atom.attributes.get(name, REPLICATED)
+    if atom.type in BARS and name in ("n", "total", "desc", "format_dict"):
+        return REPLICATED
+    held = distributed.held_model(atom)
+    if held is not None and name == "module":
+        return held
+    if is_model(atom) and name == "module":
+        run.facts.unwraps.setdefault(node, run.site(node))
+        return value(atom)  # what a DataParallel wrapper holds
+    if is_model(atom) and isinstance(atom.type, str) and name not in _KNOWN_MODEL_METHODS:
+        return value(atom)  # a layer of a library model counts as the model
+    return None
+
+
+_KNOWN_MODEL_METHODS = (
+    RETURNS_MODEL
+    | _MODEL_METHODS
+    | world.WRITING_METHODS
+    | frozenset(
+        "children modules named_children named_modules buffers named_buffers zero_grad forward"
+        " __call__ register_forward_hook get_parameter add_module generate no_sync join"
+        " register_comm_hook clip_grad_norm_ set_requires_gradient_sync".split()
+    )
+)
+
+
+def item(run: Interpreter, atom: Instance) -> Value:
+    """``object[...]`` of a library object."""
+    if atom.type == "generator":
+        return atom.elements
+    return atom.elements or REPLICATED
+
+
+def iterate(run: Interpreter, node: cst.BaseExpression, atom: Instance) -> Value:
+    """What a loop over a library or project object gets."""
+    if is_loader(atom):
+        run.facts.iterated.add(atom)
+        if atom.site in run.choices.replicated or _stated_whole(run, atom):
+            if run.frame.loops:
+                run.frame.loops[-1].takes_whole = True
+            return REPLICATED
+        known = collating.yielded(run, node, atom)
+        return known or value(Data(Placement.SHARD, frozenset({atom}), form="batch"))
+    if atom.type in BARS:
+        return elements.iterate(run, node, atom.attributes.get("iterable", REPLICATED))
+    if is_model(atom):
+        return value(atom)
+    if isinstance(atom.type, Class):
+        found = atom.type.find("__iter__")
+        if found is not None:
+            bound = [Bound(atom, f) for f in found.of(Function)]  # type: ignore[arg-type]
+            produced = run.call(node, value(*bound), [], {})
+            if any(a is not atom for a in produced.atoms):
+                return elements.iterate(run, node, produced)
+        advance = atom.type.find("__next__")
+        if advance is not None:
+            bound = [Bound(atom, f) for f in advance.of(Function)]  # type: ignore[arg-type]
+            return run.call(node, value(*bound), [], {})
+    if not atom.attributes and isinstance(atom.type, str) and "." in atom.type:
+        return batches.yielded(run)
+    return atom.elements if atom.attributes else REPLICATED
+
+
+def _stated_whole(run: Interpreter, loader: Instance) -> bool:
+    """Whether the script says itself which loaders are split, and this one is not."""
+    return run.choices.stated and run.facts.shared.get(loader) != SHARDED
+
+
+def library_object(
+    run: Interpreter, node: cst.BaseExpression, name: str, args: list[Value], kwargs: Keywords
+) -> Value:
+    """A library object that is known by its class and arguments alone."""
+    made = run.instance(node, run.module, name)
+    _remember(made, (f"{i}" for i in range(99)), args, kwargs)
+    return value(made)
+
+
+def library_model(
+    run: Interpreter, node: cst.BaseExpression, name: str, args: list[Value], kwargs: Keywords
+) -> Value:
+    """A library's module; DataParallel and Sequential are as good as what they hold."""
+    if name == "torch.nn.DataParallel":
+        held = args[0] if args else kwargs.get("module", UNKNOWN)
+        for atom in held.of(Instance):
+            run.facts.event(atom, "parallel", run.site(node))  # type: ignore[arg-type]
+        return held
+    made = library_object(run, node, name, args, kwargs)
+    for atom in made.of(Instance):
+        run.facts.models[atom] = None  # type: ignore[index]
+        run.facts.event(atom, "make", run.site(node))  # type: ignore[arg-type]
+    return made
+
+
+def data_loader(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    """A DataLoader, of PyTorch's or a library's that takes the same arguments."""
+    made = run.instance(node, run.module, "torch.utils.data.DataLoader")
+    _remember(made, LOADER_ARGUMENTS, args, kwargs)
+    _new_loader(run, made)
+    return value(made)
+
+
+def bar(
+    run: Interpreter, node: cst.BaseExpression, name: str, args: list[Value], kwargs: Keywords
+) -> Value:
+    """A progress bar around what it goes through."""
+    made = run.instance(node, run.module, name)
+    iterable = args[0] if args else kwargs.get("iterable", REPLICATED)
+    run.put(made, "iterable", REPLICATED if name.endswith("trange") else iterable)
+    run.effect("bar", node, name)
+    return value(made)

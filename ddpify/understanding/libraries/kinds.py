@@ -1,0 +1,91 @@
+"""What kinds of library objects there are: models, losses, loaders, by their qualified names."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import libcst as cst
+
+from ddpify.understanding.libraries import distributed, losses
+from ddpify.understanding.structure import walk
+from ddpify.understanding.syntax import dotted
+from ddpify.understanding.values import Class, Instance, deep_atoms
+
+NO_GRAD = ("torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad")
+DATALOADERS = frozenset(
+    {
+        "torch.utils.data.DataLoader",
+        "torch_geometric.loader.DataLoader",
+        "torch_geometric.data.DataLoader",
+        "monai.data.DataLoader",
+    }
+)
+BARS = ("tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "tqdm.trange", "tqdm.auto.trange")
+_ALIASES = {
+    **distributed.ALIASES,
+    "torch.utils.data.dataloader.DataLoader": "torch.utils.data.DataLoader",
+    "torch.utils.data.dataloader": "torch.utils.data",
+    "torch.nn.parallel.data_parallel.DataParallel": "torch.nn.DataParallel",
+    "torch.nn.parallel.DataParallel": "torch.nn.DataParallel",
+    "tqdm.autonotebook.tqdm": "tqdm.auto.tqdm",
+}
+
+
+def canonical(name: str) -> str:
+    """One name for things that libraries export under several."""
+    return _ALIASES.get(name, name)
+
+
+def is_model(instance: Instance) -> bool:
+    """Whether an object is an ``nn.Module``, by what its class derives from or what it does."""
+    if instance.role is not None:
+        return instance.role == "model"
+    if isinstance(instance.type, Class):
+        return any(is_module_class(base) for base in instance.type.library_bases())
+    return is_module_class(instance.type)
+
+
+@cache
+def is_module_class(name: str) -> bool:
+    """Whether a qualified name is that of a class or maker of modules."""
+    last = name.rsplit(".", 1)[-1]
+    if name.startswith(("torch.nn.functional.", "torch.nn.utils.", "torch.nn.init.")):
+        return False
+    if name.startswith(("torch.nn.", "torchvision.models.")):
+        return last not in ("Parameter", "ParameterList") and (
+            last[:1].isupper() or name.startswith("torchvision.models.")
+        )
+    return last in ("PreTrainedModel", "LightningModule", "MessagePassing")
+
+
+def is_loss(instance: Instance) -> bool:
+    """Whether an object is one of PyTorch's losses."""
+    return isinstance(instance.type, str) and losses.is_module(instance.type)
+
+
+def is_criterion(instance: Instance, above: tuple[Instance, ...] = ()) -> bool:
+    """Whether a module of the project only computes: no layer and no parameter of its own.
+
+    Losses are written so. Other than a model's forward, they may mix the samples of a batch.
+    ``above``: the modules that hold it.
+    """
+    if not isinstance(instance.type, Class) or _has_parameters(instance.type.node):
+        return False
+    held = (atom for one in instance.attributes.values() for atom in deep_atoms(one))
+    models = (a for a in held if isinstance(a, Instance) and is_model(a) and not is_loss(a))
+    above = (*above, instance)
+    return all(a in above or is_criterion(a, above) for a in models)
+
+
+@cache
+def _has_parameters(node: cst.ClassDef) -> bool:
+    calls = (n.func for n in walk(node) if isinstance(n, cst.Call))
+    names = {(dotted(func) or "").rsplit(".", 1)[-1] for func in calls}
+    return bool(names & {"Parameter", "register_parameter", "ParameterList"})
+
+
+def is_loader(instance: Instance) -> bool:
+    """Whether an object is a DataLoader or derives from it."""
+    if isinstance(instance.type, Class):
+        return any(base in DATALOADERS for base in instance.type.library_bases())
+    return instance.type in DATALOADERS

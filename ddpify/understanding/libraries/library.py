@@ -1,0 +1,89 @@
+"""What calls into libraries do: PyTorch first of all, and what surrounds it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.language.arguments import Keywords
+from ddpify.understanding.libraries import draws, losses, sequences, world
+from ddpify.understanding.libraries.functions import FUNCTIONS, builtin
+from ddpify.understanding.libraries.instances import (
+    bar,
+    data_loader,
+    library_model,
+    library_object,
+    new_optimizer,
+)
+from ddpify.understanding.libraries.kinds import BARS, DATALOADERS, canonical, is_module_class
+from ddpify.understanding.libraries.opaque import foreign
+from ddpify.understanding.libraries.tensor_calls import tensor_function
+from ddpify.understanding.values import REPLICATED, Instance, Value
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+
+TENSOR_LIBRARIES = ("torch.", "numpy.", "einops.", "math.", "torchvision.ops.", "torch_scatter.")
+
+
+def star_name(module: str, name: str) -> str | None:
+    """The qualified name that a star import of a library binds to a name, where that is known."""
+    full = canonical(f"{module}.{name}")
+    known = full in FUNCTIONS or full in BARS or full in DATALOADERS
+    return full if known or module.split(".")[0] in ("torch", "torchvision") else None
+
+
+def call(
+    run: Interpreter, node: cst.BaseExpression, name: str, args: list[Value], kwargs: Keywords
+) -> Value:
+    """Call a library function or class by its qualified name."""
+    name = canonical(name)
+    run.facts.library_calls.setdefault(name, {}).setdefault(node, run.site(node))
+    world.acts(run, node, name, args, kwargs)
+    draws.one_by_one(run, node, name)
+    handler = FUNCTIONS.get(name)
+    if handler is not None:
+        return handler(run, node, args, kwargs)
+    short = name.rsplit(".", 1)[-1]
+    if name.startswith("builtins."):
+        return builtin(run, node, short, args, kwargs)
+    if losses.is_function(name):
+        return losses.call(run, node, short, args, kwargs)
+    if name in BARS:
+        return bar(run, node, name, args, kwargs)
+    return _by_family(run, node, name, short, args, kwargs)
+
+
+def _by_family(  # type: ignore[no-untyped-def]
+    run: Interpreter, node: cst.BaseExpression, name: str, short: str, args, kwargs
+) -> Value:
+    if name in DATALOADERS:
+        return data_loader(run, node, args, kwargs)
+    if name.startswith(("torch.optim.lr_scheduler.", "torch.optim.swa_utils.")):
+        return library_object(run, node, name, args, kwargs)
+    if name.startswith("torch.optim.") and short[:1].isupper():
+        made = library_object(run, node, name, args, kwargs)
+        for atom in made.of(Instance):
+            new_optimizer(run, node, atom, [*args, *kwargs.values()])  # type: ignore[arg-type]
+        return made
+    if is_module_class(name):
+        return library_model(run, node, name, args, kwargs)
+    if sequences.is_function(name):
+        return sequences.call(run, node, name, args, kwargs)
+    if name.startswith("torch.nn.utils."):
+        return REPLICATED
+    if name.startswith("torch.") and _is_class_name(short):
+        return library_object(run, node, name, args, kwargs)
+    if name.startswith("torch.utils.data.") and short[:1].isupper():  # data sets and samplers
+        return library_object(run, node, name, args, kwargs)
+    if name.startswith(TENSOR_LIBRARIES):
+        return tensor_function(run, node, name, short, args, kwargs)
+    return foreign(run, node, name, args, kwargs)
+
+
+def _is_class_name(short: str) -> bool:
+    """Whether a PyTorch name is a class whose objects are no tensors."""
+    tensors_ = short.endswith("Tensor") or short in ("Variable", "Parameter", "Size")
+    return short[:1].isupper() and not tensors_

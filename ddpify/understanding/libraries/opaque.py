@@ -1,0 +1,164 @@
+"""Calls into code that is not seen: whatever they get may be read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.arithmetic import dimensions, tensor_pairs
+from ddpify.understanding.batching import batch_layers, batches
+from ddpify.understanding.language.arguments import Keywords, argument_pairs, local_data
+from ddpify.understanding.libraries import draws, losses, sequences, world
+from ddpify.understanding.libraries.instances import library_object, new_optimizer
+from ddpify.understanding.libraries.kinds import is_model
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.values import (
+    REPLICATED,
+    Atom,
+    Data,
+    Instance,
+    Number,
+    Params,
+    Value,
+    deep_atoms,
+    join,
+    value,
+)
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+
+def foreign(
+    run: Interpreter, node: cst.BaseExpression, name: str, args: list[Value], kwargs: Keywords
+) -> Value:
+    """A function of some other library: it reads whatever it gets."""
+    operands = argument_pairs(node, args, kwargs)
+    local = [(n, v) for n, v in operands if any(True for _ in local_data(v))]
+    for expression, one in local:
+        for data in local_data(one):
+            run.demand(expression, value(data), f"{name}()")
+    if local:
+        return REPLICATED
+    for shown, one in operands:
+        for atom in one.of(Instance):
+            if is_model(atom) and isinstance(shown, cst.Name):  # type: ignore[arg-type]
+                run.facts.event(atom, "given", run.site(shown))  # type: ignore[arg-type]
+    made = library_object(run, node, name, args, kwargs)
+    if any(isinstance(a, Params) for v in (*args, *kwargs.values()) for a in deep_atoms(v)):
+        for atom in made.of(Instance):
+            if not _is_scheduler_like(args):
+                new_optimizer(run, node, atom, [*args, *kwargs.values()])  # type: ignore[arg-type]
+    return made
+
+
+def _is_scheduler_like(args: list[Value]) -> bool:
+    return any(isinstance(a, Instance) and a.role == "optimizer" for v in args for a in v.atoms)
+
+
+def call_unknown(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    """Something that is not understood: partial values are read, rows may come out as anything."""
+    method = _method_name(node)
+    if method == "cuda" or (method == "to" and any(world.number_or_name(a) for a in args)):
+        world.moved(run, node, args, kwargs)
+    given = [*args, *kwargs.values()]
+    if not method and any(isinstance(a, Params) for g in given for a in deep_atoms(g)):
+        made = run.instance(node, run.module, "an optimizer")
+        new_optimizer(run, node, made, given)  # what takes parameters and is kept, steps them
+        return value(made)
+    return opaque(run, node, None, args, kwargs)
+
+
+def _method_name(node: cst.BaseExpression) -> str:
+    """``m`` of ``x.m(...)``, empty for another call."""
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        return node.func.attr.value
+    return ""
+
+
+def opaque(
+    run: Interpreter,
+    node: cst.BaseExpression,
+    target: Instance | None,
+    args: list[Value],
+    kwargs: Keywords,
+) -> Value:
+    """The result of code that is not seen, given these arguments."""
+    operands = argument_pairs(node, args, kwargs)
+    batches.meet(run, operands, surely=target is not None)
+    if target is None and tensor_pairs.beside_whole(run, tensor_pairs.held_tensors(operands)):
+        return REPLICATED
+    shards: list[Data] = []
+    picked: list[Data] = []
+    by_sample = run.frames_forward() or (target is not None and is_model(target))
+    for expression, one in operands:
+        for data in local_data(one):
+            if data.placement is Placement.COUNT:
+                run.facts.shape_uses.update(data.births)
+            elif data.placement is Placement.SHARD:
+                shards.append(data)
+            elif data.placement is Placement.ROWS and by_sample and data.births:
+                picked.append(data)
+            else:
+                run.demand(expression, value(data), "code that is not seen")
+    if picked:  # what a model makes of picked rows is as good as they are
+        births = frozenset(b for d in picked for b in d.births)
+        return value(replace(picked[0].placed(Placement.ROWS), births=births))
+    if not shards:
+        held = next((v for v in (*args, *kwargs.values()) if batches.wholes(v)), None)
+        if held is not None:
+            return value(*batches.wholes(held))
+        given = [a for v in (*args, *kwargs.values()) for a in deep_atoms(v)]
+        reduced = [a for a in given if isinstance(a, Data)]
+        return value(reduced[0] if reduced else run.instance(node, run.module, "an object"))
+    loaders = frozenset(loader for d in shards for loader in d.loaders)
+    return value(Data(Placement.SHARD, loaders, opaque=True, form=_form(shards)))
+
+
+def _form(rows: list[Data]) -> str:
+    """Rows of which there are more, or less, than samples stay so."""
+    return next((data.form for data in rows if data.form in ("masked", "stacked")), "tensor")
+
+
+def call_instance(
+    run: Interpreter,
+    node: cst.BaseExpression,
+    target: Instance,
+    args: list[Value],
+    kwargs: Keywords,
+) -> Value:
+    """``object(...)`` of a library object."""
+    sequences.note_states(run, node, target, args, kwargs)
+    if isinstance(target.type, str) and losses.is_module(target.type):
+        return losses.call(run, node, losses.function_name(target.type), args, kwargs, target)
+    if run.choices.by_hand:
+        made = batch_layers.layer(run, target, args)
+        if made is not None:
+            return made
+    recurrent = sequences.through_layer(target, args)
+    if recurrent is not None:
+        return recurrent
+    drawn = draws.layer(run, node, target)
+    if drawn is not None:
+        return drawn
+    result = opaque(run, node, target, args, kwargs)
+    if isinstance(target.type, str) and target.type.startswith("torch.nn."):
+        dim = _batch_dimension(args)
+        ndim = dimensions.of_layer(target, args)
+        return join(value(*(_seen(a, dim, ndim) for a in result.atoms)))
+    return result
+
+
+def _batch_dimension(args: list[Value]) -> int:
+    return next((d.dim for one in args for d in one.data if d.placement is Placement.SHARD), 0)
+
+
+def _seen(atom: Atom, dim: int, ndim: int) -> Atom:
+    """What a layer of PyTorch's own makes of rows are rows, along the same dimension."""
+    if not isinstance(atom, Data):
+        return Number()
+    return replace(atom, opaque=False, dim=dim, ndim=ndim)

@@ -1,0 +1,236 @@
+"""ddpify's own runtime in a script: what its functions split, wrap and make whole.
+
+A script that imports it says itself what is split: batches are this rank's part only where a
+loader or a batch goes through ``shard`` or ``shard_batch``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.language import births, elements
+from ddpify.understanding.language.arguments import Keywords
+from ddpify.understanding.libraries import sequences, world
+from ddpify.understanding.libraries.distributed import held_model
+from ddpify.understanding.libraries.kinds import is_loader, is_model
+from ddpify.understanding.libraries.runtime_names import MODULE, SHARDED, SPREAD_CALL, WHOLE
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.values import (
+    REPLICATED,
+    UNKNOWN,
+    Const,
+    Data,
+    Device,
+    Instance,
+    Lib,
+    Tup,
+    Value,
+    join,
+    value,
+)
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+
+_LOADER = "torch.utils.data.DataLoader"
+
+
+def _first(args: list[Value], kwargs: Keywords, name: str) -> Value:
+    return args[0] if args else kwargs.get(name, UNKNOWN)
+
+
+# ---------------------------------------------------------------------- data
+def _loader(how: str) -> Callable[..., Value]:
+    def share(
+        run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+    ) -> Value:
+        """A loader like the one given; one of its own where that is not understood."""
+        given = _first(args, kwargs, "loader")
+        held = [a for a in given.of(Instance) if is_loader(a)]  # type: ignore[arg-type]
+        made = []
+        for atom in held:
+            twin = run.instance(node, run.module, atom.type)  # type: ignore[union-attr]
+            twin.attributes.update(atom.attributes)  # type: ignore[union-attr]
+            twin.arguments.update(atom.arguments)  # type: ignore[union-attr]
+            made.append(twin)
+        made = made or [run.instance(node, run.module, _LOADER)]
+        for twin in made:
+            twin.role = "loader"
+            run.facts.shared[twin] = how
+            if twin not in run.facts.loaders:
+                run.facts.loaders.append(twin)
+        return value(*made)
+
+    return share
+
+
+def _cycle(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    made = run.instance(node, run.module, "generator")
+    made.attributes["*"] = elements.iterate(run, node, _first(args, kwargs, "loader"))
+    return value(made)
+
+
+def _shard_batch(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    parts = tuple(_rows(one, kwargs) for one in args)
+    run.takes_batch()
+    return parts[0] if len(parts) == 1 else value(Tup(parts))
+
+
+def _split(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    return _rows(_first(args, kwargs, "x"), kwargs)
+
+
+def _rows(whole: Value, kwargs: Keywords) -> Value:
+    """This rank's rows of what all ranks hold: a tensor, or a tuple or collection of tensors."""
+    dim = kwargs.get("dim", UNKNOWN).constant()
+    rows = Data(Placement.SHARD, dim=dim if isinstance(dim, int) else 0)
+    tuples = [a for a in whole.atoms if isinstance(a, Tup)]
+    if tuples:
+        return join(*(value(Tup(tuple(_rows(item, kwargs) for item in a.items))) for a in tuples))
+    if any(isinstance(a, Instance) and a.type in ("list", "dict") for a in whole.atoms):
+        return value(Data(Placement.SHARD, form="batch"))
+    return value(rows)
+
+
+# ---------------------------------------------------------------------- values
+def _reduction(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    given = _first(args, kwargs, "x")
+    if given.data:
+        run.facts.reduced.setdefault(node, set()).update(given.data)
+    return births.reduced(given)
+
+
+def _given(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    """What comes back as it is."""
+    return args[0] if args else next(iter(kwargs.values()), UNKNOWN)
+
+
+def _squeeze(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    """The same rows, with a number of dimensions that is not known."""
+    given = _first(args, kwargs, "x")
+    return join(*(value(replace(a, ndim=0) if isinstance(a, Data) else a) for a in given.atoms))
+
+
+def _snapshot(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    return args[0] if len(args) == 1 else value(Tup(tuple(args)))
+
+
+def _empty(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    return value(Data(Placement.REPLICATE))
+
+
+def _number(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    return REPLICATED
+
+
+def _padded(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    return sequences.call(run, node, "torch.nn.utils.rnn.pad_packed_sequence", args, kwargs)
+
+
+def _device(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    return value(Device(True, None, conditional=True))
+
+
+# ---------------------------------------------------------------------- models and files
+def _wrap(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
+    """Wraps in place: the model stays the object that it was."""
+    held = _first(args, kwargs, "model")
+    models = [a for a in held.atoms if isinstance(a, Instance) and is_model(a)]
+    sharded = kwargs.get("strategy", value(Const("ddp"))).constant() != "ddp"
+    for model in models:
+        if sharded:
+            run.facts.event(model, "shard", run.site(node))
+        run.facts.event(model, "wrap", run.site(node))
+        run.facts.wrapped.setdefault(model, run.site(node))
+    return held
+
+
+def _spread(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    return value(Lib(SPREAD_CALL))
+
+
+def _unwrap(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    given = _first(args, kwargs, "model")
+    return join(
+        *((held_model(a) if isinstance(a, Instance) else None) or value(a) for a in given.atoms)
+    )
+
+
+def _save(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
+    world.saved(run, node, args)
+    return REPLICATED
+
+
+def _object(name: str) -> Callable[..., Value]:
+    def make(run, node, args, kwargs) -> Value:  # type: ignore[no-untyped-def]
+        return value(run.instance(node, run.module, f"{MODULE}.{name}"))
+
+    return make
+
+
+_FUNCTIONS: dict[str, Callable[..., Value]] = {
+    "shard": _loader(SHARDED),
+    "replicate": _loader(WHOLE),
+    "cycle": _cycle,
+    "shard_batch": _shard_batch,
+    "split": _split,
+    "mean": _reduction,
+    "sum": _reduction,
+    "gather": _reduction,
+    "gather_ragged": _reduction,
+    "full_tensor": _given,
+    "scale_lr": _given,
+    "resumable": _given,
+    "squeeze": _squeeze,
+    "snapshot": _snapshot,
+    "global_like": _empty,
+    "pad_packed_sequence": _padded,
+    "device": _device,
+    "wrap": _wrap,
+    "spread": _spread,
+    "unwrap": _unwrap,
+    "save": _save,
+    "main_saves": _object("main_saves"),
+    "local_main_first": _object("local_main_first"),
+    "save_sharded": _object("save_sharded"),
+    "silent": _object("silent"),
+    **dict.fromkeys(
+        "init barrier rank local_rank world_size is_main global_batch_size global_shape"
+        " target_weight load_sharded".split(),
+        _number,
+    ),
+}
+FUNCTIONS: dict[str, Callable[..., Value]] = {
+    f"{MODULE}.{name}": function for name, function in _FUNCTIONS.items()
+} | {SPREAD_CALL: _empty}

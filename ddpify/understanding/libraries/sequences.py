@@ -1,0 +1,119 @@
+"""Sequences: what packs and pads those of different lengths, and the layers that go along them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.facts import States
+from ddpify.understanding.language.arguments import Keywords, argument_pairs, local_data
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.syntax import code_of, dotted
+from ddpify.understanding.values import (
+    REPLICATED,
+    UNKNOWN,
+    Const,
+    Data,
+    Instance,
+    Number,
+    Tup,
+    Value,
+    Whole,
+    deep_atoms,
+    value,
+)
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+_PACKING = ("pack_padded_sequence", "pack_sequence")
+_PADDING = ("pad_packed_sequence", "pad_sequence")
+_TOTAL_LENGTH = 3  # its position among the arguments of pad_packed_sequence
+_RECURRENT = ("torch.nn.RNN", "torch.nn.LSTM", "torch.nn.GRU")
+_CELLS = ("torch.nn.RNNCell", "torch.nn.LSTMCell", "torch.nn.GRUCell")
+
+
+def is_function(name: str) -> bool:
+    """Whether a qualified name packs or pads sequences."""
+    head, _, last = name.rpartition(".")
+    return head == "torch.nn.utils.rnn" and last in (*_PACKING, *_PADDING)
+
+
+def call(
+    run: Interpreter, node: cst.BaseExpression, name: str, args: list[Value], kwargs: Keywords
+) -> Value:
+    """What such a function makes of rows."""
+    rows = next((d for one in (*args, *kwargs.values()) for d in local_data(one)), None)
+    if rows is None:
+        return REPLICATED
+    short = name.rpartition(".")[2]
+    if short in _PACKING:
+        return value(_packed(rows))
+    batch_first = kwargs.get("batch_first") or (args[1] if len(args) > 1 else UNKNOWN)
+    padded = replace(rows.placed(rows.placement), dim=0 if batch_first.constant() is True else 1)
+    if short == "pad_sequence":
+        return value(padded)
+    told = "total_length" in kwargs or len(args) > _TOTAL_LENGTH
+    if rows.form == "packed" and not told and run.module.editable and isinstance(node, cst.Call):
+        run.facts.padded.setdefault(node, run.site(node))
+    return value(Tup((value(padded), value(rows.placed(rows.placement)))))
+
+
+def _packed(rows: Data) -> Data:
+    return replace(rows.placed(rows.placement), form="packed", dim=0)
+
+
+def elements(packed: Data) -> Data:
+    """The time steps of packed sequences, ``packed.data``: as many as this rank's rows have."""
+    return replace(packed, births=frozenset(), form="masked")
+
+
+def through_layer(layer: Instance, args: list[Value]) -> Value | None:
+    """What a recurrent layer makes of rows: outputs like its input, and the last states."""
+    if layer.type not in _RECURRENT:
+        return None
+    rows = next((d for one in args[:1] for d in one.data if d.placement is Placement.SHARD), None)
+    if rows is None:
+        return None
+    state = value(replace(rows.placed(Placement.SHARD), form="state", dim=1))
+    states = value(Tup((state, state))) if layer.type == "torch.nn.LSTM" else state
+    packed = rows.form == "packed"
+    return value(Tup((value(rows if packed else rows.placed(rows.placement)), states)))
+
+
+def note_states(
+    run: Interpreter, node: cst.BaseExpression, layer: Instance, args: list[Value], kwargs: Keywords
+) -> None:
+    """Note the states of a whole batch that a recurrent layer gets beside this rank's rows.
+
+    ``torch.zeros(1, batch_size, hidden)`` has as many rows as the batch of one process.
+    """
+    if layer.type not in (*_RECURRENT, *_CELLS) or not run.module.editable:
+        return
+    given = argument_pairs(node, args, kwargs)
+    first = given[0][1].data if given else []
+    rows = next((d for d in first if d.placement is Placement.SHARD), None)
+    if len(given) < 2 or rows is None or given[1][0] is node:
+        return
+    shown, states = given[1]
+    held = list(deep_atoms(states))
+    if run.choices.by_hand and any(isinstance(a, (Data, Whole)) for a in held):
+        return  # it meets the batch, and is split where it is made
+    dim = 0 if layer.type in _CELLS else 1
+    code = _rows_code(given[0][0], rows, layer)
+    # Without a dimension and a size, an LSTM's two states cannot be told from two rows.
+    if (dim or code) and any(isinstance(a, Number) for a in held):
+        run.facts.states.setdefault(shown, States(run.site(shown), dim, code))
+
+
+def _rows_code(shown: cst.BaseExpression, rows: Data, layer: Instance) -> str:
+    """Code for the number of rows in a layer's input."""
+    if dotted(shown) is None:
+        return ""
+    if rows.form == "packed":
+        return f"{code_of(shown)}.batch_sizes[0]"
+    told = layer.arguments.get("batch_first", value(Const(False))).constant()
+    batch_first = layer.type in _CELLS or (rows.dim == 0 if told is ... else bool(told))
+    return f"{code_of(shown)}.size({0 if batch_first else 1})"

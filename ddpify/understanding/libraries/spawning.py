@@ -1,0 +1,56 @@
+"""Which parameters get the number of a process, where a script starts its ranks itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import libcst as cst
+
+from ddpify.understanding.facts import Facts
+from ddpify.understanding.labels.slots import Slot, parameters, target_names
+from ddpify.understanding.structure import Structure
+from ddpify.understanding.values import Function, value
+
+_PROCESSES = ("torch.multiprocessing.Process", "multiprocessing.Process")
+
+
+def spawned_ranks(
+    facts: Facts, structure: Structure, call: cst.Call, names: Iterable[str]
+) -> Iterator[Slot]:
+    """The slots of such parameters: the first of ``mp.spawn(f)``, ``i`` of a loop of processes."""
+    if any(name.startswith("torch.multiprocessing.s") for name in names) and call.args:
+        yield from _parameters(facts, call.args[0].value, [0])
+    elif any(name in _PROCESSES for name in names):
+        given = {a.keyword.value: a.value for a in call.args if a.keyword is not None}
+        passed = given.get("args")
+        if "target" in given and isinstance(passed, (cst.Tuple, cst.List)):
+            numbers = set(_numbers(structure, call))
+            places = [
+                place
+                for place, element in enumerate(passed.elements)
+                if isinstance(element.value, cst.Name) and element.value.value in numbers
+            ]
+            yield from _parameters(facts, given["target"], places)
+
+
+def _parameters(facts: Facts, function: cst.BaseExpression, places: list[int]) -> Iterator[Slot]:
+    for one in facts.values.get(function, value()).of(Function):
+        named = parameters(one.node)  # type: ignore[union-attr, arg-type]
+        for place in places:
+            if place < len(named):
+                yield ("name", one.node, named[place].name.value)  # type: ignore[union-attr]
+
+
+def _numbers(structure: Structure, node: cst.CSTNode) -> Iterator[str]:
+    """Names that count the rounds of a loop around a node."""
+    around = [loop for loop in structure.up(node) if isinstance(loop, (cst.For, cst.CompFor))]
+    for above in structure.up(node):
+        if isinstance(above, (cst.ListComp, cst.GeneratorExp)):
+            around.append(above.for_in)
+    for loop in around:
+        if isinstance(loop.iter, cst.Call) and isinstance(loop.iter.func, cst.Name):
+            target: cst.BaseExpression = loop.target
+            if loop.iter.func.value == "enumerate" and isinstance(target, cst.Tuple):
+                target = target.elements[0].value
+            if loop.iter.func.value in ("range", "enumerate"):
+                yield from target_names(target)

@@ -1,0 +1,166 @@
+"""What functions of tensor libraries make of rows, counts and batches made by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.arithmetic import tensors
+from ddpify.understanding.batching import batch_rows, batch_sizes, batches, collating, single
+from ddpify.understanding.language import elements
+from ddpify.understanding.language.arguments import Keywords, argument_pairs
+from ddpify.understanding.libraries import draws
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.values import REPLICATED, UNKNOWN, Data, Value, Whole, deep_atoms, value
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+
+_FROM_VALUES = frozenset("tensor as_tensor array asarray".split())
+_OF_A_SIZE = frozenset("zeros ones empty full arange eye identity linspace".split())
+_FROM_LISTS = frozenset(
+    "tensor as_tensor array asarray Tensor FloatTensor LongTensor IntTensor BoolTensor".split()
+)
+
+
+def tensor_function(  # type: ignore[no-untyped-def]
+    run: Interpreter, node: cst.BaseExpression, name: str, short: str, args, kwargs
+) -> Value:
+    """Call a function of a tensor library by its qualified and its short name."""
+    drawn = draws.function(run, node, name)
+    if drawn is not None:
+        return drawn
+    operands = argument_pairs(node, args, kwargs)
+    counts = [
+        a
+        for _, v in operands
+        for a in deep_atoms(v)
+        if isinstance(a, Data) and a.placement is Placement.COUNT
+    ]
+    if counts and _makes_rows(name, short):
+        return _sized(run, node, short, counts)
+    if counts and short in _FROM_VALUES and not operands[0][1].data:
+        elements.read_all(run, *operands[0], f"{short}()")  # a list of numbers, one a count
+        return REPLICATED
+    loaders = batch_sizes.sized_like(run, node) if short in batch_sizes.MAKING else None
+    if loaders and run.module.editable:
+        run.facts.made_whole.setdefault(node, run.site(node))
+        return value(Data(Placement.SHARD, loaders))
+    if short in ("cat", "concat", "concatenate", "stack", "hstack", "vstack"):
+        joined = _concatenated(run, node, short, args, kwargs)
+        return joined or batches.made(run, short) or REPLICATED
+    if name == "numpy.append" and len(operands) > 1 and not operands[0][1].data:
+        run.demand(*operands[1], "append()")  # what all ranks hold whole takes the rows of all
+        return REPLICATED
+    rest = args[1:]
+    involved = [(n, v) for n, v in operands if v.data]
+    for _, held in operands:  # containers of tensors
+        inner = [a for a in deep_atoms(held) if isinstance(a, Data) and a.placement.local]
+        alone = inner and (inner[0].dim == collating.NO_ROWS or inner[0].form == "samples")
+        if alone and short in _FROM_LISTS:
+            return value(collating.stacked(inner[0], 0))
+        if inner and not held.data:
+            involved.append((node, value(*inner)))
+    by_hand = _on_batches(run, node, name, args, kwargs)
+    if by_hand is not None and not involved:
+        return by_hand
+    if not involved:
+        reduced = [a for _, v in operands for a in deep_atoms(v) if isinstance(a, Data)]
+        if reduced:
+            return value(reduced[0])
+        return REPLICATED if name.startswith(("torch.", "numpy.", "math.")) else UNKNOWN
+    return tensors.function(run, node, short, involved, kwargs, rest)
+
+
+def _makes_rows(name: str, short: str) -> bool:
+    """Whether a function that is given a number of rows makes as many; others calculate with it."""
+    if name.startswith("numpy.") and not name.startswith("numpy.random."):
+        return short in _OF_A_SIZE
+    return name.startswith(("torch.", "numpy.random.")) and short not in _FROM_VALUES
+
+
+_CONVERTING = frozenset("tensor as_tensor from_numpy array asarray".split())
+
+
+def _on_batches(
+    run: Interpreter, node: cst.BaseExpression, name: str, args: list[Value], kwargs: Keywords
+) -> Value | None:
+    """What a tensor function makes of batches that the script makes by hand, if it gets any."""
+    short, operands = name.rsplit(".", 1)[-1], argument_pairs(node, args, kwargs)
+    made = batches.made(run, short)
+    if made is not None and single.number(run, node, name, args, kwargs):
+        return REPLICATED
+    if made is not None and single.one_row(run, node, short):
+        made = value(*(a for a in made.atoms if not (isinstance(a, Whole) and a.dim == 0)))
+    if made is not None:
+        return _as_before(made, operands) if short in _CONVERTING else made
+    if not any(batches.wholes(held) for _, held in operands):
+        return None
+    if short in batch_rows.PRODUCTS:
+        return batch_rows.product(run, operands)
+    return tensors.on_batches(run, short, operands, [held for _, held in operands[1:]], kwargs)
+
+
+def _as_before(made: Value, operands: list[tuple[cst.BaseExpression, Value]]) -> Value:
+    """A tensor made of an array has its rows where the array may have them."""
+    known = {atom.dim for _, held in operands[:1] for atom in held.atoms if isinstance(atom, Whole)}
+    return value(*(a for a in made.atoms if not known or getattr(a, "dim", None) in {None, *known}))
+
+
+def _sized(run: Interpreter, node: cst.BaseExpression, short: str, counts: list[Data]) -> Value:
+    """A tensor made as long as this rank's rows is one of its shards."""
+    for data in counts:
+        run.facts.shape_uses.update(data.births)
+    shown = list(draws.parts_of(run, node, short)) if isinstance(node, cst.Call) else []
+    sizes = [part for part in shown if part.data.placement is Placement.COUNT]
+    made = replace(counts[0].placed(Placement.SHARD), dim=sizes[0].dim if sizes else 0)
+    if short in ("randperm", "permutation"):
+        counted = [part.node for part in sizes]
+        run.facts.orders.setdefault(node, draws.Draw(run.site(node), counts=counted))
+        made = replace(made, form="permutation")
+    return value(replace(made, form="range") if short == "arange" else made)
+
+
+def _concatenated(
+    run: Interpreter,
+    node: cst.BaseExpression,
+    short: str,
+    args: list[Value],
+    kwargs: Keywords,
+) -> Value:
+    """Tensors joined along a dimension; along the batch, they are a list of rows."""
+    pieces = args[0] if args else kwargs.get("tensors", UNKNOWN)
+    inner = [a for a in deep_atoms(pieces) if isinstance(a, Data) and a.placement.local]
+    if not inner:
+        whole = [a for a in deep_atoms(pieces) if isinstance(a, Data)]
+        return value(*whole[:1])
+    worst = [d for d in inner if d.placement is not Placement.SHARD]
+    given = args[1] if len(args) > 1 else kwargs.get("dim") or kwargs.get("axis") or UNKNOWN
+    dim = given.constant() if given else 0
+    first = (worst or inner)[0]
+    if first.dim == collating.NO_ROWS or first.form == "samples":
+        return value(collating.stacked(first, dim if short == "stack" else 0))
+    placed = first.placed(first.placement)
+    if worst:
+        births = frozenset(b for d in worst if d.placement is Placement.ROWS for b in d.births)
+        return value(replace(placed, births=births))
+    if short == "stack" and isinstance(dim, int) and 0 <= dim <= first.dim:
+        return value(replace(placed, dim=first.dim + 1))
+    if dim not in (0, ...) or short in ("stack", "hstack"):
+        return value(placed)
+    masked = any(d.form == "masked" for d in inner)
+    form = "masked" if masked else "stacked"
+    return value(replace(placed, form=form, births=_shown_pieces(run, node)))
+
+
+def _shown_pieces(run: Interpreter, node: cst.BaseExpression) -> frozenset[cst.BaseExpression]:
+    """The elements of ``torch.cat((a, b))``, each of which could be gathered by itself."""
+    shown = node.args[0].value if isinstance(node, cst.Call) and node.args else None
+    if not isinstance(shown, (cst.Tuple, cst.List)):
+        return frozenset()
+    elements = [element.value for element in shown.elements]
+    rows = all({d.form for d in run.seen(e).data} <= {"tensor"} for e in elements)
+    return frozenset(e for e in elements if run.seen(e).data) if rows else frozenset()

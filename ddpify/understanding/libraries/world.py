@@ -1,0 +1,172 @@
+"""What a script does to the world outside: devices, files, folders, downloads, logs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.language import elements
+from ddpify.understanding.values import (
+    UNKNOWN,
+    Atom,
+    Class,
+    Const,
+    Data,
+    Device,
+    Instance,
+    Number,
+    Value,
+    deep_atoms,
+    value,
+)
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+Keywords = dict[str, Value]
+
+SAVES = ("torch.save",)
+FOLDERS = frozenset({"os.makedirs", "os.mkdir"})
+WRITES = frozenset(
+    {
+        "numpy.save", "numpy.savez", "numpy.savez_compressed", "numpy.savetxt", "pickle.dump",
+        "json.dump", "yaml.dump", "joblib.dump", "cv2.imwrite", "imageio.imwrite", "imageio.imsave",
+        "imageio.mimsave", "matplotlib.pyplot.savefig", "matplotlib.pyplot.imsave",
+        "torchvision.utils.save_image", "torchvision.io.write_png", "scipy.io.savemat",
+        "scipy.misc.imsave", "scipy.io.wavfile.write", "soundfile.write", "torchaudio.save",
+        "shutil.copy", "shutil.copyfile", "shutil.copy2", "shutil.copytree", "shutil.move",
+        "shutil.rmtree", "os.remove", "os.unlink", "os.rename", "os.replace", "os.rmdir",
+        "os.removedirs", "os.symlink", "torch.onnx.export", "torch.jit.save", "dill.dump",
+        "safetensors.torch.save_file", "safetensors.torch.save_model",
+    }
+)  # fmt: skip
+WRITERS = frozenset(
+    {
+        "torch.utils.tensorboard.SummaryWriter", "tensorboardX.SummaryWriter",
+        "torch.utils.tensorboard.writer.SummaryWriter", "visdom.Visdom",
+    }
+)  # fmt: skip
+WRITING_METHODS = frozenset(
+    "savefig to_csv to_pickle to_json to_excel write_text write_bytes save_pretrained"
+    " push_to_hub save_weights imsave".split()
+)
+DOWNLOADS = frozenset(
+    {
+        "urllib.request.urlretrieve", "urllib.request.urlopen",
+        "torch.hub.load_state_dict_from_url",
+        "torch.hub.download_url_to_file", "torch.hub.load", "torch.utils.model_zoo.load_url",
+        "requests.get", "wget.download", "gdown.download", "tarfile.open", "zipfile.ZipFile",
+        "six.moves.urllib.request.urlopen", "six.moves.urllib.request.urlretrieve",
+        "torchvision.datasets.utils.download_url", "nltk.download",
+        "torchvision.datasets.utils.download_and_extract_archive", "shutil.unpack_archive",
+    }
+)  # fmt: skip
+ACCELERATORS = ("cuda", "mps", "xpu", "npu", "hpu")
+
+
+# ---------------------------------------------------------------------- devices
+def devices(given: Value, rest: list[Value]) -> list[Atom]:
+    """The devices that ``torch.device(given)`` makes."""
+    made: list[Atom] = []
+    texts = dict.fromkeys(a.value for a in given.atoms if isinstance(a, Const))
+    conditional = len(texts) > 1
+    for text in texts:
+        made.append(_device(text, rest, conditional))
+    return made or [Number()]
+
+
+def _device(text: object, rest: list[Value], conditional: bool) -> Atom:
+    if isinstance(text, int):
+        return Device(True, text, conditional)
+    if not isinstance(text, str):
+        return Number()
+    kind, _, index = text.partition(":")
+    position = rest[0].constant() if rest else ...
+    number = int(index) if index.isdigit() else position if isinstance(position, int) else None
+    return Device(kind in ACCELERATORS, number, conditional)
+
+
+def moved(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> None:
+    """Note a ``.to(...)`` or ``.cuda(...)`` and the device that it names."""
+    target = args[0] if args else kwargs.get("device", UNKNOWN)
+    run.facts.device_moves[node] = (run.site(node), target)
+
+
+# ---------------------------------------------------------------------- effects
+def acts(
+    run: Interpreter, node: cst.BaseExpression, name: str, args: list[Value], kwargs: Keywords
+) -> None:
+    """Note what a library call does to files, folders and the network."""
+    if name in SAVES:
+        run.effect("save", node, name)
+        saved(run, node, args)
+    elif name in FOLDERS:
+        run.effect("folder", node, name)
+    elif name in WRITES or (
+        name in ("builtins.open", "io.open", "gzip.open") and _for_writing(args, kwargs)
+    ):
+        run.effect("write", node, name)
+    elif name in WRITERS:
+        run.effect("writer", node, name)
+    elif name in DOWNLOADS or _true(kwargs.get("download", UNKNOWN)):
+        run.effect("download", node, name)
+    elif name == "logging.FileHandler" or (name == "logging.basicConfig" and "filename" in kwargs):
+        run.effect("logfile", node, name)
+
+
+def saved(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> None:
+    """What goes into a file is read: it must be whole, and so must what a dictionary holds."""
+    if not isinstance(node, cst.Call) or not node.args or not args:
+        return
+    shown = node.args[0].value
+    elements.read_all(run, shown, args[0], "a file")
+    for held in args[0].of(Instance):
+        for atom in deep_atoms(value(held)):
+            if isinstance(atom, Data) and atom.placement.local and atom.births:
+                run.demand(shown, value(atom), "a file")
+
+
+def acts_method(
+    run: Interpreter,
+    node: cst.BaseExpression,
+    target: Instance,
+    name: str,
+    args: list[Value],
+    kwargs: Keywords,
+) -> None:
+    """Note what a library object's method does to files and folders."""
+    if name in WRITING_METHODS or (
+        name == "open" and target.type == "pathlib.Path" and _for_writing([UNKNOWN, *args], kwargs)
+    ):
+        run.effect("write", node, name)
+    elif name == "mkdir" and target.type == "pathlib.Path":
+        run.effect("folder", node, name)
+    elif name == "save" and str(target.type).startswith(("PIL.", "matplotlib.")):
+        run.effect("write", node, name)
+
+
+def downloads(run: Interpreter, node: cst.BaseExpression, made: Instance, kwargs: Keywords) -> None:
+    """A project data set that is told to download."""
+    if _true(kwargs.get("download", UNKNOWN)) and isinstance(made.type, Class):
+        run.effect("download", node, made.type.node.name.value)
+
+
+def _true(given: Value) -> bool:
+    return given.constant() is True
+
+
+def _for_writing(args: list[Value], kwargs: Keywords) -> bool:
+    mode = args[1] if len(args) > 1 else kwargs.get("mode", UNKNOWN)
+    text = mode.constant()
+    return isinstance(text, str) and bool(set(text) & set("wax+"))
+
+
+def number_or_name(given: Value) -> bool:
+    """Whether a value is a literal that names an accelerator."""
+    constants = [a.value for a in given.atoms if isinstance(a, Const)]
+    return any(
+        (isinstance(c, int) and not isinstance(c, bool))
+        or (isinstance(c, str) and c.split(":")[0] in ACCELERATORS)
+        for c in constants
+    )
