@@ -9,6 +9,7 @@ from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Site
 from ddpify.understanding.libraries import world
+from ddpify.understanding.libraries.actions import ACCELERATORS
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of, is_main_guard
@@ -119,7 +120,7 @@ def _formats_an_index(node: cst.CSTNode) -> bool:
     """``"cuda:{}".format(args.gpu)``, ``f"cuda:{gpu}"``: the same device on every rank."""
     texts = [n.raw_value for n in walk(node) if isinstance(n, cst.SimpleString)]
     texts += [n.value for n in walk(node) if isinstance(n, cst.FormattedStringText)]
-    return any(text.startswith(f"{kind}:") for text in texts for kind in world.ACCELERATORS)
+    return any(text.startswith(f"{kind}:") for text in texts for kind in ACCELERATORS)
 
 
 def _under_condition(site: Site) -> bool:

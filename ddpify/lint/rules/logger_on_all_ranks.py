@@ -39,7 +39,7 @@ from ddpify.lint.registry import SINGLE, Finding, rule
 from ddpify.lint.repairs import runtime
 from ddpify.lint.script import Script
 from ddpify.understanding.labels.origins import ANY_RANK
-from ddpify.understanding.libraries.world import WRITERS
+from ddpify.understanding.libraries.actions import WRITERS
 from ddpify.understanding.syntax import code_of
 
 

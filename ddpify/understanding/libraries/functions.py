@@ -12,9 +12,8 @@ from ddpify.understanding.arithmetic import tensor_sizes
 from ddpify.understanding.batching import at_hand, collating, together
 from ddpify.understanding.language import attributes, elements, imports
 from ddpify.understanding.language.arguments import Keywords, argument_pairs
-from ddpify.understanding.libraries import distributed, runtime_calls, world
+from ddpify.understanding.libraries import distributed, methods, runtime_calls, world
 from ddpify.understanding.libraries.kinds import NO_GRAD, is_model
-from ddpify.understanding.libraries.methods import backward
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
     REPLICATED,
@@ -267,7 +266,7 @@ def _autograd_backward(
     run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
     operands = argument_pairs(node, args, kwargs)
-    return backward(run, node, *operands[0]) if operands else UNKNOWN
+    return methods.backward(run, node, *operands[0]) if operands else UNKNOWN
 
 
 def _amp(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:

@@ -11,6 +11,7 @@ from ddpify.understanding.batching import batches, collating
 from ddpify.understanding.language import elements
 from ddpify.understanding.language.arguments import Keywords
 from ddpify.understanding.libraries import distributed, world
+from ddpify.understanding.libraries.actions import WRITING_METHODS
 from ddpify.understanding.libraries.kinds import BARS, is_loader, is_model
 from ddpify.understanding.libraries.runtime_names import SHARDED
 from ddpify.understanding.placement import Placement
@@ -128,7 +129,7 @@ def instance_attribute(
 _KNOWN_MODEL_METHODS = (
     RETURNS_MODEL
     | _MODEL_METHODS
-    | world.WRITING_METHODS
+    | WRITING_METHODS
     | frozenset(
         "children modules named_children named_modules buffers named_buffers zero_grad forward"
         " __call__ register_forward_hook get_parameter add_module generate no_sync join"

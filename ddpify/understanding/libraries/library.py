@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.language.arguments import Keywords
-from ddpify.understanding.libraries import draws, losses, sequences, world
-from ddpify.understanding.libraries.functions import FUNCTIONS, builtin
+from ddpify.understanding.libraries import draws, functions, losses, sequences, world
 from ddpify.understanding.libraries.instances import (
     bar,
     data_loader,
@@ -31,7 +30,7 @@ TENSOR_LIBRARIES = ("torch.", "numpy.", "einops.", "math.", "torchvision.ops.", 
 def star_name(module: str, name: str) -> str | None:
     """The qualified name that a star import of a library binds to a name, where that is known."""
     full = canonical(f"{module}.{name}")
-    known = full in FUNCTIONS or full in BARS or full in DATALOADERS
+    known = full in functions.FUNCTIONS or full in BARS or full in DATALOADERS
     return full if known or module.split(".")[0] in ("torch", "torchvision") else None
 
 
@@ -43,12 +42,12 @@ def call(
     run.facts.library_calls.setdefault(name, {}).setdefault(node, run.site(node))
     world.acts(run, node, name, args, kwargs)
     draws.one_by_one(run, node, name)
-    handler = FUNCTIONS.get(name)
+    handler = functions.FUNCTIONS.get(name)
     if handler is not None:
         return handler(run, node, args, kwargs)
     short = name.rsplit(".", 1)[-1]
     if name.startswith("builtins."):
-        return builtin(run, node, short, args, kwargs)
+        return functions.builtin(run, node, short, args, kwargs)
     if losses.is_function(name):
         return losses.call(run, node, short, args, kwargs)
     if name in BARS:

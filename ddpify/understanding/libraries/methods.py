@@ -12,6 +12,7 @@ from ddpify.understanding.batching import batch_layers, batch_sizes, batches
 from ddpify.understanding.language import calls, elements
 from ddpify.understanding.language.arguments import Keywords, argument_pairs, local_data
 from ddpify.understanding.libraries import draws, world
+from ddpify.understanding.libraries.actions import WRITING_METHODS
 from ddpify.understanding.libraries.instances import MOVES, RETURNS_MODEL
 from ddpify.understanding.libraries.kinds import is_model
 from ddpify.understanding.libraries.opaque import opaque
@@ -327,7 +328,7 @@ def _model_method(  # type: ignore[no-untyped-def]
         _register_buffer(run, atom, args[0].constant())
     if name in ("__init__", "register_buffer", "register_parameter"):
         return REPLICATED
-    if name in world.WRITING_METHODS:
+    if name in WRITING_METHODS:
         world.acts_method(run, node, atom, name, args, kwargs)
         return REPLICATED
     if name in ("forward", "__call__"):

@@ -1,0 +1,41 @@
+"""Names of library calls that act on the world outside, and of accelerators."""
+
+from __future__ import annotations
+
+SAVES = ("torch.save",)
+FOLDERS = frozenset({"os.makedirs", "os.mkdir"})
+WRITES = frozenset(
+    {
+        "numpy.save", "numpy.savez", "numpy.savez_compressed", "numpy.savetxt", "pickle.dump",
+        "json.dump", "yaml.dump", "joblib.dump", "cv2.imwrite", "imageio.imwrite", "imageio.imsave",
+        "imageio.mimsave", "matplotlib.pyplot.savefig", "matplotlib.pyplot.imsave",
+        "torchvision.utils.save_image", "torchvision.io.write_png", "scipy.io.savemat",
+        "scipy.misc.imsave", "scipy.io.wavfile.write", "soundfile.write", "torchaudio.save",
+        "shutil.copy", "shutil.copyfile", "shutil.copy2", "shutil.copytree", "shutil.move",
+        "shutil.rmtree", "os.remove", "os.unlink", "os.rename", "os.replace", "os.rmdir",
+        "os.removedirs", "os.symlink", "torch.onnx.export", "torch.jit.save", "dill.dump",
+        "safetensors.torch.save_file", "safetensors.torch.save_model",
+    }
+)  # fmt: skip
+WRITERS = frozenset(
+    {
+        "torch.utils.tensorboard.SummaryWriter", "tensorboardX.SummaryWriter",
+        "torch.utils.tensorboard.writer.SummaryWriter", "visdom.Visdom",
+    }
+)  # fmt: skip
+WRITING_METHODS = frozenset(
+    "savefig to_csv to_pickle to_json to_excel write_text write_bytes save_pretrained"
+    " push_to_hub save_weights imsave".split()
+)
+DOWNLOADS = frozenset(
+    {
+        "urllib.request.urlretrieve", "urllib.request.urlopen",
+        "torch.hub.load_state_dict_from_url",
+        "torch.hub.download_url_to_file", "torch.hub.load", "torch.utils.model_zoo.load_url",
+        "requests.get", "wget.download", "gdown.download", "tarfile.open", "zipfile.ZipFile",
+        "six.moves.urllib.request.urlopen", "six.moves.urllib.request.urlretrieve",
+        "torchvision.datasets.utils.download_url", "nltk.download",
+        "torchvision.datasets.utils.download_and_extract_archive", "shutil.unpack_archive",
+    }
+)  # fmt: skip
+ACCELERATORS = ("cuda", "mps", "xpu", "npu", "hpu")
