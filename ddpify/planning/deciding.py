@@ -92,7 +92,7 @@ def _decide(plan: Plan) -> bool:
     for node in outdated:
         del plan.reductions[node]  # something in it is whole by now: to be decided anew
         plan.choices.reduced.discard(node)
-    for node in [n for n in plan.reductions if _also_gets_whole(plan, n) or _is_mixed(plan, n)]:
+    for node in [n for n in plan.reductions if _is_unfit(plan, n)]:
         del plan.reductions[node]
         plan.choices.reduced.discard(node)
         plan.barred.add(node)
@@ -134,6 +134,19 @@ def _is_outdated(plan: Plan, node: cst.CSTNode) -> bool:
     got = plan.facts.reduced.get(node, ())
     suited = _SUITED[plan.reductions[node].how]
     return not any(data.opaque or data.placement in suited for data in got)
+
+
+def _is_unfit(plan: Plan, node: cst.CSTNode) -> bool:
+    """Whether no one reduction suits all that comes to a place."""
+    return _also_gets_whole(plan, node) or _is_mixed(plan, node) or _is_half_gathered(plan, node)
+
+
+def _is_half_gathered(plan: Plan, node: cst.CSTNode) -> bool:
+    """Whether rows of a rank come beside rows of all, and can be gathered before they meet."""
+    if node not in plan.facts.half_gathered or plan.reductions[node].how != "gather":
+        return False
+    got = plan.facts.reduced.get(node, ())
+    return all(data.names - {node} for data in got if data.placement is Placement.SHARD)
 
 
 def _also_gets_whole(plan: Plan, node: cst.CSTNode) -> bool:

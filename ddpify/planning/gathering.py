@@ -16,7 +16,9 @@ from ddpify.understanding.values import UNKNOWN, Data, Instance, Value
 
 def gather_names(plan: Plan, demand: Demand) -> bool:
     """Gather rows where they got their names, before a computation couples them."""
-    if demand.data.placement not in (Placement.COUPLED, Placement.SHARD, Placement.WEIGHTED):
+    picked = demand.data.placement is Placement.ROWS and plan.barred & demand.data.births
+    coupled = (Placement.COUPLED, Placement.SHARD, Placement.WEIGHTED)
+    if not picked and demand.data.placement not in coupled:
         return False
     names = demand.data.names - plan.barred
     nodes = [part for name in names for part in _parts(plan, name)]

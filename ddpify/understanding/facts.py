@@ -146,6 +146,8 @@ class Facts:
     # The calls that lead to a reduction with this rank's part, and with what is whole already.
     reduced_through: dict[cst.CSTNode, set[Calls]] = field(default_factory=dict)
     whole_through: dict[cst.CSTNode, set[Calls]] = field(default_factory=dict)
+    # Reductions that get rows of all ranks on one way through the script, a rank's on another.
+    half_gathered: set[cst.CSTNode] = field(default_factory=set)
     iterated: set[Instance] = field(default_factory=set)
     optimizers: list[Instance] = field(default_factory=list)
     stepped: set[Instance] = field(default_factory=set)  # models whose gradients the script uses

@@ -344,6 +344,8 @@ class Interpreter:
             self.facts.reduced.setdefault(node, set()).update(result.data)
             self.facts.reduced_through.setdefault(node, set()).add(path)
             at_hand.used(self, node, result.data)
+            if any(isinstance(a, Data) and a.form == "gathered" for a in result.atoms):
+                self.facts.half_gathered.add(node)
         else:
             self.facts.reduced_whole.setdefault(node, self.site(node))
             known = any(isinstance(a, (Data, Number, Whole)) for a in result.atoms)

@@ -195,3 +195,27 @@ def test_an_unseen_loss_beside_a_mean(tmp_path: Path) -> None:
     lines = added(tmp_path, text + STEP.replace(PLAIN, body))
     assert "first = measure(dd.gather(out), dd.gather(b))" in lines
     assert "second = dd.mean(F.cross_entropy(out, b))" in lines
+
+
+def test_rows_of_one_branch_are_gathered_before_they_meet_those_of_all(tmp_path: Path) -> None:
+    (tmp_path / "mixing.py").write_text(
+        "import numpy as np\n\n\ndef mix(x, y):\n"
+        "    other = np.random.permutation(len(x))\n    return x + x[other], y[other]\n"
+    )
+    steps = (
+        "mixing = input() == 'mix'\n"
+        "for batch in feed:\n"
+        "    a, b = batch\n"
+        "    if mixing:\n"
+        "        a, b = mix(a, b)\n"
+        "    rule.zero_grad()\n"
+        "    penalty = F.cross_entropy(brain(a), b)\n"
+        "    penalty.backward()\n"
+        "    rule.step()\n"
+        "    if mixing:\n"
+        "        b = batch[1].clone()\n"
+        "    print(b[0])\n"
+    )
+    lines = added(tmp_path, "from mixing import mix\n" + HEAD + steps)
+    assert "b = dd.gather(batch[1].clone())" in lines
+    assert not any("print" in line for line in lines)
