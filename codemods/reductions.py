@@ -53,6 +53,7 @@ def edit(plan: Plan, edits: Edits) -> None:
         edits.note(plan.site(node), f"{brief(node)}: works on the whole batch; this rank's rows")
     _named_sizes(plan, edits)
     _squeezes(plan, edits)
+    _statistics(plan, edits)
     _orders(plan, edits)
 
 
@@ -111,6 +112,17 @@ def _named_sizes(plan: Plan, edits: Edits) -> None:
         assert isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute)
         edits.put(node.args[0].value, f"len({code_of(node.func.value)})")
         edits.note(site, f"{brief(node)}: as many rows as this rank has")
+
+
+def _statistics(plan: Plan, edits: Edits) -> None:
+    """What a forward computes over its batch would be each rank's own; no wrapper mends that."""
+    for node, site in plan.facts.statistics.items():
+        edits.note(
+            site,
+            f"{brief(node)} mixes samples inside of a model: if that dimension is the batch, each"
+            " rank does so with its own samples alone",
+            attention=True,
+        )
 
 
 def _squeezes(plan: Plan, edits: Edits) -> None:

@@ -166,6 +166,8 @@ class Facts:
     device_moves: dict[cst.CSTNode, tuple[Site, Value]] = field(default_factory=dict)
     # Of rows, with no dimension named, and the dimension of the rows.
     squeezes: dict[cst.CSTNode, tuple[Site, int]] = field(default_factory=dict)
+    # Calls in a model's forward that mix the samples of its batch, as ``x.mean(dim=0)`` does.
+    statistics: dict[cst.CSTNode, Site] = field(default_factory=dict)
     callers: dict[cst.CSTNode, set[Site]] = field(default_factory=dict)
     # Batches that the script makes by hand: what enters models, and what is known of the rows.
     entries: dict[tuple[cst.CSTNode, int], Entry] = field(default_factory=dict)

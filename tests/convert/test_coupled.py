@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.convert.examples import HEAD, STEP, added
+from tests.convert.examples import HEAD, STEP, added, convert_text
 
 PLAIN = "    penalty = F.cross_entropy(brain(a), b)\n"
 
@@ -219,3 +219,27 @@ def test_rows_of_one_branch_are_gathered_before_they_meet_those_of_all(tmp_path:
     lines = added(tmp_path, "from mixing import mix\n" + HEAD + steps)
     assert "b = dd.gather(batch[1].clone())" in lines
     assert not any("print" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("code", "noted"),
+    [
+        ("x - x.mean(dim=0, keepdim=True)", True),
+        ("x / torch.std(x, 0)", True),
+        ("x - x.mean(dim=1, keepdim=True)", False),
+        ("x - x.mean(-1, keepdim=True)", False),
+        ("torch.cat(torch.chunk(x, 2, dim=0))", False),
+    ],
+)
+def test_statistics_of_the_batch_in_a_forward_are_named(
+    tmp_path: Path, code: str, noted: bool
+) -> None:
+    model = (
+        "class Net(nn.Module):\n"
+        "    def __init__(self):\n        super().__init__()\n"
+        "        self.out = nn.Linear(4, 3)\n\n"
+        f"    def forward(self, x):\n        return self.out({code})\n\n\nbrain = Net()"
+    )
+    text = HEAD.replace("brain = nn.Linear(4, 3)", model) + STEP
+    notes = [note for note in convert_text(tmp_path, text).notes if note.attention]
+    assert any("mixes samples" in str(note) for note in notes) is noted

@@ -24,6 +24,7 @@ _KEEPING_DIMENSIONS = frozenset(
     "softmax log_softmax softmin cumsum cumprod topk sort argsort argpartition split chunk"
     " normalize".split()
 )
+_SIZE_FIRST = frozenset("topk split chunk norm kthvalue".split())  # or another number
 _PAIRS = frozenset("max min median mode topk sort kthvalue".split())  # values and indices
 
 
@@ -65,7 +66,7 @@ def along(
     run: Interpreter, name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]
 ) -> Value:
     """A function along one dimension, or over all elements where none is named."""
-    if name in ("topk", "split", "chunk", "norm", "kthvalue"):  # their first argument is a size
+    if name in _SIZE_FIRST:
         rest = rest[1:]
     if rest and rest[0].data:  # torch.max(a, b): elementwise
         return _within_rows(name, data, pair=False)
@@ -84,6 +85,15 @@ def along(
         else:
             results.append(_along_rows(run, name, data))
     return join(*results)
+
+
+def mixes_rows(name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
+    """Whether a function is told to go along the dimension in which the rows lie."""
+    if name in ("split", "chunk", "unbind") or (rest and rest[0].data):
+        return False
+    given = rest[1:] if name in _SIZE_FIRST else rest
+    dims = [dimensions.place(d, data.ndim) for one in named_dimensions(given, kwargs) for d in one]
+    return data.dim in dims
 
 
 def _keeps_dimensions(kwargs: Mapping[str, Value]) -> bool:

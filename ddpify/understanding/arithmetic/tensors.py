@@ -15,6 +15,7 @@ from ddpify.understanding.arithmetic.tensor_dimensions import (
     along,
     coupled,
     kept_form,
+    mixes_rows,
     named_dimensions,
     over_all_rows,
 )
@@ -239,6 +240,8 @@ def _one(
     if name in tensor_sizes.RESHAPING:
         return tensor_sizes.reshaped(run, data, rest, operand)
     if name in OVER_A_DIMENSION:
+        if run.frames_forward() and not run.collating and mixes_rows(name, data, rest, kwargs):
+            run.facts.statistics.setdefault(node, run.site(node))
         return along(run, name, data, rest, kwargs)
     if name == "grad":  # torch.autograd.grad: one gradient for each input
         return value(replace(data, births=frozenset(), form="batch"))
