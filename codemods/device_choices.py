@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import libcst as cst
 
+from ddpify.understanding.facts import Facts
+from ddpify.understanding.labels.origins import library_names
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
 
 
-def may_choose(asked: cst.BaseExpression, module: ModuleFile) -> bool:
+def may_choose(facts: Facts, asked: cst.BaseExpression, module: ModuleFile) -> bool:
     """Whether an expression for a device depends on more than literals and what is there."""
     if isinstance(asked, cst.Name):
         return not _is_literal(asked, module)
     if isinstance(asked, cst.IfExp):
-        return not _is_availability(asked.test, module)
+        return not _is_availability(facts, asked.test, module)
     return isinstance(asked, (cst.Attribute, cst.Subscript))
 
 
@@ -27,12 +29,16 @@ def asks_what_is_there(test: cst.BaseExpression, module: ModuleFile) -> bool:
     return any("is_available" in code for code in set_by) or not set_by
 
 
-def _is_availability(test: cst.BaseExpression, module: ModuleFile) -> bool:
+def _is_availability(facts: Facts, test: cst.BaseExpression, module: ModuleFile) -> bool:
     """Whether a condition asks for nothing but whether there is an accelerator."""
     if isinstance(test, cst.Name):
         set_by = _set_by(test.value, module)
-        return len(set_by) == 1 and _is_availability(set_by[0], module)
-    return isinstance(test, cst.Call) and code_of(test.func).endswith("is_available")
+        return len(set_by) == 1 and _is_availability(facts, set_by[0], module)
+    called = facts.values.get(test.func) if isinstance(test, cst.Call) else None
+    return any(
+        name.startswith("torch.") and name.endswith(".is_available")
+        for name in library_names(called)
+    )
 
 
 def _is_literal(name: cst.Name, module: ModuleFile) -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import libcst as cst
 
 from ddpify.planning.plan import Plan
@@ -14,25 +12,23 @@ from ddpify.understanding.syntax import dotted
 _KEYWORDS = ("device", "map_location")
 
 
-def assignments(plan: Plan) -> Iterator[tuple[Site, str]]:
-    """The assignments ``place = "cuda:0" if ... else "cpu"`` whose name is only read as a device.
+def only_name(plan: Plan, site: Site) -> cst.Name | None:
+    """The name in ``place = "cuda:0" if ... else "cpu"`` that is only read as a device, if it is.
 
-    With each, the name. Text that is also printed or compared stays text.
+    Text that is also printed or compared stays text.
     """
-    for site in plan.sites(cst.Assign):
-        node = site.node
-        assert isinstance(node, cst.Assign)
-        target = node.targets[0].target
-        if len(node.targets) > 1 or not isinstance(target, cst.Name) or not _is_text(node.value):
-            continue
-        uses = [
-            other
-            for other in site.module.parents
-            if isinstance(other, cst.Name) and other.value == target.value and other is not target
-        ]
-        alone = site.module in plan.project.entries  # nobody imports the name
-        if alone and uses and all(_is_device(site.module, use) for use in uses):
-            yield site, target.value
+    node, module = site.node, site.module
+    assert isinstance(node, cst.Assign)
+    target = node.targets[0].target
+    if len(node.targets) > 1 or not isinstance(target, cst.Name) or not _is_text(node.value):
+        return None
+    uses = [
+        other
+        for other in module.parents
+        if isinstance(other, cst.Name) and other.value == target.value and other is not target
+    ]
+    alone = module in plan.project.entries  # nobody imports the name
+    return target if alone and uses and all(_is_device(module, use) for use in uses) else None
 
 
 def _is_text(node: cst.BaseExpression) -> bool:
@@ -44,11 +40,10 @@ def _is_text(node: cst.BaseExpression) -> bool:
 def _is_device(module: ModuleFile, use: cst.Name) -> bool:
     """Whether a name stands where PyTorch takes a device."""
     argument = module.parents[use]
-    if not isinstance(argument, cst.Arg):
+    call = module.parents.get(argument)
+    if not isinstance(argument, cst.Arg) or not isinstance(call, cst.Call):
         return False
     if argument.keyword is not None:
         return argument.keyword.value in _KEYWORDS
-    call = module.parents[argument]
-    assert isinstance(call, cst.Call)
     moved = isinstance(call.func, cst.Attribute) and call.func.attr.value == "to"
     return call.args[0] is argument and (moved or dotted(call.func) == "torch.device")

@@ -30,12 +30,15 @@ def edit(plan: Plan, edits: Edits) -> None:
 def _names(plan: Plan, edits: Edits) -> set[tuple[ModuleFile, str]]:
     """Names that become the device of the rank where they are set."""
     done = set()
-    for site, name in device_names.assignments(plan):
+    for site in plan.sites(cst.Assign):
         assert isinstance(site.node, cst.Assign)
-        if _names_accelerator(plan.facts.values.get(site.node.value, UNKNOWN)):
+        if not _names_accelerator(plan.facts.values.get(site.node.value, UNKNOWN)):
+            continue  # most assignments, and the search for uses goes through the file
+        name = device_names.only_name(plan, site)
+        if name is not None:
             edits.put(site.node.value, _of_rank(plan, site.module, site.node.value))
             edits.note(site, "the device of this rank", rule="hard-coded-device")
-            done.add((site.module, name))
+            done.add((site.module, name.value))
     return done
 
 
@@ -85,7 +88,7 @@ def _device_objects(plan: Plan, edits: Edits, done: set[tuple[ModuleFile, str]])
 def _of_rank(plan: Plan, module: ModuleFile, asked: cst.BaseExpression | None) -> str:
     """The device of the rank in place of an accelerator; where its user may choose, as chosen."""
     function = f"{plan.options.alias}.device"
-    if asked is None or not device_choices.may_choose(asked, module):
+    if asked is None or not device_choices.may_choose(plan.facts, asked, module):
         return f"{function}()"
     return f"{function}({code_of(asked)})"
 

@@ -357,6 +357,15 @@ DEVICES = {
         "d = torch.device('cuda:0' if use else 'cpu')",
         "d = dd.device('cuda:0' if use else 'cpu')",
     ),
+    "a function of the script's own by the name of PyTorch's": (
+        "def is_available():\n    return input() != 'cpu'\n"
+        "d = torch.device('cuda:0' if is_available() else 'cpu')",
+        "d = dd.device('cuda:0' if is_available() else 'cpu')",
+    ),
+    "a name that a class is made of too": (
+        "d = 'cuda:0'\nlabels = labels.to(d)\nclass Odd(d):\n    pass",
+        "labels = labels.to(dd.device())",
+    ),
     "a name for what is there": (
         "use = torch.cuda.is_available()\nd = torch.device('cuda:0' if use else 'cpu')",
         "d = dd.device()",
