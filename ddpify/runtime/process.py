@@ -16,7 +16,7 @@ import torch.distributed as dist
 from torch.distributed.constants import default_pg_timeout
 
 from ddpify.runtime.failures import end_rank, leave, note_in
-from ddpify.runtime.meeting import meet
+from ddpify.runtime.meeting import meet, shared_store
 from ddpify.runtime.rng import broadcast_random_state
 
 LAUNCH_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
@@ -130,7 +130,7 @@ def _check_launch() -> None:
             "environment; start the script with `torchrun --standalone --nproc-per-node=N SCRIPT`, "
             "which sets them all, or unset RANK and WORLD_SIZE to run as a single process"
         )
-    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"):
+    for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_PORT"):
         if not os.environ[name].isdecimal():
             raise RuntimeError(f"{name}={os.environ[name]!r} in the environment is not a number")
 
@@ -186,9 +186,7 @@ def _join_group(timeout: datetime.timedelta | None) -> World:
 
 def _meet(rank: int, size: int, timeout: datetime.timedelta) -> Any:
     """The store of this start's ranks, once all have come."""
-    found = dist.rendezvous("env://", rank, size, timeout=timeout)  # type: ignore[attr-defined]
-    shared, _, _ = next(found)
-    store = meet(shared, rank, size, timeout)
+    store = meet(shared_store(rank, timeout), rank, size, timeout)
     store.set_timeout(timeout)
     note_in(store)
     return store

@@ -38,17 +38,25 @@ class Outcome:
 
 
 def launch(
-    job: Callable[[], Any], size: int, *, seconds: float = 240, env: dict[str, str] | None = None
+    job: Callable[[], Any],
+    size: int,
+    *,
+    seconds: float = 240,
+    env: dict[str, str] | None = None,
+    absent: int | None = None,
 ) -> list[Outcome]:
     """Run ``job`` on ``size`` ranks (1: a plain python run) and wait until all have ended.
 
+    ``absent``: a rank that does not come to init(), and ends at once.
     Raises AssertionError when they have not after ``seconds``; they are killed then.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         port = free_port()
         variables = [{**_variables(r, size, port), **(env or {})} for r in range(size)]
-        pids = [_fork(job, folder / str(r), variables[r]) for r in range(size)]
+        pids = [
+            _fork(job if r != absent else None, folder / str(r), variables[r]) for r in range(size)
+        ]
         codes = _wait(pids, time.monotonic() + seconds)
         outcomes = [_outcome(code, folder / str(r)) for r, code in enumerate(codes)]
     hung = [r for r, code in enumerate(codes) if code is None]
@@ -105,12 +113,14 @@ def _variables(rank: int, size: int, port: int) -> dict[str, str]:
     }
 
 
-def _fork(job: Callable[[], Any], base: Path, variables: dict[str, str]) -> int:
+def _fork(job: Callable[[], Any] | None, base: Path, variables: dict[str, str]) -> int:
     sys.stdout.flush()
     sys.stderr.flush()
     pid = os.fork()
     if pid:
         return pid
+    if job is None:
+        os._exit(0)
     try:
         _become_rank(base, variables)
         base.with_suffix(".value").write_bytes(pickle.dumps(_call(job)))
