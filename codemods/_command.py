@@ -36,4 +36,4 @@ class Command(CodemodCommand):
                 edit(plan, edits)
         except DdpifyError as error:
             raise SkipFile(str(error)) from error
-        return edits.apply(project.entry.tree)
+        return edits.apply(project.entry)

@@ -265,20 +265,10 @@ def _folder(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
     if told:
         edits.put(told[0].value, "True")
     else:
-        edits.change(site.node, _exist_ok)
+        edits.add_keyword(site.node, "exist_ok=True")
     if effect.name == "os.mkdir":
         edits.put(site.node.func, "os.makedirs")
     edits.note(site, "folder made by whichever rank comes first", rule=_RULES[effect.kind])
-
-
-def _exist_ok(updated: cst.CSTNode) -> cst.CSTNode:
-    assert isinstance(updated, cst.Call)
-    model = cst.parse_expression("f(_, exist_ok=True)" if updated.args else "f(exist_ok=True)")
-    assert isinstance(model, cst.Call)
-    old = list(updated.args)
-    if old:
-        old[-1] = old[-1].with_changes(comma=model.args[0].comma)
-    return updated.with_changes(args=[*old, model.args[-1]])
 
 
 def _download(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
@@ -367,22 +357,8 @@ def _bar(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
         alone = isinstance(old, (cst.Name, cst.Attribute, cst.Call, cst.Subscript))
         edits.put(old, f"{code_of(old) if alone else f'({code_of(old)})'} or {hidden}")
     else:
-        edits.change(site.node, lambda updated: _with_keyword(updated, f"disable={hidden}"))
+        edits.add_keyword(site.node, f"disable={hidden}")
     edits.note(site, "progress bar on rank 0 alone")
-
-
-def _with_keyword(updated: cst.CSTNode, keyword: str) -> cst.CSTNode:
-    assert isinstance(updated, cst.Call)
-    model = cst.parse_expression(f"f(_, {keyword})")
-    assert isinstance(model, cst.Call)
-    old = list(updated.args)
-    if not old:
-        return updated.with_changes(args=[model.args[-1]])
-    trailing = old[-1].comma
-    if isinstance(trailing, cst.MaybeSentinel):
-        old[-1] = old[-1].with_changes(comma=model.args[0].comma)
-        return updated.with_changes(args=[*old, model.args[-1]])
-    return updated.with_changes(args=[*old, model.args[-1].with_changes(comma=trailing)])
 
 
 def _writer(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:

@@ -5,21 +5,17 @@ from __future__ import annotations
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Site
-from ddpify.understanding.labels.flow import Flow
 from ddpify.understanding.labels.ordering import Ordering
 from ddpify.understanding.libraries.entropy import own_draws
-from ddpify.understanding.project import ModuleFile
-from ddpify.understanding.structure import Structure
 
 _FOR_EACH_SAMPLE = ("__getitem__", "__iter__", "forward", "__call__")
 
 
 def edit(plan: Plan, edits: Edits) -> None:
     """Note collections without a fixed order, and generators that no seed makes the same."""
-    structures = {file: Structure(file.tree) for file in plan.project.files}
-    _orders(plan, edits, structures)
+    _orders(plan, edits)
     for site in own_draws(plan.facts):
-        function = structures[site.module].function(site.node)
+        function = site.module.structure.function(site.node)
         each = function is not None and function.name.value in _FOR_EACH_SAMPLE
         if site.module.editable and not each:
             edits.note(
@@ -31,11 +27,9 @@ def edit(plan: Plan, edits: Edits) -> None:
             )
 
 
-def _orders(plan: Plan, edits: Edits, structures: dict[ModuleFile, Structure]) -> None:
-    ordering = Ordering(plan.facts, structures, Flow(plan.facts, structures))
-    for module in structures:
-        if not module.editable:
-            continue
+def _orders(plan: Plan, edits: Edits) -> None:
+    ordering = Ordering(plan.facts, plan.flow.structures, plan.flow)
+    for module in plan.editable:
         for node in ordering.counted(module):
             edits.note(
                 Site(node, module),

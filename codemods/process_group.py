@@ -41,7 +41,7 @@ def _import(plan: Plan, edits: Edits, module: ModuleFile, first: cst.CSTNode | N
     body = module.tree.body
     needed = sorted(edits.imports.get(module, ()))
     lines = [f"import {name}" for name in needed if not _imports(body, name)]
-    if module in plan.project.entries or _uses(edits.apply(module.tree), plan.options.alias):
+    if module in plan.project.entries or _uses(edits.apply(module), plan.options.alias):
         lines.append(plan.options.import_line)
     _insert_imports(edits, body, _after_imports(body, first), lines)
 

@@ -9,6 +9,8 @@ import sys
 def main(arguments: list[str] | None = None) -> int:
     """Run a command and return its exit code (see :func:`ddpify.cli.main`)."""
     given = sys.argv[1:] if arguments is None else arguments
+    # Trees are many small objects that stay: looking for garbage among them is a tenth of the time.
+    gc.set_threshold(100_000, 20, 20)
     if given[:1] == ["lint"]:
         code = _lint(given[1:])
         if code is not None:
@@ -22,8 +24,6 @@ def _lint(given: list[str]) -> int | None:
     """The exit code of a plain ``lint``; None where the command line is not plain."""
     from ddpify.lint import options
 
-    # Trees are many small objects that stay: looking for garbage among them is a tenth of the time.
-    gc.set_threshold(100_000, 20, 20)
     read = options.read(given)
     if read is None:
         return None

@@ -12,6 +12,7 @@ import libcst as cst
 
 from ddpify.codemods import (
     batches,
+    checkpoints,
     devices,
     draws,
     files,
@@ -42,6 +43,7 @@ from ddpify.understanding.project import ModuleFile, Project
 
 CODEMODS: tuple[Callable[[Plan, Edits], None], ...] = (
     devices.edit,
+    checkpoints.edit,
     loaders.edit,
     batches.edit,
     models.edit,
@@ -130,7 +132,7 @@ def conversions(project: Project, options: Options) -> dict[ModuleFile, Conversi
 
 def _changed(module: ModuleFile, edits: Edits) -> Conversion:
     source = module.source
-    data = formatted_alike(source, edits.apply(module.tree).code).encode(source.encoding)
+    data = formatted_alike(module, edits.apply(module).code).encode(source.encoding)
     _check(source, data)
     notes = [note for note in edits.notes if note.path == source.path]
     return Conversion(source, data, tuple(sorted(notes, key=lambda note: note.line)))

@@ -4,18 +4,40 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ddpify.source import Source
+import libcst as cst
+
+from ddpify.understanding.project import ModuleFile
+
+_LONGEST = 200_000  # characters; Black takes seconds for more
 
 
-def formatted_alike(source: Source, text: str) -> str:
-    """``text`` as Black would write it, if that is how the original is written."""
-    mode = _mode(Path(source.path))
-    if len(source.text) > _LONGEST or _black(source.text, mode) != source.text:
+def formatted_alike(module: ModuleFile, text: str) -> str:
+    """``text`` as Black would write it, if that is how the module is written."""
+    if len(module.source.text) > _LONGEST or _surely_not_black(module):
+        return text
+    mode = _mode(Path(module.source.path))
+    if _black(module.source.text, mode) != module.source.text:
         return text
     return _black(text, mode) or text
 
 
-_LONGEST = 200_000  # characters; Black takes seconds for more
+def _surely_not_black(module: ModuleFile) -> bool:
+    """Whether a glance shows that Black did not write it: loading and asking Black takes longer.
+
+    Black leaves single quotes where double ones would need escapes, and where it is told to.
+    """
+    if any(map(_keeps_quotes, Path(module.source.path).resolve().parents)):
+        return False
+    strings = module.structure.all(cst.SimpleString)
+    return any(one.value[:1] == "'" and not {'"', "\\"} & {*one.value} for one in strings)
+
+
+def _keeps_quotes(folder: Path) -> bool:
+    try:
+        settings = (folder / "pyproject.toml").read_text("utf-8")
+    except (OSError, ValueError):
+        return False
+    return "skip-string-normalization" in settings or "skip_string_normalization" in settings
 
 
 def _black(text: str, mode: object) -> str | None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import libcst as cst
@@ -79,6 +80,10 @@ class Edits:
         """Replace an expression by other code."""
         self.change(node, lambda _: cst.parse_expression(code))
 
+    def add_keyword(self, call: cst.CSTNode, keyword: str) -> None:
+        """Give a call one more argument, ``name=value``."""
+        self.change(call, lambda updated: _with_keyword(updated, keyword))
+
     def insert_after(self, statement: cst.CSTNode, code: str) -> None:
         """Add a statement after another."""
         self.after[statement].append(cst.parse_statement(code))
@@ -118,21 +123,36 @@ class Edits:
 
     def change_in(self, module: ModuleFile) -> bool:
         """Whether anything is to be changed in a module."""
-        collected = (
-            self.changes,
-            self.before,
-            self.after,
-            self.blocks,
-            self.comments,
-            self.removed,
-        )
-        return any(node in module.parents for nodes in collected for node in nodes)
+        return any(node in module.parents for node in self._nodes())
 
-    def apply(self, tree: cst.Module) -> cst.Module:
-        """The changed tree."""
-        changed = tree.visit(_Rewriter(self))
+    def apply(self, module: ModuleFile) -> cst.Module:
+        """The changed tree of a module."""
+        around = set(self._nodes())
+        for node in self._nodes():
+            around.update(module.structure.up(node))
+        changed = module.tree.visit(_Rewriter(self, around))
         assert isinstance(changed, cst.Module)
         return changed
+
+    def _nodes(self) -> Iterator[cst.CSTNode]:
+        """All nodes, of whichever module, at which something is to be changed."""
+        return chain(
+            self.changes, self.before, self.after, self.blocks, self.comments, self.removed
+        )
+
+
+def _with_keyword(updated: cst.CSTNode, keyword: str) -> cst.CSTNode:
+    assert isinstance(updated, cst.Call)
+    model = cst.parse_expression(f"f(_, {keyword})")
+    assert isinstance(model, cst.Call)
+    old = list(updated.args)
+    if not old:
+        return updated.with_changes(args=[model.args[-1]])
+    trailing = old[-1].comma
+    if isinstance(trailing, cst.MaybeSentinel):
+        old[-1] = old[-1].with_changes(comma=model.args[0].comma)
+        return updated.with_changes(args=[*old, model.args[-1]])
+    return updated.with_changes(args=[*old, model.args[-1].with_changes(comma=trailing)])
 
 
 def wrapped(inner: cst.CSTNode, function: str, extra: str = "") -> cst.CSTNode:
@@ -148,11 +168,18 @@ def wrapped(inner: cst.CSTNode, function: str, extra: str = "") -> cst.CSTNode:
 
 
 class _Rewriter(cst.CSTTransformer):
-    """Makes all changes in one pass, so that nested ones meet."""
+    """Makes all changes in one pass, so that nested ones meet.
 
-    def __init__(self, edits: Edits) -> None:
+    It goes into the nodes ``around`` a change alone: most of a script stays as it is.
+    """
+
+    def __init__(self, edits: Edits, around: set[cst.CSTNode]) -> None:
         super().__init__()
         self.edits = edits
+        self.around = around
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        return node in self.around
 
     def on_leave(self, original_node: Any, updated_node: Any) -> Any:
         updated: Any = super().on_leave(original_node, updated_node)

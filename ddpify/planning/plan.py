@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from ddpify.planning.options import Options
-from ddpify.planning.refusals import (
-    Refusal,
-)
+from ddpify.planning.refusals import Refusal
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Facts, Site
+from ddpify.understanding.labels.flow import Flow
 from ddpify.understanding.project import ModuleFile, Project
 from ddpify.understanding.values import Instance
 
@@ -43,6 +42,16 @@ class Plan:
     assumed: set[cst.CSTNode] = field(default_factory=set)
     barred: set[cst.CSTNode] = field(default_factory=set)  # gets what is whole in another call
     refusals: list[Refusal] = field(default_factory=list)  # what is left unconverted by force
+
+    _flow: Flow | None = None
+
+    @property
+    def flow(self) -> Flow:
+        """Which names carry what, through all files."""
+        if self._flow is None:
+            structures = {file: file.structure for file in self.project.files}
+            self._flow = Flow(self.facts, structures)
+        return self._flow
 
     def refuse(self, refusal: Refusal) -> None:
         """Raise a refusal or, where the user wants what can be had, keep it to be marked."""

@@ -3,7 +3,7 @@
 from ddpify.runtime.batch import shard_batch
 from ddpify.runtime.denominators import target_weight
 from ddpify.runtime.dtensor import full_tensor
-from ddpify.runtime.files import local_main_first, main_saves, save
+from ddpify.runtime.files import load, local_main_first, main_saves, save
 from ddpify.runtime.joined import scale_lr
 from ddpify.runtime.loader import cycle, replicate, shard
 from ddpify.runtime.loggers import silent
@@ -45,6 +45,7 @@ __all__ = [
     "global_shape",
     "init",
     "is_main",
+    "load",
     "load_sharded",
     "local_main_first",
     "local_rank",

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch.serialization import default_restore_location
 
 from ddpify.runtime.dtensor import anything_is_sharded
 from ddpify.runtime.gathering import gathered
-from ddpify.runtime.process import barrier, is_main, local_rank, world_size
+from ddpify.runtime.process import barrier, device, is_main, local_rank, world_size
 
 _torch_save = torch.save
 
@@ -62,6 +63,20 @@ def save(obj: Any, f: Any, *args: Any, **kwargs: Any) -> None:
         else:
             _torch_save(obj, f, *args, **kwargs)
     barrier()
+
+
+def load(f: Any, **kwargs: Any) -> Any:
+    """torch.load, with this rank's own accelerator in place of the one that saved.
+
+    What was saved on the CPU comes back there; so does everything where no accelerator is.
+    """
+    return torch.load(f, map_location=_to_own_accelerator, **kwargs)
+
+
+def _to_own_accelerator(storage: Any, location: str) -> Any:
+    return (
+        storage if location == "cpu" else default_restore_location(storage, str(device()))  # type: ignore[no-untyped-call]
+    )
 
 
 def _save_in_one_step(obj: Any, target: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

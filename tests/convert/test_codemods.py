@@ -338,6 +338,18 @@ DEVICES = {
         "labels = torch.load('x.pt', map_location='cuda:0')",
         "labels = torch.load('x.pt', map_location=dd.device())",
     ),
+    "a state": (
+        "brain.load_state_dict(torch.load('x.pt'))",
+        "brain.load_state_dict(dd.load('x.pt'))",
+    ),
+    "a state by a name": (
+        "kept = torch.load('x.pt', weights_only=True)\nbrain.load_state_dict(kept['net'])",
+        "kept = dd.load('x.pt', weights_only=True)",
+    ),
+    "a whole model": (
+        "best = torch.load('x.pt').eval()\nprint(sum(p.sum() for p in best.parameters()))",
+        "best = dd.load('x.pt').eval()",
+    ),
     "to(name)": ("labels = labels.to('cuda:0')", "labels = labels.to(dd.device())"),
     "a name for the text": (
         "d = 'cuda:0' if torch.cuda.is_available() else 'cpu'\nlabels = labels.to(d)",
@@ -382,6 +394,8 @@ def test_hard_coded_devices(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     "code",
     [
+        "labels = torch.load('labels.pt')['y']",
+        "brain.load_state_dict(torch.load('x.pt', map_location=torch.device('cpu')))",
         "d = torch.device('cuda' if torch.cuda.is_available() else 'cpu')",
         "d = torch.device('cpu')",
         "d = 'cuda' if torch.cuda.is_available() else 'cpu'\nlabels = labels.to(d)",

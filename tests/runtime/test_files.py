@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 
 from ddpify import runtime as dd
@@ -101,3 +102,14 @@ def test_the_local_main_rank_goes_first(tmp_path: Path) -> None:
     for start, _, existed in others:
         assert existed
         assert start >= first[1]
+
+
+@pytest.mark.parametrize(("tag", "comes_to"), [("cuda:0", "meta"), ("cpu", "cpu")])
+def test_what_a_gpu_saved_comes_to_this_ranks_own(
+    tag: str, comes_to: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as saving:
+        saving.setattr("torch.serialization.location_tag", lambda storage: tag)
+        torch.save({"w": torch.ones(2)}, tmp_path / "c.pt")
+    monkeypatch.setattr("ddpify.runtime.files.device", lambda: torch.device("meta"))
+    assert dd.load(tmp_path / "c.pt", weights_only=True)["w"].device.type == comes_to

@@ -227,7 +227,7 @@ _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "silent": _object("silent"),
     **dict.fromkeys(
         "init barrier rank local_rank world_size is_main global_batch_size global_shape"
-        " target_weight load_sharded".split(),
+        " target_weight load load_sharded".split(),
         _number,
     ),
 }
