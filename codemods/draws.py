@@ -9,9 +9,11 @@ from ddpify.codemods.sizes import whole_count, whole_shape
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import Refusal
+from ddpify.understanding.facts import Site
 from ddpify.understanding.libraries.draws import Draw
+from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import brief, code_of
-from ddpify.understanding.values import Instance
+from ddpify.understanding.values import UNKNOWN, Instance
 
 
 def edit(plan: Plan, edits: Edits) -> None:
@@ -27,6 +29,7 @@ def edit(plan: Plan, edits: Edits) -> None:
         if node in plan.facts.drawn_whole:
             plan.refuse(_for_both(draw))
         elif isinstance(node, cst.Call):
+            _keep_others_whole(plan, edits, draw)
             whole = node in plan.reductions and plan.reductions[node].how == "gather"
             _change(node, draw, alias, edits, whole=whole)
             edits.note(draw.site, f"{brief(node)}: all rows of the batch" if whole else _text(node))
@@ -40,6 +43,31 @@ def _is_shared(draw: Draw, wrapped: frozenset[Instance]) -> bool:
 
 def _text(node: cst.BaseExpression) -> str:
     return f"{brief(node)}: this rank's rows of the global batch's"
+
+
+def _keep_others_whole(plan: Plan, edits: Edits, draw: Draw) -> None:
+    """Let calls that lead here with what all ranks hold be made under ``whole``."""
+    node = draw.site.node
+    parts = plan.facts.drawn_through.get(node, set())
+    known = {call for path in parts for call in path}
+    for path in plan.facts.drawn_whole_through.get(node, set()) - parts:
+        apart = (call for call in reversed(path) if call.module.editable and call not in known)
+        call = next((call for call in apart if _is_whole(plan, call)), None)
+        if call is None:
+            plan.refuse(_for_both(draw))
+            continue
+        edits.put_under(call.module.statement(call.node), f"with {plan.options.alias}.whole():")
+        edits.note(call, f"{brief(call.node)}: for all ranks alike, not for the batch")
+
+
+def _is_whole(plan: Plan, call: Site) -> bool:
+    """Whether the statement that a call stands in is simple, and takes nothing of a batch."""
+    statement = call.module.statement(call.node)
+    nodes = set(walk(statement))
+    writes = any(effect.site.node in nodes for effect in plan.facts.effects.values())
+    held = (data for node in nodes for data in plan.facts.values.get(node, UNKNOWN).data)
+    simple = isinstance(statement, cst.SimpleStatementLine)
+    return simple and not writes and not any(data.placement.local for data in held)
 
 
 def _for_both(draw: Draw) -> Refusal:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 import libcst as cst
 
@@ -10,7 +10,7 @@ from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Effect, Site
 from ddpify.understanding.libraries.kinds import is_loader, is_model
-from ddpify.understanding.structure import walk
+from ddpify.understanding.structure import children, walk
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import UNKNOWN, Bound, Class, Function, Instance, deep_atoms
 
@@ -100,8 +100,8 @@ def _guard(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
     whole = _writes_only(statement, site.node)
     if whole and not _reduces_inside(plan, statement):
         _write_on_main(plan, edits, effect, site, statement)
-    elif whole and _only_reductions_inside(plan, statement):
-        _reduce_before(plan, edits, statement)
+    elif whole and _can_go_before(plan, statement, site.node):
+        _compute_before(plan, edits, statement, site.node)
         _write_on_main(plan, edits, effect, site, statement)
     elif effect.kind == "save" and site is not effect.site and _goes_on(plan, site):
         edits.put_under(statement, f"with {plan.options.alias}.main_saves():")
@@ -135,15 +135,21 @@ def _main_alone(plan: Plan) -> str:
     return f"if {plan.options.alias}.is_main():"
 
 
-def _reduce_before(plan: Plan, edits: Edits, statement: cst.CSTNode) -> None:
-    """Reductions inside a write are made by all ranks before it, and given names."""
-    inside = [plan.reductions[n] for n in walk(statement) if n in plan.reductions]
-    for number, reduction in enumerate(inside):
-        name = "whole" if number == 0 else f"whole_{number + 1}"
-        code = f"{name} = {plan.options.alias}.{reduction.how}({code_of(reduction.node)})\n"
-        edits.insert_before(statement, code)
-        edits.changes[reduction.node] = []
-        edits.put(reduction.node, name)
+def _compute_before(plan: Plan, edits: Edits, statement: cst.CSTNode, write: cst.CSTNode) -> None:
+    """What all ranks take part in inside a write is computed before it, and given names."""
+    names = {n.value for n in plan.module_of(statement).parents if isinstance(n, cst.Name)}
+    around = {write, *_around(Site(write, plan.module_of(write)))}
+    for node in _taken_part_in(plan, statement, around):
+        reduced = any(inner in plan.reductions for inner in walk(node))
+        name = _free("whole" if reduced else "made", names)
+        names.add(name)
+        edits.move_before(statement, node, name)
+
+
+def _free(stem: str, names: set[str]) -> str:
+    """A name that a file does not use yet."""
+    numbered = (f"{stem}_{number}" for number in range(2, len(names) + 3))
+    return next(name for name in (stem, *numbered) if name not in names)
 
 
 def _writes_only(statement: cst.CSTNode, node: cst.CSTNode) -> bool:
@@ -166,14 +172,52 @@ def _reduces_inside(plan: Plan, statement: cst.CSTNode) -> bool:
     )
 
 
-def _only_reductions_inside(plan: Plan, statement: cst.CSTNode) -> bool:
-    """Whether reductions of plain means, sums or rows are all that ranks share in a statement."""
+def _can_go_before(plan: Plan, statement: cst.CSTNode, write: cst.CSTNode) -> bool:
+    """Whether what all ranks take part in inside a write can be computed before it."""
     nodes = list(walk(statement))
-    reductions = [plan.reductions[n] for n in nodes if n in plan.reductions]
-    simple = all(r.how in ("mean", "sum", "gather") and not r.weight for r in reductions)
-    return simple and not any(
-        ("save", n) in plan.facts.effects or _runs_own_code(plan, n) for n in nodes
-    )
+    around = {write, *_around(Site(write, plan.module_of(write)))}
+    if any(("save", n) in plan.facts.effects for n in nodes):
+        return False
+    if any(_runs_own_code(plan, n) for n in nodes if n in around):
+        return False
+    bound = {name for n in nodes for name in _bound_by(n)}
+    many = isinstance(statement, cst.With)
+    for part in _taken_part_in(plan, statement, around):
+        module = Site(part, plan.module_of(part))
+        inside = [n for n in _around(module) if n in nodes]
+        within = list(walk(part))
+        if any(isinstance(n, _SOMETIMES) for n in inside):
+            return False
+        if any(isinstance(n, cst.Name) and n.value in bound for n in within):
+            return False
+        if many and any(_runs_own_code(plan, n) for n in within):
+            return False
+    return True
+
+
+# What may leave an expression in it out, or compute it many times.
+_SOMETIMES = (cst.Lambda, cst.BaseComp, cst.IfExp, cst.BooleanOperation)
+
+
+def _bound_by(node: cst.CSTNode) -> Iterator[str]:
+    """The names that a loop, or a block's header, binds."""
+    target = node.target if isinstance(node, (cst.For, cst.CompFor)) else None
+    target = node.name if isinstance(node, cst.AsName) else target
+    for inner in walk(target) if target is not None else ():
+        if isinstance(inner, cst.Name):
+            yield inner.value
+
+
+def _taken_part_in(
+    plan: Plan, node: cst.CSTNode, around: Container[cst.CSTNode]
+) -> Iterator[cst.BaseExpression]:
+    """The outermost parts of a write that all ranks run: reductions, and the project's own code."""
+    for child in children(node):
+        shared = child in plan.reductions or _runs_own_code(plan, child)
+        if shared and child not in around and isinstance(child, cst.BaseExpression):
+            yield child
+        else:
+            yield from _taken_part_in(plan, child, around)
 
 
 def _goes_on(plan: Plan, site: Site) -> bool:

@@ -47,6 +47,7 @@ class Edits:
     after: dict[cst.CSTNode, list[cst.BaseStatement]] = field(
         default_factory=lambda: defaultdict(list)
     )
+    moved: dict[cst.CSTNode, cst.SimpleStatementLine] = field(default_factory=dict)
     wrapped: dict[cst.CSTNode, list[str]] = field(default_factory=lambda: defaultdict(list))
     rebound: dict[cst.CSTNode, list[str]] = field(default_factory=lambda: defaultdict(list))
     blocks: dict[cst.CSTNode, str] = field(default_factory=dict)
@@ -91,6 +92,13 @@ class Edits:
     def insert_before(self, statement: cst.CSTNode, code: str) -> None:
         """Add a statement before another."""
         self.before[statement].append(cst.parse_statement(code))
+
+    def move_before(self, statement: cst.CSTNode, node: cst.BaseExpression, name: str) -> None:
+        """Compute an expression, with all changes to it, in a line of its own before another."""
+        line = cst.parse_statement(f"{name} = _\n")
+        assert isinstance(line, cst.SimpleStatementLine)
+        self.moved[node] = line
+        self.before[statement].append(line)
 
     def put_under(self, statement: cst.CSTNode, header: str) -> None:
         """Put a statement under ``with ...:`` or ``if ...:``; neighbours share one header."""
@@ -137,7 +145,13 @@ class Edits:
     def _nodes(self) -> Iterator[cst.CSTNode]:
         """All nodes, of whichever module, at which something is to be changed."""
         return chain(
-            self.changes, self.before, self.after, self.blocks, self.comments, self.removed
+            self.changes,
+            self.moved,
+            self.before,
+            self.after,
+            self.blocks,
+            self.comments,
+            self.removed,
         )
 
 
@@ -177,6 +191,7 @@ class _Rewriter(cst.CSTTransformer):
         super().__init__()
         self.edits = edits
         self.around = around
+        self.lines: dict[cst.BaseStatement, cst.BaseStatement] = {}  # of what was moved, filled in
 
     def on_visit(self, node: cst.CSTNode) -> bool:
         return node in self.around
@@ -185,6 +200,8 @@ class _Rewriter(cst.CSTTransformer):
         updated: Any = super().on_leave(original_node, updated_node)
         for change in self.edits.changes.get(original_node, ()):
             updated = change(updated)
+        if original_node in self.edits.moved:
+            updated = self._move(self.edits.moved[original_node], updated)
         if isinstance(original_node, (cst.IndentedBlock, cst.Module)):
             updated = self._rebuild(original_node, updated)
         if original_node in self.edits.comments:
@@ -193,6 +210,13 @@ class _Rewriter(cst.CSTTransformer):
             ]
             updated = updated.with_changes(leading_lines=[*updated.leading_lines, *new])
         return updated
+
+    def _move(self, line: cst.SimpleStatementLine, updated: Any) -> cst.Name:
+        """Fill the line that an expression has got; the name that it has there."""
+        assign = line.body[0]
+        assert isinstance(assign, cst.Assign)
+        self.lines[line] = line.with_changes(body=[assign.with_changes(value=updated)])
+        return cst.ensure_type(assign.targets[0].target, cst.Name)
 
     def _rebuild(self, original: Any, updated: Any) -> Any:
         """A block with statements added, and runs of statements put under one header."""
@@ -207,8 +231,9 @@ class _Rewriter(cst.CSTTransformer):
             if run and (under != header or self.edits.before.get(old)):
                 body.append(_under(header, run))
                 run = []
-            body.extend(_take_lead(self.edits.before.get(old, ()), new))
-            if self.edits.before.get(old):
+            before = [self.lines.get(line, line) for line in self.edits.before.get(old, ())]
+            body.extend(_take_lead(before, new))
+            if before:
                 new = _with_less_lead(new)
             header = under
             if under:

@@ -29,6 +29,7 @@ from ddpify.runtime.reduce import (
 )
 from ddpify.runtime.resume import resumable, snapshot
 from ddpify.runtime.sharded_files import load_sharded, save_sharded
+from ddpify.runtime.share import whole
 from ddpify.runtime.spread import spread
 from ddpify.runtime.squeezing import squeeze
 from ddpify.runtime.start import init
@@ -68,6 +69,7 @@ __all__ = [
     "sum",
     "target_weight",
     "unwrap",
+    "whole",
     "world_size",
     "wrap",
 ]

@@ -110,9 +110,18 @@ def current_share() -> Share | None:
     return _loops.running[-1].share if _loops.running else _loops.by_hand or _loops.ended
 
 
+def whole() -> contextlib.AbstractContextManager[None]:
+    """Inside, what the script makes is whole on every rank, whatever batch is at hand.
+
+    For functions that draw random rows for a batch in one call, and for all ranks alike in
+    another. Around a statement: ``with dd.whole():``. No communication.
+    """
+    return sharing(None)
+
+
 @contextlib.contextmanager
-def sharing(share: Share) -> Iterator[None]:
-    """Inside, the batch at hand is shared so."""
+def sharing(share: Share | None) -> Iterator[None]:
+    """Inside, the batch at hand is shared so; with None, every rank holds all of it."""
     loop = Loop()
     loop.share = share
     _loops.running.append(loop)

@@ -129,6 +129,9 @@ class Facts:
     named_sizes: dict[cst.CSTNode, Site] = field(default_factory=dict)  # x.view(batch_size, ...)
     draws: dict[cst.CSTNode, Draw] = field(default_factory=dict)  # random rows for a batch
     drawn_whole: dict[cst.CSTNode, Site] = field(default_factory=dict)  # for what all ranks hold
+    # The calls that lead to a draw for this rank's rows, and for what all ranks hold.
+    drawn_through: dict[cst.CSTNode, set[Calls]] = field(default_factory=dict)
+    drawn_whole_through: dict[cst.CSTNode, set[Calls]] = field(default_factory=dict)
     made_whole: dict[cst.CSTNode, Site] = field(default_factory=dict)  # of the loader's batch size
     states: dict[cst.CSTNode, States] = field(default_factory=dict)  # of recurrent layers
     padded: dict[cst.CSTNode, Site] = field(default_factory=dict)  # to a rank's longest sequence

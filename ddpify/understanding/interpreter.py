@@ -349,9 +349,13 @@ class Interpreter:
         else:
             self.facts.reduced_whole.setdefault(node, self.site(node))
             known = any(isinstance(a, (Data, Number, Whole)) for a in result.atoms)
-            if known and self.running_entry and not self._in_whole_loop():
+            if known and self.meets_split_batches():
                 self.facts.whole_through.setdefault(node, set()).add(path)
         return births.reduced(result)
+
+    def meets_split_batches(self) -> bool:
+        """Whether the batch at hand, if there is one, may be split among the ranks."""
+        return self.running_entry and not self._in_whole_loop()
 
     def _in_whole_loop(self) -> bool:
         """Whether the batch at hand is one that every rank gets whole."""

@@ -706,3 +706,27 @@ rule = torch.optim.SGD(solver.net.parameters(), lr=0.1)
 def test_either_of_two_models_is_wrapped_where_an_attribute_gets_it(tmp_path: Path) -> None:
     lines = added(tmp_path, HEAD + EITHER + STEP.replace("brain(a)", "solver.net(a)"))
     assert "self.net = dd.wrap(self.net)" in lines
+
+
+def test_what_all_ranks_run_stands_before_a_write(tmp_path: Path) -> None:
+    own = """\
+from torchvision.utils import save_image
+
+
+def bright(x):
+    return (x + 1) / 2
+
+
+whole = 3
+"""
+    text = HEAD.replace("import torch\n", "import torch\n" + own, 1) + STEP
+    text += "    save_image(bright(brain(a)), 'batch.png', nrow=whole)\n"
+    lines = added(tmp_path, text + "save_image(bright(features), 'all.png')\n")
+    assert lines[-6:] == [
+        "whole_2 = dd.gather(bright(brain(a)))",
+        "if dd.is_main():",
+        "save_image(whole_2, 'batch.png', nrow=whole)",
+        "made = bright(features)",
+        "if dd.is_main():",
+        "save_image(made, 'all.png')",
+    ]

@@ -80,6 +80,32 @@ def test_a_function_that_gets_the_batch(tmp_path: Path) -> None:
     assert "return dd.split(torch.randn_like(dd.global_like(x)))" in lines
 
 
+MAKE = """\
+def make(n):
+    return torch.randn(n, 4)
+
+
+"""
+
+
+def test_a_function_that_also_draws_for_all_ranks_alike(tmp_path: Path) -> None:
+    text = script("noise = make(len(a))", before=MAKE + "fixed = make(5)\n")
+    lines = added(tmp_path, text + "print(brain(make(5)).sum(), brain(fixed).sum())\nx = make(7)\n")
+    assert "return dd.split(torch.randn(dd.global_batch_size(n), 4))" in lines
+    # Before the first batch, there is none to take it for.
+    assert lines[-3:] == [
+        "with dd.whole():",
+        "print(brain(make(5)).sum(), brain(fixed).sum())",
+        "x = make(7)",
+    ]
+
+
+def test_a_line_that_draws_for_the_batch_and_for_all_is_refused(tmp_path: Path) -> None:
+    text = script("noise = make(len(a)) + make(1)", before=MAKE)
+    with pytest.raises(Refusal, match="for the batch in one call and for what all ranks hold"):
+        added(tmp_path, text)
+
+
 def test_numbers_for_all_ranks_alike_stay(tmp_path: Path) -> None:
     text = script("noise = torch.rand(1) + torch.randn_like(brain.weight).mean()")
     assert not any("noise" in line for line in added(tmp_path, text) if "penalty" not in line)

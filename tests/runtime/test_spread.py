@@ -46,3 +46,17 @@ def test_all_ranks_get_what_one_process_computes(rows: int) -> None:
 def test_a_plain_run_calls_the_model_itself() -> None:
     model = nn.Linear(2, 2)
     assert dd.spread(model) is model
+
+
+def _drawn_beside_a_batch() -> list[torch.Tensor]:
+    torch.manual_seed(0)
+    found = []
+    for part in dd.shard(DataLoader(torch.randn(7, 3), 4)):  # type: ignore[arg-type]
+        with dd.whole():
+            found.append(dd.split(torch.randn(dd.global_batch_size(5), 2)))
+        found.append(dd.gather(dd.split(torch.randn(dd.global_batch_size(part), 2))))
+    return found
+
+
+def test_what_is_drawn_beside_a_batch_is_whole() -> None:
+    assert_same(_drawn_beside_a_batch)

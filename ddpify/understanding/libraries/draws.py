@@ -101,6 +101,8 @@ def method(run: Interpreter, node: cst.BaseExpression, atom: object, name: str) 
         return None
     if isinstance(atom, Data) and atom.placement is Placement.SHARD:
         return _of_tensor(run, node, atom, name)
+    if name in _FILLING:
+        _note_whole(run, node)
     if isinstance(atom, Instance):
         return _of_distribution(run, node, atom, name)
     if name in _ARRAYS and not isinstance(atom, Data):
@@ -151,11 +153,13 @@ def _drawn(
     if first is None:
         if name in _LIKE and run.in_batch_loop() and node.args and run.seen(node.args[0].value):
             run.facts.drawn_whole.setdefault(node, run.site(node))
+        _note_whole(run, node)
         return None
     if run.collating:  # in the rank's own stream
         return value(_rows(first, parts))
     draw = run.facts.draws.setdefault(node, Draw(run.site(node), first.dim, shared=shared))
     draw.inside.add(_models(run))
+    run.facts.drawn_through.setdefault(node, set()).add(run.call_path)
     if receiver is not None:
         if name in _FILLING:
             draw.filled = receiver.node
@@ -170,6 +174,13 @@ def _drawn(
     if not run.frames_forward() and (mixed or not run.module.editable):
         _refuse(run, node, rows.data[0])
     return rows
+
+
+def _note_whole(run: Interpreter, node: cst.Call) -> None:
+    """Note the way to a draw for what all ranks hold, where a batch may be at hand."""
+    known = any(run.seen(argument.value).atoms for argument in node.args)
+    if known and run.facts.iterated and run.meets_split_batches():
+        run.facts.drawn_whole_through.setdefault(node, set()).add(run.call_path)
 
 
 def _kind(draw: Draw, part: Part, name: str) -> list[cst.BaseExpression]:
