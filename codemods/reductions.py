@@ -25,6 +25,7 @@ _TEXT = {
 
 def edit(plan: Plan, edits: Edits) -> None:
     """Wrap each expression that is to be reduced."""
+    _squeezes(plan, edits)  # what a reduction gets
     for reduction in plan.reductions.values():
         if reduction.how == "gather" and reduction.node in plan.facts.draws:
             continue  # what draws the whole batch's rows keeps them all
@@ -52,7 +53,6 @@ def edit(plan: Plan, edits: Edits) -> None:
         edits.wrap(node, f"{plan.options.alias}.split")
         edits.note(plan.site(node), f"{brief(node)}: works on the whole batch; this rank's rows")
     _named_sizes(plan, edits)
-    _squeezes(plan, edits)
     _statistics(plan, edits)
     _orders(plan, edits)
 

@@ -43,7 +43,7 @@ def split_batches(facts: Facts, choices: Choices) -> bool:
     if len(choices.batches) > before:
         return True
     _refuse_unmatched(facts)
-    return _keep_untrained_whole(choices) or _split_evaluations(facts, choices)
+    return _keep_untrained_whole(facts, choices) or _split_evaluations(facts, choices)
 
 
 def _split(choices: Choices, places: Iterable[Place]) -> None:
@@ -77,10 +77,16 @@ def _possible(facts: Facts, entry: Entry) -> list[Place]:
     return []
 
 
-def _keep_untrained_whole(choices: Choices) -> bool:
-    """Do not split what no loss comes from; whether there was any such batch."""
+def _keep_untrained_whole(facts: Facts, choices: Choices) -> bool:
+    """Do not split what no loss comes from; whether there was any such batch.
+
+    What enters a model beside rows that are trained on must have as many.
+    """
     if choices.split_all:
         return False
+    for places in facts.entered_together:
+        if places & choices.trained:
+            choices.trained |= places
     untrained = {n for n in choices.batches if n not in choices.trained | choices.replicated}
     choices.replicated |= untrained
     return bool(untrained)

@@ -174,6 +174,7 @@ class Facts:
     callers: dict[cst.CSTNode, set[Site]] = field(default_factory=dict)
     # Batches that the script makes by hand: what enters models, and what is known of the rows.
     entries: dict[tuple[cst.CSTNode, int], Entry] = field(default_factory=dict)
+    entered_together: set[frozenset[cst.CSTNode]] = field(default_factory=set)  # by their places
     refuted: set[Place] = field(default_factory=set)
     confirmed: set[Place] = field(default_factory=set)
     # What meets a split batch, and must be split too, with the sources of those batches.

@@ -293,3 +293,49 @@ def test_rows_of_a_parameter_by_labels_of_the_batch(tmp_path: Path) -> None:
     text += "    print(table.weight[b].pow(2).mean().item())\n"
     lines = added(tmp_path, text)
     assert "print(dd.mean(table.weight[b].pow(2).mean()).item())" in lines
+
+
+def test_a_batch_that_a_function_of_another_file_makes_is_split_where_it_gets_its_name(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "columns.py").write_text(
+        "def columns(x, n):\n    x = x.view(n, -1)\n    return x\n"
+    )
+    text = (
+        "from columns import columns\n" + HEAD + "rows, others = columns(sky, n), columns(sea, 1)\n"
+    )
+    text = text.replace("sky =", "n = int(input())\nsky =") + "for i in range(0, 90, 8):\n"
+    text += "    a, b = rows[:, i : i + 4], rows[:, i + 1].long()\n" + STEP
+    lines = added(tmp_path, text + "print(brain(others[:, :4].float()))\n")
+    assert "rows, others = dd.shard_batch(columns(sky, n)), columns(sea, 1)" in lines
+
+
+READER = """\
+class Reader(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.memory, self.out = nn.RNN(4, 8), nn.Linear(8, 3)
+
+    def forward(self, state, x):
+        return self.out(self.memory(x.transpose(0, 1), state)[0][-1])
+
+
+brain = Reader()
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+a, b = torch.randn(6, 5, 4), torch.randint(3, (6,))
+for step in range(9):
+    state = torch.zeros(1, 6, 8)
+    rule.zero_grad()
+    penalty = F.cross_entropy(brain(state, a), b)
+    penalty.backward()
+    rule.step()
+state = torch.zeros(1, 6, 8)
+found = brain(state, a).data.max(1, keepdim=True)[1]
+print([n.item() for n in found.squeeze()])
+"""
+
+
+def test_what_a_model_gets_beside_the_rows_of_the_training_is_split(tmp_path: Path) -> None:
+    lines = added(tmp_path, HEAD + READER)
+    assert lines.count("state = dd.shard_batch(torch.zeros(1, 6, 8), dim=1)") == 2
+    assert "print([n.item() for n in dd.gather(dd.squeeze(found))])" in lines

@@ -22,6 +22,7 @@ from ddpify.understanding.values import (
     Atom,
     Const,
     Data,
+    Function,
     Instance,
     Number,
     Tup,
@@ -121,15 +122,16 @@ def _named(atom: Whole, node: cst.CSTNode) -> Whole:
     return replace(atom, births=frozenset({node}), flat_at_birth=atom.flat)
 
 
-def returned(run: Interpreter, one: Value, inside: cst.CSTNode) -> Value:
+def returned(run: Interpreter, one: Value, function: Function) -> Value:
     """What a function makes and returns gets its name at the caller."""
     if not run.choices.by_hand:
         return one
-    return _mapped(one, lambda a: _outside(run, a, inside))
+    return _mapped(one, lambda a: _outside(a, function))
 
 
-def _outside(run: Interpreter, atom: Whole, inside: cst.CSTNode) -> Whole:
-    births = frozenset(b for b in atom.births if not run.module.holds(inside, b))
+def _outside(atom: Whole, function: Function) -> Whole:
+    inside = function.module.holds
+    births = frozenset(b for b in atom.births if not inside(function.node, b))
     if births or atom.mixed:  # what is flattened can only be split where it was not yet
         return atom
     return replace(atom, births=births, at_birth=atom.dim)
@@ -152,6 +154,7 @@ def enter(run: Interpreter, node: cst.BaseExpression, operands: list[Operand]) -
     """Note the batches that enter a model; the arguments, each with a place."""
     if not _looks_for_batches(run):
         return [held for _, held in operands]
+    _note_together(run, operands)
     named = [(shown, born(run, held, shown)) for shown, held in operands]
     found = [(shown, wholes(held)) for shown, held in named]
     if not any(held for _, held in found) and not any(_has_data(v) for _, v in named):
@@ -164,6 +167,14 @@ def enter(run: Interpreter, node: cst.BaseExpression, operands: list[Operand]) -
             if entry.training and any(loop.loaders for f in run.frames for loop in f.loops):
                 run.facts.beside_loaders.setdefault(node, entry.site)
     return [held for _, held in named]
+
+
+def _note_together(run: Interpreter, operands: list[Operand]) -> None:
+    """Note the places of split batches that enter a model in one call."""
+    rows = [d for _, held in operands for d in held.data if d.placement is Placement.SHARD]
+    places = frozenset(source.site for data in rows for source in data.loaders)
+    if len(places) > 1:
+        run.facts.entered_together.add(places)
 
 
 def _perhaps(run: Interpreter, held: Value, shown: cst.BaseExpression) -> Value:

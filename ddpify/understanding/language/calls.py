@@ -182,7 +182,7 @@ def _run_body(  # type: ignore[no-untyped-def]
 
 def _returned(run: Interpreter, function: Function, returned: list[Value]) -> Value:
     """The joined results; what a generator yields goes into one object that iterates them."""
-    returned = [batches.returned(run, one, function.node) for one in returned]
+    returned = [batches.returned(run, one, function) for one in returned]
     if function.node in function.module.structure.generators:
         made = run.instance(function.node, function.module, "generator")
         for one in returned:
