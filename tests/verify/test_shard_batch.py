@@ -29,16 +29,18 @@ EDITS = {
     "import torch\n": "import torch\nfrom ddpify import runtime as dd\ndd.init()\n",
     "5, 1))\n": "5, 1))\nmodel = dd.wrap(model)\n",
     "first + 5]]\n": "first + 5]]\n        x = dd.shard_batch(x)\n",
-    "(model(x) - y).square().mean()": "dd.mean((model(x) - y).square().mean())",
+    "loss.backward()": "loss = dd.mean(loss)\n        loss.backward()",
 }
 """What makes it run on several ranks; the last batch of an epoch has one row."""
 
 
-def verdict_on(folder: Path, worker: Worker, *wrong: tuple[str, str]) -> Verdict:
-    """The verdict on the script for 2 and 3 ranks, with some of its text replaced."""
+def verdict_on(
+    folder: Path, worker: Worker, *wrong: tuple[str, str], script: str = SCRIPT
+) -> Verdict:
+    """The verdict on a script for 2 and 3 ranks, with some of its text replaced."""
     original, port = folder / "train.py", folder / "port.py"
-    original.write_text(SCRIPT)
-    text = SCRIPT
+    original.write_text(script)
+    text = script
     for old, new in [*EDITS.items(), *wrong]:
         assert old in text
         text = text.replace(old, new)
@@ -46,8 +48,13 @@ def verdict_on(folder: Path, worker: Worker, *wrong: tuple[str, str]) -> Verdict
     return verify(original, port, nproc=(2, 3), worker=worker, timeout=300)
 
 
-def test_rows_of_each_batch(tmp_path: Path, worker: Worker) -> None:
-    verdict = verdict_on(tmp_path, worker)
+BY_LAYERS = SCRIPT.replace("(model(x) - y)", "(model[2](model[1](model[0](x))) - y)")
+"""A rank without a sample calls two layers with a row of another rank."""
+
+
+@pytest.mark.parametrize("script", [SCRIPT, BY_LAYERS], ids=["model", "layers"])
+def test_rows_of_each_batch(script: str, tmp_path: Path, worker: Worker) -> None:
+    verdict = verdict_on(tmp_path, worker, script=script)
     assert verdict.kind is Kind.EQUIVALENT, render(verdict)
     assert [item.same_data for item in verdict.comparisons] == [True, True]
 

@@ -149,18 +149,26 @@ Calls = Sequence[Sequence[float]]
 def _compared(own: Calls, ranks: Sequence[Calls]) -> RowComparison:
     """The samples of one process against those of the ranks.
 
-    A rank without a sample of its own repeats one, so up to one extra row a rank is none too many
-    if the original has it.
+    A rank without a sample of its own repeats one, in each of its calls: rows that the original has
+    are none too many then.
     """
     whole = _whole(own, ranks)
     repeated = sum(len(own[at]) for at in whole)
     wanted, *found = (_joined(calls, whole) for calls in (own, *ranks))
     missing, extra = _unmatched(wanted, [row for rows in found for row in rows])
     repeats = [row for row in extra if _has(wanted, row)]
-    if len(extra) == len(repeats) < len(ranks):
+    if len(extra) == len(repeats) <= _spare(ranks, whole):
         extra = []
     everywhere = len(ranks) > 1 and all(not any(_unmatched(found[0], rows)) for rows in found[1:])
     return RowComparison(len(missing), len(extra), len(wanted), everywhere, repeated)
+
+
+def _spare(ranks: Sequence[Calls], whole: set[int]) -> int:
+    """How many rows may be repeated by ranks without a sample: one in each call with one row."""
+    lonely = [
+        sum(len(rows) == 1 for at, rows in enumerate(calls) if at not in whole) for calls in ranks
+    ]
+    return max(len(ranks) - 1, sum(sorted(lonely)[1:]))  # one rank at least has a sample
 
 
 def _whole(own: Calls, ranks: Sequence[Calls]) -> set[int]:
