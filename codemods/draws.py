@@ -9,8 +9,7 @@ from ddpify.codemods.sizes import whole_count, whole_shape
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import Refusal
-from ddpify.understanding.facts import Site
-from ddpify.understanding.libraries.draws import Draw
+from ddpify.understanding.facts import Draw, Site
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import brief, code_of
 from ddpify.understanding.values import UNKNOWN, Instance

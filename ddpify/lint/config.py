@@ -9,6 +9,7 @@ from typing import Any
 
 from ddpify.errors import DdpifyError, ExitCode
 from ddpify.lint import codes
+from ddpify.lint.patterns import matches
 
 EXCLUDED = (
     ".bzr", ".direnv", ".eggs", ".git", ".hg", ".ipynb_checkpoints", ".mypy_cache", ".nox",
@@ -48,8 +49,6 @@ class Settings:
 
     def ignored_in(self, path: Path) -> set[str]:
         """The codes that per-file-ignores switch off for a file."""
-        from ddpify.lint.discovery import matches
-
         found: set[str] = set()
         for pattern, selectors in self.per_file_ignores:
             if matches(path, pattern, self.root):

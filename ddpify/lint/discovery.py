@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ddpify.lint.config import Settings, usage
 from ddpify.lint.document import kind_of
+from ddpify.lint.patterns import as_regex, matches
 
 
 def discover(paths: Iterable[Path], settings: Settings, *, force_exclude: bool) -> list[Path]:
@@ -69,19 +70,6 @@ def _excluded_name(path: Path, settings: Settings) -> bool:
     return any(matches(path, pattern, settings.root) for pattern in settings.exclude)
 
 
-def matches(path: Path, pattern: str, root: Path) -> bool:
-    """Whether a pattern means a path: by its name alone, or by its path from the root."""
-    name = re.fullmatch(_regex(pattern.rstrip("/")), path.name)
-    if name or "/" not in pattern.rstrip("/"):
-        return bool(name)
-    absolute = path.absolute()
-    if not absolute.is_relative_to(root.absolute()):
-        return False
-    relative = absolute.relative_to(root.absolute()).as_posix()
-    wanted = pattern.strip("/").removeprefix("./")
-    return bool(re.fullmatch(_regex(wanted) + "(?:/.*)?", relative))
-
-
 # ---------------------------------------------------------------------- .gitignore
 class Ignore:
     """The patterns of one .gitignore; a later pattern wins over an earlier one."""
@@ -128,31 +116,8 @@ def _parse(line: str) -> tuple[re.Pattern[str], bool, bool] | None:
     only_dirs = body.endswith("/")
     body = body.rstrip("/")
     anchored = "/" in body
-    regex = _regex(body.lstrip("/"))
+    regex = as_regex(body.lstrip("/"))
     return re.compile(regex if anchored else f"(?:.*/)?{regex}"), negated, only_dirs
-
-
-@cache
-def _regex(pattern: str) -> str:
-    """A glob as a regular expression: ``*`` stays inside a name, ``**`` crosses folders."""
-    made, rest = "", pattern
-    while rest:
-        for glob, regex in (
-            ("**/", "(?:.*/)?"),
-            ("/**", "/.*"),
-            ("**", ".*"),
-            ("*", "[^/]*"),
-            ("?", "[^/]"),
-        ):
-            if rest.startswith(glob):
-                made, rest = made + regex, rest[len(glob) :]
-                break
-        else:
-            match = re.match(r"\[[^\]]+\]", rest)
-            taken = match[0] if match else rest[0]
-            made += taken.replace("[!", "[^") if match else re.escape(taken)
-            rest = rest[len(taken) :]
-    return made
 
 
 def _folders_to_root(folder: Path) -> list[Path]:

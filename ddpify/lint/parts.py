@@ -12,10 +12,9 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Fix
 from ddpify.lint.repairs import runtime
-from ddpify.understanding.batching import keeping
+from ddpify.understanding import readers
 from ddpify.understanding.facts import Demand, Site
 from ddpify.understanding.labels.slots import Slot
-from ddpify.understanding.libraries import draws
 from ddpify.understanding.libraries.runtime_names import REDUCTIONS
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.syntax import code_of
@@ -23,7 +22,7 @@ from ddpify.understanding.syntax import code_of
 if TYPE_CHECKING:
     from ddpify.lint.script import Script
 
-_UNSEEN = ("code that is not seen", draws.READER, keeping.READER)
+_UNSEEN = ("code that is not seen", readers.A_DRAW, readers.A_KEPT_TENSOR)
 _TOTALS = ("a running total", "a collection that outlives the batch")
 _REMEDIES = {
     Placement.MEAN: "mean",

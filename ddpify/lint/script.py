@@ -20,7 +20,7 @@ from ddpify.lint.registry import DISTRIBUTED, OTHER, SINGLE
 from ddpify.source import Source
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Event, Facts, Site
-from ddpify.understanding.interpreter import interpret
+from ddpify.understanding.interpretation import interpret
 from ddpify.understanding.labels import origins
 from ddpify.understanding.labels.callees import called, initialisers
 from ddpify.understanding.labels.flow import Flow

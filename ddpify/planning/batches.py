@@ -13,9 +13,9 @@ from collections.abc import Iterable
 import libcst as cst
 
 from ddpify.planning.refusals import Refusal
-from ddpify.understanding.batching.batches import DIMENSIONS, Entry, Place
+from ddpify.understanding.batching.batches import DIMENSIONS
 from ddpify.understanding.choices import Choices
-from ddpify.understanding.facts import Facts
+from ddpify.understanding.facts import Entry, Facts, Place
 
 
 def split_batches(facts: Facts, choices: Choices) -> bool:

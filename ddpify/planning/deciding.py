@@ -24,7 +24,7 @@ from ddpify.planning.refusals import (
 from ddpify.planning.turns import lost_turns, note_beside, unsplit
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Demand, Facts
-from ddpify.understanding.interpreter import interpret
+from ddpify.understanding.interpretation import interpret
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import Project
 

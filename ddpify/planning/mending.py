@@ -9,7 +9,7 @@ from ddpify.planning.plan import Plan, Reduction
 from ddpify.planning.refusals import (
     refuse_reading,
 )
-from ddpify.understanding.batching import keeping
+from ddpify.understanding import readers
 from ddpify.understanding.facts import Demand
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import Project
@@ -35,7 +35,7 @@ def mend(plan: Plan, demand: Demand, learnt: frozenset[cst.BaseExpression]) -> b
             _reduce(plan, node, how, demand)
     elif not trained:
         replicate(plan, demand)
-    elif demand.reader == keeping.READER:
+    elif demand.reader == readers.A_KEPT_TENSOR:
         return False  # a model would otherwise get the whole batch on each rank
     else:
         return gathering.gather_names(plan, demand) or gathering.gather_arguments(plan, demand)

@@ -7,11 +7,10 @@ from collections.abc import Iterable, Iterator
 import libcst as cst
 
 from ddpify.errors import DdpifyError
-from ddpify.understanding.batching import keeping
+from ddpify.understanding import readers
 from ddpify.understanding.batching.together import equally_large
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Demand, Facts, Site
-from ddpify.understanding.libraries import draws
 from ddpify.understanding.libraries.frameworks import training_framework
 from ddpify.understanding.libraries.runtime_names import TRAINING
 from ddpify.understanding.placement import Placement
@@ -45,9 +44,9 @@ _WORDS = {
     Placement.COUPLED: "a value that mixes the samples of the batch with each other",
 }
 _REMEDIES = {
-    draws.READER: "draw for the whole batch at once, as torch.rand(len(x)) does",
-    keeping.READER: "write it outside of the forward, by the labels or positions of the samples, or"
-    " from a mean or a sum over the batch",
+    readers.A_DRAW: "draw for the whole batch at once, as torch.rand(len(x)) does",
+    readers.A_KEPT_TENSOR: "write it outside of the forward, by the labels or positions of the"
+    " samples, or from a mean or a sum over the batch",
 }
 _RUNTIME = ("ddpify.runtime", "ddpify_runtime")
 _ENVIRONMENTS = ("gym.", "gymnasium.", "pettingzoo.", "procgen.")

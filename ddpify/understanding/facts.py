@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from ddpify.understanding.project import ModuleFile
-from ddpify.understanding.values import Data, Instance, Value, join
-
-if TYPE_CHECKING:
-    from ddpify.understanding.batching.batches import Entry, Place
-    from ddpify.understanding.libraries.draws import Draw
+from ddpify.understanding.values import Data, Instance, Value, Whole, join
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +25,7 @@ class Site:
 
 
 Calls = tuple[Site, ...]  # in progress, outermost first
+Place = tuple[cst.CSTNode, int]  # where a batch is made, and the dimension of its rows there
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +104,37 @@ class OutOfTurn:
     site: Site
     loaders: frozenset[Instance]
     at_hand: frozenset[Instance]
+
+
+@dataclass(slots=True)
+class Draw:
+    """A call that draws rows for the batch along ``dim``, and what in it is of this rank alone.
+
+    ``counts`` and ``shapes`` give a number of rows or a whole shape, ``alike`` are tensors whose
+    kind and size the result takes, ``given`` rows of numbers that it depends on. ``filled`` is what
+    it fills in place. ``inside`` are the models whose forwards were in progress, at each visit;
+    ``shared`` marks a generator that the ranks share there too.
+    """
+
+    site: Site
+    dim: int = 0
+    counts: list[cst.BaseExpression] = field(default_factory=list)
+    shapes: list[cst.BaseExpression] = field(default_factory=list)
+    alike: list[cst.BaseExpression] = field(default_factory=list)
+    given: list[cst.BaseExpression] = field(default_factory=list)
+    filled: cst.BaseExpression | None = None
+    inside: set[frozenset[Instance]] = field(default_factory=set)
+    shared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A batch that enters a model, in ``training`` or not: all that may be known of its rows."""
+
+    site: Site
+    training: bool
+    argument: cst.BaseExpression
+    held: tuple[Whole, ...]
 
 
 @dataclass(slots=True)

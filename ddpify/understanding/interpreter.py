@@ -1,55 +1,43 @@
-"""Runs a script on abstract values: every expression gets what it may stand for.
+"""The state of a run on abstract values, and the questions about it.
 
-Project functions are followed into at each call, with the values that the call passes; branches
-are joined; loops run once in a pass, and passes repeat until nothing new is learned. Names are
-never evidence: what a value is follows from where it was made.
+What runs the code itself is :mod:`interpretation`; the code for each construct of the language and
+for each library knows the run by this class alone.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 import libcst as cst
 
-from ddpify.stack import roomy
-from ddpify.understanding.arithmetic import tensor_pairs
-from ddpify.understanding.batching import at_hand, batches, keeping
+from ddpify.understanding import readers
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Demand, Effect, Facts, Site
 from ddpify.understanding.frames import Frame
-from ddpify.understanding.language import births, calls, expressions, growing, statements
-from ddpify.understanding.libraries import library
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import ModuleFile, Project
-from ddpify.understanding.syntax import statements as statements_of
 from ddpify.understanding.values import (
     UNKNOWN,
     Class,
-    Const,
     Data,
     Function,
     Instance,
-    Lib,
     Namespace,
-    Number,
     Scope,
     Value,
-    Whole,
-    deep_atoms,
     join,
-    value,
 )
 
-_PASSES = 5
 _CONTEXT = 3  # calls that tell apart the objects made at one place
 _MOST_CONTEXTS = 16  # of one place; what comes later shares one object, or the work would explode
-_READ_IN_FORWARDS = (keeping.READER, tensor_pairs.READER)
+_READ_IN_FORWARDS = (readers.A_KEPT_TENSOR, readers.PAIRS)
 _REDUCIBLE = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED)
 
 
-class Interpreter:
-    """One run over a project; :attr:`facts` holds what it learned."""
+class Interpreter(ABC):
+    """A run over a project, and what the code for each construct of the language asks of it."""
 
     def __init__(
         self, project: Project, choices: Choices | None = None, *, follow: bool = True
@@ -78,58 +66,7 @@ class Interpreter:
         self.classes: dict[cst.CSTNode, Class] = {}
         self._namespaces: dict[ModuleFile, Namespace] = {}
         self.called: set[cst.CSTNode] = set()
-        self._latest: dict[cst.CSTNode, Value] = {}
-
-    # ------------------------------------------------------------------ running
-    def run(self) -> Facts:
-        """Interpret the entry, and code that nothing calls, until no new facts come."""
-        seen = -1
-        for _ in range(_PASSES):
-            self._one_pass()
-            state = self.changes + sum(len(v.atoms) for v in self.facts.values.values())
-            if state == seen:
-                break
-            seen = state
-        return self.facts
-
-    def _one_pass(self) -> None:
-        self.results.clear()
-        self.scopes.clear()
-        self.called.clear()
-        self.at_hand = frozenset()
-        values = self.facts.values
-        self.facts = Facts(values=values)
-        self.running_entry = True
-        for entry in self.project.entries:
-            self.module_scope(entry)
-        self.running_entry = False
-        for function in list(self.functions.values()):
-            if function.node not in self.called and function.module in self.project.entries:
-                self._call_unknown(function)
-
-    def _call_unknown(self, function: Function) -> None:
-        """A function that nobody calls here: its body still counts, with unknown arguments."""
-        receiver = None
-        self.frames.append(Frame(function.module, function.scope))
-        try:
-            if function.owner is not None:
-                receiver = self.instance(function.owner.node, function.module, function.owner)
-            calls.call_function(self, function, [], {}, receiver=receiver, site=None)
-        finally:
-            self.frames.pop()
-
-    def module_scope(self, module: ModuleFile) -> Scope:
-        """The names that a module defines, after running it."""
-        if module not in self.scopes:
-            scope = Scope(kind="module")
-            scope.names["__name__"] = value(Const(module.name))
-            self.scopes[module] = scope
-            self.frames.append(Frame(module, scope))
-            try:
-                self.block(module.tree)
-            finally:
-                self.frames.pop()
-        return self.scopes[module]
+        self.latest: dict[cst.CSTNode, Value] = {}
 
     def namespace(self, module: ModuleFile) -> Namespace:
         """A module as a value: the same one in every pass, so that values compare equal."""
@@ -206,6 +143,18 @@ class Interpreter:
             if key not in self.facts.demands:
                 self.facts.demands[key] = Demand(self.site(node), data, reader, self.call_path)
 
+    def demand_all(self, node: cst.BaseExpression, what: Value, reader: str) -> None:
+        """Note that something reads a value and, where it is a display, each of its parts."""
+        parts: list[cst.BaseExpression] = []
+        if isinstance(node, (cst.Tuple, cst.List)):
+            parts = [element.value for element in node.elements]
+        elif isinstance(node, cst.Dict):
+            parts = [pair.value for pair in node.elements]
+        else:
+            self.demand(node, what, reader)
+        for part in parts:
+            self.demand_all(part, self.seen(part), reader)
+
     def effect(self, kind: str, node: cst.CSTNode, name: str) -> None:
         """Note an action on the outside world; in a file that stays, for each call from outside."""
         made = Effect(kind, self.site(node), name, self.call_path)
@@ -243,21 +192,6 @@ class Interpreter:
                 self.rows_taken.pop()
 
     # ------------------------------------------------------------------ names
-    def lookup(self, name: str) -> Value:
-        """What a name stands for here."""
-        scope: Scope | None = self.frame.scope
-        first = scope
-        while scope is not None:
-            skipped = scope.kind == "class" and scope is not first
-            if name in scope.names and not skipped:
-                return scope.names[name]
-            for module in scope.stars:
-                full = library.star_name(module, name)
-                if full is not None and name not in expressions.BUILTINS:
-                    return value(Lib(full))
-            scope = scope.parent
-        return value(Lib(f"builtins.{name}")) if name in expressions.BUILTINS else UNKNOWN
-
     def bind(self, name: str, new: Value) -> None:
         """Assign to a name here."""
         scope = self.frame.scope
@@ -289,82 +223,51 @@ class Interpreter:
         """Whether an object was there before the batch at hand."""
         return not self._batch_loops() <= self.born_in.get(made, frozenset())
 
-    def keeps_from_batch(self, container: Instance, node: cst.BaseExpression, new: Value) -> Value:
-        """What a container of longer life than the batch takes must be whole, or is demanded."""
-        if not self.is_older(container):
-            return new
-        local = [a for a in deep_atoms(new) if isinstance(a, Data) and a.placement.local]
-        for data in local:
-            self.demand(node, value(data), growing.READER)
-        return births.reduced(new) if local else new
-
     def in_batch_loop(self) -> bool:
         """Whether a batch that is split among the ranks is the one at hand."""
         loops = [loop for frame in self.frames for loop in frame.loops]
         batch = not self.collating and any(loop.takes_batches for loop in loops)
-        return batch and not self._in_whole_loop()
+        return batch and not self.in_whole_loop()
 
     def takes_batch(self) -> None:
         """Note that the innermost loop takes a batch in each round."""
         if self.frame.loops:
             self.frame.loops[-1].takes_batches = True
 
-    # ------------------------------------------------------------------ code
-    def block(self, body: cst.BaseSuite | cst.Module) -> bool:
-        """Run a block; whether its end is reached."""
-        return all(statements.execute(self, one) for one in statements_of(body))
-
-    def eval(self, node: cst.BaseExpression) -> Value:
-        """What an expression may stand for; noted among the facts."""
-        result = expressions.evaluate(self, node)
-        choices = self.choices
-        # Most runs have decided nothing yet, and asking a dictionary for a node is not cheap.
-        if choices.batches:
-            result = batches.split(self, node, result)
-        if choices.split and node in choices.split:
-            result = value(Data(Placement.SHARD, choices.split[node]))
-        if choices.reduced and node in choices.reduced:
-            result = self.reduce(node, result)
-        self._latest[node] = result
-        self.facts.record(node, result)
-        return result
-
-    def default(self, node: cst.BaseExpression) -> Value:
-        """The value of a parameter's default, which is no fact about the call that leaves it."""
-        return expressions.evaluate(self, node)
-
-    def seen(self, node: cst.BaseExpression) -> Value:
-        """What an expression was when it was last evaluated: in the call in progress."""
-        return self._latest.get(node, UNKNOWN)
-
-    def reduce(self, node: cst.BaseExpression, result: Value) -> Value:
-        """The value of an expression that is to be reduced, and a note that it needed it."""
-        path = self.call_path
-        if result.data:
-            self.facts.reduced.setdefault(node, set()).update(result.data)
-            self.facts.reduced_through.setdefault(node, set()).add(path)
-            at_hand.used(self, node, result.data)
-            if any(isinstance(a, Data) and a.form == "gathered" for a in result.atoms):
-                self.facts.half_gathered.add(node)
-        else:
-            self.facts.reduced_whole.setdefault(node, self.site(node))
-            known = any(isinstance(a, (Data, Number, Whole)) for a in result.atoms)
-            if known and self.meets_split_batches():
-                self.facts.whole_through.setdefault(node, set()).add(path)
-        return births.reduced(result)
-
     def meets_split_batches(self) -> bool:
         """Whether the batch at hand, if there is one, may be split among the ranks."""
-        return self.running_entry and not self._in_whole_loop()
+        return self.running_entry and not self.in_whole_loop()
 
-    def _in_whole_loop(self) -> bool:
+    def in_whole_loop(self) -> bool:
         """Whether the batch at hand is one that every rank gets whole."""
         return any(loop.takes_whole for frame in self.frames for loop in frame.loops)
 
-    def eval_all(self, nodes: Iterable[cst.BaseExpression]) -> list[Value]:
-        """The values of several expressions."""
-        return [self.eval(node) for node in nodes]
+    # ------------------------------------------------------------------ code
+    @abstractmethod
+    def module_scope(self, module: ModuleFile) -> Scope:
+        """The names that a module defines, after running it."""
 
+    @abstractmethod
+    def lookup(self, name: str) -> Value:
+        """What a name stands for here."""
+
+    @abstractmethod
+    def block(self, body: cst.BaseSuite | cst.Module) -> bool:
+        """Run a block; whether its end is reached."""
+
+    @abstractmethod
+    def eval(self, node: cst.BaseExpression) -> Value:
+        """What an expression may stand for; noted among the facts."""
+
+    @abstractmethod
+    def default(self, node: cst.BaseExpression) -> Value:
+        """The value of a parameter's default, which is no fact about the call that leaves it."""
+
+    @abstractmethod
+    def reduce(self, node: cst.BaseExpression, result: Value) -> Value:
+        """The value of an expression that is to be reduced, and a note that it needed it."""
+
+    @abstractmethod
     def call(
         self,
         node: cst.BaseExpression,
@@ -373,10 +276,19 @@ class Interpreter:
         kwargs: Mapping[str, Value],
     ) -> Value:
         """Call anything."""
-        return calls.call(self, node, callee, args, dict(kwargs))
 
+    @abstractmethod
+    def iterate(self, node: cst.BaseExpression, iterable: Value) -> Value:
+        """What ``for x in iterable`` binds."""
 
-@roomy
-def interpret(project: Project, choices: Choices | None = None, *, follow: bool = True) -> Facts:
-    """The facts of a project under some choices; of each function alone without ``follow``."""
-    return Interpreter(project, choices, follow=follow).run()
+    @abstractmethod
+    def keeps_from_batch(self, container: Instance, node: cst.BaseExpression, new: Value) -> Value:
+        """What a container of longer life than the batch takes must be whole, or is demanded."""
+
+    def eval_all(self, nodes: Iterable[cst.BaseExpression]) -> list[Value]:
+        """The values of several expressions."""
+        return [self.eval(node) for node in nodes]
+
+    def seen(self, node: cst.BaseExpression) -> Value:
+        """What an expression was when it was last evaluated: in the call in progress."""
+        return self.latest.get(node, UNKNOWN)

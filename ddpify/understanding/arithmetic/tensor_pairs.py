@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding import readers
 from ddpify.understanding.arithmetic import dimensions
 from ddpify.understanding.batching import batch_rows, batches
 from ddpify.understanding.placement import Placement, combine
@@ -16,8 +17,6 @@ from ddpify.understanding.values import REPLICATED, Data, Instance, Tup, Value, 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
 
-READER = "a computation on pairs of samples"
-"""What a demand says that couples rows in a model's forward."""
 Operand = tuple[cst.BaseExpression, Value]  # what is written, and its value
 
 BINARY = {
@@ -230,7 +229,7 @@ def mixed(run: Interpreter, node: cst.CSTNode, one: Data, operands: Sequence[Ope
 def _demand_in_forward(run: Interpreter, node: cst.CSTNode, coupled: Data) -> None:
     """A loss in a forward needs the rows of all ranks; what else reads it there is not asked."""
     if run.frames_forward():
-        run.demand(node, value(coupled), READER)
+        run.demand(node, value(coupled), readers.PAIRS)
 
 
 def held_tensors(operands: Sequence[Operand]) -> list[tuple[cst.BaseExpression, Data | None]]:

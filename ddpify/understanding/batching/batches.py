@@ -10,11 +10,12 @@ states, masks.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding.facts import Entry
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
     REPLICATED,
@@ -34,7 +35,6 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.facts import Site
     from ddpify.understanding.interpreter import Interpreter
 
 DIMENSIONS = (0, 1)  # the batch comes first, or after the time steps
@@ -52,17 +52,6 @@ _VIEWS = frozenset("view reshape unsqueeze squeeze permute transpose flatten".sp
 _CONSTANTS = frozenset("zeros ones full empty eye arange linspace new_zeros new_ones".split())
 
 Operand = tuple[cst.BaseExpression, Value]
-Place = tuple[cst.CSTNode, int]  # where a batch is made, and the dimension of its rows there
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A batch that enters a model, in ``training`` or not: all that may be known of its rows."""
-
-    site: Site
-    training: bool
-    argument: cst.BaseExpression
-    held: tuple[Whole, ...]
 
 
 # ---------------------------------------------------------------------- where they come from

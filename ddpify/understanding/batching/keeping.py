@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding import readers
 from ddpify.understanding.batching import stores
 from ddpify.understanding.language.arguments import Keywords, argument_pairs, local_data
 from ddpify.understanding.libraries.kinds import is_model
@@ -31,8 +32,6 @@ from ddpify.understanding.values import (
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
 
-READER = "a write into a tensor that is kept from batch to batch"
-"""What a demand says that writes such a tensor."""
 
 _REDUCIBLE = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED, Placement.COUNT)
 _BY_INDEX = frozenset("index_copy_ index_add_ index_put_".split())
@@ -123,7 +122,7 @@ def _demand(run: Interpreter, shown: cst.BaseExpression, data: Data, *, by_index
     rows = by_index and not run.frames_forward() and data.form not in ("batch", "shape")
     if data.placement not in _REDUCIBLE and not rows:
         data = Data(Placement.SHARD, data.loaders, form="packed")  # which no reduction suits
-    run.demand(shown, value(data), READER)
+    run.demand(shown, value(data), readers.A_KEPT_TENSOR)
 
 
 def _is_whole(held: Value) -> bool:

@@ -102,12 +102,6 @@ def _member_of(run: Interpreter, node: cst.BaseExpression, atom: Namespace, name
     return found
 
 
-def package_value(run: Interpreter, top: str) -> Atom:
-    """A package of the project that ``import a.b`` binds, or a library's."""
-    package = run.project.resolve(top, run.module)
-    return run.namespace(package) if package else Lib(top)
-
-
 def _instance_attribute(
     run: Interpreter, node: cst.BaseExpression, atom: Instance, name: str
 ) -> Value:

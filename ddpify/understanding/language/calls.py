@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.batching import at_hand, batches
+from ddpify.understanding.batching import at_hand, batches, entering
 from ddpify.understanding.facts import Site
 from ddpify.understanding.frames import Frame
-from ddpify.understanding.language import arguments, attributes, births
+from ddpify.understanding.language import attributes, births
 from ddpify.understanding.libraries import instances, kinds, library, methods, opaque, whole_calls
 from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import (
@@ -87,7 +87,7 @@ def call_instance(
     if not run.frames_forward():  # its batch normalisation goes by how the batch is shared
         at_hand.used(run, node, (d for one in args for d in one.data))
     if not kinds.is_loss(target):
-        args, kwargs = entered(run, node, args, kwargs)
+        args, kwargs = entering.entered(run, node, args, kwargs)
     result = _call_object(run, node, target, args, kwargs)
     whole_calls.note(run, node, target, [*args, *kwargs.values()], result)
     return result
@@ -114,16 +114,6 @@ def _call_object(
             result = join(*results)
             return result if result else opaque.opaque(run, node, target, args, kwargs)
     return opaque.call_instance(run, node, target, args, kwargs)
-
-
-def entered(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
-) -> tuple[list[Value], Keywords]:
-    """The arguments of a model, in which batches that the script makes by hand are noted."""
-    operands = arguments.argument_pairs(node, args, kwargs)
-    batches.meet(run, operands)
-    held = batches.enter(run, node, operands)
-    return held[: len(args)], dict(zip(kwargs, held[len(args) :], strict=True))
 
 
 def call_function(

@@ -168,16 +168,3 @@ def _part(run: Interpreter, atom: Atom, position: int, count: int) -> Value:
     if isinstance(atom, Whole):
         return REPLICATED
     return value(atom) if isinstance(atom, (Number, Params)) else UNKNOWN
-
-
-def read_all(run: Interpreter, node: cst.BaseExpression, what: Value, reader: str) -> None:
-    """Something reads a value and, where it is a display, each of its parts."""
-    if isinstance(node, (cst.Tuple, cst.List)):
-        for element in node.elements:
-            read_all(run, element.value, run.seen(element.value), reader)
-        return
-    if isinstance(node, cst.Dict):
-        for pair in node.elements:
-            read_all(run, pair.value, run.seen(pair.value), reader)
-        return
-    run.demand(node, what, reader)

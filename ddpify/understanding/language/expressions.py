@@ -91,7 +91,7 @@ def _binary(run: Interpreter, node: cst.BinaryOperation) -> Value:
     if operator == "%" and isinstance(
         node.left, (cst.SimpleString, cst.ConcatenatedString, cst.FormattedString)
     ):
-        elements.read_all(run, node.right, right, "a formatted string")
+        run.demand_all(node.right, right, "a formatted string")
         return REPLICATED
     return tensor_pairs.binary(run, node, operator, (node.left, left), (node.right, right))
 

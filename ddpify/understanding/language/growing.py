@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding import readers
 from ddpify.understanding.labels.slots import fresh_names, target_names
 from ddpify.understanding.language import births
 from ddpify.understanding.placement import Placement
@@ -19,7 +20,6 @@ from ddpify.understanding.values import Value, value
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
 
-READER = "a collection that outlives the batch"
 _JOINING = frozenset("cat concat concatenate vstack row_stack".split())
 
 
@@ -37,7 +37,8 @@ def taken(
     for piece in _added(shown, target.value):
         for data in run.seen(piece).data:
             if data.placement is Placement.SHARD:
-                run.demand(piece, value(replace(data, births=frozenset())), READER)
+                rows = value(replace(data, births=frozenset()))
+                run.demand(piece, rows, readers.A_KEPT_COLLECTION)
     return births.reduced(new)
 
 

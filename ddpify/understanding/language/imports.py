@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.language import attributes
 from ddpify.understanding.libraries.runtime_names import qualified
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.syntax import dotted
@@ -38,7 +37,7 @@ def _import_dotted(run: Interpreter, full: str, local: ModuleFile | None) -> Non
         return
     if local is not None:
         run.module_scope(local)
-    run.bind(top, value(attributes.package_value(run, top)))
+    run.bind(top, value(run.namespace(package) if package else Lib(top)))
 
 
 def _imported(run: Interpreter, local: ModuleFile | None, full: str) -> Value:

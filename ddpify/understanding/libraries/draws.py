@@ -8,21 +8,20 @@ less than in one process. So each draws the rows of the whole batch, and keeps i
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding import readers
+from ddpify.understanding.facts import Draw
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import Data, Instance, Value, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.facts import Site
     from ddpify.understanding.interpreter import Interpreter
 
-READER = "a random draw"
-"""What a demand says that reads the rows for which numbers are drawn."""
 
 _LIKE = frozenset("randn_like rand_like randint_like".split())
 _GIVEN = frozenset(
@@ -46,27 +45,6 @@ _SINGLE = ("torch.rand", "torch.randn", "torch.randint", "torch.bernoulli", "tor
 _LOOPING = ("range", "enumerate", "zip", "reversed")
 _SAMPLING = ("sample", "rsample", "sample_n")
 _LAYERS = ("torch.nn.Dropout", "torch.nn.AlphaDropout", "torch.nn.FeatureAlphaDropout")
-
-
-@dataclass(slots=True)
-class Draw:
-    """A call that draws rows for the batch along ``dim``, and what in it is of this rank alone.
-
-    ``counts`` and ``shapes`` give a number of rows or a whole shape, ``alike`` are tensors whose
-    kind and size the result takes, ``given`` rows of numbers that it depends on. ``filled`` is what
-    it fills in place. ``inside`` are the models whose forwards were in progress, at each visit;
-    ``shared`` marks a generator that the ranks share there too.
-    """
-
-    site: Site
-    dim: int = 0
-    counts: list[cst.BaseExpression] = field(default_factory=list)
-    shapes: list[cst.BaseExpression] = field(default_factory=list)
-    alike: list[cst.BaseExpression] = field(default_factory=list)
-    given: list[cst.BaseExpression] = field(default_factory=list)
-    filled: cst.BaseExpression | None = None
-    inside: set[frozenset[Instance]] = field(default_factory=set)
-    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +190,7 @@ def _models(run: Interpreter) -> frozenset[Instance]:
 def _refuse(run: Interpreter, node: cst.BaseExpression, rows: Data) -> None:
     """Let the batch be whole where this draws: nothing done here makes its rows right."""
     # Rows of a form that no reduction here suits: gathered further up, or not at all.
-    run.demand(node, value(Data(Placement.SHARD, rows.loaders, form="packed")), READER)
+    run.demand(node, value(Data(Placement.SHARD, rows.loaders, form="packed")), readers.A_DRAW)
 
 
 def one_by_one(run: Interpreter, node: cst.BaseExpression, name: str) -> None:

@@ -49,7 +49,7 @@ def builtin(  # type: ignore[no-untyped-def]
         return handler(run, node, args)
     if name in _READS or name in ("print", "max", "min", "any", "all", "divmod", "pow"):
         for expression, one in argument_pairs(node, args, kwargs):
-            elements.read_all(run, expression, one, f"{name}()")
+            run.demand_all(expression, one, f"{name}()")
     return REPLICATED
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.batching import batches, collating
-from ddpify.understanding.language import elements
 from ddpify.understanding.language.arguments import Keywords
 from ddpify.understanding.libraries import distributed, world
 from ddpify.understanding.libraries.actions import WRITING_METHODS
@@ -156,7 +155,7 @@ def iterate(run: Interpreter, node: cst.BaseExpression, atom: Instance) -> Value
         known = collating.yielded(run, node, atom)
         return known or value(Data(Placement.SHARD, frozenset({atom}), form="batch"))
     if atom.type in BARS:
-        return elements.iterate(run, node, atom.attributes.get("iterable", REPLICATED))
+        return run.iterate(node, atom.attributes.get("iterable", REPLICATED))
     if is_model(atom):
         return value(atom)
     if isinstance(atom.type, Class):
@@ -165,7 +164,7 @@ def iterate(run: Interpreter, node: cst.BaseExpression, atom: Instance) -> Value
             bound = [Bound(atom, f) for f in found.of(Function)]  # type: ignore[arg-type]
             produced = run.call(node, value(*bound), [], {})
             if any(a is not atom for a in produced.atoms):
-                return elements.iterate(run, node, produced)
+                return run.iterate(node, produced)
         advance = atom.type.find("__next__")
         if advance is not None:
             bound = [Bound(atom, f) for f in advance.of(Function)]  # type: ignore[arg-type]

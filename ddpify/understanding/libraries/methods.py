@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.arithmetic import tensor_pairs, tensor_sizes, tensors
-from ddpify.understanding.batching import batch_layers, batch_sizes, batches
-from ddpify.understanding.language import calls, elements
+from ddpify.understanding.batching import batch_layers, batch_sizes, batches, entering
+from ddpify.understanding.language import elements
 from ddpify.understanding.language.arguments import Keywords, argument_pairs, local_data
 from ddpify.understanding.libraries import draws, world
 from ddpify.understanding.libraries.actions import WRITING_METHODS
@@ -177,7 +177,7 @@ def _plain_method(  # type: ignore[no-untyped-def]
         world.moved(run, node, args, kwargs)
     if literal or name in _STRING_METHODS:
         for expression, one in argument_pairs(node, args, kwargs):
-            elements.read_all(run, expression, one, "a formatted string")
+            run.demand_all(expression, one, "a formatted string")
         return REPLICATED
     if isinstance(atom, Tup):
         return join(*atom.items) if name == "index" else REPLICATED
@@ -333,7 +333,7 @@ def _model_method(  # type: ignore[no-untyped-def]
         return REPLICATED
     if name in ("forward", "__call__"):
         run.facts.event(atom, "bypass", run.site(node), gradient=not run.no_grad)
-        args, kwargs = calls.entered(run, node, args, kwargs)
+        args, kwargs = entering.entered(run, node, args, kwargs)
     batch_layers.inherited(run, atom, args)
     return opaque(run, node, atom, args, kwargs)
 

@@ -9,7 +9,7 @@ import libcst as cst
 
 from ddpify.understanding.arithmetic import tensors
 from ddpify.understanding.batching import batch_rows, batch_sizes, batches, collating, single
-from ddpify.understanding.language import elements
+from ddpify.understanding.facts import Draw
 from ddpify.understanding.language.arguments import Keywords, argument_pairs
 from ddpify.understanding.libraries import draws
 from ddpify.understanding.placement import Placement
@@ -43,7 +43,7 @@ def tensor_function(  # type: ignore[no-untyped-def]
     if counts and _makes_rows(name, short):
         return _sized(run, node, short, counts)
     if counts and short in _FROM_VALUES and not operands[0][1].data:
-        elements.read_all(run, *operands[0], f"{short}()")  # a list of numbers, one a count
+        run.demand_all(*operands[0], f"{short}()")  # a list of numbers, one a count
         return REPLICATED
     loaders = batch_sizes.sized_like(run, node) if short in batch_sizes.MAKING else None
     if loaders and run.module.editable:
@@ -119,7 +119,7 @@ def _sized(run: Interpreter, node: cst.BaseExpression, short: str, counts: list[
     made = replace(counts[0].placed(Placement.SHARD), dim=sizes[0].dim if sizes else 0)
     if short in ("randperm", "permutation"):
         counted = [part.node for part in sizes]
-        run.facts.orders.setdefault(node, draws.Draw(run.site(node), counts=counted))
+        run.facts.orders.setdefault(node, Draw(run.site(node), counts=counted))
         made = replace(made, form="permutation")
     return value(replace(made, form="range") if short == "arange" else made)
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.language import elements
 from ddpify.understanding.libraries.actions import (
     ACCELERATORS,
     DOWNLOADS,
@@ -91,7 +90,7 @@ def saved(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> None
     if not isinstance(node, cst.Call) or not node.args or not args:
         return
     shown = node.args[0].value
-    elements.read_all(run, shown, args[0], "a file")
+    run.demand_all(shown, args[0], "a file")
     for held in args[0].of(Instance):
         for atom in deep_atoms(value(held)):
             if isinstance(atom, Data) and atom.placement.local and atom.births:

@@ -1,0 +1,24 @@
+"""What enters a model: batches that the script makes by hand are known by it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.batching import batches
+from ddpify.understanding.language.arguments import Keywords, argument_pairs
+from ddpify.understanding.values import Value
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+
+def entered(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> tuple[list[Value], Keywords]:
+    """The arguments of a model, in which batches that the script makes by hand are noted."""
+    operands = argument_pairs(node, args, kwargs)
+    batches.meet(run, operands)
+    held = batches.enter(run, node, operands)
+    return held[: len(args)], dict(zip(kwargs, held[len(args) :], strict=True))

@@ -1,0 +1,180 @@
+"""Runs a script on abstract values: every expression gets what it may stand for.
+
+Project functions are followed into at each call, with the values that the call passes; branches
+are joined; loops run once in a pass, and passes repeat until nothing new is learned. Names are
+never evidence: what a value is follows from where it was made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import libcst as cst
+
+from ddpify.stack import roomy
+from ddpify.understanding import readers
+from ddpify.understanding.batching import at_hand, batches
+from ddpify.understanding.choices import Choices
+from ddpify.understanding.facts import Facts
+from ddpify.understanding.frames import Frame
+from ddpify.understanding.interpreter import Interpreter
+from ddpify.understanding.language import births, calls, elements, expressions, statements
+from ddpify.understanding.libraries import library
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.project import ModuleFile, Project
+from ddpify.understanding.syntax import statements as statements_of
+from ddpify.understanding.values import (
+    UNKNOWN,
+    Const,
+    Data,
+    Function,
+    Instance,
+    Lib,
+    Number,
+    Scope,
+    Value,
+    Whole,
+    deep_atoms,
+    value,
+)
+
+_PASSES = 5
+
+
+class Interpretation(Interpreter):
+    """One run over a project; :attr:`facts` holds what it learned."""
+
+    # ------------------------------------------------------------------ running
+    def run(self) -> Facts:
+        """Interpret the entry, and code that nothing calls, until no new facts come."""
+        seen = -1
+        for _ in range(_PASSES):
+            self._one_pass()
+            state = self.changes + sum(len(v.atoms) for v in self.facts.values.values())
+            if state == seen:
+                break
+            seen = state
+        return self.facts
+
+    def _one_pass(self) -> None:
+        self.results.clear()
+        self.scopes.clear()
+        self.called.clear()
+        self.at_hand = frozenset()
+        values = self.facts.values
+        self.facts = Facts(values=values)
+        self.running_entry = True
+        for entry in self.project.entries:
+            self.module_scope(entry)
+        self.running_entry = False
+        for function in list(self.functions.values()):
+            if function.node not in self.called and function.module in self.project.entries:
+                self._call_unknown(function)
+
+    def _call_unknown(self, function: Function) -> None:
+        """A function that nobody calls here: its body still counts, with unknown arguments."""
+        receiver = None
+        self.frames.append(Frame(function.module, function.scope))
+        try:
+            if function.owner is not None:
+                receiver = self.instance(function.owner.node, function.module, function.owner)
+            calls.call_function(self, function, [], {}, receiver=receiver, site=None)
+        finally:
+            self.frames.pop()
+
+    def module_scope(self, module: ModuleFile) -> Scope:
+        """The names that a module defines, after running it."""
+        if module not in self.scopes:
+            scope = Scope(kind="module")
+            scope.names["__name__"] = value(Const(module.name))
+            self.scopes[module] = scope
+            self.frames.append(Frame(module, scope))
+            try:
+                self.block(module.tree)
+            finally:
+                self.frames.pop()
+        return self.scopes[module]
+
+    def lookup(self, name: str) -> Value:
+        """What a name stands for here."""
+        scope: Scope | None = self.frame.scope
+        first = scope
+        while scope is not None:
+            skipped = scope.kind == "class" and scope is not first
+            if name in scope.names and not skipped:
+                return scope.names[name]
+            for module in scope.stars:
+                full = library.star_name(module, name)
+                if full is not None and name not in expressions.BUILTINS:
+                    return value(Lib(full))
+            scope = scope.parent
+        return value(Lib(f"builtins.{name}")) if name in expressions.BUILTINS else UNKNOWN
+
+    # ------------------------------------------------------------------ code
+    def block(self, body: cst.BaseSuite | cst.Module) -> bool:
+        """Run a block; whether its end is reached."""
+        return all(statements.execute(self, one) for one in statements_of(body))
+
+    def eval(self, node: cst.BaseExpression) -> Value:
+        """What an expression may stand for; noted among the facts."""
+        result = expressions.evaluate(self, node)
+        choices = self.choices
+        # Most runs have decided nothing yet, and asking a dictionary for a node is not cheap.
+        if choices.batches:
+            result = batches.split(self, node, result)
+        if choices.split and node in choices.split:
+            result = value(Data(Placement.SHARD, choices.split[node]))
+        if choices.reduced and node in choices.reduced:
+            result = self.reduce(node, result)
+        self.latest[node] = result
+        self.facts.record(node, result)
+        return result
+
+    def default(self, node: cst.BaseExpression) -> Value:
+        """The value of a parameter's default, which is no fact about the call that leaves it."""
+        return expressions.evaluate(self, node)
+
+    def reduce(self, node: cst.BaseExpression, result: Value) -> Value:
+        """The value of an expression that is to be reduced, and a note that it needed it."""
+        path = self.call_path
+        if result.data:
+            self.facts.reduced.setdefault(node, set()).update(result.data)
+            self.facts.reduced_through.setdefault(node, set()).add(path)
+            at_hand.used(self, node, result.data)
+            if any(isinstance(a, Data) and a.form == "gathered" for a in result.atoms):
+                self.facts.half_gathered.add(node)
+        else:
+            self.facts.reduced_whole.setdefault(node, self.site(node))
+            known = any(isinstance(a, (Data, Number, Whole)) for a in result.atoms)
+            if known and self.meets_split_batches():
+                self.facts.whole_through.setdefault(node, set()).add(path)
+        return births.reduced(result)
+
+    def call(
+        self,
+        node: cst.BaseExpression,
+        callee: Value,
+        args: list[Value],
+        kwargs: Mapping[str, Value],
+    ) -> Value:
+        """Call anything."""
+        return calls.call(self, node, callee, args, dict(kwargs))
+
+    def iterate(self, node: cst.BaseExpression, iterable: Value) -> Value:
+        """What ``for x in iterable`` binds."""
+        return elements.iterate(self, node, iterable)
+
+    def keeps_from_batch(self, container: Instance, node: cst.BaseExpression, new: Value) -> Value:
+        """What a container of longer life than the batch takes must be whole, or is demanded."""
+        if not self.is_older(container):
+            return new
+        local = [a for a in deep_atoms(new) if isinstance(a, Data) and a.placement.local]
+        for data in local:
+            self.demand(node, value(data), readers.A_KEPT_COLLECTION)
+        return births.reduced(new) if local else new
+
+
+@roomy
+def interpret(project: Project, choices: Choices | None = None, *, follow: bool = True) -> Facts:
+    """The facts of a project under some choices; of each function alone without ``follow``."""
+    return Interpretation(project, choices, follow=follow).run()

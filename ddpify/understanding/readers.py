@@ -1,0 +1,6 @@
+"""What reads a rank's rows alone, in the words of a demand, where others ask for the reader."""
+
+A_DRAW = "a random draw"  # for so many rows
+PAIRS = "a computation on pairs of samples"  # which couples rows in a model's forward
+A_KEPT_TENSOR = "a write into a tensor that is kept from batch to batch"
+A_KEPT_COLLECTION = "a collection that outlives the batch"
