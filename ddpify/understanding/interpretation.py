@@ -47,13 +47,11 @@ class Interpretation(Interpreter):
     # ------------------------------------------------------------------ running
     def run(self) -> Facts:
         """Interpret the entry, and code that nothing calls, until no new facts come."""
-        seen = -1
         for _ in range(_PASSES):
+            before = self.changes
             self._one_pass()
-            state = self.changes + sum(len(v.atoms) for v in self.facts.values.values())
-            if state == seen:
+            if self.changes == before:
                 break
-            seen = state
         return self.facts
 
     def _one_pass(self) -> None:

@@ -52,6 +52,7 @@ class Interpreter(ABC):
         self.loop_ends: dict[object, dict[str, Value]] = {}
         self.results: dict[object, Value] = {}
         self.previous: dict[object, Value] = {}
+        self.recalled: set[object] = set()  # calls that took their previous result
         self.running: set[object] = set()
         self.frames: list[Frame] = []
         self.no_grad = 0
@@ -60,7 +61,7 @@ class Interpreter(ABC):
         self.rows_taken: list[Data] = []  # by loops over a batch's rows, the innermost last
         # The loaders that the batch at hand comes from, for each way of getting here.
         self.at_hand: frozenset[frozenset[Instance]] = frozenset()
-        self.changes = 0
+        self.changes = 0  # of what later code, or the next pass, starts from
         self.functions: dict[cst.CSTNode, Function] = {}
         self._contexts: dict[cst.CSTNode, int] = {}
         self.classes: dict[cst.CSTNode, Class] = {}

@@ -137,14 +137,19 @@ def call_function(
     place = site.node if site else None
     no_grad = bool(run.no_grad or silent)
     key = (function.node, place, receiver, tuple(args), named, no_grad, forward)
-    if key in run.results or key in run.running or len(run.frames) > _DEEPEST:
-        return run.results.get(key, run.previous.get(key, UNKNOWN))
+    if key in run.results:
+        return run.results[key]
+    if key in run.running or len(run.frames) > _DEEPEST:
+        run.recalled.add(key)
+        return run.previous.get(key, UNKNOWN)
     run.running.add(key)
     try:
         with run.without_grad(silent):
             result = _run_body(run, function, args, kwargs, receiver, site, forward)
     finally:
         run.running.discard(key)
+    if key in run.recalled and run.previous.get(key, UNKNOWN) != result:
+        run.changes += 1
     run.results[key] = run.previous[key] = result
     return result
 

@@ -94,7 +94,9 @@ def _loop(run: Interpreter, node, body, orelse, bind) -> bool:  # type: ignore[n
     ends = run.frame.loops.pop().left
     endless = isinstance(node, cst.While) and isinstance(node.test, cst.Name)
     reached = branches.join_ends(run, [before, *ends])
-    run.loop_ends[key] = dict(scope.names)
+    if run.loop_ends.get(key) != scope.names:
+        run.loop_ends[key] = dict(scope.names)
+        run.changes += 1
     if orelse is not None:
         run.block(orelse.body)
     return reached or endless
