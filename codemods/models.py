@@ -12,11 +12,13 @@ from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import Refusal
 from ddpify.understanding.facts import Event, Site
+from ddpify.understanding.language.elements import CONTAINERS
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of, is_main_guard
-from ddpify.understanding.values import UNKNOWN, Instance, Params, Tup, Value, deep_atoms
+from ddpify.understanding.values import UNKNOWN, Instance, Params, Tup, Value, deep_atoms, value
 
+_FREEZING = ("requires_grad", "requires_grad_")
 _SHAPING = ("make", "move", "change", "parallel", "given")
 
 
@@ -64,12 +66,20 @@ def _whole(plan: Plan, part: Instance) -> Instance:
         holders = [
             m
             for m in plan.facts.models
-            if m not in seen and any(current in deep_atoms(v) for v in m.attributes.values())
+            if m not in seen and any(_registers(v, current) for v in m.attributes.values())
         ]
         if not holders:
             return current
-        current = holders[0]
+        # A part that another model gets later was made for the first.
+        current = current.maker if current.maker in holders else holders[0]
         seen.add(current)
+
+
+def _registers(attribute: Value, part: Instance) -> bool:
+    """Whether an attribute makes a module a part of the model: a plain list does not."""
+    held = [a for a in attribute.atoms if isinstance(a, Instance)]
+    layers = [a for a in held if a.type not in CONTAINERS]
+    return part in layers or any(part in deep_atoms(value(a)) for a in layers)
 
 
 def _last_shaping(plan: Plan, model: Instance) -> Event | None:
@@ -79,7 +89,28 @@ def _last_shaping(plan: Plan, model: Instance) -> Event | None:
     used = ("call",) if plan.options.strategy == "ddp" else ("call", "optimize")
     first_use = next((i for i, e in enumerate(events) if e.kind in used), len(events))
     shaping = [e for e in events[:first_use] if e.kind in _SHAPING and e.site.module.editable]
-    return shaping[-1] if shaping else None
+    # A helper that freezes what it is given is called again and again, often with other models.
+    lasting = [e for e in shaping if not (_freezes(e) and _is_given(e.site))]
+    last = lasting or shaping
+    return last[-1] if last else None
+
+
+def _freezes(event: Event) -> bool:
+    """Whether an event only says which parameters are trained."""
+    node = event.site.node.func if isinstance(event.site.node, cst.Call) else event.site.node
+    named = isinstance(node, cst.Attribute) and node.attr.value in _FREEZING
+    return event.kind == "change" and named
+
+
+def _is_given(site: Site) -> bool:
+    """Whether the model that is changed at a place is an argument of the function there."""
+    name = _name_of_model(site.node, site.module)
+    functions = (n for n in site.module.structure.up(site.node) if isinstance(n, cst.FunctionDef))
+    function = next(functions, None)
+    if function is None or name is None:
+        return False
+    given = function.params
+    return name in {p.name.value for p in (*given.params, *given.kwonly_params)} - {"self"}
 
 
 def _wrap_where_bound(plan: Plan, edits: Edits, model: Instance) -> None:
@@ -111,7 +142,7 @@ def _wrap_at(plan: Plan, edits: Edits, model: Instance, event: Event) -> None:
     if event.kind in ("make", "move", "parallel"):
         outermost = _outermost(plan, module, model, event.site.node)
         gone = module.statement(event.site.node) in edits.removed
-        if not gone and _stands_alone(module, outermost):
+        if not gone and (_stands_alone(module, outermost) or _is_listed(module, model, outermost)):
             if function not in edits.wrapped.get(outermost, ()):
                 edits.wrap(outermost, function, extra)
             edits.note(Site(outermost, module), f"model {plan.options.wrapped_as}")
@@ -227,6 +258,13 @@ def _stands_alone(module: ModuleFile, node: cst.BaseExpression) -> bool:
     if "\n" in code_of(node) and _names_it(module, node):
         return False  # its name is rebound on a line of its own: the smaller change
     return _conditional(module, module.statement(node)) is None
+
+
+def _is_listed(module: ModuleFile, model: Instance, node: cst.BaseExpression) -> bool:
+    """Whether an expression makes a model as an element of a plain list, all in one."""
+    listed = isinstance(module.parents[node], cst.Element)
+    plain = listed and isinstance(module.parents[module.parents[node]], cst.List)
+    return plain and any(part is model.site for part in (node, *walk(node)))
 
 
 def _last_before_use(module: ModuleFile, statement: cst.CSTNode, name: str) -> cst.CSTNode:

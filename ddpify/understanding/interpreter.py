@@ -50,6 +50,7 @@ class Interpreter(ABC):
         self.born_in: dict[Instance, frozenset[cst.CSTNode]] = {}
         self.scopes: dict[ModuleFile, Scope] = {}
         self.loop_ends: dict[object, dict[str, Value]] = {}
+        self.batch_loops: set[object] = set()  # that were seen to take a batch in each round
         self.results: dict[object, Value] = {}
         self.previous: dict[object, Value] = {}
         self.recalled: set[object] = set()  # calls that took their previous result
@@ -109,7 +110,8 @@ class Interpreter(ABC):
             made = self._contexts[node] = self._contexts.get(node, 0) + 1
             key = key if made <= _MOST_CONTEXTS else (node, (), name)
         if key not in self.heap:
-            self.heap[key] = Instance(node, module, kind)
+            maker = self.frames[-1].receiver if self.frames else None
+            self.heap[key] = Instance(node, module, kind, maker=maker)
             self.born_in[self.heap[key]] = self._batch_loops()
             self.changes += 1
         return self.heap[key]
@@ -230,10 +232,15 @@ class Interpreter(ABC):
         batch = not self.collating and any(loop.takes_batches for loop in loops)
         return batch and not self.in_whole_loop()
 
-    def takes_batch(self) -> None:
-        """Note that the innermost loop takes a batch in each round."""
-        if self.frame.loops:
-            self.frame.loops[-1].takes_batches = True
+    def takes_batch(self, source: str = "") -> None:
+        """Note that the innermost loop takes a batch in each round.
+
+        So do the loops around it, up to the one that makes the iterator of the name ``source``.
+        """
+        for loop in reversed(self.frame.loops):
+            loop.takes_batches = True
+            if not source or source in loop.assigned:
+                break
 
     def meets_split_batches(self) -> bool:
         """Whether the batch at hand, if there is one, may be split among the ranks."""

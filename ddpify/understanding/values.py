@@ -186,6 +186,7 @@ class Instance:
     attributes: dict[str, Value] = field(default_factory=dict)
     arguments: dict[str, Value] = field(default_factory=dict)
     role: str | None = None
+    maker: Instance | None = None  # whose method it was first made in
 
     def __repr__(self) -> str:
         name = self.type if isinstance(self.type, str) else self.type.node.name.value

@@ -730,3 +730,87 @@ whole = 3
         "if dd.is_main():",
         "save_image(made, 'all.png')",
     ]
+
+
+FREEZING = """\
+def freeze(model, on):
+    for one in model.parameters():
+        one.requires_grad = on
+
+
+"""
+
+
+def test_a_helper_that_freezes_any_model_wraps_none(tmp_path: Path) -> None:
+    step = STEP.replace("    rule.zero", "    freeze(brain, True)\n    rule.zero")
+    lines = added(tmp_path, FREEZING + HEAD + step)
+    assert [line for line in lines if "wrap" in line] == ["brain = dd.wrap(nn.Linear(4, 3))"]
+
+
+LAYERS = """\
+class Layer(nn.Linear):
+    def __init__(self, size):
+        super().__init__(size, 4)
+        self.rule = torch.optim.SGD(self.parameters(), lr=0.1)
+
+    def fit(self, x):
+        loss = self.forward(x).pow(2).mean()
+        self.rule.zero_grad()
+        loss.backward()
+        self.rule.step()
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = []
+        for _ in range(2):
+            self.layers += [Layer(4).to("cpu")]
+
+
+net = Net()
+for a, b in feed:
+    for layer in net.layers:
+        layer.fit(a)
+"""
+
+
+def test_modules_in_a_plain_list_are_models_of_their_own(tmp_path: Path) -> None:
+    lines = added(tmp_path, HEAD + LAYERS)
+    assert 'self.layers += [dd.wrap(Layer(4).to("cpu"))]' in lines
+    assert not any(line.startswith("net = ") for line in lines)
+
+
+def test_a_part_that_another_model_gets_later_belongs_to_the_first(tmp_path: Path) -> None:
+    text = HEAD.replace(
+        "brain = nn.Linear(4, 3)\n",
+        "class Net(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.inner = nn.Linear(4, 3)\n\n\n"
+        "old = Net()\nnew = Net()\nbrain = new.inner\n",
+    )
+    lines = added(tmp_path, text + STEP + "old.inner = brain\ntorch.save(old, 'old.pt')\n")
+    assert [line for line in lines if "wrap" in line] == ["new = dd.wrap(Net())"]
+
+
+def test_the_loss_that_apex_scales(tmp_path: Path) -> None:
+    scaled = "with amp.scale_loss(penalty, rule) as scaled:\n        scaled.backward()"
+    text = "from apex import amp\n" + HEAD + STEP.replace("penalty.backward()", scaled)
+    assert "penalty = dd.mean(F.cross_entropy(brain(a), b))" in added(tmp_path, text)
+
+
+def test_a_batch_that_is_known_to_be_a_list_is_as_long_as_it_has_parts(tmp_path: Path) -> None:
+    text = HEAD + STEP.replace(
+        "for a, b in feed:\n",
+        "for a in feed:\n    b = None\n    if isinstance(a, (list, tuple)):\n"
+        "        if len(a) > 1:\n            b = a[1]\n        a = a[0]\n",
+    )
+    assert not any("global_batch_size" in line for line in added(tmp_path, text))
+
+
+def test_the_old_way_to_ask_an_iterator(tmp_path: Path) -> None:
+    text = HEAD + STEP.replace(
+        "for a, b in feed:\n", "more = iter(feed)\nfor step in range(3):\n    a, b = more.next()\n"
+    )
+    lines = added(tmp_path, text)
+    assert any(line.startswith("feed = dd.shard(DataLoader(") for line in lines)
+    assert not any("shard_batch" in line for line in lines)

@@ -171,3 +171,32 @@ def test_one_draw_for_the_batch_and_for_what_all_ranks_hold(tmp_path: Path) -> N
     text = script("noise = make(a) + make(fixed).mean()", before=make)
     with pytest.raises(Refusal, match="for what all ranks hold"):
         convert_text(tmp_path, text)
+
+
+ENDLESS = """\
+def endless(loader):
+    while True:
+        yield from loader
+
+
+more = endless(feed)
+for step in range(9):
+    for _ in range(2):
+        rough = torch.randn(size, 4)
+        a, b = next(more)
+        rule.zero_grad()
+        penalty = (brain(a) - brain(rough)).pow(2).mean()
+        penalty.backward()
+        rule.step()
+    rule.zero_grad()
+    penalty = brain(torch.randn(size * 2, 4)).mean()
+    penalty.backward()
+    rule.step()
+"""
+
+
+def test_rows_that_are_drawn_before_the_batch_and_after_its_loop(tmp_path: Path) -> None:
+    head = HEAD.replace("batch_size=6, shuffle", "batch_size=size, shuffle")
+    lines = added(tmp_path, head.replace("feed =", "size = 6\nfeed =") + ENDLESS)
+    assert "rough = dd.split(torch.randn(size, 4))" in lines
+    assert "penalty = dd.mean(brain(dd.split(torch.randn(size * 2, 4))).mean())" in lines

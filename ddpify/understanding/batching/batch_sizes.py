@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding.placement import Placement
 from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import Instance
 
@@ -36,13 +37,23 @@ def sized_like(run: Interpreter, call: cst.BaseExpression) -> frozenset[Instance
 def names_size(run: Interpreter, node: cst.BaseExpression) -> bool:
     """Whether an expression is the name of the batch size of a loader."""
     name = dotted(node)
-    return name is not None and run.in_batch_loop() and name in map(size_of, run.facts.loaders)
+    named = name is not None and name in map(size_of, run.facts.loaders)
+    counted = any(data.placement is Placement.COUNT for data in run.seen(node).data)
+    return named and not counted and run.in_batch_loop()
 
 
 def _parts(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-    """A size, or those of a tuple of them."""
+    """A size, or those of a tuple of them; of ``2 * n`` that of which it is a multiple."""
     if isinstance(node, (cst.Tuple, cst.List)):
-        yield from (element.value for element in node.elements)
+        for element in node.elements:
+            yield from _parts(element.value)
+    elif (
+        isinstance(node, cst.BinaryOperation)
+        and isinstance(node.operator, cst.Multiply)
+        and any(isinstance(side, cst.Integer) for side in (node.left, node.right))
+    ):
+        counted = isinstance(node.left, cst.Integer)
+        yield node.right if counted else node.left
     else:
         yield node
 

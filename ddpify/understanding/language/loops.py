@@ -86,12 +86,16 @@ def _loop(run: Interpreter, node, body, orelse, bind) -> bool:  # type: ignore[n
     before = dict(scope.names)
     for name, late in run.loop_ends.get(key, {}).items():
         scope.names[name] = join(scope.names.get(name, UNKNOWN), late)
-    run.frame.loops.append(Loop(node))
+    run.frame.loops.append(Loop(node, takes_batches=key in run.batch_loops))
     bind()
     if run.block(body):
         leave(run)
     at_hand.left(run)
-    ends = run.frame.loops.pop().left
+    loop = run.frame.loops.pop()
+    if loop.takes_batches and key not in run.batch_loops:
+        run.batch_loops.add(key)  # what stands before next() comes after it in the next round
+        run.changes += 1
+    ends = loop.left
     endless = isinstance(node, cst.While) and isinstance(node.test, cst.Name)
     reached = branches.join_ends(run, [before, *ends])
     if run.loop_ends.get(key) != scope.names:

@@ -63,6 +63,16 @@ def _asked(
     return (what.value, fits, holds) if isinstance(what, cst.Name) and known else None
 
 
+def is_shown_listed(run: Interpreter, call: cst.BaseExpression) -> bool:
+    """Whether a call of a name stands where the name is known to be of a tuple or list."""
+    given = call.args[0].value if isinstance(call, cst.Call) and call.args else None
+    for guard in run.module.structure.guards(call) if isinstance(given, cst.Name) else ():
+        found = tested(run, guard.test)
+        if found is not None and found[0] == given.value and found[1] is is_sequence:  # type: ignore[union-attr]
+            return found[2] is guard.positive
+    return False
+
+
 def _types(kind: Value) -> Iterator[str]:
     """The qualified names of a type, or of those in a tuple or list."""
     for atom in kind.atoms:

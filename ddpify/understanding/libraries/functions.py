@@ -10,7 +10,7 @@ import libcst as cst
 
 from ddpify.understanding.arithmetic import tensor_sizes
 from ddpify.understanding.batching import at_hand, collating, together
-from ddpify.understanding.language import attributes, elements, imports
+from ddpify.understanding.language import attributes, elements, imports, narrowing
 from ddpify.understanding.language.arguments import Keywords, argument_pairs
 from ddpify.understanding.libraries import distributed, methods, runtime_calls, world
 from ddpify.understanding.libraries.kinds import NO_GRAD, is_model
@@ -67,6 +67,7 @@ def _len(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value
             and atom.placement is Placement.SHARD
             and atom.form != "shape"
             and atom.dim == 0
+            and not (atom.form == "batch" and narrowing.is_shown_listed(run, node))
         )
         results.append(tensor_sizes.count(atom, node) if rows else REPLICATED)  # type: ignore[arg-type]
     return join(*results) if results else REPLICATED
@@ -172,7 +173,8 @@ def _iter(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Valu
 def _next(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
     element = elements.iterate(run, node, args[0]) if args else UNKNOWN
     if any(isinstance(a, Data) for a in deep_atoms(element)):
-        run.takes_batch()
+        shown = node.args[0].value if isinstance(node, cst.Call) and node.args else None
+        run.takes_batch(shown.value if isinstance(shown, cst.Name) else "")
         together.taken_besides(run, node, element)
         at_hand.asked(run, together.sources(element))
     return element
@@ -340,6 +342,7 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "torch.load": _load,
     "importlib.import_module": _import_module,
     "apex.amp.initialize": _amp,
+    "apex.amp.scale_loss": _partial,
     "apex.parallel.convert_syncbn_model": _partial,
     "itertools.cycle": _cycle,
     "itertools.islice": _elements,

@@ -27,6 +27,7 @@ from ddpify.understanding.values import (
     Data,
     Function,
     Instance,
+    Lib,
     Method,
     Number,
     Params,
@@ -369,4 +370,6 @@ def _container_method(  # type: ignore[no-untyped-def]
         return atom.attributes.get(f"[{key!r}]", atom.elements) if key is not ... else atom.elements
     elif name in ("values", "pop", "copy", "popitem", "popleft"):
         return value(atom) if name in ("values", "copy") else atom.elements
+    elif name in ("next", "__next__") and atom.type == "generator":
+        return run.call(node, value(Lib("builtins.next")), [value(atom)], {})
     return REPLICATED
