@@ -11,6 +11,7 @@ import os
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
@@ -27,6 +28,7 @@ _LOST_WORDS = (
 )  # fmt: skip
 
 _start_store: Any = None
+_store_is_gone = False
 
 
 def note_in(store: Any) -> None:
@@ -101,11 +103,15 @@ def _cause(*, waited: bool) -> str:
     """What the ranks know of the first failure: noted by the rank itself, or by its absence."""
     _note(f"{_LOST_KEY}/{_rank()}", "lost")
     until = time.monotonic() + _GRACE
-    while time.monotonic() < until:
+    while time.monotonic() < until and not _store_is_gone:
         found = _noted(_FAILED)
         if found:
             return found
         time.sleep(0.05)
+    if _store_is_gone:  # torchrun did not keep it: rank 0 did
+        return (
+            "rank 0: it has ended, and what the ranks noted is gone with it (see what it printed)"
+        )
     silent = [str(r) for r in range(_size()) if not _noted(f"{_LOST_KEY}/{r}")]
     left = [r for r in silent if _noted(f"{_LEFT}/{r}")]
     ranks = f"rank {', '.join(left or silent)}"
@@ -132,17 +138,34 @@ def _tell_launcher(text: str) -> None:
 
 
 def _note(key: str, text: str) -> None:
-    with contextlib.suppress(Exception):  # the store may be gone, with the rank that held it
-        if not _start_store.check([key]):
-            _start_store.set(key, text)
+    def write(store: Any) -> None:
+        if not store.check([key]):
+            store.set(key, text)
+
+    _ask(write)
 
 
 def _noted(key: str) -> str:
-    with contextlib.suppress(Exception):
-        if _start_store.check([key]):
-            found: bytes = _start_store.get(key)
-            return found.decode()
-    return ""
+    def read(store: Any) -> str:
+        return store.get(key).decode() if store.check([key]) else ""
+
+    return _ask(read) or ""
+
+
+def _ask(question: Callable[[Any], Any]) -> Any:
+    """The store's answer; None where there is none.
+
+    Once whoever held the store is gone, it is not asked again: torch prints a trace each time.
+    """
+    global _store_is_gone
+    if not _store_is_gone:
+        try:
+            return question(_start_store)
+        except dist.DistNetworkError:
+            _store_is_gone = True
+        except Exception:
+            pass
+    return None
 
 
 def _rank() -> int:

@@ -51,6 +51,8 @@ def save(obj: Any, f: Any, *args: Any, **kwargs: Any) -> None:
     A file named by its path appears in one step, so that a run that is interrupted leaves the
     former file; a file object is written to as it is. What is sharded is written whole, on the
     CPU, as one process would. A collective: every rank calls it.
+
+    Raises OSError on rank 0 where a file named by its path cannot be written.
     """
     if world_size() == 1:
         _torch_save(obj, f, *args, **kwargs)
@@ -87,9 +89,25 @@ def _save_in_one_step(obj: Any, target: str, args: tuple[Any, ...], kwargs: dict
     os.mkdir(folder)
     try:
         draft = os.path.join(folder, name)
-        _torch_save(obj, draft, *args, **kwargs)
+        try:
+            _torch_save(obj, draft, *args, **kwargs)
+        except RuntimeError:
+            _raise_if_full(draft, target)
+            raise
         with open(draft, "rb+") as written:
             os.fsync(written.fileno())
         os.replace(draft, target)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _raise_if_full(draft: str, target: str) -> None:
+    """Raise OSError where no more can be written: torch's own writer does not say why it failed."""
+    try:
+        with open(draft, "ab") as file:
+            file.write(bytes(1 << 20))
+            os.fsync(file.fileno())
+    except OSError as error:
+        if error.errno is not None:
+            there = "the former file is as it was" if os.path.exists(target) else "nothing is there"
+            raise OSError(error.errno, f"{error.strerror}; {there}", target) from None

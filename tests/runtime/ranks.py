@@ -131,10 +131,12 @@ def _fork(job: Callable[[], Any] | None, base: Path, variables: dict[str, str]) 
         os._exit(0)
     except BaseException:
         # As the interpreter ends a script. A hook that ends the process does not come back.
-        sys.excepthook(*sys.exc_info())
-        traceback.print_exc()
-        sys.stderr.flush()
-        os._exit(99)
+        try:
+            sys.excepthook(*sys.exc_info())
+            traceback.print_exc()
+            sys.stderr.flush()
+        finally:  # where nothing can be written either, it must not go on with the parent's tests
+            os._exit(99)
 
 
 def _become_rank(base: Path, variables: dict[str, str]) -> None:

@@ -2,6 +2,8 @@
 
 import io
 import os
+import resource
+import signal
 import time
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ import pytest
 import torch
 
 from ddpify import runtime as dd
+from ddpify.runtime import files
 from tests.runtime.ranks import launch, run
 
 
@@ -75,6 +78,25 @@ def test_a_failed_save_keeps_the_former_file_and_ends_every_rank(tmp_path: Path)
     outcomes = launch(job, 2)
     assert [o.code for o in outcomes] == [1, 1]
     assert "cannot be saved" in outcomes[0].stderr
+    assert os.listdir(tmp_path) == ["model.pt"]
+    assert torch.load(target) == "former"
+
+
+def test_a_full_disk_is_said_and_the_former_file_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "model.pt"
+    torch.save("former", target)
+    monkeypatch.setattr(files, "world_size", lambda: 2)
+    monkeypatch.setattr(files, "is_main", lambda: True)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, before[1]))
+    try:
+        with pytest.raises(OSError, match=r"File too large; the former file is as it was: .*model"):
+            dd.save(torch.ones(100_000), target)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert os.listdir(tmp_path) == ["model.pt"]
     assert torch.load(target) == "former"
 

@@ -98,6 +98,19 @@ def test_one_rank_that_dies_ends_all_within_seconds() -> None:
     assert time.monotonic() - start < 60  # the group's own timeout is minutes
 
 
+def _fail_on_rank_0() -> None:
+    if dd.rank() == 0:
+        raise ZeroDivisionError("the cause")
+    _wait_for_others()
+
+
+def test_without_rank_0_and_its_store_the_others_say_so_once() -> None:
+    _, other = launch(_fail_on_rank_0, 2)
+    last = other.stderr.splitlines()[-1]
+    assert last.startswith("[rank 1] ended because of rank 0: ")
+    assert other.stderr.count("TCPStore.cpp") <= 2
+
+
 def _interrupted() -> None:
     raise KeyboardInterrupt
 
