@@ -30,6 +30,8 @@ def mend(plan: Plan, demand: Demand, learnt: frozenset[cst.BaseExpression]) -> b
         if not mended and not trained:
             replicate(plan, demand)
         return mended or not trained
+    if how == "gather" and trained and _again_and_again(plan, demand, editable):
+        return True
     if how is not None and editable:
         for node in editable:
             _reduce(plan, node, how, demand)
@@ -40,6 +42,15 @@ def mend(plan: Plan, demand: Demand, learnt: frozenset[cst.BaseExpression]) -> b
     else:
         return gathering.gather_names(plan, demand) or gathering.gather_arguments(plan, demand)
     return True
+
+
+def _again_and_again(plan: Plan, demand: Demand, births: list[cst.BaseExpression]) -> bool:
+    """Gather before a function what its loop over the samples would gather for each of them."""
+    if not births or not demand.calls or demand.data.placement is Placement.SHARD:
+        return False
+    owners = [(plan.module_of(node), node) for node in births]
+    looped = all(owner.structure.loops(node) for owner, node in owners)
+    return looped and gathering.gather_arguments(plan, demand)
 
 
 def _mend_before_calls(plan: Plan, demand: Demand) -> bool:

@@ -51,3 +51,32 @@ def test_training_on_single_samples_is_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(Refusal):
         convert_text(tmp_path, HEAD + step)
+
+
+DICE = """\
+def overlap(x, t, left_out):
+    total = 0.0
+    size = x.shape[0]
+    for i in range(size):
+        one, other = x[i].reshape(-1), t[i].reshape(-1)
+        if left_out >= 0:
+            one, other = one[other != left_out], other[other != left_out]
+        both, all_ = torch.dot(one, other), torch.sum(one) + torch.sum(other)
+        if all_ == 0:
+            all_ = 2 * both
+        total += 2 * both / all_
+    return total / size
+
+
+for a, b in feed:
+    rule.zero_grad()
+    for one in [brain(a)]:
+        penalty = 1 - overlap(one, b.float(), 9)
+    penalty.backward()
+    rule.step()
+"""
+
+
+def test_a_loss_that_goes_through_the_samples_gets_those_of_all_ranks(tmp_path: Path) -> None:
+    lines = added(tmp_path, HEAD + DICE)
+    assert lines[-1] == "penalty = 1 - overlap(dd.gather(one), dd.gather(b.float()), 9)"

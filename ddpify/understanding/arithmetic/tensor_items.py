@@ -138,7 +138,8 @@ def _index_rows(
         each = any(d.form in forms for d in index.data)
         return replace(atom, births=frozenset(), form="tensor" if each else "masked")
     row = kind == "index" and isinstance(index.constant(), int) and not atom.opaque
-    if atom.opaque or run.frames_forward():
+    counted = any(isinstance(a, Data) and a.form == "position" for a in index.atoms)
+    if (atom.opaque and not counted) or run.frames_forward():
         # An element of an unseen container; in a forward, which treats each sample alone, the
         # dimension that is indexed is not the batch.
         return replace(atom, births=frozenset(), form="row" if row else atom.form)

@@ -47,6 +47,9 @@ LINEAR = frozenset(
 )
 SELF_COUPLING = frozenset("unique bincount histc cdist pdist corrcoef cov".split())
 REORDERING = frozenset("flip roll".split())
+# What gives one number of all elements, where no dimension is named.
+_TO_ONE = frozenset("mean sum prod norm max min std var".split())
+_DOTS = frozenset("dot vdot".split())
 # Functions of two tensors that broadcast them against each other.
 _BROADCASTING = frozenset(
     "cosine_similarity pairwise_distance where maximum minimum max min fmax fmin logaddexp".split()
@@ -218,7 +221,7 @@ def _one(
     if data.placement.partial:
         return _on_partial(run, name, operand, data)
     if data.placement is Placement.ROWS:
-        scalar = name in ("mean", "sum") and not rest and not kwargs
+        scalar = name in _DOTS or (name in _TO_ONE and not rest and not kwargs)
         mixed = replace(data.placed(Placement.COUPLED), births=data.births)
         return value(mixed if scalar else data)
     if name in tensor_sizes.TRANSPOSING:
