@@ -3,9 +3,11 @@
     python -m benchmarks.throughput [--nproc 1,2] [--blocks 30]
 
 Compared are the original (on one process), DistributedDataParallel written by hand, and Accelerate
-where it is installed. The ranks hold all of them at once, and make a few steps of each in turn, so
-that what else the machine does meets all alike: a ratio is the median over the turns. Beside the
-time of a step stands the processor time that rank 0 spends on it.
+where it is installed. Scripts by hand print rank 0's own loss, as PyTorch's tutorials do, which is
+not the original's: beside that stand the ones that add up the ranks' losses, where one is printed
+or in each step, as the converted script does. The ranks hold all of them at once, and make a few
+steps of each in turn, so that what else the machine does meets all alike: a ratio is the median
+over the turns. Beside the time of a step stands the processor time that rank 0 spends on it.
 """
 
 from __future__ import annotations
@@ -24,6 +26,10 @@ from textwrap import indent
 
 SCRIPTS = Path(__file__).resolve().parent / "scripts"
 STEP_DONE = "# step done"
+BY_HAND = "handwritten DDP"
+PRINTS = "        if step % 20 == 0 and dist.get_rank() == 0:\n"
+"""Where the script by hand prints its loss."""
+ADDS_UP = "loss = loss.detach() / dist.get_world_size()\n{0}dist.all_reduce(loss)\n"
 STEPS = 5
 """Steps of each script in a turn."""
 WARM_UP = 2
@@ -62,14 +68,14 @@ def rank(converted: Path) -> None:
     import torch.distributed as dist
 
     options = _options()
-    paths = {"converted": converted, "handwritten DDP": SCRIPTS / "handwritten_ddp.py"}
+    scripts = {"converted": converted.read_text(), **by_hand()}
     if os.environ["WORLD_SIZE"] == "1":
-        paths["original"] = SCRIPTS / "original.py"
+        scripts["original"] = (SCRIPTS / "original.py").read_text()
     if importlib.util.find_spec("accelerate"):
-        paths["Accelerate"] = SCRIPTS / "accelerate_port.py"
+        scripts["Accelerate"] = (SCRIPTS / "accelerate_port.py").read_text()
     steps = (options.blocks + WARM_UP) * STEPS
     sys.argv = ["script", f"--steps={steps}", f"--batch-size={options.batch_size}"]
-    runs = {name: stepping(path) for name, path in paths.items()}
+    runs = {name: stepping(text) for name, text in scripts.items()}
     turns: Turns = {name: [] for name in runs}
     for turn in range(options.blocks + WARM_UP):
         names = list(runs)
@@ -81,9 +87,24 @@ def rank(converted: Path) -> None:
     os._exit(0)
 
 
-def stepping(path: Path) -> Iterator[None]:
-    """The script as a generator that stops after each optimizer step."""
-    text = path.read_text().replace(STEP_DONE, "yield").replace("dist.destroy_process_group()", "")
+def by_hand() -> dict[str, str]:
+    """The script by hand, and what it becomes where it prints the loss of the whole batch."""
+    plain = (SCRIPTS / "handwritten_ddp.py").read_text()
+    if os.environ["WORLD_SIZE"] == "1":
+        return {BY_HAND: plain}
+    assert PRINTS in plain
+    step, inside = " " * 8, " " * 12
+    printed = f"{step}if step % 20 == 0:\n{inside}{ADDS_UP.format(inside)}{PRINTS}"
+    return {
+        BY_HAND: plain,
+        "  loss added up where printed": plain.replace(PRINTS, printed),
+        "  loss added up each step": plain.replace(PRINTS, step + ADDS_UP.format(step) + PRINTS),
+    }
+
+
+def stepping(text: str) -> Iterator[None]:
+    """A script as a generator that stops after each optimizer step."""
+    text = text.replace(STEP_DONE, "yield").replace("dist.destroy_process_group()", "")
     # The ranks are one group for all: the first script that needs it makes it.
     text = text.replace(
         "dist.init_process_group", "dist.is_initialized() or dist.init_process_group"
@@ -109,7 +130,7 @@ def show(ranks: int, turns: Turns) -> None:
     for name, taken in turns.items():
         seconds = statistics.median(one[0] for one in taken)
         time_, work = (_ratio(taken, turns["converted"], at) for at in (0, 1))
-        print(f"  {name:16} {1 / seconds:6.1f} steps/s   converted: {time_}, processor {work}")
+        print(f"  {name:29} {1 / seconds:6.1f} steps/s   converted: {time_}, processor {work}")
     sys.stdout.flush()
 
 
