@@ -30,7 +30,8 @@ def split_batches(facts: Facts, choices: Choices) -> bool:
         choices.by_hand = bool(facts.backwards)
         return choices.by_hand
     _refuse_beside_loaders(facts)
-    before = len(choices.batches)
+    before = set(choices.batches)
+    _forget_split_before(facts, choices)
     for entries in _by_call(facts, choices):
         _split(choices, _chosen(facts, entries))
     choices.flat |= facts.flat - choices.batches.keys()
@@ -40,10 +41,27 @@ def split_batches(facts: Facts, choices: Choices) -> bool:
         for (node, _), sources in facts.wanted.items()
         if any(source.site in choices.trained for source in sources)
     }
-    if len(choices.batches) > before:
+    if choices.batches.keys() != before:
         return True
     _refuse_unmatched(facts)
     return _keep_untrained_whole(facts, choices) or _split_evaluations(facts, choices)
+
+
+def _forget_split_before(facts: Facts, choices: Choices) -> None:
+    """Do not split again what is made of rows that were split since.
+
+    Raises:
+        Refusal: In another call it is made of whole batches.
+    """
+    for node, site in facts.split_before.items():
+        if node in facts.split_here:
+            raise Refusal(
+                site.module,
+                node,
+                "this is made of a rank's rows in one call, and of a whole batch in another",
+                "make both from batches that come from the same place",
+            )
+        del choices.batches[node]
 
 
 def _split(choices: Choices, places: Iterable[Place]) -> None:

@@ -207,6 +207,9 @@ class Facts:
     # What meets a split batch, and must be split too, with the sources of those batches.
     wanted: dict[Place, set[Instance]] = field(default_factory=dict)
     flat: set[cst.CSTNode] = field(default_factory=set)  # of those, the flattened ones
+    # Of the places that were chosen to split batches at: where rows came split, and where whole.
+    split_before: dict[cst.CSTNode, Site] = field(default_factory=dict)
+    split_here: set[cst.CSTNode] = field(default_factory=set)
     # Batches made by hand that enter a model while a loader's are at hand.
     beside_loaders: dict[cst.CSTNode, Site] = field(default_factory=dict)
     unmatched: dict[cst.CSTNode, Site] = field(default_factory=dict)  # does so in no known way

@@ -339,3 +339,35 @@ def test_what_a_model_gets_beside_the_rows_of_the_training_is_split(tmp_path: Pa
     lines = added(tmp_path, HEAD + READER)
     assert lines.count("state = dd.shard_batch(torch.zeros(1, 6, 8), dim=1)") == 2
     assert "print([n.item() for n in dd.gather(dd.squeeze(found))])" in lines
+
+
+NOISE = """\
+def draw(n):
+    return sky[torch.randint(90, (n,))]
+
+
+coder = nn.Linear(6, 4)
+rule = torch.optim.SGD(coder.parameters(), lr=0.1)
+for step in range(9):
+    a = draw(8)
+    noise = torch.randn(8, 2)
+    loss = F.mse_loss(coder(torch.cat([a, noise], 1)), a)
+    rule.zero_grad()
+    loss.backward()
+    rule.step()
+"""
+
+
+def test_what_is_joined_to_split_rows_is_split_before(tmp_path: Path) -> None:
+    lines = added(tmp_path, HEAD + NOISE)
+    assert "a = dd.shard_batch(draw(8))" in lines
+    assert "noise = dd.shard_batch(torch.randn(8, 2))" in lines
+    assert not any("dd.shard_batch(torch.cat" in line for line in lines)
+
+
+def test_rows_that_a_loop_picks_are_gathered_where_they_are_picked_from(tmp_path: Path) -> None:
+    drawn = (
+        "    seen = brain(a).data.numpy()[:4]\n    for row in seen:\n        print(row.mean())\n"
+    )
+    lines = added(tmp_path, HEAD + WAYS["slices"][0] + STEP + drawn)
+    assert "seen = dd.gather(brain(a).data.numpy())[:4]" in lines

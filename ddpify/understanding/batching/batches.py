@@ -9,7 +9,7 @@ states, masks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -234,10 +234,25 @@ def split(run: Interpreter, node: cst.CSTNode, one: Value) -> Value:
     """The value of an expression whose batch is split there: this rank's rows."""
     if node not in run.choices.batches or node in run.choices.replicated:
         return one
+    if _is_split(run, one):
+        run.facts.split_before.setdefault(node, run.site(node))
+        return one
+    run.facts.split_here.add(node)
     at_birth = run.choices.batches[node]
     source = run.instance(node, run.module, _BATCH)
     run.takes_batch()
     return _split(one, at_birth, frozenset({source}))
+
+
+def _is_split(run: Interpreter, one: Value) -> bool:
+    """Whether this is a rank's rows already, of batches that are trained on."""
+    rows = all(data.placement is Placement.SHARD for data in one.data)
+    return rows and not wholes(one) and trained_on(run, one.data)
+
+
+def trained_on(run: Interpreter, rows: Iterable[Data]) -> bool:
+    """Whether any of these rows are of a batch that a loss comes from."""
+    return any(source.site in run.choices.trained for data in rows for source in data.loaders)
 
 
 def _split(one: Value, dim: int, sources: frozenset[Instance]) -> Value:

@@ -141,7 +141,10 @@ def _element(run: Interpreter, node: cst.BaseExpression, atom: Atom) -> Value:
             return value(atom)  # a container of rows, as far as is known
         if atom.dim > 0 and atom.placement is Placement.SHARD:
             return value(replace(atom, dim=atom.dim - 1, births=frozenset(), ndim=0))
-        births = frozenset({node}) if atom.placement is Placement.SHARD else frozenset()
+        births = {
+            Placement.SHARD: frozenset({node}),
+            Placement.ROWS: atom.births,  # they are whole where what they were picked from is
+        }.get(atom.placement, frozenset())
         form = "row" if births else atom.form
         row = replace(atom, placement=tensors.picked(atom.placement), births=births, form=form)
         return value(replace(row, ndim=0))

@@ -144,6 +144,9 @@ def _concatenated(
     if first.dim == collating.NO_ROWS or first.form == "samples":
         return value(collating.stacked(first, dim if short == "stack" else 0))
     placed = first.placed(first.placement)
+    chosen = node in run.choices.batches and batches.trained_on(run, inner)
+    if chosen and (dim not in (0, ...) or short == "hstack"):
+        batches.meet(run, _shown_values(run, node), surely=True)
     if worst:
         births = frozenset(b for d in worst if d.placement is Placement.ROWS for b in d.births)
         return value(replace(placed, births=births))
@@ -154,6 +157,13 @@ def _concatenated(
     masked = any(d.form == "masked" for d in inner)
     form = "masked" if masked else "stacked"
     return value(replace(placed, form=form, births=_shown_pieces(run, node)))
+
+
+def _shown_values(run: Interpreter, node: cst.BaseExpression) -> list[batches.Operand]:
+    """The elements of ``torch.cat((a, b), 1)``, all of which have as many rows."""
+    shown = node.args[0].value if isinstance(node, cst.Call) and node.args else None
+    elements = shown.elements if isinstance(shown, (cst.Tuple, cst.List)) else ()
+    return [(element.value, run.seen(element.value)) for element in elements]
 
 
 def _shown_pieces(run: Interpreter, node: cst.BaseExpression) -> frozenset[cst.BaseExpression]:
