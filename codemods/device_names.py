@@ -1,34 +1,138 @@
-"""Names that hold an accelerator as text become the device of the rank where they are set."""
+"""Names that hold an accelerator as text become the device of the rank where they are set.
+
+Text that is handed on, as an argument or in an attribute, is followed through the functions of the
+project. Where it is also printed or compared it stays text.
+"""
 
 from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
 
 import libcst as cst
 
 from ddpify.planning.plan import Plan
-from ddpify.understanding.facts import Site
-from ddpify.understanding.project import ModuleFile
+from ddpify.understanding.facts import Facts, Site
+from ddpify.understanding.labels.slots import Slot, Slots, parameters
+from ddpify.understanding.language.attributes import is_static
 from ddpify.understanding.syntax import dotted
+from ddpify.understanding.values import UNKNOWN, Bound, Class, Function
 
 _KEYWORDS = ("device", "map_location")
+_DISPLAYS = (cst.Element, cst.Tuple, cst.List, cst.StarredElement)
 
 
-def only_name(plan: Plan, site: Site) -> cst.Name | None:
-    """The name in ``place = "cuda:0" if ... else "cpu"`` that is only read as a device, if it is.
+class DeviceNames:
+    """Which names and attributes of a project's files hold a device that is set in one place."""
 
-    Text that is also printed or compared stays text.
-    """
-    node, module = site.node, site.module
-    assert isinstance(node, cst.Assign)
-    target = node.targets[0].target
-    if len(node.targets) > 1 or not isinstance(target, cst.Name) or not _is_text(node.value):
-        return None
-    uses = [
-        other
-        for other in module.parents
-        if isinstance(other, cst.Name) and other.value == target.value and other is not target
-    ]
-    alone = module in plan.project.entries  # nobody imports the name
-    return target if alone and uses and all(_is_device(module, use) for use in uses) else None
+    def __init__(self, plan: Plan) -> None:
+        self._facts: Facts = plan.facts
+        self._entries = plan.project.entries
+        self._slots = Slots(plan.facts, {file: file.structure for file in plan.editable})
+        self._readers: dict[Slot, list[Site]] = defaultdict(list)
+        self._values: dict[Slot, list[cst.CSTNode]] = defaultdict(list)  # what each is set to
+        for module in plan.editable:
+            for node in module.structure.all(cst.Name, cst.Attribute):
+                self._index(Site(node, module))
+
+    def _index(self, site: Site) -> None:
+        if _is_part(site):
+            return
+        given = _set_to(site)
+        for slot in self.slots(site):
+            if given is None:
+                self._readers[slot].append(site)
+            else:
+                self._values[slot].append(given)
+
+    def slots(self, site: Site) -> list[Slot]:
+        """What a name or an attribute reads or sets."""
+        if isinstance(site.node, cst.Name):
+            return self._slots.of_name(site.node, site.module)[:1]
+        if isinstance(site.node, cst.Attribute):
+            return self._slots.of_attribute(site.node, site.module)
+        return []
+
+    def set_by(self, site: Site) -> set[Slot]:
+        """What ``place = "cuda:0"`` sets that is only ever read as a device; none if it is more."""
+        node, module = site.node, site.module
+        assert isinstance(node, cst.Assign)
+        target = node.targets[0].target
+        if len(node.targets) > 1 or not isinstance(target, cst.Name) or not _is_text(node.value):
+            return set()
+        (slot,) = self.slots(Site(target, module))
+        alone = module in self._entries or module.function(node) is not None  # nobody imports it
+        once = self._values[slot] == [node.value] and bool(self._readers[slot])
+        return self._reached(slot) if alone and once else set()
+
+    def _reached(self, start: Slot) -> set[Slot]:
+        """A slot and those that its device is handed on to, where nothing else reads it."""
+        found, todo, handed_on = {start}, [start], set[cst.CSTNode]()
+        while todo:
+            for reader in self._readers[todo.pop()]:
+                further = self._handed_on(reader)
+                if further is None:
+                    return set()
+                handed_on |= {reader.node} if further else set()
+                todo += [slot for slot in further if slot not in found]
+                found |= set(further)
+        others = found - {start}
+        return found if all(self._given(slot) <= handed_on for slot in others) else set()
+
+    def _handed_on(self, reader: Site) -> list[Slot] | None:
+        """What a reading hands the device on to; None where it reads it as something else."""
+        node, module = reader.node, reader.module
+        parent = module.parents[node]
+        if isinstance(parent, cst.Assign):
+            targets = [Site(one.target, module) for one in parent.targets]
+            return [slot for target in targets for slot in self.slots(target)] or None
+        call = module.parents.get(parent)
+        if not isinstance(parent, cst.Arg) or not isinstance(call, cst.Call):
+            return None
+        functions = list(_called(self._facts, call))
+        if not functions:
+            return [] if _is_device(call, parent) else None
+        names = [_parameter(function, skipped, call, parent) for function, skipped in functions]
+        known = zip(functions, names, strict=True)
+        slots: list[Slot] = [("name", f.node, name) for (f, _), name in known if name]
+        return slots if len(slots) == len(functions) else None
+
+    def _given(self, slot: Slot) -> set[cst.CSTNode]:
+        """All that comes to a slot: what is assigned to it, and a parameter's arguments."""
+        owner, given = slot[1], set(self._values[slot])
+        if not isinstance(owner, (cst.FunctionDef, cst.Lambda)):
+            return given
+        for parameter in (p for p in parameters(owner) if p.name.value == slot[2]):
+            for site in self._facts.callers.get(owner, ()):
+                assert isinstance(site.node, cst.Call)
+                shown = _argument(self._facts, site.node, owner, parameter)
+                given |= {shown} if shown is not None else set()
+        return given
+
+
+def _is_part(site: Site) -> bool:
+    """Whether a name stands for no value: an attribute's, a keyword's or a parameter's own."""
+    parent, node = site.module.parents[site.node], site.node
+    if isinstance(parent, cst.Attribute):
+        return parent.attr is node
+    if isinstance(parent, cst.Arg):
+        return parent.keyword is node
+    return isinstance(parent, (cst.Param, cst.FunctionDef, cst.ClassDef)) and parent.name is node
+
+
+def _set_to(site: Site) -> cst.CSTNode | None:
+    """What a name or an attribute is set to here, None where it is read."""
+    parents, node = site.module.parents, site.node
+    whole = parents[node]
+    while isinstance(whole, _DISPLAYS):
+        node, whole = whole, parents[whole]
+    if isinstance(whole, cst.AssignTarget):
+        assignment = parents[whole]
+        alone = node is site.node and isinstance(assignment, cst.Assign)
+        return assignment.value if alone else whole  # type: ignore[attr-defined]
+    targets = (cst.For, cst.CompFor, cst.AugAssign, cst.AnnAssign, cst.NamedExpr)
+    bound = isinstance(whole, targets) and whole.target is node
+    return whole if bound or isinstance(whole, (cst.AsName, cst.Del)) else None
 
 
 def _is_text(node: cst.BaseExpression) -> bool:
@@ -37,13 +141,52 @@ def _is_text(node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.SimpleString)
 
 
-def _is_device(module: ModuleFile, use: cst.Name) -> bool:
-    """Whether a name stands where PyTorch takes a device."""
-    argument = module.parents[use]
-    call = module.parents.get(argument)
-    if not isinstance(argument, cst.Arg) or not isinstance(call, cst.Call):
-        return False
+def _is_device(call: cst.Call, argument: cst.Arg) -> bool:
+    """Whether an argument stands where PyTorch takes a device."""
     if argument.keyword is not None:
         return argument.keyword.value in _KEYWORDS
     moved = isinstance(call.func, cst.Attribute) and call.func.attr.value == "to"
     return call.args[0] is argument and (moved or dotted(call.func) == "torch.device")
+
+
+def _called(facts: Facts, call: cst.Call) -> Iterator[tuple[Function, int]]:
+    """The project's functions that a call runs, and how many parameters come by themselves."""
+    for atom in facts.values.get(call.func, UNKNOWN).atoms:
+        if isinstance(atom, Function):
+            yield atom, 0
+        elif isinstance(atom, Bound):
+            yield atom.function, int(not is_static(atom.function))
+        elif isinstance(atom, Class):
+            found = atom.find("__init__") or UNKNOWN
+            yield from ((f, 1) for f in found.of(Function))  # type: ignore[misc]
+
+
+def _parameter(function: Function, skipped: int, call: cst.Call, argument: cst.Arg) -> str | None:
+    """The name of the parameter that an argument is for; None where that is not known."""
+    known = [p.name.value for p in parameters(function.node)]
+    if argument.keyword is not None:
+        return argument.keyword.value if argument.keyword.value in known else None
+    before = call.args[: call.args.index(argument)]
+    place = len(before) + skipped
+    plain = not argument.star and not any(one.star or one.keyword is not None for one in before)
+    return known[place] if plain and place < len(known) else None
+
+
+def _argument(
+    facts: Facts, call: cst.Call, owner: cst.CSTNode, parameter: cst.Param
+) -> cst.BaseExpression | None:
+    """What a call gives a parameter: the default where it leaves it, the call where it is unknown.
+
+    A default of None or of text that names no accelerator is nothing.
+    """
+    for function, skipped in _called(facts, call):
+        if function.node is owner:
+            for one in call.args:
+                if one.star:
+                    return call
+                if _parameter(function, skipped, call, one) == parameter.name.value:
+                    return one.value
+    shown = parameter.default
+    unset = isinstance(shown, cst.Name) and shown.value == "None"
+    cpu = isinstance(shown, cst.SimpleString) and shown.evaluated_value == "cpu"
+    return None if unset or cpu else shown

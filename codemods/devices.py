@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import libcst as cst
-from ddpify.codemods import device_choices, device_names
+from ddpify.codemods import device_choices
+from ddpify.codemods.device_names import DeviceNames
 
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Site
+from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.libraries import world
 from ddpify.understanding.libraries.actions import ACCELERATORS
 from ddpify.understanding.project import ModuleFile
@@ -18,7 +20,7 @@ from ddpify.understanding.values import UNKNOWN, Const, Device, Lib, Method, Val
 
 def edit(plan: Plan, edits: Edits) -> None:
     """Change device objects where they are made, and moves to a literal where they are."""
-    done = _names(plan, edits)
+    done = _Done(plan, edits)
     _device_objects(plan, edits, done)
     for node, (site, target) in plan.facts.device_moves.items():
         if site.module.editable and isinstance(node, cst.Call):
@@ -27,22 +29,31 @@ def edit(plan: Plan, edits: Edits) -> None:
     _settings(plan, edits)
 
 
-def _names(plan: Plan, edits: Edits) -> set[tuple[ModuleFile, str]]:
-    """Names that become the device of the rank where they are set."""
-    done = set()
-    for site in plan.sites(cst.Assign):
-        assert isinstance(site.node, cst.Assign)
-        if not _names_accelerator(plan.facts.values.get(site.node.value, UNKNOWN)):
-            continue  # most assignments, and the search for uses goes through the file
-        name = device_names.only_name(plan, site)
-        if name is not None:
-            edits.put(site.node.value, _of_rank(plan, site.module, site.node.value))
-            edits.note(site, "the device of this rank", rule="hard-coded-device")
-            done.add((site.module, name.value))
-    return done
+class _Done:
+    """The names that are now set to the device of the rank, known where they are read."""
+
+    def __init__(self, plan: Plan, edits: Edits) -> None:
+        self._set: set[Slot] = set()
+        self._names: DeviceNames | None = None
+        for site in plan.sites(cst.Assign):
+            assert isinstance(site.node, cst.Assign)
+            if not _names_accelerator(plan.facts.values.get(site.node.value, UNKNOWN)):
+                continue  # most assignments, and the search for uses goes through all files
+            self._names = self._names or DeviceNames(plan)
+            slots = self._names.set_by(site)
+            if slots:
+                edits.put(site.node.value, _of_rank(plan, site.module, site.node.value))
+                edits.note(site, "the device of this rank", rule="hard-coded-device")
+                self._set |= slots
+
+    def holds(self, module: ModuleFile, asked: cst.BaseExpression | None) -> bool:
+        """Whether an expression reads such a name."""
+        if self._names is None or not self._set or asked is None:
+            return False
+        return not self._set.isdisjoint(self._names.slots(Site(asked, module)))
 
 
-def _keywords(plan: Plan, edits: Edits, done: set[tuple[ModuleFile, str]]) -> None:
+def _keywords(plan: Plan, edits: Edits, done: _Done) -> None:
     """``torch.zeros(n, device='cuda')`` and ``torch.load(path, map_location='cuda:0')``."""
     for site in plan.sites(cst.Call):
         node = site.node
@@ -53,7 +64,7 @@ def _keywords(plan: Plan, edits: Edits, done: set[tuple[ModuleFile, str]]) -> No
             held = plan.facts.values.get(argument.value)
             if name not in ("device", "map_location") or held is None:
                 continue
-            if (site.module, code_of(argument.value)) in done:
+            if done.holds(site.module, argument.value):
                 continue
             if _names_accelerator(held) and argument.value not in edits.changes:
                 edits.put(argument.value, _of_rank(plan, site.module, argument.value))
@@ -68,7 +79,7 @@ def _is_torchs(called: Value | None) -> bool:
     )
 
 
-def _device_objects(plan: Plan, edits: Edits, done: set[tuple[ModuleFile, str]]) -> None:
+def _device_objects(plan: Plan, edits: Edits, done: _Done) -> None:
     """``torch.device('cuda:0' if ... else 'cpu')`` and the like."""
     for _, site in plan.facts.calls_to("torch.device"):
         held = plan.facts.values.get(site.node)
@@ -76,7 +87,7 @@ def _device_objects(plan: Plan, edits: Edits, done: set[tuple[ModuleFile, str]])
             continue
         assert isinstance(site.node, cst.Call)
         asked = site.node.args[0].value if site.node.args else None
-        if asked is not None and (site.module, code_of(asked)) in done:
+        if done.holds(site.module, asked):
             continue
         if not (_hard_coded(held, site) or _formats_an_index(site.node)):
             _device_option(plan, edits, site)
@@ -142,7 +153,7 @@ def _move(
     edits: Edits,
     site: Site,
     target: Value,
-    done: set[tuple[ModuleFile, str]],
+    done: _Done,
 ) -> None:
     node = site.node
     assert isinstance(node, cst.Call)
@@ -153,7 +164,7 @@ def _move(
         edits.note(site, "moved to the device of this rank", rule="hard-coded-device")
     elif method == "to" and _names_accelerator(target):
         argument = _device_argument(node)
-        if argument is not None and (site.module, code_of(argument)) not in done:
+        if argument is not None and not done.holds(site.module, argument):
             edits.put(argument, _of_rank(plan, site.module, argument))
             edits.note(site, "moved to the device of this rank", rule="hard-coded-device")
 

@@ -22,6 +22,11 @@ def edit(plan: Plan, edits: Edits) -> None:
         if isinstance(node, cst.BaseExpression):
             edits.wrap(node, f"{alias}.split")
             edits.note(site, _text(node))
+    for node, site in plan.facts.whole_rows.items():
+        assert isinstance(node, cst.BaseExpression)
+        if site.module.editable:
+            edits.wrap(node, f"{alias}.split")
+            edits.note(site, _text(node))
     for node, draw in plan.facts.draws.items():
         if not draw.site.module.editable or not _is_shared(draw, wrapped):
             continue

@@ -103,6 +103,8 @@ def _guard(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
     elif whole and _can_go_before(plan, statement, site.node):
         _compute_before(plan, edits, statement, site.node)
         _write_on_main(plan, edits, effect, site, statement)
+    elif _part_of_line(plan, statement, site.node) is not None:
+        _write_part_on_main(plan, edits, effect, site, statement)
     elif effect.kind == "save" and site is not effect.site and _goes_on(plan, site):
         edits.put_under(statement, f"with {plan.options.alias}.main_saves():")
         edits.note(site, f"{_short_name(effect)} by rank 0 alone", rule=_RULES[effect.kind])
@@ -128,6 +130,24 @@ def _write_on_main(
         if edits.blocks.get(node) == _main_alone(plan):
             del edits.blocks[node]
     edits.put_under(statement, _main_alone(plan))
+    edits.note(site, f"{_short_name(effect)} on rank 0 alone", rule=_RULES[effect.kind])
+
+
+def _part_of_line(
+    plan: Plan, statement: cst.CSTNode, node: cst.CSTNode
+) -> cst.BaseSmallStatement | None:
+    """The call that writes among several statements of one line, where it is one of them."""
+    parts = statement.body if isinstance(statement, cst.SimpleStatementLine) else ()
+    found = [p for p in parts if isinstance(p, cst.Expr) and p.value is node]
+    return next((p for p in found if not _reduces_inside(plan, p)), None)
+
+
+def _write_part_on_main(
+    plan: Plan, edits: Edits, effect: Effect, site: Site, statement: cst.CSTNode
+) -> None:
+    part = _part_of_line(plan, statement, site.node)
+    assert part is not None
+    edits.put_part_under(part, _main_alone(plan))
     edits.note(site, f"{_short_name(effect)} on rank 0 alone", rule=_RULES[effect.kind])
 
 

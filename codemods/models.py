@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import libcst as cst
-from ddpify.codemods import data_parallel
+from ddpify.codemods import data_parallel, helpers, loose_tensors
 
 from ddpify.planning.bindings import bindings
 from ddpify.planning.edits import Edits
@@ -18,7 +18,6 @@ from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of, is_main_guard
 from ddpify.understanding.values import UNKNOWN, Instance, Params, Tup, Value, deep_atoms, value
 
-_FREEZING = ("requires_grad", "requires_grad_")
 _SHAPING = ("make", "move", "change", "parallel", "given")
 
 
@@ -34,6 +33,8 @@ def edit(plan: Plan, edits: Edits) -> None:
                 "pass it model.parameters()",
             )
         )
+    for refusal in loose_tensors.refusals(plan):
+        plan.refuse(refusal)
     data_parallel.edit(plan, edits)
     for model in models:
         event = _last_shaping(plan, model)
@@ -89,28 +90,17 @@ def _last_shaping(plan: Plan, model: Instance) -> Event | None:
     used = ("call",) if plan.options.strategy == "ddp" else ("call", "optimize")
     first_use = next((i for i, e in enumerate(events) if e.kind in used), len(events))
     shaping = [e for e in events[:first_use] if e.kind in _SHAPING and e.site.module.editable]
-    # A helper that freezes what it is given is called again and again, often with other models.
-    lasting = [e for e in shaping if not (_freezes(e) and _is_given(e.site))]
-    last = lasting or shaping
-    return last[-1] if last else None
+    for event in reversed(shaping):
+        kept = helpers.where_it_stays(plan, model, event, _name_of_model)
+        # What a helper does that is called in a loop it may do to other models, again and again.
+        lasting = kept is event or (kept is not None and not _is_repeated(kept.site))
+        if lasting:
+            return kept
+    return None
 
 
-def _freezes(event: Event) -> bool:
-    """Whether an event only says which parameters are trained."""
-    node = event.site.node.func if isinstance(event.site.node, cst.Call) else event.site.node
-    named = isinstance(node, cst.Attribute) and node.attr.value in _FREEZING
-    return event.kind == "change" and named
-
-
-def _is_given(site: Site) -> bool:
-    """Whether the model that is changed at a place is an argument of the function there."""
-    name = _name_of_model(site.node, site.module)
-    functions = (n for n in site.module.structure.up(site.node) if isinstance(n, cst.FunctionDef))
-    function = next(functions, None)
-    if function is None or name is None:
-        return False
-    given = function.params
-    return name in {p.name.value for p in (*given.params, *given.kwonly_params)} - {"self"}
+def _is_repeated(site: Site) -> bool:
+    return _conditional(site.module, site.module.statement(site.node)) is not None
 
 
 def _wrap_where_bound(plan: Plan, edits: Edits, model: Instance) -> None:
@@ -353,5 +343,14 @@ def _loop_over_parameters(node: cst.Attribute, module: ModuleFile) -> str | None
                     base = base.args[-1].value  # enumerate(...), filter(..., ...)
                 else:
                     return None
-            return code_of(base).split(".")[0] if isinstance(base, cst.Attribute) else code_of(base)
+            return _root(base)
     return None
+
+
+def _root(part: cst.BaseExpression) -> str:
+    """``model`` of ``model.layers[0]``, and ``self.model`` of ``self.model.layers[0]``."""
+    owners = [part]
+    while isinstance(owners[-1], (cst.Attribute, cst.Subscript)):
+        owners.append(owners[-1].value)
+    own = len(owners) > 1 and code_of(owners[-1]) == "self"
+    return code_of(owners[-2] if own else owners[-1])

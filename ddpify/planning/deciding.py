@@ -19,6 +19,7 @@ from ddpify.planning.refusals import (
     lost_losses,
     refuse_before,
     refuse_reading,
+    taken_gradients,
     unequal_batches,
 )
 from ddpify.planning.turns import lost_turns, note_beside, unsplit
@@ -65,7 +66,8 @@ def make_plan(
         note_beside(plan.facts, plan.choices)
         if not _decide(plan) and not _run_whole(plan):
             unequal = unequal_batches(plan.facts, plan.choices)
-            for lost in (*lost_losses(plan.facts), *unequal, *lost_turns(plan)):
+            taken = taken_gradients(plan.facts)
+            for lost in (*lost_losses(plan.facts), *taken, *unequal, *lost_turns(plan)):
                 plan.refuse(lost)
             return plan
     plan.refuse(Refusal(project.entry, None, "its data flow does not settle", "report this script"))

@@ -51,6 +51,7 @@ class Edits:
     wrapped: dict[cst.CSTNode, list[str]] = field(default_factory=lambda: defaultdict(list))
     rebound: dict[cst.CSTNode, list[str]] = field(default_factory=lambda: defaultdict(list))
     blocks: dict[cst.CSTNode, str] = field(default_factory=dict)
+    parts: dict[cst.CSTNode, str] = field(default_factory=dict)  # of a line of several statements
     comments: dict[cst.CSTNode, list[str]] = field(default_factory=lambda: defaultdict(list))
     replaced: set[cst.CSTNode] = field(default_factory=set)  # statements that are gone
     removed: set[cst.CSTNode] = field(default_factory=set)
@@ -104,6 +105,10 @@ class Edits:
         """Put a statement under ``with ...:`` or ``if ...:``; neighbours share one header."""
         self.blocks.setdefault(statement, header)
 
+    def put_part_under(self, part: cst.BaseSmallStatement, header: str) -> None:
+        """Put one of the statements of ``a(); b()`` under a header; each gets a line of its own."""
+        self.parts.setdefault(part, header)
+
     def comment(self, statement: cst.CSTNode, lines: list[str]) -> None:
         """Put lines of comment above a statement."""
         self.comments[statement] += [f"# {line}" for line in lines]
@@ -150,6 +155,7 @@ class Edits:
             self.before,
             self.after,
             self.blocks,
+            self.parts,
             self.comments,
             self.removed,
         )
@@ -239,7 +245,7 @@ class _Rewriter(cst.CSTTransformer):
             if under:
                 run.append(new)
             else:
-                body.append(new)
+                body.extend(self._lines(old, new))
             if self.edits.after.get(old) and run:
                 body.append(_under(header, run))
                 run = []
@@ -249,6 +255,18 @@ class _Rewriter(cst.CSTTransformer):
         if not body and isinstance(original, cst.IndentedBlock):
             body.append(cst.parse_statement("pass\n"))
         return updated.with_changes(body=body)
+
+    def _lines(self, old: Any, new: Any) -> list[cst.BaseStatement]:
+        """A line as it is, or one for each of its statements where some are put under a header."""
+        parts = old.body if isinstance(old, cst.SimpleStatementLine) else ()
+        headers = [self.edits.parts.get(part, "") for part in parts]
+        if not any(headers):
+            return [new]
+        alone = [part.with_changes(semicolon=cst.MaybeSentinel.DEFAULT) for part in new.body]
+        lines = [cst.SimpleStatementLine([part]) for part in alone]
+        lines[0] = lines[0].with_changes(leading_lines=new.leading_lines)
+        lines[-1] = lines[-1].with_changes(trailing_whitespace=new.trailing_whitespace)
+        return [_under(h, [one]) if h else one for h, one in zip(headers, lines, strict=True)]
 
 
 def _take_lead(added: Sequence[Any], statement: Any) -> list[Any]:

@@ -185,6 +185,17 @@ def lost_losses(facts: Facts) -> Iterator[Refusal]:
             )
 
 
+def taken_gradients(facts: Facts) -> Iterator[Refusal]:
+    """Gradients of a model's parameters that the script takes itself."""
+    for site in facts.taken_gradients.values():
+        yield _at(
+            site,
+            "autograd.grad() takes gradients of a model's parameters, which are not averaged over"
+            " the ranks as those of backward() are",
+            "call backward() and use the parameters' .grad",
+        )
+
+
 def unequal_batches(facts: Facts, choices: Choices) -> Iterator[Refusal]:
     """Pairs of loaders that are trained on together, whose batches may be of different sizes."""
     for pair, site in facts.together.items():

@@ -160,6 +160,7 @@ class Facts:
     drawn_through: dict[cst.CSTNode, set[Calls]] = field(default_factory=dict)
     drawn_whole_through: dict[cst.CSTNode, set[Calls]] = field(default_factory=dict)
     made_whole: dict[cst.CSTNode, Site] = field(default_factory=dict)  # of the loader's batch size
+    whole_rows: dict[cst.CSTNode, Site] = field(default_factory=dict)  # beside a rank's, of as many
     states: dict[cst.CSTNode, States] = field(default_factory=dict)  # of recurrent layers
     padded: dict[cst.CSTNode, Site] = field(default_factory=dict)  # to a rank's longest sequence
     whole_calls: dict[cst.CSTNode, WholeCall] = field(default_factory=dict)
@@ -188,6 +189,7 @@ class Facts:
     # By the reader and the placement that it gets; numbers of rows also by where they are counted.
     demands: dict[tuple[object, ...], Demand] = field(default_factory=dict)
     effects: dict[tuple[str, cst.CSTNode], Effect] = field(default_factory=dict)
+    taken_gradients: dict[cst.CSTNode, Site] = field(default_factory=dict)  # of models' parameters
     backwards: dict[cst.CSTNode, tuple[Site, Value]] = field(default_factory=dict)
     library_calls: dict[str, dict[cst.CSTNode, Site]] = field(default_factory=dict)
     shape_uses: set[cst.CSTNode] = field(default_factory=set)

@@ -36,7 +36,12 @@ class Lib:
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number, string or other plain value that is the same on every rank."""
+    """A number, string or other plain value that is the same on every rank.
+
+    ``setting`` is the option of the command line that it is: the object that holds them, its name.
+    """
+
+    setting: tuple[Instance, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +57,9 @@ class Data:
 
     Forms: "tensor", "batch", "shape", "number", "masked", "stacked", "permutation", "range",
     "interleaved" rows, a single "row", a recurrent layer's "state", the "order" that sorting gives,
-    what a loader has "yielded" in a known layout, the "samples" that a collate function gets, and
-    "position", a number that counts rows, where a rank counts its own by ``births``.
+    what a loader has "yielded" in a known layout, what is "sized" as a whole batch, the "samples"
+    that a collate function gets, and "position", a number that counts rows, where a rank counts its
+    own by ``births``.
     """
 
     placement: Placement

@@ -371,3 +371,14 @@ def test_rows_that_a_loop_picks_are_gathered_where_they_are_picked_from(tmp_path
     )
     lines = added(tmp_path, HEAD + WAYS["slices"][0] + STEP + drawn)
     assert "seen = dd.gather(brain(a).data.numpy())[:4]" in lines
+
+
+def test_a_picture_of_all_rows_after_the_training(tmp_path: Path) -> None:
+    text = (
+        "import matplotlib.pyplot as plt\n" + HEAD + "figure, axes = plt.subplots(1, 2)\n"
+        "for i in range(3):\n    a, b = sky, sea\n"
+        + STEP
+        + "axes[0].imshow(brain(sky).view(9, 30).detach())\n"
+    )
+    shown = "axes[0].imshow(dd.gather(brain(sky)).view(9, 30).detach())"
+    assert shown in added(tmp_path, text)

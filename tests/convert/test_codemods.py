@@ -51,6 +51,106 @@ def test_vendored_scripts_import_the_file_beside_them(tmp_path: Path) -> None:
     assert "import ddpify_runtime as dd" in added(tmp_path, HEAD + STEP, vendored=True)
 
 
+DEVICES_HANDED_ON = {
+    "to functions": (
+        "def build(place='cpu'):\n    return make(2, place)\n"
+        "def make(n, where):\n    return torch.zeros(n, device=where)\n"
+        "gpu = 'cuda'\nstart = build(place=gpu)\nlabels = labels.to(gpu)\n",
+        ["gpu = dd.device()"],
+    ),
+    "to an attribute": (
+        "class Trainer:\n    def __init__(self, place):\n        self.place = place\n"
+        "    def put(self, x):\n        return x.to(self.place)\n"
+        "gpu = 'cuda:0'\nlabels = Trainer(gpu).put(labels)\n",
+        ["gpu = dd.device()"],
+    ),
+    "also printed": (
+        "def put(x, place):\n    print(place)\n    return x.to(place)\n"
+        "gpu = 'cuda'\nlabels = put(labels, gpu)\n",
+        ["return x.to(dd.device(place))"],
+    ),
+    "beside another": (
+        "def put(x, place):\n    return x.to(place)\n"
+        "gpu = 'cuda'\nlabels, features = put(labels, gpu), put(features, 'cuda:1')\n",
+        ["return x.to(dd.device(place))"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DEVICES_HANDED_ON)
+def test_a_device_that_is_handed_on_is_the_ranks_where_it_is_set(tmp_path: Path, name: str) -> None:
+    code, expected = DEVICES_HANDED_ON[name]
+    lines = added(tmp_path, HEAD + code + STEP)
+    assert [line for line in lines if "device" in line] == expected
+
+
+def test_a_model_that_a_helper_changes_is_wrapped_after_the_call(tmp_path: Path) -> None:
+    text = HEAD.replace("rule =", "freeze(brain)\nrule =").replace(
+        "features,",
+        "def freeze(net):\n    for p in net.parameters():\n        p.requires_grad = p.dim() > 1\n\n"
+        "features,",
+        1,
+    )
+    lines = added(tmp_path, text + STEP)
+    assert "brain = dd.wrap(brain)" in lines
+    assert not any("net" in line for line in lines)
+
+
+TRAINED_PAST_DDP = {
+    "a tensor by itself": (
+        "scale = torch.ones(1, requires_grad=True)\nextra = torch.optim.SGD([scale], lr=0.1)\n",
+        "    penalty = F.cross_entropy(brain(a) * scale, b)\n",
+        "trains a tensor that no model holds",
+    ),
+    "gradients of parameters": (
+        "",
+        "    penalty = F.cross_entropy(brain(a), b)\n"
+        "    slopes = torch.autograd.grad(penalty, brain.parameters(), create_graph=True)\n",
+        "takes gradients of a model's parameters",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TRAINED_PAST_DDP)
+def test_what_is_trained_past_the_wrapped_model(tmp_path: Path, name: str) -> None:
+    before, body, message = TRAINED_PAST_DDP[name]
+    text = HEAD + before + STEP.replace("    penalty = F.cross_entropy(brain(a), b)\n", body)
+    with pytest.raises(Refusal, match=message):
+        convert_text(tmp_path, text)
+
+
+OPTIONS = """\
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument('--rows', type=int, default=6)
+args = parser.parse_args()
+"""
+
+
+def test_what_is_made_as_large_as_a_batch_is_split_where_it_meets_one(tmp_path: Path) -> None:
+    text = (
+        OPTIONS
+        + HEAD.replace("batch_size=6, shuffle", "batch_size=args.rows, shuffle")
+        + "class Trainer:\n    def __init__(self):\n        self.rows = args.rows\n"
+        "        self.truth = torch.ones(self.rows, 3)\n"
+        "    def step(self, a):\n        noise = torch.rand(self.rows, 3)\n"
+        "        return F.mse_loss(brain(a) + noise, self.truth)\ntrainer = Trainer()\n"
+        + STEP.replace("F.cross_entropy(brain(a), b)", "trainer.step(a)")
+    )
+    lines = added(tmp_path, text)
+    assert "noise = dd.split(torch.rand(self.rows, 3))" in lines
+    assert "return F.mse_loss(brain(a) + noise, dd.split(self.truth))" in lines
+    assert "penalty = dd.mean(trainer.step(a))" in lines
+
+
+def test_a_write_among_the_statements_of_a_line_is_that_of_rank_0(tmp_path: Path) -> None:
+    text = (
+        "import matplotlib.pyplot as plt\n" + HEAD + STEP + "plt.savefig('x'); plt.close()  # x\n"
+    )
+    lines = added(tmp_path, text)
+    assert lines[-3:] == ["if dd.is_main():", "plt.savefig('x')", "plt.close()  # x"]
+
+
 MODELS = {
     "moved": ("brain = nn.Linear(4, 3).to('cpu')", "brain = dd.wrap(nn.Linear(4, 3).to('cpu'))"),
     "moved later": ("brain = nn.Linear(4, 3)\nbrain.to('cpu')", "brain = dd.wrap(brain)"),

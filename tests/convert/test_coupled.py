@@ -50,7 +50,7 @@ def test_a_criterion_of_the_script_may_couple_the_batch(tmp_path: Path) -> None:
 def test_a_median(tmp_path: Path) -> None:
     body = "    rows = brain(a).pow(2).sum(1)\n    penalty = rows.median()\n"
     lines = added(tmp_path, HEAD + STEP.replace(PLAIN, body))
-    assert "rows = dd.gather(brain(a).pow(2).sum(1))" in lines
+    assert "penalty = dd.gather(rows).median()" in lines
 
 
 def test_a_mean_over_some_of_the_rows(tmp_path: Path) -> None:
@@ -243,3 +243,17 @@ def test_statistics_of_the_batch_in_a_forward_are_named(
     text = HEAD.replace("brain = nn.Linear(4, 3)", model) + STEP
     notes = [note for note in convert_text(tmp_path, text).notes if note.attention]
     assert any("mixes samples" in str(note) for note in notes) is noted
+
+
+def test_an_extreme_of_the_batch_takes_all_rows_where_it_is_computed(tmp_path: Path) -> None:
+    body = "    b = b.clone()\n    print((brain(a).argmax(1) == (b == b.max())).sum())\n" + PLAIN
+    lines = added(tmp_path, HEAD + STEP.replace(PLAIN, body))
+    assert "print(dd.sum((brain(a).argmax(1) == (b == dd.gather(b).max())).sum()))" in lines
+    assert "b = dd.gather(b.clone())" not in lines
+
+
+def test_rows_meet_a_comparison_of_the_whole_batch(tmp_path: Path) -> None:
+    body = "    out = F.normalize(brain(a))\n    near = (out @ out.t()).argmax(1) == out[:, 0]\n"
+    body += "    print((near == b).sum())\n"
+    lines = added(tmp_path, HEAD + STEP.replace(PLAIN, body + PLAIN))
+    assert "print((near == dd.gather(b)).sum())" in lines

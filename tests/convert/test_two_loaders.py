@@ -150,3 +150,26 @@ def test_a_batch_that_is_used_after_another_one_came(tmp_path: Path) -> None:
     late += "    print(brain(c).mean().item())\n"
     with pytest.raises(Refusal, match="which may have another number of samples"):
         convert_text(tmp_path, script("batch_size=6", "batch_size=4", late))
+
+
+SAMPLER = """\
+class Endless(torch.utils.data.Sampler):
+    def __init__(self, data):
+        self.count = len(data)
+    def __iter__(self):
+        return iter(numbers(self.count))
+def numbers(count):
+    while True:
+        yield from range(count)
+"""
+
+
+@pytest.mark.parametrize("end", ["", "        if count > 9: return\n"])
+def test_samplers_that_never_end_give_full_batches(tmp_path: Path, end: str) -> None:
+    loader = "batch_size=6, sampler=Endless(shared)"
+    text = script(loader, loader, ASKED).replace("features,", SAMPLER + end + "features,", 1)
+    if end:
+        with pytest.raises(Refusal, match="may have different numbers of samples"):
+            convert_text(tmp_path, text)
+    else:
+        assert f"right = dd.shard(DataLoader(shared, {loader}))" in added(tmp_path, text)

@@ -28,6 +28,8 @@ def item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
         return value(collating.sample(atom))
     if atom.form == "batch" or _string_key(run, node):
         return _batch_item(run, node, atom)
+    if atom.form == "sized":
+        return REPLICATED  # no longer of as many rows as a batch
     if atom.placement is not Placement.SHARD:
         indices = [e.slice.value for e in node.slice if isinstance(e.slice, cst.Index)]
         tensor_pairs.beside_whole(

@@ -199,9 +199,12 @@ def compare(run: Interpreter, nodes: Sequence[cst.BaseExpression], values: list[
             else:
                 shards.append(data)
     batches.meet(run, list(zip(nodes, values, strict=True)))
+    tensors = held_tensors(list(zip(nodes, values, strict=True)))
     if not shards:
-        return batch_rows.joined(zip(nodes, values, strict=True)) or REPLICATED
-    if beside_whole(run, held_tensors(list(zip(nodes, values, strict=True)))):
+        by_hand = batch_rows.joined(zip(nodes, values, strict=True))
+        rows_of_all = [d for _, d in tensors if d is not None and d.form == "gathered"]
+        return by_hand or (value(*rows_of_all[:1]) if rows_of_all else REPLICATED)
+    if beside_whole(run, tensors):
         return value(replace(shards[0].placed(Placement.REPLICATE), form="gathered"))
     if len(shards) == 2 and crossed(run, *shards):
         return mixed(run, nodes[0], shards[0], list(zip(nodes, values, strict=True)))

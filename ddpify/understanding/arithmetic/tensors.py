@@ -45,6 +45,7 @@ LINEAR = frozenset(
     " contiguous mean sum neg negative numpy requires_grad_ flatten ravel expand expand_as data"
     " retain_grad astype copy asarray array as_tensor from_numpy tensor item_ nan_to_num".split()
 )
+_TO_ONE = frozenset("max min amax amin median std var norm logsumexp prod quantile".split())
 SELF_COUPLING = frozenset("unique bincount histc cdist pdist corrcoef cov".split())
 REORDERING = frozenset("flip roll".split())
 # What gives one number of all elements, where no dimension is named.
@@ -139,14 +140,14 @@ def function(
         return tensor_pairs.compare(run, [n for n, _ in operands], [v for _, v in operands])
     data = [(n, d) for n, v in operands for d in v.data]
     if not data:
-        return _on_whole(name, operands, rest, kwargs)
+        return on_whole(name, operands, rest, kwargs)
     if tensor_pairs.beside_whole(run, tensor_pairs.held_tensors(operands)):
         return value(replace(data[0][1].placed(Placement.REPLICATE), form="gathered"))
     if name in _BROADCASTING and _meet_crosswise(run, [one for _, one in data]):
         return tensor_pairs.mixed(run, node, data[0][1], operands)
     results = []
     for operand, one in data:
-        made = _named_by(operand, _one(run, node, name, operand, one, rest, kwargs))
+        made = _named_by(operand, name, _one(run, node, name, operand, one, rest, kwargs))
         if one.placement is Placement.SHARD:
             made = _counted_by(node, operand, made)
         results.append(tensor_pairs.with_ndim(made, dimensions.after(name, one.ndim, rest)))
@@ -158,11 +159,16 @@ def _meet_crosswise(run: Interpreter, rows: list[Data]) -> bool:
     return any(tensor_pairs.crossed(run, one, other) for one, other in combinations(rows, 2))
 
 
-def _named_by(operand: cst.BaseExpression, result: Value) -> Value:
-    """What couples rows without a name can be mended by gathering the operand."""
+def _named_by(operand: cst.BaseExpression, name: str, result: Value) -> Value:
+    """What couples rows without a name can be mended by gathering the operand.
+
+    So is an extreme over all rows: the rows themselves may stay where they are.
+    """
     atoms = [
         replace(a, names=frozenset({operand}))
-        if isinstance(a, Data) and a.placement is Placement.COUPLED and not a.names
+        if isinstance(a, Data)
+        and a.placement is Placement.COUPLED
+        and (name in _TO_ONE or not a.names)
         else a
         for a in result.atoms
     ]
@@ -181,7 +187,7 @@ def _counted_by(node: cst.BaseExpression, operand: cst.BaseExpression, result: V
     return value(*atoms) if atoms else result
 
 
-def _on_whole(
+def on_whole(
     name: str, operands: list[Operand], rest: Sequence[Value], kwargs: Mapping[str, Value]
 ) -> Value:
     """The same for what is whole already: rows stay rows, unless the function adds them up."""

@@ -13,7 +13,7 @@ import libcst as cst
 
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.syntax import dotted
-from ddpify.understanding.values import Instance
+from ddpify.understanding.values import UNKNOWN, Data, Instance, Number, Value
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
@@ -28,18 +28,54 @@ def sized_like(run: Interpreter, call: cst.BaseExpression) -> frozenset[Instance
     """The loaders whose batch size is among the sizes that a call names."""
     if not isinstance(call, cst.Call) or not run.in_batch_loop():
         return frozenset()
-    sizes = {dotted(part) for argument in call.args for part in _parts(argument.value)}
+    sizes = [part for argument in call.args for part in _parts(argument.value)]
     return frozenset(
-        loader for loader in run.facts.loaders if size_of(loader) in sizes - {None}
-    )  # fmt: skip
+        loader for loader in run.facts.loaders if any(_is_size(run, loader, one) for one in sizes)
+    )
+
+
+def kept_for(run: Interpreter, call: cst.BaseExpression) -> frozenset[Instance]:
+    """The loaders whose batch size is the first size of a tensor that is made before the batches.
+
+    One process uses it with each batch; a rank has fewer rows, and takes as many of it.
+    """
+    if not isinstance(call, cst.Call) or run.choices.by_hand or run.in_batch_loop():
+        return frozenset()
+    first = next((part for argument in call.args[:1] for part in _parts(argument.value)), None)
+    if first is None or not run.module.editable or run.frames_forward():
+        return frozenset()
+    return frozenset(one for one in run.facts.loaders if _is_size(run, one, first))
+
+
+def split_where_they_meet(
+    run: Interpreter, operands: list[tuple[cst.BaseExpression, Value]]
+) -> None:
+    """Note what is as large as a whole batch, and meets this rank's rows of one."""
+    shards = [d for _, one in operands for d in one.data if d.placement is Placement.SHARD]
+    rows = {loader for data in shards if data.dim == 0 for loader in data.loaders}
+    for shown, one in operands if rows and run.in_batch_loop() else ():
+        sized = [a for a in one.atoms if isinstance(a, Data) and a.form == "sized"]
+        if any(not rows.isdisjoint(data.loaders) for data in sized):
+            run.facts.whole_rows.setdefault(shown, run.site(shown))
 
 
 def names_size(run: Interpreter, node: cst.BaseExpression) -> bool:
-    """Whether an expression is the name of the batch size of a loader."""
+    """Whether an expression is the name of the batch size of a loader, or the same option."""
+    return run.in_batch_loop() and any(_is_size(run, one, node) for one in run.facts.loaders)
+
+
+def _is_size(run: Interpreter, loader: Instance, node: cst.BaseExpression) -> bool:
     name = dotted(node)
-    named = name is not None and name in map(size_of, run.facts.loaders)
-    counted = any(data.placement is Placement.COUNT for data in run.seen(node).data)
-    return named and not counted and run.in_batch_loop()
+    if name is None or any(d.placement is Placement.COUNT for d in run.seen(node).data):
+        return False
+    given = setting(loader.arguments.get("batch_size", UNKNOWN))
+    return name == size_of(loader) or (given is not None and given == setting(run.seen(node)))
+
+
+def setting(one: Value) -> tuple[Instance, str] | None:
+    """The option of the command line that a number surely is, by whatever name it goes."""
+    found = {atom.setting for atom in one.atoms if isinstance(atom, Number)}
+    return found.pop() if len(found) == 1 else None
 
 
 def _parts(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding.batching import batch_sizes
 from ddpify.understanding.facts import Entry
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
@@ -178,7 +179,10 @@ def _has_data(one: Value) -> bool:
 
 def meet(run: Interpreter, operands: list[Operand], *, surely: bool = False) -> None:
     """What meets a split batch must be split alike; ``surely`` if it has rows whatever it is."""
-    if not run.choices.by_hand or run.frames_forward():
+    if run.frames_forward():
+        return
+    batch_sizes.split_where_they_meet(run, operands)
+    if not run.choices.by_hand:
         return
     shards = [d for _, v in operands for d in v.data if d.placement is Placement.SHARD]
     if not shards:

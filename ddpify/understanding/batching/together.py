@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.batching.batch_sizes import size_of
+from ddpify.understanding.batching import endless
+from ddpify.understanding.batching.batch_sizes import setting, size_of
 from ddpify.understanding.values import (
     UNKNOWN,
     Const,
@@ -77,8 +78,10 @@ def equally_large(pair: Pair, *, in_step: bool) -> bool:
         return False
     if not _same_batch_size(one, other):
         return False
+    samplers = [loader.arguments.get("sampler", UNKNOWN) for loader in pair]
     dropping = [loader.arguments.get("drop_last", UNKNOWN).constant() is True for loader in pair]
-    if all(dropping) or _batch_size(one).constant() == 1:
+    full = [drop or endless.is_sampler(one) for drop, one in zip(dropping, samplers, strict=True)]
+    if all(full) or _batch_size(one).constant() == 1:
         return True
     data = [loader.arguments.get("dataset", UNKNOWN) for loader in pair]
     whole = not any("sampler" in loader.arguments for loader in pair)
@@ -86,6 +89,9 @@ def equally_large(pair: Pair, *, in_step: bool) -> bool:
 
 
 def _same_batch_size(one: Instance, other: Instance) -> bool:
+    options = setting(_batch_size(one)), setting(_batch_size(other))
+    if options[0] is not None and options[0] == options[1]:
+        return True
     named = size_of(one), size_of(other)
     if named[0] is not None and named[0] == named[1] and one.module is other.module:
         return True

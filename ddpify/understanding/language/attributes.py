@@ -106,7 +106,9 @@ def _instance_attribute(
     run: Interpreter, node: cst.BaseExpression, atom: Instance, name: str
 ) -> Value:
     if name in atom.attributes:
-        return atom.attributes[name]
+        held = atom.attributes[name]
+        option = atom.type == "argparse.Namespace"
+        return instances.option(atom, name, held) if option else held
     if isinstance(atom.type, Class):
         found = atom.type.find(name)
         if found is not None:

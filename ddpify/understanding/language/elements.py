@@ -137,6 +137,8 @@ def _element(run: Interpreter, node: cst.BaseExpression, atom: Atom) -> Value:
     if isinstance(atom, Data):
         if atom.form == "samples" or atom.dim == collating.NO_ROWS:
             return value(collating.sample(atom))
+        if atom.form == "sized":
+            return REPLICATED
         if atom.form == "batch" or atom.opaque:
             return value(atom)  # a container of rows, as far as is known
         if atom.dim > 0 and atom.placement is Placement.SHARD:

@@ -14,6 +14,7 @@ from ddpify.understanding.language import attributes, elements, imports, narrowi
 from ddpify.understanding.language.arguments import Keywords, argument_pairs
 from ddpify.understanding.libraries import distributed, methods, runtime_calls, world
 from ddpify.understanding.libraries.kinds import NO_GRAD, is_model
+from ddpify.understanding.libraries.tensor_calls import tensor_function
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
     REPLICATED,
@@ -23,6 +24,7 @@ from ddpify.understanding.values import (
     Data,
     Instance,
     Namespace,
+    Params,
     Super,
     Tup,
     Value,
@@ -264,6 +266,16 @@ def _set_grad(
     return value(run.instance(node, run.module, NO_GRAD[0] if off else "torch.enable_grad"))
 
 
+def _autograd_grad(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    """``torch.autograd.grad(outputs, inputs)``; of parameters, they pass by what averages them."""
+    inputs = args[1] if len(args) > 1 else kwargs.get("inputs", UNKNOWN)
+    if any(isinstance(atom, Params) for atom in deep_atoms(inputs)):
+        run.facts.taken_gradients.setdefault(node, run.site(node))
+    return tensor_function(run, node, "torch.autograd.grad", "grad", args, kwargs)
+
+
 def _autograd_backward(
     run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
@@ -339,6 +351,7 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "copy.copy": _deepcopy,
     "torch.set_grad_enabled": _set_grad,
     "torch.autograd.backward": _autograd_backward,
+    "torch.autograd.grad": _autograd_grad,
     "torch.load": _load,
     "importlib.import_module": _import_module,
     "apex.amp.initialize": _amp,

@@ -22,6 +22,7 @@ from ddpify.understanding.values import (
     Data,
     Function,
     Instance,
+    Number,
     Params,
     Value,
     deep_atoms,
@@ -111,7 +112,7 @@ def instance_attribute(
             return atom.arguments.get(name) or REPLICATED
         return None
     if atom.type == "argparse.Namespace":
-        return atom.attributes.get(name, REPLICATED)
+        return value(Number((atom, name)))
     if atom.type in BARS and name in ("n", "total", "desc", "format_dict"):
         return REPLICATED
     held = distributed.held_model(atom)
@@ -122,7 +123,18 @@ def instance_attribute(
         return value(atom)  # what a DataParallel wrapper holds
     if is_model(atom) and isinstance(atom.type, str) and name not in _KNOWN_MODEL_METHODS:
         return value(atom)  # a layer of a library model counts as the model
+    if is_model(atom) and name in _OF_LAYERS:
+        return value(Params(atom))  # what ``modules()`` gave is one of its layers
     return None
+
+
+_OF_LAYERS = ("weight", "bias")
+
+
+def option(atom: Instance, name: str, held: Value) -> Value:
+    """What an option of the command line may be; a number is known for that option."""
+    setting = Number((atom, name))
+    return value(*(setting if one == Number() else one for one in held.atoms))
 
 
 _KNOWN_MODEL_METHODS = (
@@ -148,6 +160,7 @@ def iterate(run: Interpreter, node: cst.BaseExpression, atom: Instance) -> Value
     """What a loop over a library or project object gets."""
     if is_loader(atom):
         run.facts.iterated.add(atom)
+        _samples(run, node, atom)
         if atom.site in run.choices.replicated or _stated_whole(run, atom):
             if run.frame.loops:
                 run.frame.loops[-1].takes_whole = True
@@ -172,6 +185,15 @@ def iterate(run: Interpreter, node: cst.BaseExpression, atom: Instance) -> Value
     if not atom.attributes and isinstance(atom.type, str) and "." in atom.type:
         return batches.yielded(run)
     return atom.elements if atom.attributes else REPLICATED
+
+
+def _samples(run: Interpreter, node: cst.BaseExpression, loader: Instance) -> None:
+    """A loader goes through its sampler, which may draw and seed as it likes."""
+    for name in ("sampler", "batch_sampler"):
+        for one in loader.arguments.get(name, UNKNOWN).of(Instance):
+            if isinstance(one.type, Class):  # type: ignore[union-attr]
+                with run.in_collate():
+                    elements.iterate(run, node, value(one))
 
 
 def _stated_whole(run: Interpreter, loader: Instance) -> bool:

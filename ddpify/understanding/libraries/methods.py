@@ -84,6 +84,8 @@ def _batch_method(  # type: ignore[no-untyped-def]
     repeated = _repeated(run, name, args)
     if repeated is not None:
         return repeated
+    if atom.guessed and _is_unused(run, node) and not name.endswith("_"):
+        return _sink_method(run, node, args, kwargs, name)  # as below: no tensor after all
     if any(one.data for one in args):
         return tensors.function(run, node, name, pairs, kwargs, args)
     return tensors.on_batches(run, name, pairs, args, kwargs)
@@ -106,7 +108,7 @@ def _data_method(  # type: ignore[no-untyped-def]
         return drawn
     if name == "detach" and not atom.placement.local:
         return REPLICATED
-    if name == "tolist" and atom.placement is Placement.SHARD and not atom.opaque:
+    if name == "tolist" and (_is_rows(atom) or atom.form == "row"):
         return value(atom)
     if name in ("item", "tolist", "__float__", "__format__"):
         run.demand(receiver, value(atom), f"{name}()")
@@ -137,6 +139,10 @@ def _data_method(  # type: ignore[no-untyped-def]
         args = _own_size(run, node, args)
     operands = [(receiver, value(atom)), *argument_pairs(node, args, {})]
     return tensors.function(run, node, name, operands, kwargs, args)
+
+
+def _is_rows(atom: Data) -> bool:
+    return atom.placement is Placement.SHARD and not atom.opaque
 
 
 def _sizes(run: Interpreter, one: Value) -> Value:
@@ -185,7 +191,7 @@ def _plain_method(  # type: ignore[no-untyped-def]
     drawn = draws.method(run, node, atom, name)
     if drawn is not None:
         return drawn
-    if isinstance(run.module.parents.get(node), cst.Expr) and not name.endswith("_"):
+    if _is_unused(run, node) and not name.endswith("_"):
         return _sink_method(run, node, args, kwargs, name)  # no tensor: its result would be used
     repeated = _repeated(run, name, args)
     if repeated is not None:
@@ -284,11 +290,16 @@ def _arguments(run: Interpreter, node: cst.BaseExpression, atom: Instance, name:
     return value(made)
 
 
+def _is_unused(run: Interpreter, node: cst.BaseExpression) -> bool:
+    """Whether nothing is done with what a call gives."""
+    return isinstance(run.module.parents.get(node), cst.Expr)
+
+
 def _sink_method(
     run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords, name: str
 ) -> Value:
     """A method of a library object: with its result unused, it takes what it gets for itself."""
-    unused = isinstance(run.module.parents.get(node), cst.Expr)
+    unused = _is_unused(run, node)
     local = False
     for expression, one in argument_pairs(node, args, kwargs):
         for data in local_data(one):

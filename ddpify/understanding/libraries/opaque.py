@@ -10,7 +10,7 @@ import libcst as cst
 from ddpify.understanding.arithmetic import dimensions, tensor_pairs
 from ddpify.understanding.batching import batch_layers, batches
 from ddpify.understanding.language.arguments import Keywords, argument_pairs, local_data
-from ddpify.understanding.libraries import draws, losses, sequences, world
+from ddpify.understanding.libraries import draws, layers, losses, sequences, world
 from ddpify.understanding.libraries.instances import library_object, new_optimizer
 from ddpify.understanding.libraries.kinds import is_model
 from ddpify.understanding.placement import Placement
@@ -142,6 +142,9 @@ def call_instance(
     recurrent = sequences.through_layer(target, args)
     if recurrent is not None:
         return recurrent
+    last = layers.of_several_results(target)
+    if last:
+        return run.call(node, value(*last), args, kwargs)
     drawn = draws.layer(run, node, target)
     if drawn is not None:
         return drawn

@@ -49,6 +49,9 @@ def tensor_function(  # type: ignore[no-untyped-def]
     if loaders and run.module.editable:
         run.facts.made_whole.setdefault(node, run.site(node))
         return value(Data(Placement.SHARD, loaders))
+    kept = batch_sizes.kept_for(run, node) if short in batch_sizes.MAKING else None
+    if kept:
+        return value(Data(Placement.REPLICATE, kept, form="sized"))
     if short in ("cat", "concat", "concatenate", "stack", "hstack", "vstack"):
         joined = _concatenated(run, node, short, args, kwargs)
         return joined or batches.made(run, short) or REPLICATED
@@ -69,6 +72,8 @@ def tensor_function(  # type: ignore[no-untyped-def]
         return by_hand
     if not involved:
         reduced = [a for _, v in operands for a in deep_atoms(v) if isinstance(a, Data)]
+        if reduced and any(isinstance(a, Data) for a in operands[0][1].atoms):
+            return tensors.on_whole(short, operands, rest, kwargs)
         if reduced:
             return value(reduced[0])
         return REPLICATED if name.startswith(("torch.", "numpy.", "math.")) else UNKNOWN
