@@ -123,11 +123,13 @@ def conversions(project: Project, options: Options) -> dict[ModuleFile, Conversi
         codemod(plan, edits)
     for refusal in plan.refusals:
         mark(refusal, plan, edits)
-    return {
-        module: _changed(module, edits)
-        for module in plan.editable
-        if module in project.entries or edits.change_in(module)
-    }
+    changed = [m for m in plan.editable if m in project.entries or edits.change_in(m)]
+    made = {module: _changed(module, edits) for module in changed}
+    entry = made[project.entry]  # which also says what to look at in files that stay as they are
+    shown = {one.source.path for one in made.values()}
+    others = tuple(note for note in edits.notes if note.path not in shown)
+    made[project.entry] = replace(entry, notes=entry.notes + others)
+    return made
 
 
 def _changed(module: ModuleFile, edits: Edits) -> Conversion:

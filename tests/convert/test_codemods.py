@@ -87,7 +87,7 @@ def test_a_device_that_is_handed_on_is_the_ranks_where_it_is_set(tmp_path: Path,
 def test_a_model_that_a_helper_changes_is_wrapped_after_the_call(tmp_path: Path) -> None:
     text = HEAD.replace("rule =", "freeze(brain)\nrule =").replace(
         "features,",
-        "def freeze(net):\n    for p in net.parameters():\n        p.requires_grad = p.dim() > 1\n\n"
+        "def freeze(net):\n    for p in net.parameters():\n        p.requires_grad = p.dim() > 1\n"
         "features,",
         1,
     )

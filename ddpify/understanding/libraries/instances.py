@@ -193,7 +193,7 @@ def _samples(run: Interpreter, node: cst.BaseExpression, loader: Instance) -> No
         for one in loader.arguments.get(name, UNKNOWN).of(Instance):
             if isinstance(one.type, Class):  # type: ignore[union-attr]
                 with run.in_collate():
-                    elements.iterate(run, node, value(one))
+                    run.iterate(node, value(one))
 
 
 def _stated_whole(run: Interpreter, loader: Instance) -> bool:
