@@ -91,10 +91,9 @@ def _last_shaping(plan: Plan, model: Instance) -> Event | None:
     first_use = next((i for i, e in enumerate(events) if e.kind in used), len(events))
     shaping = [e for e in events[:first_use] if e.kind in _SHAPING and e.site.module.editable]
     for event in reversed(shaping):
-        kept = helpers.where_it_stays(plan, model, event, _name_of_model)
+        kept: Event | None = helpers.where_it_stays(plan, model, event, _name_of_model)
         # What a helper does that is called in a loop it may do to other models, again and again.
-        lasting = kept is event or (kept is not None and not _is_repeated(kept.site))
-        if lasting:
+        if kept is event or (kept is not None and not _is_repeated(kept.site)):
             return kept
     return None
 

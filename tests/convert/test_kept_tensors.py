@@ -35,8 +35,8 @@ WRITES = {
     "by index": "self.kept.index_copy_(1, torch.arange(len(x)), x.T)",
     "rows at labels": "self.kept[x.argmax(1)] += 1",
     "through a view": "self.kept.data.copy_(x.median(0).values)",
-    "in a chain": "self.kept.mul_(0.9).add_(x.t() @ x)",
-    "a new value": "self.kept = 0.9 * self.kept + x.t() @ x",
+    "in a chain": "self.kept.mul_(0.9).add_(x.median(0).values)",
+    "a new value": "self.kept = 0.9 * self.kept + x.median(0).values",
     "in a list before itself": "self.kept = torch.cat([x.T, self.kept], 1)[:, :60]",
     "a layer's parameter": "self.layer.weight.data.copy_(x[:3])",
 }
@@ -157,3 +157,14 @@ def test_a_model_object_may_hold_the_rows_of_its_batch(tmp_path: Path) -> None:
     loop = STEP.replace("    rule.zero_grad()\n", "    holder.take(a)\n    rule.zero_grad()\n")
     lines = added(tmp_path, text + loop.replace("brain(a)", "brain(holder.held)"))
     assert "penalty = dd.mean(F.cross_entropy(brain(holder.held), b))" in lines
+
+
+def test_sums_over_the_rows_are_those_of_all_ranks_before_they_are_kept(tmp_path: Path) -> None:
+    write = (
+        "near = F.one_hot(x.argmax(1), 4).float()\n"
+        "self.kept.mul_(0.9).add_(near.t() @ x, alpha=0.1)\n"
+        "self.layer.weight = nn.Parameter(0.9 * self.layer.weight + (near.t() @ x)[:3])"
+    )
+    lines = added(tmp_path, with_forward(write).replace("zeros(4, 60)", "zeros(4, 4)"))
+    assert "self.kept.mul_(0.9).add_(dd.sum(near.t() @ x), alpha=0.1)" in lines
+    assert any(line.startswith("self.layer.weight") and "dd.sum" in line for line in lines)

@@ -180,8 +180,13 @@ def _matmul(left: Data | None, right: Data | None) -> Placement | None:
     """Rows times weights are rows; rows against rows couple the batch."""
     if left is None or right is None or not (left.placement.local and right.placement.local):
         return Placement.SHARD
-    rows = left.dim == 0 and right.dim == 0
-    return Placement.SHARD if rows else Placement.COUPLED
+    if left.dim == 0 and right.dim == 0:
+        return Placement.SHARD
+    # ``x.t() @ y`` adds up over the rows of both.
+    matrices = {left.ndim, right.ndim} <= {0, 2}
+    summed = left.dim == 1 and right.dim == 0 and matrices
+    rows = left.placement is Placement.SHARD and right.placement is Placement.SHARD
+    return Placement.SUM if summed and rows else Placement.COUPLED
 
 
 def compare(run: Interpreter, nodes: Sequence[cst.BaseExpression], values: list[Value]) -> Value:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 
 _REDUCIBLE = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED, Placement.COUNT)
+_SCALARS = (Placement.MEAN, Placement.SUM)
 _BY_INDEX = frozenset("index_copy_ index_add_ index_put_".split())
 _RESIZING = frozenset("resize_ resize_as_ set_".split())
 
@@ -93,13 +94,16 @@ def buffer(
     What is made anew from the rows, as a mask of their size is, keeps nothing.
     """
     owners, name = run.seen(target.value).of(Instance), target.attr.value
-    registered = any((owner, name) in run.facts.buffers for owner in owners)
-    if not registered or not run.in_batch_loop():
+    models = [owner for owner in owners if is_model(owner)]  # type: ignore[arg-type]
+    registered = any((owner, name) in run.facts.buffers for owner in models)
+    if not models or not run.in_batch_loop():
         return
     parts = [n for n in walk(shown) if isinstance(n, cst.BaseExpression)]
     mixed = [d for n in parts for d in run.seen(n).data if d.placement is Placement.COUPLED]
     again = added or any(n.deep_equals(target) for n in parts if isinstance(n, cst.Attribute))
-    for data in (*new.data, *mixed) if again else ():
+    # Another attribute may well hold states of the rows; a sum or a mean of them is none.
+    kept = [d for d in (*new.data, *mixed) if registered or d.placement in _SCALARS]
+    for data in kept if again else ():
         _demand(run, shown, data, by_index=False)
 
 
