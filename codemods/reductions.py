@@ -10,7 +10,7 @@ from ddpify.codemods.sizes import count_rows, whole_count, whole_shape
 from ddpify.planning.bindings import is_bound_name
 from ddpify.planning.edits import Edits, wrapped
 from ddpify.planning.plan import Plan, Reduction
-from ddpify.planning.refusals import Refusal
+from ddpify.planning.refusals import Refusal, unused_losses
 from ddpify.understanding.libraries import losses
 from ddpify.understanding.syntax import brief, code_of
 
@@ -52,6 +52,8 @@ def edit(plan: Plan, edits: Edits) -> None:
     for node in plan.choices.split:
         edits.wrap(node, f"{plan.options.alias}.split")
         edits.note(plan.site(node), f"{brief(node)}: works on the whole batch; this rank's rows")
+    for site in unused_losses(plan.facts):
+        edits.note(site, "nothing here calls this: it stays as it is", attention=True)
     _named_sizes(plan, edits)
     _statistics(plan, edits)
     _orders(plan, edits)

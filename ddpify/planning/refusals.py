@@ -176,13 +176,22 @@ def _imports(file: ModuleFile) -> list[tuple[str, cst.CSTNode]]:
 
 def lost_losses(facts: Facts) -> Iterator[Refusal]:
     """The losses that cannot be followed back to a batch: their reduction would be a guess."""
+    unused = set(unused_losses(facts))
     for site, loss in facts.backwards.values():
-        if not any(isinstance(atom, Data) for atom in loss.atoms):
+        if site not in unused and not any(isinstance(atom, Data) for atom in loss.atoms):
             yield _at(
                 site,
                 "where this loss comes from cannot be followed",
                 "compute it from the batch and the model's output in code that is at hand",
             )
+
+
+def unused_losses(facts: Facts) -> Iterator[Site]:
+    """The losses of functions that nothing calls, where others are trained on."""
+    for node, (site, loss) in facts.backwards.items() if facts.reached_backwards else ():
+        known = any(isinstance(atom, Data) for atom in loss.atoms)
+        if node not in facts.reached_backwards and not known:
+            yield site
 
 
 def taken_gradients(facts: Facts) -> Iterator[Refusal]:

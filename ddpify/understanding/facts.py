@@ -190,6 +190,7 @@ class Facts:
     demands: dict[tuple[object, ...], Demand] = field(default_factory=dict)
     effects: dict[tuple[str, cst.CSTNode], Effect] = field(default_factory=dict)
     taken_gradients: dict[cst.CSTNode, Site] = field(default_factory=dict)  # of models' parameters
+    reached_backwards: set[cst.CSTNode] = field(default_factory=set)  # of those, by some call
     backwards: dict[cst.CSTNode, tuple[Site, Value]] = field(default_factory=dict)
     library_calls: dict[str, dict[cst.CSTNode, Site]] = field(default_factory=dict)
     shape_uses: set[cst.CSTNode] = field(default_factory=set)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ddpify.planning.refusals import Refusal
-from tests.convert.examples import HEAD, STEP, added, convert_text
+from tests.convert.examples import HEAD, STEP, added, changed_lines, convert_text
 
 EVALUATION = """\
 brain.eval()
@@ -611,3 +611,11 @@ def test_a_list_of_outputs_or_a_single_one(tmp_path: Path) -> None:
     assert not any("gather" in line or "len" in line for line in lines)
     # One of the two ways has no place for it: so it is reduced, once, where both have met.
     assert [line for line in lines if "mean" in line] == ["dd.mean(penalty).backward()"]
+
+
+def test_a_training_that_nothing_calls_stays(tmp_path: Path) -> None:
+    unused = "def older(x, y):\n    (x - y).backward()\n"
+    conversion = convert_text(tmp_path, HEAD + unused + STEP)
+    shown = [note.text for note in conversion.notes if note.attention]
+    assert shown == ["nothing here calls this: it stays as it is"]
+    assert changed_lines(conversion)[1][-1] == "penalty = dd.mean(F.cross_entropy(brain(a), b))"

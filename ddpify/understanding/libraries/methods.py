@@ -167,6 +167,8 @@ def backward(
     """A gradient is asked for: the loss must be the global batch's by then."""
     _, known = run.facts.backwards.get(node, (None, UNKNOWN))
     run.facts.backwards[node] = (run.site(node), join(known, loss))
+    if run.running_entry:
+        run.facts.reached_backwards.add(node)
     run.demand(receiver, loss, "backward()")
     for data in loss.of(Data):
         run.choices.trained |= {loader.site for loader in data.loaders}  # type: ignore[union-attr]
