@@ -45,7 +45,8 @@ LINEAR = frozenset(
     " contiguous mean sum neg negative numpy requires_grad_ flatten ravel expand expand_as data"
     " retain_grad astype copy asarray array as_tensor from_numpy tensor item_ nan_to_num".split()
 )
-_TO_ONE = frozenset("max min amax amin median std var norm logsumexp prod quantile".split())
+# What gives something whole of all rows, without being a sum of what each rank gives.
+_OVER_ALL = frozenset("max min amax amin median std var norm logsumexp prod quantile".split())
 SELF_COUPLING = frozenset("unique bincount histc cdist pdist corrcoef cov".split())
 REORDERING = frozenset("flip roll".split())
 # What gives one number of all elements, where no dimension is named.
@@ -168,7 +169,7 @@ def _named_by(operand: cst.BaseExpression, name: str, result: Value) -> Value:
         replace(a, names=frozenset({operand}))
         if isinstance(a, Data)
         and a.placement is Placement.COUPLED
-        and (name in _TO_ONE or not a.names)
+        and (name in _OVER_ALL or not a.names)
         else a
         for a in result.atoms
     ]
