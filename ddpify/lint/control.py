@@ -12,12 +12,14 @@ import libcst as cst
 from ddpify.lint.one_process import runs_alone
 from ddpify.understanding.facts import Site
 from ddpify.understanding.labels.callees import called
+from ddpify.understanding.labels.moves import Move
 from ddpify.understanding.labels.origins import ANY_RANK
+from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.libraries.kinds import NO_GRAD
 from ddpify.understanding.libraries.runtime_names import LOCAL_MAIN_FIRST
 from ddpify.understanding.structure import Guard, walk
 from ddpify.understanding.syntax import code_of
-from ddpify.understanding.values import Function, Instance
+from ddpify.understanding.values import Function, Instance, Method
 
 if TYPE_CHECKING:
     from ddpify.lint.script import Script
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 _MAY_BE_RANK = re.compile(
     r"(?i)rank|master|main_proc|is_main|primary|chief|leader|writer|logger|proc_id"
 )
+# What starts the processes of a script; a name that ends with a dot is a prefix.
+_STARTING = ("torch.multiprocessing.", "multiprocessing.", "torch.distributed.launcher.")
 
 
 class Control:
@@ -46,8 +50,29 @@ class Control:
         return [
             guard
             for guard in self.guards(node)
-            if not (guard.left_early and _fails(guard.statement)) and self.asks_rank(guard.test)
+            if not (guard.left_early and _fails(guard.statement))
+            and self.asks_rank(guard.test)
+            and not self._asks_whose_turn(guard)
         ]
+
+    def _asks_whose_turn(self, guard: Guard) -> bool:
+        """``for i in ...: if i % world_size == rank``: in the loop, each rank has its turn."""
+        loops = self.script.structure_of(guard.statement).loops(guard.statement)
+        module = self.script.owners.get(guard.test, self.script.module)
+        turning = {
+            slot
+            for loop in loops
+            if isinstance(loop, cst.For)
+            for name in walk(loop.target)
+            if isinstance(name, cst.Name)
+            for slot in self.slots(name)
+        }
+        return any(
+            isinstance(one, cst.Comparison)
+            and self.asks_rank(one)
+            and bool(self.script.flow.slots(one, module) & turning)
+            for one in walk(guard.test)
+        )
 
     def asks_rank(self, test: cst.BaseExpression) -> bool:
         """Whether a condition's answer differs between ranks by their number."""
@@ -142,7 +167,7 @@ class Control:
     @cached_property
     def _spawners(self) -> set[cst.FunctionDef | None]:
         """Functions that call ``mp.spawn`` or start processes of their own."""
-        calls = self.script.calls("torch.multiprocessing.", "multiprocessing.", everywhere=True)
+        calls = self.script.calls(*_STARTING, everywhere=True)
         return {self.script.structure_of(call).function(call) for call in calls}
 
     @cached_property
@@ -185,9 +210,7 @@ class Control:
     def spawned(self) -> set[cst.CSTNode]:
         """Functions that run in processes that the script starts itself."""
         found: set[cst.CSTNode] = set()
-        for call in self.script.calls(
-            "torch.multiprocessing.", "multiprocessing.", everywhere=True
-        ):
+        for call in self.script.calls(*_STARTING, everywhere=True):
             for one in call.args:
                 found |= {
                     a.node for a in self.script.value(one.value).atoms if isinstance(a, Function)
@@ -196,11 +219,11 @@ class Control:
 
     def _may_depend_on_rank(self, test: cst.BaseExpression) -> bool:
         """Whether a test reads something that is set under a condition on the rank, or unknown."""
+        if any(self._compares_unknown(one) for one in walk(test)):
+            return True
         if self.asks_rank(test) or _MAY_BE_RANK.search(code_of(test)):
             return True
-        module = self.script.owners.get(test, self.script.module)
-        slots = self.script.flow.slots(test, module)
-        if slots & self._conditional_slots:
+        if self.is_set_by_rank(test):
             return True
         known = ("torch.", "os.path.", "builtins.", "math.", "sys.", "os.environ", "time.")
         for call in walk(test):
@@ -212,14 +235,46 @@ class Control:
                 return True
         return False
 
+    def _compares_unknown(self, node: cst.CSTNode) -> bool:
+        """``x == 0`` of something that nothing in sight sets: the first of the ranks, perhaps."""
+        if not isinstance(node, cst.Comparison) or len(node.comparisons) != 1:
+            return False
+        target = node.comparisons[0]
+        if not isinstance(target.operator, cst.Equal) or code_of(target.comparator) != "0":
+            return False
+        held = self.script.value(node.left).atoms
+        if not isinstance(node.left, (cst.Name, cst.Attribute)):
+            return False
+        if not all(isinstance(a, Method) for a in held):  # what a class does not define
+            return False
+        return not self.script.flow.moves_to(self.slots(node.left))
+
+    def is_set_by_rank(self, node: cst.BaseExpression) -> bool:
+        """Whether an expression reads something that a condition on the rank has set."""
+        read = (one for one in walk(node) if isinstance(one, (cst.Name, cst.Attribute)))
+        return any(self.slots(one) & self._conditional_slots for one in read)
+
+    def slots(self, node: cst.Name | cst.Attribute) -> set[Slot]:
+        """Where a name or an attribute keeps its value, whatever that is."""
+        names, module = self.script.flow.names, self.script.owners.get(node, self.script.module)
+        if isinstance(node, cst.Name):
+            return set(names.of_name(node, module))
+        return set(names.of_attribute(node, module))
+
     @cached_property
-    def _conditional_slots(self) -> set[object]:
-        """Names that are set under a condition on the rank."""
-        found: set[object] = set()
+    def _conditional_slots(self) -> set[Slot]:
+        """Names that are set under a condition on the rank, and those that get their values."""
+        found: set[Slot] = set()
         for move in self.script.flow.moves:
-            if self.script.owners.get(move.node) is not None and self.rank_guards(move.node):
+            if self.script.owners.get(move.node) is not None and self._is_of_some_ranks(move):
                 found |= set(move.targets)
-        return found
+        return self.script.flow.derived(found)
+
+    def _is_of_some_ranks(self, move: Move) -> bool:
+        chosen = move.value is not None and any(
+            isinstance(one, cst.IfExp) and self.asks_rank(one.test) for one in walk(move.value)
+        )
+        return chosen or bool(self.rank_guards(move.node))
 
     def _harmless(self, decorator: cst.BaseExpression) -> bool:
         target = decorator.func if isinstance(decorator, cst.Call) else decorator

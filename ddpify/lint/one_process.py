@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from ddpify.lint.registry import DISTRIBUTED
-from ddpify.understanding.labels.origins import asks_whether_distributed
+from ddpify.understanding.labels.origins import WORLD, asks_whether_distributed
 from ddpify.understanding.libraries.distributed import (
     DDP,
     FSDP,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _GROUP = "torch.distributed.init_process_group"
 _STARTS = frozenset({_GROUP, DDP, FSDP, FULLY_SHARD, SAMPLER, INIT, WRAP})
+_ORDER = (cst.LessThan, cst.GreaterThanEqual)
 # Words of a question about the launch. They only ever silence a rule, never speak for a finding.
 _MAY_ASK = re.compile(
     r"(?i)distrib|world_?size|ddp|fsdp|is_initialized|is_available|gpus?\b|nproc|multi|local_?rank"
@@ -61,7 +63,7 @@ def _finds_one_process(script: Script, guard: Guard) -> bool:
     above = guard.statement
     if not isinstance(above, (cst.If, cst.IfExp)) or not _MAY_ASK.search(code_of(above.test)):
         return False
-    if _is_no_rank(above.test) and guard.positive:
+    if (_is_no_rank(above.test) and guard.positive) or _counts_one(script, guard):
         return True
     if script.control.asks_rank(above.test):
         return False
@@ -83,6 +85,26 @@ def _is_no_rank(test: cst.BaseExpression) -> bool:
         return False
     target = test.comparisons[0]
     return isinstance(target.operator, cst.Equal) and "rank" in code_of(test.left)
+
+
+def _counts_one(script: Script, guard: Guard) -> bool:
+    """``world_size == 1``, or the other side of ``world_size > 1``."""
+    test = guard.test
+    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
+        sides = (test.left, test.right) if guard.positive else ()
+        return any(_counts_one(script, replace(guard, test=side)) for side in sides)
+    if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
+        return False
+    target = test.comparisons[0]
+    if WORLD not in script.labels(test.left) or not isinstance(target.comparator, cst.Integer):
+        return False
+    bound, several = int(target.comparator.evaluated_value), not guard.positive
+    kind = type(target.operator)
+    if kind in (cst.Equal, cst.LessThanEqual):
+        return bound == 1 and not several
+    if kind in (cst.NotEqual, cst.GreaterThan):
+        return bound == 1 and several
+    return bound == 2 and several == (kind is cst.GreaterThanEqual) and kind in _ORDER
 
 
 def _distributes(script: Script, side: cst.CSTNode | None) -> bool:

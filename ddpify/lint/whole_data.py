@@ -8,6 +8,7 @@ from ddpify.lint.script import Script
 from ddpify.understanding.labels.dependencies import Dependency
 from ddpify.understanding.labels.moves import Move
 from ddpify.understanding.labels.origins import GIVEN, LOCAL, TOTAL
+from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.structure import walk
 
 _PARTS = frozenset({LOCAL, TOTAL, *GIVEN.values()})
@@ -18,7 +19,9 @@ def is_own(script: Script, node: cst.BaseExpression) -> bool:
     return LOCAL in script.labels(node) and not sees_all_data(script, node)
 
 
-def sees_all_data(script: Script, node: cst.BaseExpression, depth: int = 6) -> bool:
+def sees_all_data(
+    script: Script, node: cst.BaseExpression, seen: frozenset[Slot] = frozenset()
+) -> bool:
     """Whether all that may be a rank's own in an expression surely comes from whole loaders.
 
     What objects keep is known for all of the run, so that a meter of the training counts for one
@@ -26,17 +29,17 @@ def sees_all_data(script: Script, node: cst.BaseExpression, depth: int = 6) -> b
     """
     module = script.owners.get(node, script.module)
     parts = [one for one in script.flow.made_of.of(node, module) if _may_be_part(script, one)]
-    return bool(parts) and all(_is_whole(script, one, depth - 1) for one in parts)
+    return bool(parts) and all(_is_whole(script, one, seen) for one in parts)
 
 
 def _may_be_part(script: Script, one: Dependency) -> bool:
     return one.slot is not None and bool(script.flow.labels.get(one.slot, set()) & _PARTS)
 
 
-def _is_whole(script: Script, one: Dependency, depth: int) -> bool:
+def _is_whole(script: Script, one: Dependency, seen: frozenset[Slot]) -> bool:
     assert one.slot is not None
-    if depth <= 0:
-        return False
+    if one.slot in seen:
+        return True  # ``best = max(best, score)``: what else it is made of decides
     if one.slot[0] == "result" and isinstance(one.slot[1], cst.FunctionDef):
         return _goes_over_whole(script, one.slot[1])
     if one.slot[0] != "name":
@@ -46,13 +49,14 @@ def _is_whole(script: Script, one: Dependency, depth: int) -> bool:
         for move in script.flow.moves_to({one.slot})
         if any(_may_be_part(script, inner) for inner in move.source)
     ]
-    return bool(moves) and all(_copies_whole(script, move, depth) for move in moves)
+    inner = seen | {one.slot}
+    return bool(moves) and all(_copies_whole(script, move, inner) for move in moves)
 
 
-def _copies_whole(script: Script, move: Move, depth: int) -> bool:
+def _copies_whole(script: Script, move: Move, seen: frozenset[Slot]) -> bool:
     if move.value is None or move.adds or move.passes:
         return False
-    return sees_all_data(script, move.value, depth)
+    return sees_all_data(script, move.value, seen)
 
 
 def _goes_over_whole(script: Script, function: cst.FunctionDef) -> bool:

@@ -13,11 +13,12 @@ from typing import Any, TypeVar, overload
 
 import libcst as cst
 
-from ddpify.understanding.syntax import is_main_guard
+from ddpify.understanding.syntax import dotted, is_main_guard
 
 Node = TypeVar("Node", bound=cst.CSTNode)
 Other = TypeVar("Other", bound=cst.CSTNode)
 
+_EXITS = ("sys.exit", "exit", "quit", "os._exit")
 _SILENT = (
     "whitespace", "comma", "semicolon", "lpar", "rpar", "lbracket", "rbracket", "lbrace", "rbrace",
     "leading_lines", "lines_after", "header", "footer", "trailing", "colon",
@@ -206,22 +207,33 @@ def _own_guard(above: cst.CSTNode, below: cst.CSTNode) -> Iterator[Guard]:
             yield Guard(above.test, False, above)
     elif isinstance(above, cst.While) and below is above.body:
         yield Guard(above.test, True, above)
+    elif isinstance(above, cst.Match) and below is not above.subject:
+        yield Guard(above.subject, True, above)
     elif isinstance(above, cst.BooleanOperation) and below is above.right:
         yield Guard(above.left, isinstance(above.operator, cst.And), above)
 
 
 def _early_exits(block: cst.CSTNode) -> Iterator[Guard]:
-    """``if condition: return`` among the statements of a block."""
+    """``if condition: return`` among the statements of a block, with all its cases."""
     for statement in block.body if isinstance(block, (cst.IndentedBlock, cst.Module)) else ():
-        if isinstance(statement, cst.If) and statement.orelse is None and leaves(statement.body):
-            yield Guard(statement.test, False, statement, left_early=True)
+        case: cst.CSTNode | None = statement
+        while isinstance(case, cst.If):
+            if leaves(case.body):
+                yield Guard(case.test, False, case, left_early=True)
+            elif isinstance(case.orelse, cst.Else) and leaves(case.orelse.body):
+                yield Guard(case.test, True, case, left_early=True)
+            else:
+                break
+            case = case.orelse
 
 
 def leaves(body: cst.BaseSuite) -> bool:
-    """Whether a block surely ends with return, continue, break or raise."""
+    """Whether a block surely ends with return, continue, break, raise or the end of the process."""
     last: cst.CSTNode | None = body.body[-1] if body.body else None
     if isinstance(last, cst.SimpleStatementLine):
         last = last.body[-1]
+    if isinstance(last, cst.Expr) and isinstance(last.value, cst.Call):
+        return dotted(last.value.func) in _EXITS
     return isinstance(last, (cst.Return, cst.Continue, cst.Break, cst.Raise))
 
 

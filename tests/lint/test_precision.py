@@ -461,6 +461,255 @@ if size > 1:
     parallel = DDP(parallel, device_ids=[local_rank])
 """
     + STEP,
+    "ways out of a function for all ranks but one": """
+import sys
+
+def save(number):
+    if number != 0:
+        sys.exit(0)
+    torch.save(net.state_dict(), path)
+
+def write(number):
+    if number != 0:
+        return
+    else:
+        print("writing")
+    torch.save(net.state_dict(), path)
+
+def put(number):
+    match number:
+        case 0:
+            torch.save(net.state_dict(), path)
+
+write(rank)
+put(rank)
+save(rank)
+""",
+    "objects and functions that rank 0 alone has": """
+class Saver:
+    def save(self, state):
+        torch.save(state, path)
+
+def keep(best):
+    if best:
+        torch.save(net.state_dict(), path)
+
+saver = Saver() if rank == 0 else None
+if saver is not None:
+    saver.save(net.state_dict())
+write = torch.save if rank == 0 else print
+write(net.state_dict(), path)
+best = False
+if rank == 0:
+    best = True
+keep(best)
+""",
+    "files of a process": """
+import tempfile
+with tempfile.TemporaryDirectory() as folder:
+    torch.save(net.state_dict(), os.path.join(folder, "model.pt"))
+with open(os.devnull, "w") as nothing:
+    nothing.write("text")
+""",
+    "a write and a barrier of one process": """
+if world_size == 1:
+    torch.save(net.state_dict(), path)
+if rank == 0 and world_size < 2:
+    dist.barrier()
+""",
+    "a guard by an attribute that nothing sets": """
+class Trainer:
+    def save(self):
+        torch.save(net.state_dict(), path)
+
+    def fit(self):
+        if self.gpu_id == 0:
+            self.save()
+
+Trainer().fit()
+""",
+    "a data set that knows its rank": """
+class Part(Dataset):
+    def __init__(self):
+        self.files = ["a", "b"][dist.get_rank() :: dist.get_world_size()]
+
+    def __len__(self):
+        return len(self.files)
+
+    def __getitem__(self, index):
+        return torch.zeros(10), 0
+
+for x, y in DataLoader(Part(), 32, shuffle=True):
+    criterion(model(x), y).backward()
+    optimizer.step()
+""",
+    "a data set that makes its samples up": """
+class Noise(Dataset):
+    def __len__(self):
+        return 100
+
+    def __getitem__(self, index):
+        return torch.randn(10), 0
+
+for x, y in DataLoader(Noise(), 32):
+    criterion(model(x), y).backward()
+    optimizer.step()
+""",
+    "batches and parts of batches that ranks take in turn": """
+whole = DataLoader(dataset, 32)
+for number, (x, y) in enumerate(whole):
+    if number % world_size != rank:
+        continue
+    criterion(model(x), y).backward()
+    optimizer.step()
+others = DataLoader(dataset, 32)
+for x, y in others:
+    criterion(model(x[rank::world_size]), y[rank::world_size]).backward()
+    optimizer.step()
+""",
+    "loaders by the name of the phase": """
+loaders = {"train": loader, "test": DataLoader(dataset, 32)}
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for phase in ["train", "test"]:
+        for x, y in loaders[phase]:
+            loss = criterion(model(x), y)
+            if phase == "train":
+                loss.backward()
+                optimizer.step()
+""",
+    "loaders of one function": """
+def make(train):
+    return DataLoader(dataset, 32, sampler=DistributedSampler(dataset) if train else None)
+
+training, test = make(True), make(False)
+for epoch in range(epochs):
+    training.sampler.set_epoch(epoch)
+    for x, y in training:
+        criterion(model(x), y).backward()
+        optimizer.step()
+    for x, y in test:
+        model(x)
+""",
+    "loaders of a class with an iterator of its own": """
+class Ahead(DataLoader):
+    def __iter__(self):
+        return iter(list(super().__iter__()))
+
+training, test = Ahead(dataset, 32, sampler=sampler), Ahead(dataset, 32)
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in training:
+        criterion(model(x), y).backward()
+        optimizer.step()
+    for x, y in test:
+        model(x)
+""",
+    "other ways to tell the epoch": """
+def fit(samples):
+    for x, y in samples:
+        criterion(model(x), y).backward()
+        optimizer.step()
+
+one, two = DistributedSampler(dataset), DistributedSampler(dataset)
+first, second = DataLoader(dataset, 32, sampler=one), DataLoader(dataset, 32, sampler=two)
+for epoch in range(epochs):
+    one.epoch = epoch
+    tell = getattr(second.sampler, "set_epoch", None)
+    if callable(tell):
+        tell(epoch)
+    fit(first)
+    fit(second)
+    fit(DataLoader(dataset, 32, sampler=DistributedSampler(dataset, seed=epoch)))
+""",
+    "a question about a GPU": """
+print(torch.cuda.memory_allocated(torch.device("cuda:0")))
+""",
+    "gradients that are averaged as one tensor, or in a hook": """
+def average(network):
+    gradients = [p.grad for p in network.parameters()]
+    flat = torch.cat([one.reshape(-1) for one in gradients])
+    dist.all_reduce(flat)
+
+head = nn.Linear(2, 2).to(device)
+stepper = torch.optim.SGD(head.parameters(), lr=0.1)
+for x, y in loader:
+    criterion(head(model(x)), y).backward()
+    average(head)
+    stepper.step()
+""",
+    "parameters that rank 0 has alone": """
+head = nn.Linear(2, 2).to(device)
+groups = [{"params": list(model.parameters())}]
+if rank == 0:
+    groups.append({"params": list(head.parameters())})
+stepper = torch.optim.SGD(groups, lr=0.1)
+for x, y in loader:
+    criterion(head(model(x)), y).backward()
+    stepper.step()
+""",
+    "a probe on what the model gives without a gradient": """
+probe = DDP(nn.Linear(2, 2).to(device), device_ids=[local_rank])
+for x, y in loader:
+    criterion(probe(model.module(x).detach()), y).backward()
+    optimizer.step()
+""",
+    "totals that unseen code may have made whole": """
+from tools import Meter, mean_over_ranks
+meter = Meter()
+total = 0.0
+for x, y in loader:
+    loss = criterion(model(x), y)
+    meter.update(loss.item())
+    total += loss.item()
+total = mean_over_ranks(total)
+if rank == 0:
+    print(total, meter.average)
+""",
+    "totals that a loop hands to a collective": """
+def reduce(values):
+    for one in values:
+        dist.all_reduce(one)
+    return values
+
+total = torch.zeros(1, device=device)
+for x, y in loader:
+    total += criterion(model(x), y).detach()
+[total] = reduce([total])
+if rank == 0:
+    print(total.item())
+""",
+    "the best of scores on all data": """
+whole = DataLoader(dataset, 32)
+
+def validate():
+    right = 0
+    for x, y in whole:
+        right += (model(x).argmax(1) == y).sum().item()
+    return right
+
+best = 0
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        criterion(model(x), y).backward()
+        optimizer.step()
+    score = validate()
+    best = max(score, best)
+    if best > 90:
+        break
+""",
+    "a step left out after all ranks met": """
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        if torch.isnan(loss):
+            optimizer.zero_grad()
+            continue
+        optimizer.step()
+""",
 }
 
 

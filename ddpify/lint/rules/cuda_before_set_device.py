@@ -81,7 +81,7 @@ def check(script: Script) -> Iterator[Finding]:
     """Uses of the current GPU above the call that chooses it, in the same function."""
     structure = script.structure
     for chosen in script.calls(*_SET_DEVICE):
-        if script.control.guards(chosen):
+        if any(not guard.left_early for guard in script.control.guards(chosen)):
             continue
         function = structure.function(chosen)
         for call in structure.all(cst.Call):

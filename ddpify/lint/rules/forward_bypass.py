@@ -78,13 +78,19 @@ def check(script: Script) -> Iterator[Finding]:
             _called_with_gradients(script, one) for one in wrappers
         ) or script.control.without_grad(call):
             continue
-        if reaches_loss(script, call):
+        if reaches_loss(script, call) and not _is_detached(script, call):
             yield Finding(
                 call,
                 "the loss is computed past the wrapped model's own call: gradients are not averaged"
                 " and the ranks drift apart",
                 _fix(script, call, target),
             )
+
+
+def _is_detached(script: Script, call: cst.Call) -> bool:
+    """Whether no gradient comes back through a call's result."""
+    above = script.structure.parents.get(call)
+    return isinstance(above, cst.Attribute) and above.attr.value in ("detach", "data")
 
 
 def _is_harmless(func: cst.BaseExpression) -> bool:

@@ -108,6 +108,16 @@ def _excused(script: Script, node: cst.CSTNode) -> bool:
         script.control.may_be_guarded(node)
         or _in_other_branch(script, node)
         or _sees_its_gpu_alone(script, node)
+        or _is_asked_about(script, node)
+    )
+
+
+def _is_asked_about(script: Script, node: cst.CSTNode) -> bool:
+    """Whether the device is only asked for its memory or its name."""
+    above = script.structure.parents.get(script.structure.parents.get(node, node))
+    return isinstance(above, cst.Call) and any(
+        name.startswith("torch.cuda.") and name not in _SET_DEVICE
+        for name in script.names(above.func)
     )
 
 

@@ -55,6 +55,8 @@ from ddpify.understanding.structure import walk
 def check(script: Script) -> Iterator[Finding]:
     """Loads of states, without a device or to one GPU."""
     loads = script.calls("torch.load")
+    if script.kind != SINGLE and _is_for_cpus(script):
+        return
     checkpoints = Checkpoints(script.facts, script.flow) if loads else None
     for call in loads:
         if checkpoints is None or spreads(call):
@@ -74,6 +76,18 @@ def check(script: Script) -> Iterator[Finding]:
         elif isinstance(given.value, cst.SimpleString) and _names_gpu(given.value):
             fix = script.replace(given.value, '"cpu"', "load into main memory first")
             yield Finding(given, "every rank loads to the same GPU", fix if state else None)
+
+
+def _is_for_cpus(script: Script) -> bool:
+    """Whether the ranks talk through main memory and nothing in sight is on a GPU."""
+    groups = script.calls("torch.distributed.init_process_group", everywhere=True)
+    given = [argument(call, "backend", 0) for call in groups]
+    return bool(given) and all(
+        one is not None
+        and script.value(one.value).constant() == "gloo"
+        and not script.facts.device_moves
+        for one in given
+    )
 
 
 def _is_the_other_case(script: Script, call: cst.Call) -> bool:

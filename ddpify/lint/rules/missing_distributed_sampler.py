@@ -55,14 +55,16 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.datasets import chooses, datasets, is_iterable, samplers
+from ddpify.lint.datasets import chooses, datasets, is_iterable, knows_its_rank, samplers
 from ddpify.lint.diagnostics import Applicability, Severity
 from ddpify.lint.registry import SINGLE, Finding, rule
 from ddpify.lint.repairs import runtime
 from ddpify.lint.script import Script
+from ddpify.understanding.labels.origins import ANY_RANK, draws
 from ddpify.understanding.libraries.runtime_names import REPLICATE
+from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
-from ddpify.understanding.values import Instance
+from ddpify.understanding.values import Class, Instance
 
 
 @rule(
@@ -85,11 +87,63 @@ def check(script: Script) -> Iterator[Finding]:
                 yield _not_shared(script, loader.site)
         elif not script.averages or not script.updates or script.may_be_sharded(loader):
             continue
-        elif not _cannot_be_split(loader):
+        elif not _cannot_be_split(loader) and not _is_split_elsewhere(script, loader):
             yield Finding(
                 loader.site,
                 "every rank trains on all of the data: the sampler does not split it",
             )
+
+
+def _is_split_elsewhere(script: Script, loader: Instance) -> bool:
+    """Whether the data set knows its rank or draws, or each rank takes a part of what comes."""
+    if any(knows_its_rank(script, one) or _makes_up(script, one) for one in datasets(loader)):
+        return True
+    training = [
+        (loop, loaders)
+        for structure in script.structures.values()
+        for loop in structure.all(cst.For)
+        for loaders in [script.loaders_in(loop.iter)]
+        if any(one.site is loader.site for one in loaders) and script.trains(loop)
+    ]
+    mixed = isinstance(loader.type, Class) and "__iter__" in loader.type.scope.names
+    return bool(training or mixed) and not any(  # what passes through its code is all loaders'
+        loader in loaders
+        and not any(map(script.may_be_sharded, loaders))
+        and not _takes_parts(script, loop)
+        for loop, loaders in training
+    )
+
+
+def _takes_parts(script: Script, loop: cst.For) -> bool:
+    """Whether each rank takes batches or samples of its own from what it goes over."""
+    for node in walk(loop.body):
+        if node in script.facts.backwards and any(
+            script.control.asks_rank(guard.test) for guard in script.control.guards(node)
+        ):
+            return True
+        if isinstance(node, cst.Subscript) and any(
+            script.labels(one) & ANY_RANK
+            for element in node.slice
+            for one in walk(element)
+            if isinstance(one, (cst.Name, cst.Attribute, cst.Call))
+        ):
+            return True
+    return False
+
+
+def _makes_up(script: Script, dataset: Instance) -> bool:
+    """Whether a class of the project draws its samples at random: each rank has its own."""
+    if not isinstance(dataset.type, Class):
+        return False
+    for method in walk(dataset.type.node.body):
+        if isinstance(method, cst.FunctionDef) and method.name.value == "__getitem__":
+            read = {one.value for one in walk(method.body) if isinstance(one, cst.Name)}
+            calls = [one for one in walk(method.body) if isinstance(one, cst.Call)]
+            index = [p.name.value for p in method.params.params[1:2]]
+            return any(draws(n) for c in calls for n in script.names(c.func)) and not (
+                read & {*index}
+            )
+    return False
 
 
 def _is_of_a_part(script: Script, call: cst.Call) -> bool:

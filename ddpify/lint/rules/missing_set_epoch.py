@@ -65,7 +65,7 @@ import libcst as cst
 from ddpify.lint.diagnostics import Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import at_head_of
-from ddpify.lint.script import Script
+from ddpify.lint.script import Script, argument
 from ddpify.understanding.libraries.distributed import is_distributed_sampler
 from ddpify.understanding.values import UNKNOWN, Class, Instance
 
@@ -77,10 +77,12 @@ def check(script: Script) -> Iterator[Finding]:
     """Shuffling samplers that are iterated in several epochs and never told which."""
     if not script.updates:
         return
-    told = [script.value(call.func.value) for call in _set_epoch_calls(script)]  # type: ignore[attr-defined]
+    told = [script.value(node) for node in _told(script)]
     for sampler in _shuffling(script):
         if any(sampler in held.atoms or not any(held.of(Instance)) for held in told):
             continue  # told, or something that is not seen is
+        if _is_seeded_anew(script, sampler):
+            continue
         found = _epoch_loop(script, sampler)
         if found is None or _makes_itself_known(sampler):
             continue
@@ -94,8 +96,34 @@ def check(script: Script) -> Iterator[Finding]:
             )
 
 
-def _set_epoch_calls(script: Script) -> list[cst.Call]:
-    return list(script.method_calls("set_epoch", everywhere=True))
+def _told(script: Script) -> Iterator[cst.BaseExpression]:
+    """What is told the epoch: ``x.set_epoch(...)``, ``x.epoch = ...``, ``getattr(x, ...)``."""
+    for call in script.method_calls("set_epoch", everywhere=True):
+        yield cst.ensure_type(call.func, cst.Attribute).value
+    for structure in script.structures.values():
+        for target in structure.all(cst.AssignTarget, cst.AugAssign):
+            changed = target.target
+            if not isinstance(changed, cst.Attribute) or changed.attr.value != "epoch":
+                continue
+            if any(map(is_distributed_sampler, script.value(changed.value).atoms)):
+                yield changed.value
+    for call in script.calls("builtins.getattr", everywhere=True):
+        given = [script.value(one.value).constant() for one in call.args]
+        if "set_epoch" in given:
+            yield call.args[0].value
+
+
+def _is_seeded_anew(script: Script, sampler: Instance) -> bool:
+    """Whether the sampler is made in each epoch, with a seed that is no constant."""
+    seed = argument(sampler.site, "seed", 4) if isinstance(sampler.site, cst.Call) else None
+    if seed is None or isinstance(seed.value, cst.Integer):
+        return False
+    around = script.control.around(sampler.site)
+    slots = script.flow.slots(seed.value, sampler.module)
+    changing = {
+        slot for loop in around for move in script.flow.moves_at(loop) for slot in move.targets
+    }
+    return bool(slots & script.flow.derived(changing))
 
 
 def _shuffling(script: Script) -> list[Instance]:

@@ -58,6 +58,7 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
 from ddpify.understanding.libraries.distributed import REDUCING, is_wrapper
 from ddpify.understanding.libraries.runtime_names import INIT, WRAP
+from ddpify.understanding.structure import walk
 from ddpify.understanding.values import Instance, Params, deep_atoms
 
 
@@ -74,10 +75,12 @@ def check(script: Script) -> Iterator[Finding]:
             continue
         if script.control.on_some_ranks(optimizer.site):
             continue
+        if any(script.control.is_set_by_rank(one.value) for one in optimizer.site.args):
+            continue  # ranks have parameters of their own on purpose
         for owner in _owners(optimizer):
-            if _outside(script, owner, covered) and not _alone(
-                script, optimizer.site, owner, covered
-            ):
+            if not _outside(script, owner, covered) or _may_be_wrapped(script, owner, covered):
+                continue
+            if not _alone(script, optimizer.site, owner, covered):
                 yield Finding(
                     optimizer.site,
                     f"{_name(owner)} is in no wrapped model: its gradients are not averaged and its"
@@ -108,6 +111,16 @@ def _alone(script: Script, optimizer: cst.Call, owner: Instance, covered: list[I
     )
 
 
+def _may_be_wrapped(script: Script, owner: Instance, covered: list[Instance]) -> bool:
+    """Whether the parameters are asked of a name that may also be a wrapped model."""
+    return any(
+        isinstance(call.func, cst.Attribute)
+        and owner in (held := script.instances(call.func.value))
+        and any(is_wrapper(one) or one in covered for one in held)
+        for call in script.method_calls("parameters", "named_parameters", everywhere=True)
+    )
+
+
 def _class(model: Instance) -> object:
     return model.type if isinstance(model.type, str) else model.type.node
 
@@ -127,14 +140,30 @@ def _outside(script: Script, owner: Instance, covered: list[Instance]) -> bool:
 
 
 def _averages_by_hand(script: Script) -> bool:
-    """Whether a collective is given a gradient or something made in a loop over parameters."""
+    """Whether a collective is given a gradient or something made in a loop over parameters.
+
+    A function that reads gradients, or a hook, may hand them over in another form.
+    """
     for call in script.calls(*REDUCING, everywhere=True):
+        if _reads_gradients(script, call):
+            return True
         for argument in call.args:
             if "grad" in script.code(argument.value, 200) or script.flow.slots(
                 argument.value, script.owners[call]
             ) & _parameter_slots(script):
                 return True
     return False
+
+
+def _reads_gradients(script: Script, call: cst.Call) -> bool:
+    structure = script.structure_of(call)
+    around = structure.function(call)
+    for above in structure.up(call):
+        if isinstance(above, cst.Call) and "hook" in script.code(above.func, 200):
+            return True
+    return around is not None and any(
+        isinstance(one, cst.Attribute) and one.attr.value == "grad" for one in walk(around.body)
+    )
 
 
 def _parameter_slots(script: Script) -> set[object]:

@@ -67,7 +67,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
+from ddpify.lint.script import ALL_COLLECTIVES, Script
 from ddpify.lint.whole_data import is_own
 from ddpify.understanding.structure import Guard, walk
 
@@ -116,13 +116,28 @@ def _deciding(script: Script, node: cst.CSTNode) -> Iterator[Guard]:
     loops = [loop for loop in script.structure.loops(node) if script.trains(loop)]
     if isinstance(node, cst.Break):
         loops = [x for x in script.structure.loops(node)[:1] if x in loops or _goes_on(script, x)]
-    if not loops:
+    if not loops or (isinstance(node, cst.Continue) and not _leaves_out_steps(script, node)):
         return
     order = script.structure.order
     for guard in script.control.guards(node):
         inside = order[guard.statement] > order[loops[-1]] and not guard.left_early
         if inside and _is_local(script, guard.test) and not script.control.asks_rank(guard.test):
             yield guard
+
+
+def _leaves_out_steps(script: Script, node: cst.Continue) -> bool:
+    """Whether ranks meet in what stands between a ``continue`` and the end of its loop."""
+    order = script.structure.order
+    return any(
+        one in script.facts.backwards
+        or (
+            isinstance(one, cst.Call)
+            and bool(script.is_wrapped(one.func) or script.names(one.func) & ALL_COLLECTIVES)
+        )
+        for loop in script.structure.loops(node)[:1]
+        for one in script.reached(loop.body)
+        if order.get(one, order[node] + 1) > order[node]
+    )
 
 
 def _is_local(script: Script, test: cst.BaseExpression) -> bool:

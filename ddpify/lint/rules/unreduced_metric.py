@@ -61,6 +61,7 @@ from ddpify.lint.registry import SINGLE, Finding, rule
 from ddpify.lint.repairs import runtime
 from ddpify.lint.rules.rank_local_control_flow import decides
 from ddpify.lint.script import Script
+from ddpify.lint.unseen_code import UnseenCode
 from ddpify.lint.whole_data import sees_all_data
 from ddpify.understanding.labels.callees import called
 from ddpify.understanding.labels.origins import TOTAL
@@ -99,6 +100,7 @@ def check(script: Script) -> Iterator[Finding]:
     if script.has_runtime:
         yield from _parts(script)
         return
+    unseen = UnseenCode(script)
     for call in script.structure.all(cst.Call):
         if not _reports(script, call) or not script.control.on_some_ranks(call):
             continue
@@ -106,6 +108,8 @@ def check(script: Script) -> Iterator[Finding]:
             continue
         for argument in call.args:
             parts = [one for one in displayed(argument.value) if TOTAL in script.labels(one)]
+            if any(map(unseen.may_be_whole, parts)):
+                continue
             if not all(sees_all_data(script, one) for one in parts):
                 yield Finding(
                     argument,

@@ -58,6 +58,7 @@ from ddpify.lint.script import Script, argument
 from ddpify.understanding.facts import Effect, Site
 from ddpify.understanding.labels.origins import ANY_RANK, CLOCK, LOCAL, RANDOM, TAKEN
 from ddpify.understanding.libraries.runtime_names import MAIN_SAVES
+from ddpify.understanding.structure import walk
 from ddpify.understanding.values import Instance
 
 _APART = ANY_RANK | {CLOCK, RANDOM, LOCAL, *TAKEN}
@@ -108,6 +109,9 @@ def _excused(script: Script, effect: Effect, node: cst.CSTNode) -> bool:
         return True
     if effect.kind == "write" and effect.site.module is not script.module and not script.strict:
         return True  # its path is seldom seen from here
+    call = effect.site.node
+    if isinstance(call, cst.Call) and script.control.is_set_by_rank(call.func):
+        return True  # what is called is another thing on other ranks
     if script.control.takes_turns(effect.site.node):
         return True
     if effect.kind == "save" and script.control.is_within(effect.site.node, MAIN_SAVES):
@@ -116,10 +120,28 @@ def _excused(script: Script, effect: Effect, node: cst.CSTNode) -> bool:
 
 
 def _has_own_path(script: Script, effect: Effect) -> bool:
-    """A path of the rank, of the time, or no path at all."""
+    """A path of the rank, of the time, in a folder of the process, or no path at all."""
     return _is_buffer(script, effect) or any(
-        script.flow.origins(one, effect.site.module) & _APART for one in _targets(effect)
+        script.flow.origins(one, effect.site.module) & _APART or _is_private(script, one)
+        for one in _targets(effect)
     )
+
+
+def _is_private(script: Script, target: cst.BaseExpression) -> bool:
+    """Whether a path is of the ``tempfile`` module, or leads nowhere."""
+    made = [target, *(d.node for d in script.flow.ancestry(target, script.owners[target]))]
+    return any(
+        name == "os.devnull" or name.startswith("tempfile.")
+        for one in made
+        if one is not None
+        for inner in walk(one)
+        for name in _told(script, inner)
+    )
+
+
+def _told(script: Script, node: cst.CSTNode) -> set[str]:
+    types = {str(a.type) for a in script.instances(node)}
+    return script.names(node) | types
 
 
 def _into_open_file(script: Script, effect: Effect) -> bool:

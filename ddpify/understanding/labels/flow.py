@@ -28,8 +28,10 @@ from ddpify.understanding.labels.origins import (
     TOTAL,
 )
 from ddpify.understanding.labels.slots import Slot, Slots
+from ddpify.understanding.libraries.kinds import is_loader
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import Structure
+from ddpify.understanding.values import Instance
 
 Entries = dict[str | None, set[str]]  # labels of a collection's entries; None for any of them
 _TOTALS = {LOCAL: TOTAL, GIVEN[LOCAL]: GIVEN[TOTAL]}
@@ -55,6 +57,7 @@ class Flow:
             self.moves += collector.moves
             self.cleaned |= collector.cleaned
             ranks |= collector.ranks
+        self._clean_collections()
         self._clean_synchronised()
         self.solve()
         self._label_ranks(ranks)
@@ -236,6 +239,18 @@ class Flow:
                     fresh = set(move.targets) - self.cleaned
                     self.cleaned |= fresh
                     changed = changed or bool(fresh)
+
+    def _clean_collections(self) -> None:
+        """What a loop hands to a collective one by one: ``for one in totals: all_reduce(one)``."""
+        for move in self.moves:
+            if isinstance(move.node, cst.For) and self.cleaned.intersection(move.targets):
+                for one in move.source:
+                    held = self.facts.values.get(one.node) if one.node is not None else None
+                    batches = held is not None and any(
+                        isinstance(a, Instance) and is_loader(a) for a in held.atoms
+                    )
+                    if one.slot is not None and not batches:
+                        self.cleaned.add(one.slot)
 
     def _clean_synchronised(self) -> None:
         """Objects with a method that reduces them, when the method is called anywhere.

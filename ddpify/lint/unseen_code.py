@@ -1,0 +1,83 @@
+"""Totals that code which is not seen may have made whole."""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+import libcst as cst
+
+from ddpify.lint.script import Script
+from ddpify.understanding.labels.callees import called
+from ddpify.understanding.labels.origins import GIVEN, LOCAL, TOTAL
+from ddpify.understanding.labels.slots import Slot
+from ddpify.understanding.structure import walk
+
+_TOTALS = frozenset({TOTAL, GIVEN[TOTAL]})
+_PARTS = _TOTALS | {LOCAL, GIVEN[LOCAL]}
+# Libraries whose functions know of no ranks; torch.distributed's are seen for what they are.
+_KNOWN = frozenset(
+    "builtins torch numpy math statistics scipy sklearn pandas tqdm time datetime os json copy"
+    " collections itertools functools operator logging random wandb matplotlib".split()
+)
+
+
+class UnseenCode:
+    """What goes through functions of modules that are neither in the project nor known."""
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+
+    def may_be_whole(self, node: cst.BaseExpression) -> bool:
+        """Whether such a function got a rank's total, and what it gave is in an expression."""
+        if self._hands_over(node):
+            return True
+        module = self.script.owners.get(node, self.script.module)
+        return bool(self.script.flow.slots(node, module) & self._given_back)
+
+    @cached_property
+    def _given_back(self) -> set[Slot]:
+        moves = (m for m in self.script.flow.moves if m.value is not None and not m.passes)
+        found = {slot for m in moves if m.value and self._hands_over(m.value) for slot in m.targets}
+        for structure in self.script.structures.values():
+            for call in structure.all(cst.Call):
+                found |= self._tells_object(call)
+        return self.script.flow.derived(found)
+
+    def _tells_object(self, call: cst.Call) -> set[Slot]:
+        """``meter.update(loss)``, where the meter's class is not seen."""
+        if not isinstance(call.func, cst.Attribute):
+            return set()
+        made = [one.type for one in self.script.instances(call.func.value)]
+        if not made or any(not isinstance(name, str) or self._is_known(name) for name in made):
+            return set()
+        if not any(map(self._may_be_part, call.args)):
+            return set()
+        told = call.func.value
+        if not isinstance(told, (cst.Name, cst.Attribute)):
+            return set()
+        return self.script.control.slots(told)
+
+    def _may_be_part(self, given: cst.Arg) -> bool:
+        """Whether an argument is a rank's own, or was until a collective got it."""
+        flow, module = self.script.flow, self.script.owners[given]
+        parts = self.script.labels(given.value) & _PARTS
+        return bool(parts or flow.slots(given.value, module) & flow.cleaned)
+
+    def _hands_over(self, node: cst.BaseExpression) -> bool:
+        return any(
+            isinstance(one, cst.Call)
+            and self._is_unseen(one)
+            and any(self.script.labels(given.value) & _TOTALS for given in one.args)
+            for one in walk(node)
+        )
+
+    def _is_unseen(self, call: cst.Call) -> bool:
+        if any(True for _ in called(self.script.facts, call)):
+            return False
+        names = self.script.names(call.func)
+        if not names:
+            return isinstance(call.func, cst.Name) and not self.script.value(call.func).atoms
+        return not any(map(self._is_known, names))
+
+    def _is_known(self, name: str) -> bool:
+        return name.split(".")[0] in _KNOWN or "." not in name
