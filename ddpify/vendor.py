@@ -7,12 +7,13 @@ from functools import cache
 from pathlib import Path
 
 from ddpify import __version__
+from ddpify.understanding.libraries.runtime_names import WRITTEN
 
 VENDORED_NAME = "ddpify_runtime.py"
 _PACKAGE = "ddpify.runtime"
-_HEADER = '''"""The runtime helper of ddpify {version}, in one file; it needs torch alone.
+_HEADER = f'''"""The runtime helper of ddpify {__version__}, in one file; it needs torch alone.
 
-Written by `ddpify convert --vendor`: change it in ddpify, not here.
+{WRITTEN}: change it in ddpify, not here.
 """
 '''
 
@@ -29,7 +30,7 @@ def bundle() -> str:
         bodies.append(body)
     future = [line for line in imports if line.startswith("from __future__")]
     others = sorted(line for line in imports if line not in future)
-    text = "\n".join([_HEADER.format(version=__version__), *future, *others, *bodies, _exports()])
+    text = "\n".join([_HEADER, *future, *others, *bodies, _exports()])
     return _formatted(text)
 
 

@@ -73,6 +73,18 @@ def test_the_helper_needs_torch_alone_and_has_the_package_s_names(tmp_path: Path
     assert json.loads(done.stdout) == [runtime.__all__, 1, []]
 
 
+def test_the_helper_is_no_script_of_the_user(ddpify: Ddpify, tmp_path: Path) -> None:
+    script = vendored(ddpify, "functions", tmp_path)
+    helper = tmp_path / VENDORED_NAME
+    (tmp_path / "also.py").write_text(script.read_text())
+    assert ddpify("lint", tmp_path).stdout == "All checks passed.\n"
+    refused = ddpify("convert", helper, "-o", tmp_path / "out.py")
+    assert refused.code == 1
+    assert "ddpify's runtime helper" in refused.stderr
+    asked = ddpify("convert", tmp_path, "-o", tmp_path.with_suffix(".out"))
+    assert VENDORED_NAME not in asked.stderr
+
+
 @pytest.mark.parametrize("name", ["batchnorm_cnn", "trainer_class"])
 def test_vendored_script_trains_the_same(
     name: str, ddpify: Ddpify, runs: TrainingRuns, tmp_path: Path

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ddpify.understanding.libraries.runtime_names import is_vendored
 from ddpify.understanding.project import is_left_out
 
 MOST_BYTES = 1 << 20
@@ -93,5 +94,6 @@ def training_scripts(folder: Path) -> Iterator[Path]:
     for path in sorted(folder.rglob("*.py")):
         if path.is_file() and not is_left_out(path, folder):
             text = path.read_text(encoding="utf-8", errors="replace")
-            if "torch" in text and "__main__" in text and path.stat().st_size <= MOST_BYTES:
+            starts = "torch" in text and "__main__" in text and not is_vendored(text)
+            if starts and path.stat().st_size <= MOST_BYTES:
                 yield path.relative_to(folder)

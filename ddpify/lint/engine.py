@@ -14,6 +14,7 @@ from ddpify.lint.document import LAUNCH, NOTEBOOK, Cells, Document, join_cells
 from ddpify.source import Source, source_from_bytes
 from ddpify.stack import roomy
 from ddpify.understanding.libraries.frameworks import ALL, frameworks_of
+from ddpify.understanding.libraries.runtime_names import is_vendored
 
 # A file without any of these words has nothing that a rule could find, whatever it imports.
 _OF_RULES = re.compile(
@@ -52,6 +53,8 @@ def lint(document: Document, settings: Settings) -> Result:
         return Result(tuple(check_launch_file(document, codes)))
     if not _OF_INTEREST.search(document.data):
         return Result(tuple(_syntax(document, codes)))
+    if is_vendored(document.data[:400].decode("utf-8", "replace")):
+        return Result()  # ddpify's own file, not the user's code
     return _lint_python(document, settings, codes)
 
 

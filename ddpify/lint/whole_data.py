@@ -19,14 +19,13 @@ def is_own(script: Script, node: cst.BaseExpression) -> bool:
     return LOCAL in script.labels(node) and not sees_all_data(script, node)
 
 
-def sees_all_data(
-    script: Script, node: cst.BaseExpression, seen: frozenset[Slot] = frozenset()
-) -> bool:
+def sees_all_data(script: Script, node: cst.BaseExpression, seen: set[Slot] | None = None) -> bool:
     """Whether all that may be a rank's own in an expression surely comes from whole loaders.
 
     What objects keep is known for all of the run, so that a meter of the training counts for one
     of the validation; which function a number comes from tells them apart.
     """
+    seen = set() if seen is None else seen
     module = script.owners.get(node, script.module)
     parts = [one for one in script.flow.made_of.of(node, module) if _may_be_part(script, one)]
     return bool(parts) and all(_is_whole(script, one, seen) for one in parts)
@@ -36,10 +35,11 @@ def _may_be_part(script: Script, one: Dependency) -> bool:
     return one.slot is not None and bool(script.flow.labels.get(one.slot, set()) & _PARTS)
 
 
-def _is_whole(script: Script, one: Dependency, seen: frozenset[Slot]) -> bool:
+def _is_whole(script: Script, one: Dependency, seen: set[Slot]) -> bool:
     assert one.slot is not None
     if one.slot in seen:
         return True  # ``best = max(best, score)``: what else it is made of decides
+    seen.add(one.slot)
     if one.slot[0] == "result" and isinstance(one.slot[1], cst.FunctionDef):
         return _goes_over_whole(script, one.slot[1])
     if one.slot[0] != "name":
@@ -49,11 +49,10 @@ def _is_whole(script: Script, one: Dependency, seen: frozenset[Slot]) -> bool:
         for move in script.flow.moves_to({one.slot})
         if any(_may_be_part(script, inner) for inner in move.source)
     ]
-    inner = seen | {one.slot}
-    return bool(moves) and all(_copies_whole(script, move, inner) for move in moves)
+    return bool(moves) and all(_copies_whole(script, move, seen) for move in moves)
 
 
-def _copies_whole(script: Script, move: Move, seen: frozenset[Slot]) -> bool:
+def _copies_whole(script: Script, move: Move, seen: set[Slot]) -> bool:
     if move.value is None or move.adds or move.passes:
         return False
     return sees_all_data(script, move.value, seen)

@@ -19,6 +19,7 @@ from ddpify.planning.refusals import (
     lost_losses,
     refuse_before,
     refuse_reading,
+    refuse_runtime_itself,
     taken_gradients,
     unequal_batches,
 )
@@ -52,6 +53,8 @@ def make_plan(
     Raises:
         Refusal: The script cannot be converted.
     """
+    for entry in project.entries:
+        refuse_runtime_itself(entry)
     choices = Choices(trained=set(known[1].trained)) if known else Choices()
     plan = Plan(project, options, known[0] if known else interpret(project, choices), choices)
     for number in range(_ROUNDS):

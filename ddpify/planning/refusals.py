@@ -12,7 +12,7 @@ from ddpify.understanding.batching.together import equally_large
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Demand, Facts, Site
 from ddpify.understanding.libraries.frameworks import training_framework
-from ddpify.understanding.libraries.runtime_names import TRAINING
+from ddpify.understanding.libraries.runtime_names import TRAINING, is_vendored
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import ModuleFile, Project
 from ddpify.understanding.values import Data, Instance
@@ -114,6 +114,18 @@ def refuse_before(facts: Facts, project: Project, choices: Choices) -> None:
             "the loss comes neither from the batches of a DataLoader nor from a tensor whose"
             " samples a model takes one by one, so there is nothing to split",
             "feed the model with batches of samples along the first dimension",
+        )
+
+
+def refuse_runtime_itself(entry: ModuleFile) -> None:
+    """Refuse what ``convert --vendor`` has written beside a script."""
+    if is_vendored(entry.source.text):
+        raise Refusal(
+            entry,
+            None,
+            "it is ddpify's runtime helper, written by `ddpify convert --vendor`",
+            "convert the script that it stands beside",
+            final=True,
         )
 
 

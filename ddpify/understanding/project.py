@@ -11,7 +11,7 @@ import libcst as cst
 from ddpify.errors import DdpifyError
 from ddpify.lines import Lines
 from ddpify.source import Source, read_source
-from ddpify.understanding.libraries.runtime_names import is_runtime
+from ddpify.understanding.libraries.runtime_names import is_runtime, is_vendored
 from ddpify.understanding.offsets import Offsets
 from ddpify.understanding.parsed import Parsed
 from ddpify.understanding.searching import search_path
@@ -188,6 +188,9 @@ class Project:
         if path not in self._files:
             try:
                 source = self._load(self._shown(path))
+                if is_vendored(source.text):
+                    self._files[path] = None  # ddpify's own runtime, which is known as a library
+                    return None
                 self._files[path] = self._module(source, name, editable=self._is_editable(path))
             except DdpifyError:
                 self._files[path] = None  # unreadable: as unknown as a library

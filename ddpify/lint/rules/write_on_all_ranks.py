@@ -140,7 +140,7 @@ def _is_private(script: Script, target: cst.BaseExpression) -> bool:
 
 
 def _told(script: Script, node: cst.CSTNode) -> set[str]:
-    types = {str(a.type) for a in script.instances(node)}
+    types = {one.type for one in script.instances(node) if isinstance(one.type, str)}
     return script.names(node) | types
 
 
@@ -156,8 +156,8 @@ def _into_open_file(script: Script, effect: Effect) -> bool:
 
 
 def _is_buffer(script: Script, effect: Effect) -> bool:
-    held = [a for one in _targets(effect) for a in script.value(one).atoms]
-    return any(isinstance(a, Instance) and "BytesIO" in str(a.type) for a in held)
+    held = [a.type for one in _targets(effect) for a in script.instances(one)]
+    return any(isinstance(kind, str) and "BytesIO" in kind for kind in held)
 
 
 def _targets(effect: Effect) -> list[cst.BaseExpression]:

@@ -18,6 +18,9 @@ def _named(names: str) -> frozenset[str]:
     return frozenset(f"{MODULE}.{name}" for name in names.split())
 
 
+# What the vendored file says of itself in its first lines.
+WRITTEN = "Written by `ddpify convert --vendor`"
+
 # What makes the value over all ranks of a value of this rank's part.
 REDUCTIONS = _named("mean sum gather gather_ragged")
 # What all ranks call together.
@@ -34,6 +37,11 @@ NEEDS_INIT = _named("rank local_rank world_size is_main device barrier wrap")
 def is_runtime(module: str) -> bool:
     """Whether a module is ddpify's own, and not one of the project that has its name."""
     return module.split(".", 1)[0] in ("ddpify", VENDORED)
+
+
+def is_vendored(text: str) -> bool:
+    """Whether a file is the runtime as ``convert --vendor`` writes it, whatever its name."""
+    return WRITTEN in text[:400]
 
 
 def qualified(name: str) -> str:
