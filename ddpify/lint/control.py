@@ -30,6 +30,8 @@ _MAY_BE_RANK = re.compile(
 )
 # What starts the processes of a script; a name that ends with a dot is a prefix.
 _STARTING = ("torch.multiprocessing.", "multiprocessing.", "torch.distributed.launcher.")
+_SPARK = "pyspark.ml.torch.distributor.TorchDistributor"
+_CACHES = frozenset({"functools.cache", "functools.lru_cache"})
 
 
 class Control:
@@ -143,8 +145,20 @@ class Control:
         function = self.script.structure_of(node).function(node)
         return function is None or function in self._spawners
 
+    @cached_property
+    def _spawns_ranks(self) -> bool:
+        """Whether what the script starts joins a process group."""
+        return any(
+            isinstance(one, cst.Call)
+            and "torch.distributed.init_process_group" in self.script.names(one.func)
+            for function in self.spawned
+            for one in self.script.reached(function)
+        )
+
     def is_only_before_spawning(self, node: cst.CSTNode) -> bool:
         """Whether a node is only reached in the process that starts the ranks."""
+        if not self._spawns_ranks:
+            return False
         todo, seen = [node], set[cst.FunctionDef]()
         while todo:
             one = todo.pop()
@@ -167,8 +181,19 @@ class Control:
     @cached_property
     def _spawners(self) -> set[cst.FunctionDef | None]:
         """Functions that call ``mp.spawn`` or start processes of their own."""
-        calls = self.script.calls(*_STARTING, everywhere=True)
+        calls = self._starting
         return {self.script.structure_of(call).function(call) for call in calls}
+
+    @cached_property
+    def _starting(self) -> list[cst.Call]:
+        """Calls that start processes of the ranks, or make what does."""
+        runs = [
+            call
+            for call in self.script.method_calls("run", everywhere=True)
+            if isinstance(call.func, cst.Attribute)
+            and any(one.type == _SPARK for one in self.script.instances(call.func.value))
+        ]
+        return self.script.calls(*_STARTING, everywhere=True) + runs
 
     @cached_property
     def _starters(self) -> set[cst.FunctionDef | None]:
@@ -210,7 +235,7 @@ class Control:
     def spawned(self) -> set[cst.CSTNode]:
         """Functions that run in processes that the script starts itself."""
         found: set[cst.CSTNode] = set()
-        for call in self.script.calls(*_STARTING, everywhere=True):
+        for call in self._starting:
             for one in call.args:
                 found |= {
                     a.node for a in self.script.value(one.value).atoms if isinstance(a, Function)
@@ -275,6 +300,15 @@ class Control:
             isinstance(one, cst.IfExp) and self.asks_rank(one.test) for one in walk(move.value)
         )
         return chosen or bool(self.rank_guards(move.node))
+
+    def is_cached(self, function: cst.FunctionDef | cst.Lambda) -> bool:
+        """Whether a call may find what an earlier one gave, and run nothing."""
+        for one in function.decorators if isinstance(function, cst.FunctionDef) else ():
+            made = one.decorator
+            target = made.func if isinstance(made, cst.Call) else made
+            if self.script.names(target) & _CACHES:
+                return True
+        return False
 
     def _harmless(self, decorator: cst.BaseExpression) -> bool:
         target = decorator.func if isinstance(decorator, cst.Call) else decorator

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+import libcst as cst
+
 from ddpify.lint.script import Script
 from ddpify.understanding.libraries.kinds import is_model
 from ddpify.understanding.libraries.runtime_names import WRAP
-from ddpify.understanding.values import Instance, Value, deep_atoms
+from ddpify.understanding.structure import walk
+from ddpify.understanding.values import Class, Instance, Value, deep_atoms
 
 _BATCHNORM = re.compile(r"torch\.nn\.(?:modules\.batchnorm\.)?(?:Lazy)?BatchNorm[123]d$")
 _SYNCHRONISED = (
@@ -52,6 +55,16 @@ def batchnorm_in(model: Instance) -> Instance | None:
         if isinstance(layer.type, str) and (_BATCHNORM.match(layer.type) or _ZOO.match(layer.type)):
             return layer
     return None
+
+
+def has_buffers(model: Instance) -> bool:
+    """Whether a model surely has buffers: BatchNorm's, or what its classes register."""
+    return batchnorm_in(model) is not None or any(
+        isinstance(one, cst.Name) and one.value == "register_buffer"
+        for layer in layers(model)
+        if isinstance(layer.type, Class)
+        for one in walk(layer.type.node)
+    )
 
 
 def synchronises_batchnorm(script: Script) -> bool:

@@ -710,6 +710,80 @@ for epoch in range(epochs):
             continue
         optimizer.step()
 """,
+    "entries of one dictionary": """
+seen = {"seconds": [], "losses": []}
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    start = time.time()
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        seen["losses"].append(loss.item())
+    seen["seconds"].append(time.time() - start)
+seen["mean"] = sum(seen["seconds"]) / len(seen["seconds"])
+if rank == 0:
+    print(seen["mean"])
+""",
+    "a report that says whose number it is": """
+total = 0.0
+for x, y in loader:
+    total += criterion(model(x), y).item()
+if rank == 0:
+    print(f"[rank {rank}] loss {total}")
+""",
+    "files named after samples": """
+batches = iter(loader)
+for number in range(len(loader)):
+    x, names = next(batches)
+    for one, name in zip(model(x), names):
+        np.save(os.path.join("out", name), one.cpu().numpy())
+""",
+    "a loss that is made of all ranks' outputs": """
+class Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        parts = [torch.empty_like(x) for _ in range(dist.get_world_size())]
+        dist.all_gather(parts, x)
+        return torch.cat(parts)
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient
+
+gather = Gather.apply
+total = 0.0
+for x, y in loader:
+    total += criterion(gather(model(x)), gather(y)).item()
+if rank == 0:
+    print(total)
+""",
+    "what an earlier call of all ranks has left": """
+import functools
+
+@functools.cache
+def measure(step):
+    dist.barrier()
+    return step
+
+measure(3)
+if rank == 0:
+    print(measure(3))
+""",
+    "a wrapped model without buffers on one rank": """
+if rank == 0:
+    with torch.no_grad():
+        print(model(torch.zeros(1, 10, device=device)))
+""",
+    "batches that the data set makes": """
+normed = DDP(nn.Sequential(nn.Linear(10, 2), nn.BatchNorm1d(2)).to(device))
+whole = DataLoader(dataset, batch_size=1, sampler=sampler, collate_fn=lambda samples: samples[0])
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in whole:
+        criterion(normed(x), y).backward()
+        optimizer.step()
+""",
 }
 
 
@@ -972,6 +1046,43 @@ if __name__ == "__main__":
     assert lint_text(text, select=("DDP101", "DDP107")) == []
     there = text.replace("loaders[number]", "make_loaders()[number]")
     assert lint_text(there, select=("DDP107",)) != []
+
+
+def test_training_in_the_process_that_starts_the_ranks(lint_text: Lint) -> None:
+    text = """
+from pyspark.ml.torch.distributor import TorchDistributor
+
+def step(model, loader):
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, y in loader:
+        criterion(model(x), y).backward()
+        optimizer.step()
+
+def alone():
+    model = Net()
+    model.load_state_dict(torch.load(path))
+    step(model, DataLoader(dataset, 32, shuffle=True))
+
+def together():
+    dist.init_process_group("nccl")
+    place = int(os.environ["LOCAL_RANK"])
+    model = DDP(Net().to(place), device_ids=[place])
+    step(model, DataLoader(dataset, 32, sampler=DistributedSampler(dataset)))
+
+alone()
+TorchDistributor(num_processes=2).run(together)
+"""
+    text = SETUPS["distributed"].split("local_rank =")[0] + text
+    assert lint_text(text, select=("DDP101", "DDP205", "DDP305")) == []
+    assert lint_text(text.replace(".run(together)", ""), select=("DDP101", "DDP205")) != []
+
+
+def test_a_folder_for_all_processes(lint_text: Lint) -> None:
+    text = """
+import tempfile
+torch.save(net.state_dict(), os.path.join(tempfile.gettempdir(), "model.pt"))
+"""
+    assert lint_text(SETUPS["distributed"] + text, select=("DDP501",)) != []
 
 
 def test_gradients_without_training(lint_text: Lint) -> None:

@@ -108,6 +108,8 @@ def _collective(script: Script, call: cst.Call) -> str | None:
     if direct:
         return min(direct)
     for function in called(script.facts, call):
+        if script.control.is_cached(function.node):
+            continue
         for name, inner in script.collectives(function.node):
             if name not in _IGNORED and not script.control.guards(inner) and not _has_group(inner):
                 return name

@@ -204,9 +204,10 @@ def _written(node: cst.CSTNode) -> bool:
 def _move(script: Script, call: cst.Call, bare: bool) -> bool:
     assert isinstance(call.func, cst.Attribute)
     if call.func.attr.value == "cuda":
-        if not call.args:
+        chosen = argument(call, "device", 0)
+        if chosen is None:
             return bare and (script.kind == SINGLE or not _is_loss(script, call.func.value))
-        return _index(script, call.args[0].value) is not None
+        return _index(script, chosen.value) is not None
     if call.func.attr.value != "to" or not call.args:
         return False
     given = argument(call, "device", 0)

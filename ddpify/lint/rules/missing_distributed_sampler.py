@@ -60,6 +60,7 @@ from ddpify.lint.diagnostics import Applicability, Severity
 from ddpify.lint.registry import SINGLE, Finding, rule
 from ddpify.lint.repairs import runtime
 from ddpify.lint.script import Script
+from ddpify.planning.plan import loader_instances
 from ddpify.understanding.labels.origins import ANY_RANK, draws
 from ddpify.understanding.libraries.runtime_names import REPLICATE
 from ddpify.understanding.structure import walk
@@ -75,10 +76,12 @@ from ddpify.understanding.values import Class, Instance
 )
 def check(script: Script) -> Iterator[Finding]:
     """Training loaders that are not split among the ranks."""
-    for loader in script.training_loaders:
+    for loader in _asked_about(script):
         if not isinstance(loader.site, cst.Call) or loader.module is not script.module:
             continue
         if _is_of_a_part(script, loader.site):
+            continue
+        if script.kind != SINGLE and script.control.is_only_before_spawning(loader.site):
             continue
         if script.kind == SINGLE:
             yield Finding(loader.site, "each rank must get its own part of every batch")
@@ -92,6 +95,14 @@ def check(script: Script) -> Iterator[Finding]:
                 loader.site,
                 "every rank trains on all of the data: the sampler does not split it",
             )
+
+
+def _asked_about(script: Script) -> list[Instance]:
+    """The loaders of the training; of one process's, all that a conversion would split."""
+    plan = script.plan
+    if plan is None:
+        return script.training_loaders
+    return [one for one in loader_instances(plan) if one.site not in plan.replicated]
 
 
 def _is_split_elsewhere(script: Script, loader: Instance) -> bool:

@@ -75,6 +75,8 @@ def check(script: Script) -> Iterator[Finding]:
             continue
         if script.control.on_some_ranks(optimizer.site):
             continue
+        if script.control.is_only_before_spawning(optimizer.site):
+            continue
         if any(script.control.is_set_by_rank(one.value) for one in optimizer.site.args):
             continue  # ranks have parameters of their own on purpose
         for owner in _owners(optimizer):

@@ -1,7 +1,8 @@
 """One rank calls the wrapped model alone.
 
 ## What it does
-Looks for calls of a DDP or FSDP object that run only under a condition on the rank.
+Looks for calls of an FSDP object, or of a DDP object around a model with buffers, that run only
+under a condition on the rank; of any DDP object where a loss is made from them.
 
 ## Why is this bad
 The wrapper's forward is a collective when the model has buffers (BatchNorm) or is sharded: rank 0
@@ -9,28 +10,34 @@ waits for ranks that have gone on, and the job hangs, often only at the first va
 
 ## Example
 ```python
+normed = DDP(nn.Sequential(nn.Linear(10, 10), nn.BatchNorm1d(10)).to(device))
 def validate(network):
     with torch.no_grad():
         network(torch.zeros(1, 10))
 if rank == 0:
-    validate(model)
+    validate(normed)
 ```
 
 ## Use instead
 ```python
+normed = DDP(nn.Sequential(nn.Linear(10, 10), nn.BatchNorm1d(10)).to(device))
 def validate(network):
     with torch.no_grad():
         network(torch.zeros(1, 10))
 if rank == 0:
-    validate(model.module)
+    validate(normed.module)
 ```
 
 ## Also fine
+All ranks at once, and a model without buffers, of which nothing is sent without gradients.
 ```python
 def validate(network):
     with torch.no_grad():
         network(torch.zeros(1, 10))
-validate(model)
+normed = DDP(nn.Sequential(nn.Linear(10, 10), nn.BatchNorm1d(10)).to(device))
+validate(normed)
+if rank == 0:
+    validate(model)
 ```
 
 ## Fix safety
@@ -47,11 +54,13 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Fix, Severity
+from ddpify.lint.layers import has_buffers
+from ddpify.lint.reaching import reaches_loss
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
-from ddpify.understanding.libraries.distributed import is_wrapper
+from ddpify.understanding.libraries.distributed import DDP, is_wrapper
 from ddpify.understanding.syntax import code_of
-from ddpify.understanding.values import Instance
+from ddpify.understanding.values import UNKNOWN, Instance
 
 
 @rule("rank-zero-forward", group="synchronisation", severity=Severity.HANG, applies="distributed")
@@ -81,7 +90,23 @@ def _calls_wrapper(script: Script, call: cst.Call) -> bool:
         if any(is_wrapper(atom) for atom in receiver.atoms) and call.func.attr.value != "forward":
             return False  # what other methods do is not known
     atoms = script.value(call.func).atoms
-    return bool(atoms) and all(is_wrapper(atom) for atom in atoms)
+    wrappers = [atom for atom in atoms if isinstance(atom, Instance) and is_wrapper(atom)]
+    return bool(atoms) and len(wrappers) == len(atoms) and _wait(script, wrappers, call)
+
+
+def _wait(script: Script, wrappers: list[Instance], call: cst.Call) -> bool:
+    """Whether any of the wrappers surely meets the other ranks in its forward, or in backward."""
+    if script.strict or any(one.type != DDP or _sends_buffers(one) for one in wrappers):
+        return True
+    return not script.control.without_grad(call) and reaches_loss(script, call)
+
+
+def _sends_buffers(wrapper: Instance) -> bool:
+    """Whether forward sends rank 0's buffers: where there are any, which not all models have."""
+    if wrapper.arguments.get("broadcast_buffers", UNKNOWN).constant() is False:
+        return False
+    held = wrapper.arguments.get("module", UNKNOWN).atoms
+    return any(isinstance(one, Instance) and has_buffers(one) for one in held)
 
 
 def _waits_in_place(script: Script, model: Instance, call: cst.Call) -> bool:

@@ -64,7 +64,7 @@ from ddpify.lint.script import Script
 from ddpify.lint.unseen_code import UnseenCode
 from ddpify.lint.whole_data import sees_all_data
 from ddpify.understanding.labels.callees import called
-from ddpify.understanding.labels.origins import TOTAL
+from ddpify.understanding.labels.origins import ANY_RANK, TOTAL
 
 _FUNCTIONS = (
     "builtins.print",
@@ -104,7 +104,7 @@ def check(script: Script) -> Iterator[Finding]:
     for call in script.structure.all(cst.Call):
         if not _reports(script, call) or not script.control.on_some_ranks(call):
             continue
-        if _sees_all_data(script, call):
+        if _sees_all_data(script, call) or _says_whose(script, call):
             continue
         for argument in call.args:
             parts = [one for one in displayed(argument.value) if TOTAL in script.labels(one)]
@@ -138,6 +138,12 @@ def _sees_all_data(script: Script, call: cst.Call) -> bool:
     loops = [x for x in script.structure.all(cst.For) if script.structure.function(x) is around]
     loaders = [one for loop in loops for one in script.loaders_in(loop.iter)]
     return bool(loaders) and not any(script.is_sharded(one) for one in loaders)
+
+
+def _says_whose(script: Script, call: cst.Call) -> bool:
+    """``f"[rank {rank}] loss {total}"``: a report that claims no more than it is."""
+    shown = [script.labels(one) for given in call.args for one in displayed(given.value)]
+    return any(labels & ANY_RANK and TOTAL not in labels for labels in shown)
 
 
 def _in_one_process(script: Script) -> Iterator[Finding]:

@@ -59,10 +59,10 @@ from ddpify.understanding.facts import Effect, Site
 from ddpify.understanding.labels.origins import ANY_RANK, CLOCK, LOCAL, RANDOM, TAKEN
 from ddpify.understanding.libraries.runtime_names import MAIN_SAVES
 from ddpify.understanding.structure import walk
-from ddpify.understanding.values import Instance
 
 _APART = ANY_RANK | {CLOCK, RANDOM, LOCAL, *TAKEN}
 _KINDS = ("save", "write")
+_SHARED = ("tempfile", "tempfile.gettempdir", "tempfile.gettempprefix", "tempfile.tempdir")
 _READS = ("os.remove", "os.unlink", "os.rmdir", "shutil.rmtree", "os.removedirs")
 
 
@@ -128,20 +128,21 @@ def _has_own_path(script: Script, effect: Effect) -> bool:
 
 
 def _is_private(script: Script, target: cst.BaseExpression) -> bool:
-    """Whether a path is of the ``tempfile`` module, or leads nowhere."""
-    made = [target, *(d.node for d in script.flow.ancestry(target, script.owners[target]))]
-    return any(
-        name == "os.devnull" or name.startswith("tempfile.")
-        for one in made
-        if one is not None
-        for inner in walk(one)
-        for name in _told(script, inner)
-    )
+    """Whether a path is of the ``tempfile`` module, of what an iterator gives, or leads nowhere."""
+    slots = {one.slot for one in script.flow.ancestry(target, script.owners[target]) if one.slot}
+    made = [move.value for move in script.flow.moves_to(slots) if move.value is not None]
+    return any(_is_of_process(script, node) for one in (target, *made) for node in walk(one))
 
 
-def _told(script: Script, node: cst.CSTNode) -> set[str]:
+def _is_of_process(script: Script, node: cst.CSTNode) -> bool:
+    if isinstance(node, cst.Attribute) and node.attr.value in ("next", "__next__"):
+        return True
     types = {one.type for one in script.instances(node) if isinstance(one.type, str)}
-    return script.names(node) | types
+    return any(
+        name in ("os.devnull", "builtins.next")
+        or (name.startswith("tempfile.") and name not in _SHARED)
+        for name in script.names(node) | types
+    )
 
 
 def _into_open_file(script: Script, effect: Effect) -> bool:

@@ -27,6 +27,31 @@ def reducing_methods(structures: dict[ModuleFile, Structure]) -> dict[str, set[o
     return {name: owners for name, owners in found.items() if name not in _NOT_SYNCHRONISING}
 
 
+def gathering_functions(structures: dict[ModuleFile, Structure]) -> set[str]:
+    """``apply`` of the project's functions with a gradient that run a collective, and its names.
+
+    By name, since what they give is not seen: it only silences.
+    """
+    found = {
+        f"{owner.name.value}.apply"
+        for structure in structures.values()
+        for function in structure.all(cst.FunctionDef)
+        if function.name.value == "forward" and _reduces(function, set())
+        for owner in (structure.class_of(function),)
+        if owner is not None and any("Function" in _text(base.value) for base in owner.bases)
+    }
+    for structure in structures.values() if found else ():
+        for node in structure.all(cst.Assign):
+            if _text(node.value) in found and isinstance(node.targets[0].target, cst.Name):
+                found.add(node.targets[0].target.value)
+    return found
+
+
+def _text(node: cst.BaseExpression) -> str:
+    """The last two parts of a dotted name."""
+    return ".".join(origins.name_of(node).split(".")[-2:])
+
+
 def _reduces(function: cst.FunctionDef, known: set[str]) -> bool:
     """Whether a function's body calls a collective, by name: it may not have been run."""
     for node in walk(function.body):

@@ -11,12 +11,13 @@ import libcst as cst
 from ddpify.understanding.facts import Facts
 from ddpify.understanding.labels import origins
 from ddpify.understanding.labels.callees import called
+from ddpify.understanding.labels.cleaning import gathering_functions
 from ddpify.understanding.labels.origins import CLEAN, LENGTH
 from ddpify.understanding.labels.slots import Slot, Slots
-from ddpify.understanding.libraries.distributed import METRICS
+from ddpify.understanding.libraries.distributed import METRICS, is_wrapper
 from ddpify.understanding.libraries.kinds import BARS
 from ddpify.understanding.project import ModuleFile
-from ddpify.understanding.structure import Structure, children
+from ddpify.understanding.structure import Structure, children, walk
 from ddpify.understanding.values import (
     Class,
     Instance,
@@ -96,6 +97,36 @@ class Dependencies:
         if node.attr.value not in origins.SHAPE_LIKE:
             yield from self._depend(node.value, module, False)
 
+    def _may_gather(self, function: cst.BaseExpression) -> bool:
+        """Whether a call gathers with a gradient, or is of an object that is not seen and may."""
+        if not self._gathering:
+            return False
+        held = self.facts.values.get(function, value())
+        unseen = isinstance(function, cst.Name) and not held.atoms
+        return (
+            unseen
+            or any(map(self._holds_gathering, held.atoms))
+            or origins.name_of(function).removeprefix("self.") in self._gathering
+        )
+
+    def _holds_gathering(self, atom: object) -> bool:
+        """Whether this wraps a model of a class that gathers, or of which nothing is known."""
+        if not isinstance(atom, Instance) or not is_wrapper(atom):
+            return False
+        models = atom.arguments.get("module", value()).atoms
+        classes = [
+            a.type.node for a in models if isinstance(a, Instance) and isinstance(a.type, Class)
+        ]
+        return not models or any(
+            isinstance(one, (cst.Name, cst.Attribute)) and origins.name_of(one) in self._gathering
+            for node in classes
+            for one in walk(node)
+        )
+
+    @cached_property
+    def _gathering(self) -> set[str]:
+        return gathering_functions(self.structures)
+
     @cached_property
     def _local_rank_is_an_option(self) -> bool:
         """Whether the scripts take ``--local_rank`` from torch.distributed.launch."""
@@ -129,6 +160,8 @@ class Dependencies:
             for function in functions:
                 yield Dependency(("result", function.node), pure=pure, node=node, given=given)
             return
+        if self._may_gather(node.func):
+            yield Dependency(label=CLEAN, node=node)
         names = list(origins.library_names(self.facts.values.get(node.func)))
         arguments = [self.facts.values.get(a.value, value()) for a in node.args]
         for name in names:

@@ -85,7 +85,11 @@ class Collector:
             self._unpack(ones, source, node)
             return
         slots = self.slots.of_target(target, self.module)
-        self.move(slots, source, node, key=constant_key(target))
+        entries = _entries(source) if isinstance(target, (cst.Name, cst.Attribute)) else None
+        if entries is None:
+            self.move(slots, source, node, key=constant_key(target))
+        for key, one in entries or ():
+            self.move(slots, one, node, key=key)
 
     def _unpack(
         self, targets: list[cst.BaseExpression], source: cst.Call, node: cst.CSTNode
@@ -206,7 +210,8 @@ class Collector:
                 return
             for argument in node.args:
                 targets = self.slots.of_target(node.func.value, self.module)
-                self.move(targets, argument.value, node, adds=True)
+                key = constant_key(node.func.value)
+                self.move(targets, argument.value, node, adds=True, key=key)
 
 
 def _elements(node: cst.BaseExpression) -> list[cst.BaseExpression] | None:
@@ -214,6 +219,19 @@ def _elements(node: cst.BaseExpression) -> list[cst.BaseExpression] | None:
     if isinstance(node, (cst.Tuple, cst.List)):
         return [element.value for element in node.elements]
     return None
+
+
+def _entries(node: cst.BaseExpression) -> list[tuple[str, cst.BaseExpression]] | None:
+    """The entries of ``{"key": value, ...}``; None for anything else."""
+    if not isinstance(node, cst.Dict) or not node.elements:
+        return None
+    found = []
+    for element in node.elements:
+        key = element.key if isinstance(element, cst.DictElement) else None
+        if not isinstance(key, cst.SimpleString):
+            return None
+        found.append((str(key.evaluated_value), element.value))
+    return found
 
 
 def widths(structures: Iterable[Structure]) -> dict[object, int]:
