@@ -173,3 +173,15 @@ def test_samplers_that_never_end_give_full_batches(tmp_path: Path, end: str) -> 
             convert_text(tmp_path, text)
     else:
         assert f"right = dd.shard(DataLoader(shared, {loader}))" in added(tmp_path, text)
+
+
+def test_batches_of_either_loader_in_turn(tmp_path: Path) -> None:
+    loop = (
+        "one, other = iter(left), iter(right)\nfor i in range(4):\n"
+        "    if i % 2:\n        a, b = next(one)\n    else:\n        a, b = next(other)\n"
+        "    rule.zero_grad()\n    loss = F.cross_entropy(brain(a), b)\n"
+        "    loss.backward()\n    rule.step()\n"
+    )
+    lines = added(tmp_path, script("batch_size=6", "batch_size=4", loop))
+    assert "right = dd.shard(DataLoader(shared, batch_size=4))" in lines
+    assert "loss = dd.mean(F.cross_entropy(brain(a), b))" in lines

@@ -7,7 +7,7 @@ sizes at hand, that holds for one of them alone.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import combinations
+from itertools import combinations, zip_longest
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -69,6 +69,30 @@ def taken_besides(run: Interpreter, node: cst.CSTNode, element: Value) -> None:
             run.facts.together.setdefault(frozenset({loader, other}), run.site(node))
     if loops and new:
         loops[-1].loaders.append(new)
+
+
+class Taken:
+    """The batches that loops in progress have at hand, from the start of a branching on.
+
+    Of those that one side takes and those that the other takes there is one at a time.
+    """
+
+    def __init__(self, run: Interpreter) -> None:
+        loops = [loop for frame in run.frames for loop in frame.loops]
+        self._known = [(loop, len(loop.loaders)) for loop in loops]
+        self._first: list[list[frozenset[Instance]]] = [[] for _ in loops]
+
+    def turn(self) -> None:
+        """The other side starts from what was there."""
+        self._first = [loop.loaders[known:] for loop, known in self._known]
+        for loop, known in self._known:
+            del loop.loaders[known:]
+
+    def join(self) -> None:
+        """After both sides, each batch may be that of either."""
+        for (loop, known), first in zip(self._known, self._first, strict=True):
+            sides = zip_longest(first, loop.loaders[known:], fillvalue=frozenset[Instance]())
+            loop.loaders[known:] = [one | other for one, other in sides]
 
 
 def equally_large(pair: Pair, *, in_step: bool) -> bool:

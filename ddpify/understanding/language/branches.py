@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding.batching import together
 from ddpify.understanding.language import narrowing
 from ddpify.understanding.syntax import is_main_guard
 from ddpify.understanding.values import UNKNOWN, Instance, Value, join, value
@@ -29,6 +30,7 @@ def _branches(run: Interpreter, node: cst.If, truth: bool | None) -> bool:
     """Run the branches that can be taken, each from the same start, and join what they do."""
     other = node.orelse
     start, batch = dict(run.frame.scope.names), run.at_hand
+    taken = together.Taken(run)
     ends: list[dict[str, Value]] = []
     others: list[dict[str, Value]] = []
     left: frozenset[frozenset[Instance]] = frozenset()
@@ -37,6 +39,7 @@ def _branches(run: Interpreter, node: cst.If, truth: bool | None) -> bool:
         (ends if possible else others).append(dict(run.frame.scope.names))
         left = run.at_hand
     run.at_hand = batch
+    taken.turn()
     run.frame.scope.names.clear()
     run.frame.scope.names.update(start)
     possible = _narrow(run, node.test, holds=False)
@@ -51,6 +54,7 @@ def _branches(run: Interpreter, node: cst.If, truth: bool | None) -> bool:
             (ends if possible else others).append(dict(run.frame.scope.names))
             left |= run.at_hand
     run.at_hand = left
+    taken.join()
     return join_ends(run, ends or others)
 
 
