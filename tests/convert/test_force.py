@@ -9,9 +9,9 @@ import pytest
 from tests.conftest import Ddpify
 from tests.convert.examples import HEAD, STEP
 
-ROW_BY_ROW = STEP.replace(
+ONE_ROW = STEP.replace(
     "    penalty = F.cross_entropy(brain(a), b)\n",
-    "    penalty = 0\n    for row in brain(a):\n        penalty = penalty + row.max()\n",
+    "    rows = brain(a)\n    row = rows[0]\n    penalty = row[0]\n",
 )
 ENVIRONMENT = "import gym\n" + HEAD + "world = gym.make('CartPole-v1')\n"
 FOREIGN = STEP.replace("F.cross_entropy(brain(a), b)", "brain.weight.sum()")
@@ -31,7 +31,7 @@ def forced(ddpify: Ddpify, text: str) -> tuple[int, list[str], str]:
 
 
 def test_the_statement_that_is_refused_is_marked(ddpify: Ddpify) -> None:
-    code, lines, report = forced(ddpify, HEAD + ROW_BY_ROW)
+    code, lines, report = forced(ddpify, HEAD + ONE_ROW)
     assert code == 1
     marks = [number for number, line in enumerate(lines) if "# ddpify: not converted" in line]
     assert len(marks) == 1
@@ -50,7 +50,7 @@ def test_a_loss_that_is_not_followed_is_marked(ddpify: Ddpify) -> None:
 
 
 def test_several_reasons_are_all_marked(ddpify: Ddpify) -> None:
-    _, lines, report = forced(ddpify, ENVIRONMENT + ROW_BY_ROW)
+    _, lines, report = forced(ddpify, ENVIRONMENT + ONE_ROW)
     assert sum("# ddpify: not converted" in line for line in lines) == 2
     assert report.count("not converted: ") == 2
 
@@ -73,7 +73,7 @@ def test_what_is_of_another_kind_is_refused_all_the_same(ddpify: Ddpify, text: s
 
 def test_a_project_is_marked_in_its_modules(ddpify: Ddpify) -> None:
     Path("project").mkdir()
-    body = "".join(f"    {line}\n" for line in ROW_BY_ROW.splitlines())
+    body = "".join(f"    {line}\n" for line in ONE_ROW.splitlines())
     imports = "import torch.nn.functional as F\n\n\n"
     Path("project/engine.py").write_text(f"{imports}def run(brain, feed, rule):\n{body}")
     Path("project/train.py").write_text(f"import engine\n{HEAD}engine.run(brain, feed, rule)\n")
