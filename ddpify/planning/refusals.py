@@ -8,7 +8,7 @@ import libcst as cst
 
 from ddpify.errors import DdpifyError
 from ddpify.understanding import readers
-from ddpify.understanding.batching.together import equally_large
+from ddpify.understanding.batching.together import same_sizes
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Demand, Facts, Site
 from ddpify.understanding.libraries.frameworks import training_framework
@@ -222,7 +222,7 @@ def unequal_batches(facts: Facts, choices: Choices) -> Iterator[Refusal]:
     for pair, site in facts.together.items():
         trained = all(loader.site in choices.trained for loader in pair)
         whole = any(loader.site in choices.replicated for loader in pair)
-        if trained and not whole and not equally_large(pair, in_step=pair in facts.in_step):
+        if trained and not whole and not same_sizes(facts, pair):
             yield _at(
                 site,
                 f"the batches of two loaders ({places(pair)}) are used together, and may"

@@ -11,7 +11,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from ddpify.planning.refusals import Refusal, places
-from ddpify.understanding.batching.together import equally_large
+from ddpify.understanding.batching.together import equally_large, same_sizes
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Facts
 from ddpify.understanding.values import Instance
@@ -34,7 +34,7 @@ def unsplit(facts: Facts, choices: Choices) -> set[Instance]:
     """The loaders to run whole, since their batches meet those that are trained on."""
     turns: list[Turn] = [(use.loaders, use.at_hand) for use in facts.out_of_turn.values()]
     met = [one | other for one, other in turns if _may_differ(one, other)]
-    met += [pair for pair in facts.in_step if not equally_large(pair, in_step=True)]
+    met += [pair for pair in facts.in_step if not same_sizes(facts, pair)]
     known = choices.trained | choices.replicated
     return {
         loader

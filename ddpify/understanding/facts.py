@@ -146,6 +146,8 @@ class Facts:
     # Loaders whose batches are at hand together, with the place; of those, the ones in step.
     together: dict[frozenset[Instance], Site] = field(default_factory=dict)
     in_step: set[frozenset[Instance]] = field(default_factory=set)
+    # Loaders whose rows are combined one by one, which works with as many of each alone.
+    combined: set[frozenset[Instance]] = field(default_factory=set)
     beside: set[Instance] = field(default_factory=set)  # taken while others' are at hand
     out_of_turn: dict[cst.CSTNode, OutOfTurn] = field(default_factory=dict)
     cycled: dict[cst.CSTNode, Site] = field(default_factory=dict)  # itertools.cycle(loader)

@@ -52,6 +52,13 @@ def test_batches_of_one_size(tmp_path: Path, loop: str, size: str) -> None:
     assert any("dd.mean(one + two)" in line for line in lines)
 
 
+@pytest.mark.parametrize("how", ["(brain(a) - brain(c)).pow(2).mean()", "F.mse_loss(brain(a), c)"])
+def test_batches_whose_rows_are_combined_are_of_one_size(tmp_path: Path, how: str) -> None:
+    loop = ZIPPED.replace("brain(c).pow(2).mean()", how)
+    lines = added(tmp_path, script("batch_size=8", "batch_size=n, shuffle=True", loop))
+    assert "right = dd.shard(DataLoader(shared, batch_size=n, shuffle=True))" in lines
+
+
 def test_two_loaders_over_one_data_set_in_step(tmp_path: Path) -> None:
     lines = added(tmp_path, script("batch_size=6", "batch_size=6, shuffle=True", ZIPPED))
     assert any("dd.mean(one + two)" in line for line in lines)

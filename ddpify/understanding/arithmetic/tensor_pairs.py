@@ -10,7 +10,7 @@ import libcst as cst
 
 from ddpify.understanding import readers
 from ddpify.understanding.arithmetic import dimensions
-from ddpify.understanding.batching import batch_rows, batches
+from ddpify.understanding.batching import batch_rows, batches, together
 from ddpify.understanding.placement import Placement, combine
 from ddpify.understanding.values import REPLICATED, Data, Instance, Tup, Value, join, value
 
@@ -87,6 +87,8 @@ def _pair(
     if placement is Placement.SHARD and crossed(run, left[1], right[1]):
         placement = Placement.COUPLED
     surely = placement is Placement.COUPLED and surely_crossed(left[1], right[1])
+    if placement is Placement.SHARD and operator != "@" and left[1] and right[1]:
+        together.combine(run, left[1], right[1])
     loaders = (left[1].loaders if left[1] else frozenset()) | (
         right[1].loaders if right[1] else frozenset()
     )

@@ -14,6 +14,7 @@ import libcst as cst
 
 from ddpify.understanding.batching import endless
 from ddpify.understanding.batching.batch_sizes import setting, size_of
+from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
     UNKNOWN,
     Const,
@@ -26,6 +27,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
+    from ddpify.understanding.facts import Facts
     from ddpify.understanding.interpreter import Interpreter
 
 Pair = frozenset[Instance]
@@ -93,6 +95,18 @@ class Taken:
         for (loop, known), first in zip(self._known, self._first, strict=True):
             sides = zip_longest(first, loop.loaders[known:], fillvalue=frozenset[Instance]())
             loop.loaders[known:] = [one | other for one, other in sides]
+
+
+def combine(run: Interpreter, one: Data, other: Data) -> None:
+    """Rows meet rows, one by one: where they come from two loaders, it is noted."""
+    rows = one.placement is other.placement is Placement.SHARD and one.dim == other.dim
+    if rows and len(one.loaders) == len(other.loaders) == 1 and one.loaders != other.loaders:
+        run.facts.combined.add(one.loaders | other.loaders)
+
+
+def same_sizes(facts: Facts, pair: Pair) -> bool:
+    """Whether batches of two loaders that are used together have as many samples as each other."""
+    return pair in facts.combined or equally_large(pair, in_step=pair in facts.in_step)
 
 
 def equally_large(pair: Pair, *, in_step: bool) -> bool:

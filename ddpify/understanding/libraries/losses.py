@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from ddpify.understanding.arithmetic import tensor_pairs
-from ddpify.understanding.batching import batches
+from ddpify.understanding.batching import batches, together
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import REPLICATED, UNKNOWN, Const, Data, Instance, Value, value
@@ -77,6 +78,8 @@ def call(
                 run.demand(expression, value(partial), "a loss")
     batches.meet(run, _shown(node, args)[:2], surely=True)
     shards = [d for d in data if d.placement in (Placement.SHARD, Placement.ROWS)]
+    for rows, targets in combinations(shards[:2], 2):
+        together.combine(run, rows, targets)
     if tensor_pairs.beside_whole(run, [(n, a) for n, v in _shown(node, args) for a in v.of(Data)]):  # type: ignore[misc]
         return value(shards[0].placed(Placement.REPLICATE))
     if not shards:
