@@ -17,7 +17,7 @@ _NAMED = (Placement.MEAN, Placement.SUM)  # reduced where they get a name
 
 def born_at(atom: Atom, node: cst.BaseExpression) -> Atom:
     """A value remembers the expression at which it got a name, to be reduced or gathered there."""
-    if isinstance(atom, Data) and atom.placement is Placement.SHARD:
+    if isinstance(atom, Data) and atom.placement is Placement.SHARD and atom.form != "pairs":
         atom = replace(atom, names=frozenset({node}))
     if isinstance(atom, Data) and (atom.placement in _NAMED or atom.opaque):
         return replace(atom, births=frozenset({node}))

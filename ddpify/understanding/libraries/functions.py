@@ -49,10 +49,18 @@ def builtin(  # type: ignore[no-untyped-def]
     handler = _BUILTINS.get(name)
     if handler is not None:
         return handler(run, node, args)
+    if name == "int" and len(args) == 1 and _is_count(args[0]):
+        return value(*args[0].atoms)
     if name in _READS or name in ("print", "max", "min", "any", "all", "divmod", "pow"):
         for expression, one in argument_pairs(node, args, kwargs):
             run.demand_all(expression, one, f"{name}()")
     return REPLICATED
+
+
+def _is_count(one: Value) -> bool:
+    """Whether something is a number of rows, and nothing else."""
+    counts = [a for a in one.atoms if isinstance(a, Data) and a.placement is Placement.COUNT]
+    return bool(counts) and len(counts) == len(one.atoms)
 
 
 def _len(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:

@@ -23,6 +23,7 @@ from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import (
     REPLICATED,
     UNKNOWN,
+    Atom,
     Const,
     Data,
     Function,
@@ -133,6 +134,11 @@ def _data_method(  # type: ignore[no-untyped-def]
         pair = Tup((REPLICATED, value(atom)))
         run.put(made, "*", value(pair) if name == "items" else value(atom))
         return value(made)
+    beside = any(d.placement is Placement.COUNT for one in args for d in one.data)
+    if beside and name in _COPYING and atom.placement is Placement.SHARD and not run.collating:
+        copied = tensors.function(run, node, name, [(receiver, value(atom))], kwargs, args)
+        _sizes_of(run, args)
+        return value(*(_beside_each_other(a, atom) for a in copied.atoms))
     if name not in tensor_pairs.BINARY:  # there a number of rows is a size, of a view perhaps
         args = [_sizes(run, one) for one in args]
     if name in ("view", "reshape") and atom.placement is Placement.SHARD:
@@ -143,6 +149,16 @@ def _data_method(  # type: ignore[no-untyped-def]
 
 def _is_rows(atom: Data) -> bool:
     return atom.placement is Placement.SHARD and not atom.opaque
+
+
+def _beside_each_other(copied: Atom, rows: Data) -> Atom:
+    """Copies of a rank's rows for each of its rows: only the rows themselves can be gathered."""
+    return replace(copied, form="pairs", names=rows.names) if isinstance(copied, Data) else copied
+
+
+def _sizes_of(run: Interpreter, given: list[Value]) -> None:
+    for one in given:
+        _sizes(run, one)
 
 
 def _sizes(run: Interpreter, one: Value) -> Value:
@@ -271,6 +287,7 @@ _FACTS_OF_A_TENSOR = frozenset(
     "dim ndimension is_floating_point element_size stride get_device is_contiguous".split()
 )
 _PARSERS = ("argparse.ArgumentParser", "configargparse.ArgumentParser")
+_COPYING = ("expand", "repeat", "tile")
 _SCALERS = ("torch.cuda.amp.GradScaler", "torch.amp.GradScaler")
 
 
