@@ -25,9 +25,28 @@ def gather_names(plan: Plan, demand: Demand) -> bool:
     owners = [plan.project.owner(node) for node in nodes]
     if not nodes or not all(owner is not None and owner.editable for owner in owners):
         return False
-    for node in nodes:
+    for node in _given_together(plan, demand, nodes) or nodes:
         plan.record(Reduction(node, "gather"))
     return True
+
+
+def _given_together(
+    plan: Plan, demand: Demand, nodes: list[cst.BaseExpression]
+) -> list[cst.BaseExpression]:
+    """The arguments of the function that couples several rows, if it gets just these.
+
+    What else their names are used for stays this rank's part.
+    """
+    for call in demand.calls if len(nodes) > 1 else ():
+        given = given_to(plan, call, Placement.SHARD)
+        held = [data for node in given for data in plan.facts.values[node].data]
+        returned = plan.facts.values.get(call.node, UNKNOWN).data
+        rows = any(data.placement in (Placement.ROWS, Placement.SHARD) for data in returned)
+        same = {name for data in held for name in data.names} == set(nodes)
+        own = call.module.editable and isinstance(call.node, cst.Call)
+        if same and own and not rows and not _runs_a_model(plan, call.node):  # type: ignore[arg-type]
+            return given
+    return []
 
 
 def _parts(plan: Plan, node: cst.BaseExpression) -> list[cst.BaseExpression]:

@@ -257,3 +257,28 @@ def test_rows_meet_a_comparison_of_the_whole_batch(tmp_path: Path) -> None:
     body += "    print((near == b).sum())\n"
     lines = added(tmp_path, HEAD + STEP.replace(PLAIN, body + PLAIN))
     assert "print((near == dd.gather(b)).sum())" in lines
+
+
+KERNEL = """\
+def kernel(source, target):
+    both = torch.cat([source, target], dim=0)
+    one = both.unsqueeze(0).expand(int(both.size(0)), int(both.size(0)), int(both.size(1)))
+    other = both.unsqueeze(1).expand(int(both.size(0)), int(both.size(0)), int(both.size(1)))
+    return torch.exp(-((one - other) ** 2).sum(2))
+
+
+def discrepancy(source, target):
+    n = int(source.size(0))
+    found = kernel(source, target)
+    return torch.mean(found[:n, :n] + found[n:, n:] - found[:n, n:] - found[n:, :n])
+
+
+"""
+
+
+def test_pairs_of_the_rows_of_two_tensors(tmp_path: Path) -> None:
+    body = "    x, y = brain(a), brain(a * 2)\n"
+    body += "    penalty = F.cross_entropy(x, b) + discrepancy(x, y)\n"
+    lines = added(tmp_path, HEAD + KERNEL + STEP.replace(PLAIN, body))
+    given = "discrepancy(dd.gather(x), dd.gather(y))"
+    assert lines[-1] == f"penalty = dd.mean(F.cross_entropy(x, b)) + {given}"
