@@ -382,3 +382,11 @@ def test_a_picture_of_all_rows_after_the_training(tmp_path: Path) -> None:
     )
     shown = "axes[0].imshow(dd.gather(brain(sky)).view(9, 30).detach())"
     assert shown in added(tmp_path, text)
+
+
+def test_a_function_that_draws_for_a_batch_by_hand_and_elsewhere_for_all(tmp_path: Path) -> None:
+    blur = "def blur(x):\n    return x + torch.rand(x.shape)\n"
+    loop = WAYS["slices"][0] + STEP.replace("brain(a)", "brain(blur(a))")
+    lines = added(tmp_path, HEAD + blur + loop + "shown = blur(torch.zeros(3, 4))\n")
+    assert "return x + dd.split(torch.rand(dd.global_shape(x)))" in lines
+    assert lines[-2:] == ["with dd.whole():", "shown = blur(torch.zeros(3, 4))"]

@@ -157,7 +157,8 @@ def _drawn(
 def _note_whole(run: Interpreter, node: cst.Call) -> None:
     """Note the way to a draw for what all ranks hold, where a batch may be at hand."""
     known = any(run.seen(argument.value).atoms for argument in node.args)
-    if known and run.facts.iterated and run.meets_split_batches():
+    split = run.facts.iterated or run.choices.batches  # by a loader, or by hand
+    if known and split and run.meets_split_batches():
         run.facts.drawn_whole_through.setdefault(node, set()).add(run.call_path)
 
 
