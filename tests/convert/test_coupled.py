@@ -282,3 +282,14 @@ def test_pairs_of_the_rows_of_two_tensors(tmp_path: Path) -> None:
     lines = added(tmp_path, HEAD + KERNEL + STEP.replace(PLAIN, body))
     given = "discrepancy(dd.gather(x), dd.gather(y))"
     assert lines[-1] == f"penalty = dd.mean(F.cross_entropy(x, b)) + {given}"
+
+
+def test_pairs_of_the_rows_of_two_tensors_in_a_forward(tmp_path: Path) -> None:
+    model = (
+        "class Net(nn.Linear):\n    def forward(self, x):\n"
+        "        x, y = super().forward(x), super().forward(x * 2)\n"
+        "        return x, discrepancy(x, y)\n\n\nbrain = Net(4, 3)"
+    )
+    body = "    out, apart = brain(a)\n    penalty = F.cross_entropy(out, b) + apart\n"
+    text = HEAD.replace("brain = nn.Linear(4, 3)", KERNEL + model) + STEP.replace(PLAIN, body)
+    assert "return x, discrepancy(dd.gather(x), dd.gather(y))" in added(tmp_path, text)

@@ -154,7 +154,8 @@ def surely_crossed(left: Data | None, right: Data | None) -> bool:
     """Whether rows meet other rows wherever that is: views under each other, or ``x @ y.t()``."""
     if left is None or right is None or {left.dim, right.dim} != {0, 1}:
         return False
-    return left.form == right.form == "stacked" or (right.dim == 1 and right.ndim == 2)
+    alike = left.form == right.form and left.form in ("stacked", "pairs")
+    return alike or (right.dim == 1 and right.ndim == 2)
 
 
 def _result(base: Data, placement: Placement, left: Data | None, right: Data | None) -> Data:
