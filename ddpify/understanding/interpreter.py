@@ -57,6 +57,7 @@ class Interpreter(ABC):
         self.running: set[object] = set()
         self.frames: list[Frame] = []
         self.no_grad = 0
+        self.all_whole = 0  # inside of so many blocks where every rank holds all rows
         self.running_entry = False  # and not code that nothing calls
         self.collating = False  # whether a collate function puts samples together
         self.rows_taken: list[Data] = []  # by loops over a batch's rows, the innermost last
@@ -174,6 +175,15 @@ class Interpreter(ABC):
             yield
         finally:
             self.no_grad -= active
+
+    @contextmanager
+    def with_all_whole(self, active: bool = True) -> Iterator[None]:
+        """Inside, the script says that every rank holds all rows."""
+        self.all_whole += active
+        try:
+            yield
+        finally:
+            self.all_whole -= active
 
     @contextmanager
     def in_collate(self) -> Iterator[None]:

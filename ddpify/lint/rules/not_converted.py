@@ -10,9 +10,8 @@ The other points of the list are then yours to look after.
 ```python single
 scores = torch.zeros(2)
 for x, y in loader:
-    loss = 0
-    for row in model(x):
-        loss = loss + row.max()
+    rows = model(x)
+    loss = rows[0][0]
     loss.backward()
     optimizer.step()
 ```

@@ -136,7 +136,8 @@ def call_function(
     named = tuple(sorted(kwargs.items(), key=lambda pair: pair[0]))
     place = site.node if site else None
     no_grad = bool(run.no_grad or silent)
-    key = (function.node, place, receiver, tuple(args), named, no_grad, forward)
+    whole = bool(run.all_whole)
+    key = (function.node, place, receiver, tuple(args), named, no_grad, whole, forward)
     if key in run.results:
         return run.results[key]
     if key in run.running or len(run.frames) > _DEEPEST:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from ddpify.understanding.language import assignments, branches, definitions, imports, loops
-from ddpify.understanding.libraries import kinds
+from ddpify.understanding.libraries import kinds, runtime_names
 from ddpify.understanding.values import Const, Instance, Value, value
 
 if TYPE_CHECKING:
@@ -61,19 +61,20 @@ def _delete(run: Interpreter, node: cst.Del) -> None:
 
 
 def _with(run: Interpreter, node: cst.With) -> bool:
-    silent = 0
+    silent = whole = False
     for item in node.items:
         result = run.eval(item.item)
-        silent += _is_no_grad(result)
+        silent |= _is_one_of(result, kinds.NO_GRAD)
+        whole |= _is_one_of(result, (runtime_names.ALL_WHOLE,))
         if item.asname is not None:
             assignments.assign(run, item.asname.name, result)
-    with run.without_grad(bool(silent)):
+    with run.without_grad(silent), run.with_all_whole(whole):
         return run.block(node.body)
 
 
-def _is_no_grad(context: Value) -> bool:
-    """Whether a context manager switches gradients off."""
-    return any(isinstance(a, Instance) and a.type in kinds.NO_GRAD for a in context.atoms)
+def _is_one_of(context: Value, types: Container[object]) -> bool:
+    """Whether a context manager may be of one of these types."""
+    return any(isinstance(a, Instance) and a.type in types for a in context.atoms)
 
 
 # Each tells by False that the statement behind is not reached.

@@ -88,7 +88,8 @@ def _shard_batch(
 def _split(
     run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
-    return _rows(_first(args, kwargs, "x"), kwargs)
+    given = _first(args, kwargs, "x")
+    return given if run.all_whole else _rows(given, kwargs)
 
 
 def _rows(whole: Value, kwargs: Keywords) -> Value:
@@ -225,6 +226,7 @@ _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "local_main_first": _object("local_main_first"),
     "save_sharded": _object("save_sharded"),
     "silent": _object("silent"),
+    "whole": _object("whole"),
     **dict.fromkeys(
         "init barrier rank local_rank world_size is_main global_batch_size global_shape"
         " target_weight load load_sharded".split(),

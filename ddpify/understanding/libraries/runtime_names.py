@@ -11,6 +11,7 @@ MEAN, SUM = f"{MODULE}.mean", f"{MODULE}.sum"
 REPLICATE, SPLIT = f"{MODULE}.replicate", f"{MODULE}.split"
 SHARD_BATCH = f"{MODULE}.shard_batch"
 MAIN_SAVES, LOCAL_MAIN_FIRST = f"{MODULE}.main_saves", f"{MODULE}.local_main_first"
+ALL_WHOLE = f"{MODULE}.whole"  # a block in which every rank holds all rows
 SHARDED, WHOLE = "sharded", "whole"  # how a loader is shared
 
 
