@@ -1,0 +1,141 @@
+"""Checkpoints and other files are written by rank 0: a statement, a part of a line, or the file."""
+
+from __future__ import annotations
+
+import libcst as cst
+from ddpify.codemods.effects import note, on_main_else, short_name
+from ddpify.codemods.folders import local_main_first
+from ddpify.codemods.shared_work import (
+    can_go_before,
+    compute_before,
+    hands_over_training,
+    holds_shared_work,
+    runs_on_all_ranks,
+)
+
+from ddpify.planning.edits import Edits
+from ddpify.planning.plan import Plan
+from ddpify.understanding.facts import Effect, Site
+from ddpify.understanding.structure import walk
+from ddpify.understanding.syntax import code_of
+
+
+def save(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
+    """Save with the runtime, to the path itself where a file is opened for this save alone."""
+    if site is not effect.site:
+        guard(plan, edits, effect, site)
+        return
+    assert isinstance(site.node, cst.Call)
+    block = _opened_for_it_alone(site)
+    if block is not None:
+        _save_to_path(plan, edits, block, site.node)
+    else:
+        edits.put(site.node.func, f"{plan.options.alias}.save")
+    note(edits, effect, site, "saved by rank 0 alone, atomically")
+
+
+def _opened_for_it_alone(site: Site) -> cst.With | None:
+    """The ``with open(path, "wb") as f:`` around a save into ``f`` and nothing else."""
+    parents = site.module.parents
+    line = site.module.statement(site.node)
+    block = parents.get(parents.get(line, line))
+    if not isinstance(block, cst.With) or len(block.items) != 1 or len(block.body.body) != 1:
+        return None
+    item, call = block.items[0], site.node
+    opened = item.item
+    if not isinstance(opened, cst.Call) or code_of(opened.func) != "open" or item.asname is None:
+        return None
+    assert isinstance(call, cst.Call)
+    into = call.args[1].value if len(call.args) > 1 else None
+    same = into is not None and code_of(into) == code_of(item.asname.name)
+    return block if same and isinstance(parents[call], cst.Expr) else None
+
+
+def _save_to_path(plan: Plan, edits: Edits, block: cst.With, call: cst.Call) -> None:
+    """Save to the path itself: the file must be whole before other ranks go on."""
+    opened = block.items[0].item
+    assert isinstance(opened, cst.Call)
+    what, path = code_of(call.args[0].value), code_of(opened.args[0].value)
+    code = f"{plan.options.alias}.save({what}, {path})\n"
+
+    def change(updated: cst.CSTNode) -> cst.CSTNode:
+        assert isinstance(updated, cst.With)
+        line = cst.parse_statement(code)
+        return line.with_changes(leading_lines=updated.leading_lines)
+
+    edits.change(block, change)
+    edits.replaced.add(block)
+
+
+def guard(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
+    """Put a statement that writes under a test for rank 0, or its file out of the way."""
+    statement = site.module.statement(site.node)
+    if statement in edits.blocks or statement in edits.replaced:
+        return
+    if any(edits.blocks.get(n) == _main_alone(plan) for n in site.module.structure.up(statement)):
+        return
+    whole = _writes_only(statement)
+    if whole and not holds_shared_work(plan, statement):
+        _write_on_main(plan, edits, effect, site, statement)
+    elif whole and can_go_before(plan, statement, site.node):
+        compute_before(plan, edits, statement, site.node)
+        _write_on_main(plan, edits, effect, site, statement)
+    elif (part := _part_of_line(plan, statement, site.node)) is not None:
+        edits.put_part_under(part, _main_alone(plan))
+        note(edits, effect, site, f"{short_name(effect)} on rank 0 alone")
+    elif effect.kind == "save" and site is not effect.site and runs_on_all_ranks(plan, site):
+        edits.put_under(statement, f"with {plan.options.alias}.main_saves():")
+        note(edits, effect, site, f"{short_name(effect)} by rank 0 alone")
+    elif whole and site is not effect.site and not hands_over_training(plan, site):
+        _write_on_main(plan, edits, effect, site, statement)
+    elif effect.name.endswith("open") and site is effect.site:
+        _open_nothing(plan, edits, effect, site)
+    elif not effect.site.module.editable:
+        local_main_first(plan, edits, effect, site)
+    else:
+        text = f"{short_name(effect)} is done by every rank: guard it"
+        note(edits, effect, site, text, attention=True)
+
+
+def _main_alone(plan: Plan) -> str:
+    return f"if {plan.options.alias}.is_main():"
+
+
+def _write_on_main(
+    plan: Plan, edits: Edits, effect: Effect, site: Site, statement: cst.CSTNode
+) -> None:
+    for node in walk(statement):
+        if edits.blocks.get(node) == _main_alone(plan):
+            del edits.blocks[node]
+    edits.put_under(statement, _main_alone(plan))
+    note(edits, effect, site, f"{short_name(effect)} on rank 0 alone")
+
+
+def _part_of_line(
+    plan: Plan, statement: cst.CSTNode, node: cst.CSTNode
+) -> cst.BaseSmallStatement | None:
+    """The call that writes among several statements of one line, where it is one of them."""
+    parts = statement.body if isinstance(statement, cst.SimpleStatementLine) else ()
+    found = [p for p in parts if isinstance(p, cst.Expr) and p.value is node]
+    return next((p for p in found if not holds_shared_work(plan, p)), None)
+
+
+def _writes_only(statement: cst.CSTNode) -> bool:
+    """Whether a statement is there for the writing: no other value comes of it."""
+    if isinstance(statement, cst.SimpleStatementLine):
+        return len(statement.body) == 1 and isinstance(statement.body[0], cst.Expr)
+    if isinstance(statement, cst.With):
+        return not any(
+            isinstance(n, (cst.Assign, cst.AugAssign, cst.Return, cst.Yield))
+            for n in walk(statement.body)
+        )
+    return False
+
+
+def _open_nothing(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
+    """Other ranks write into the null device: the handle outlives the statement."""
+    assert isinstance(site.node, cst.Call)
+    first = site.node.args[0].value
+    on_main_else(plan, edits, first, "os.devnull")
+    edits.imports[site.module].add("os")
+    note(edits, effect, site, f"{code_of(first)} written by rank 0 alone")
