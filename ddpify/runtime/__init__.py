@@ -1,11 +1,12 @@
 """What a converted training script calls to train, on any number of ranks, as one process would."""
 
 from ddpify.runtime.batch import shard_batch
+from ddpify.runtime.cycling import cycle
 from ddpify.runtime.denominators import target_weight
 from ddpify.runtime.dtensor import full_tensor
 from ddpify.runtime.files import load, local_main_first, main_saves, save
 from ddpify.runtime.joined import scale_lr
-from ddpify.runtime.loader import cycle, replicate, shard
+from ddpify.runtime.loader import replicate, shard
 from ddpify.runtime.loggers import silent
 from ddpify.runtime.model import unwrap, wrap
 from ddpify.runtime.padding import pad_packed_sequence

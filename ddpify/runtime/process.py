@@ -3,11 +3,13 @@
 import atexit
 import collections
 import datetime
+import functools
 import logging
 import multiprocessing
 import os
 import sys
 import time
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,6 +102,13 @@ def device(asked: str | int | torch.device | None = None) -> torch.device:
     named = torch.device(kind, asked) if isinstance(asked, int) else torch.device(asked)
     alone = place.size == 1 and named.type == kind and named.index is not None
     return named if alone or named.type == "cpu" else place.device
+
+
+@functools.cache
+def warn_once(text: str) -> None:
+    """Warn on rank 0, the first time that the process says so."""
+    if world().rank == 0:
+        warnings.warn(text, stacklevel=4)
 
 
 def barrier() -> None:
