@@ -7,8 +7,7 @@ import libcst as cst
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.understanding.labels.checkpoints import Checkpoints
-
-_POSITION = 1  # of map_location among the arguments of torch.load
+from ddpify.understanding.syntax import argument, spreads
 
 
 def edit(plan: Plan, edits: Edits) -> None:
@@ -19,16 +18,10 @@ def edit(plan: Plan, edits: Edits) -> None:
     checkpoints = Checkpoints(plan.facts, plan.flow)
     for site in loads:
         load, module = site.node, site.module
-        if not isinstance(load, cst.Call) or not module.editable or _is_mapped(load):
+        if not isinstance(load, cst.Call) or not module.editable or spreads(load):
+            continue
+        if argument(load, "map_location", 1) is not None:
             continue
         if checkpoints.is_state(load, module) or checkpoints.is_model(load, module):
             edits.put(load.func, f"{plan.options.alias}.load")
             edits.note(site, "loaded to the device of this rank", rule="load-without-map-location")
-
-
-def _is_mapped(load: cst.Call) -> bool:
-    """Whether a load says where its tensors go, or may do so out of sight."""
-    positional = [one for one in load.args if one.keyword is None]
-    named = [one.keyword.value for one in load.args if one.keyword is not None]
-    hidden = any(one.star for one in load.args)
-    return hidden or len(positional) > _POSITION or "map_location" in named

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.lint.one_process import runs_alone
 from ddpify.understanding.facts import Site
 from ddpify.understanding.labels.callees import called
 from ddpify.understanding.labels.moves import Move
@@ -18,16 +16,11 @@ from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.libraries.kinds import NO_GRAD
 from ddpify.understanding.libraries.runtime_names import LOCAL_MAIN_FIRST
 from ddpify.understanding.structure import Guard, walk
-from ddpify.understanding.syntax import code_of
-from ddpify.understanding.values import Function, Instance, Method
+from ddpify.understanding.values import Function, Instance
 
 if TYPE_CHECKING:
-    from ddpify.lint.script import Script
+    from ddpify.lint.reading import Reading
 
-# Words that make a condition doubtful. They only ever silence a rule, never speak for a finding.
-_MAY_BE_RANK = re.compile(
-    r"(?i)rank|master|main_proc|is_main|primary|chief|leader|writer|logger|proc_id"
-)
 # What starts the processes of a script; a name that ends with a dot is a prefix.
 _STARTING = ("torch.multiprocessing.", "multiprocessing.", "torch.distributed.launcher.")
 _SPARK = "pyspark.ml.torch.distributor.TorchDistributor"
@@ -37,7 +30,7 @@ _CACHES = frozenset({"functools.cache", "functools.lru_cache"})
 class Control:
     """Questions about the guards, callers and loops around a node."""
 
-    def __init__(self, script: Script) -> None:
+    def __init__(self, script: Reading) -> None:
         self.script = script
 
     def guards(self, node: cst.CSTNode) -> Sequence[Guard]:
@@ -109,34 +102,6 @@ class Control:
             for guard in self.rank_guards(site.node):
                 sides.setdefault(guard.statement, set()).add(guard.positive)
         return any(len(both) == 2 for both in sides.values())
-
-    def may_be_guarded(self, node: cst.CSTNode, seen: frozenset[cst.CSTNode] = frozenset()) -> bool:
-        """Whether anything unknown may keep a node from running on every rank.
-
-        Conditions on the rank count, on objects that only some ranks have, on decorators that are
-        not known, and a function that nothing in the project calls.
-        """
-        if self.starts_processes(node):
-            return True
-        if any(self._may_depend_on_rank(guard.test) for guard in self.guards(node)):
-            return True
-        function = self.script.structure_of(node).function(node)
-        if function is None:
-            return bool(self.spawned)  # the parent process alone
-        if function in self.spawned:
-            return False
-        if function in seen:
-            return True
-        if any(not self._harmless(d.decorator) for d in function.decorators):
-            return True
-        callers = self.callers(function)
-        if not callers:
-            return not self.script.strict
-        inner = seen | {function}
-        return all(
-            self.may_be_guarded(site.node, inner) or runs_alone(self.script, site.node)
-            for site in callers
-        )
 
     def runs_before_spawning(self, node: cst.CSTNode) -> bool:
         """Whether a node surely runs in the process that starts the ranks with ``mp.spawn``."""
@@ -242,38 +207,6 @@ class Control:
                 }
         return found
 
-    def _may_depend_on_rank(self, test: cst.BaseExpression) -> bool:
-        """Whether a test reads something that is set under a condition on the rank, or unknown."""
-        if any(self._compares_unknown(one) for one in walk(test)):
-            return True
-        if self.asks_rank(test) or _MAY_BE_RANK.search(code_of(test)):
-            return True
-        if self.is_set_by_rank(test):
-            return True
-        known = ("torch.", "os.path.", "builtins.", "math.", "sys.", "os.environ", "time.")
-        for call in walk(test):
-            if isinstance(call, cst.Call) and not self.script.value(call.func).atoms:
-                return True
-            if isinstance(call, cst.Call) and any(
-                not name.startswith(known) for name in self.script.names(call.func)
-            ):
-                return True
-        return False
-
-    def _compares_unknown(self, node: cst.CSTNode) -> bool:
-        """``x == 0`` of something that nothing in sight sets: the first of the ranks, perhaps."""
-        if not isinstance(node, cst.Comparison) or len(node.comparisons) != 1:
-            return False
-        target = node.comparisons[0]
-        if not isinstance(target.operator, cst.Equal) or code_of(target.comparator) != "0":
-            return False
-        held = self.script.value(node.left).atoms
-        if not isinstance(node.left, (cst.Name, cst.Attribute)):
-            return False
-        if not all(isinstance(a, Method) for a in held):  # what a class does not define
-            return False
-        return not self.script.flow.moves_to(self.slots(node.left))
-
     def is_set_by_rank(self, node: cst.BaseExpression) -> bool:
         """Whether an expression reads something that a condition on the rank has set."""
         read = (one for one in walk(node) if isinstance(one, (cst.Name, cst.Attribute)))
@@ -309,12 +242,6 @@ class Control:
             if self.script.names(target) & _CACHES:
                 return True
         return False
-
-    def _harmless(self, decorator: cst.BaseExpression) -> bool:
-        target = decorator.func if isinstance(decorator, cst.Call) else decorator
-        names = self.script.names(target)
-        plain = ("torch.", "builtins.", "functools.", "hydra.", "click.", "dataclasses.", "typing.")
-        return bool(names) and all(name.startswith(plain) for name in names)
 
     def in_try(self, node: cst.CSTNode) -> bool:
         """Whether an error here may be taken by a `try` in the same file."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ddpify.lint.script import Script, argument, spreads
+from ddpify.lint.script import Script
 from ddpify.understanding.libraries.kinds import is_model
+from ddpify.understanding.syntax import argument, spreads
 from ddpify.understanding.values import Device
 
 _MAKERS = frozenset(

@@ -163,7 +163,7 @@ def _check(
         if script.kind not in rule.applies or rule.group in covered:
             continue
         for finding in rule.check(script):
-            if rule.group in _OF_RANKS and concerns_no_rank(script, finding.node):
+            if rule.group in _OF_RANKS and concerns_no_rank(script.control, finding.node):
                 continue
             one = _diagnostic(rule, script, source.path, finding)
             found.setdefault((rule.code, one.span), one)

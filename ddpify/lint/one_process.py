@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.lint.registry import DISTRIBUTED
+from ddpify.lint.kinds import DISTRIBUTED
 from ddpify.understanding.labels.origins import WORLD, asks_whether_distributed
 from ddpify.understanding.libraries.distributed import (
     DDP,
@@ -24,7 +24,7 @@ from ddpify.understanding.structure import Guard, leaves, rest_of_block, walk
 from ddpify.understanding.syntax import code_of
 
 if TYPE_CHECKING:
-    from ddpify.lint.script import Script
+    from ddpify.lint.control import Control
 
 _GROUP = "torch.distributed.init_process_group"
 _STARTS = frozenset({_GROUP, DDP, FSDP, FULLY_SHARD, SAMPLER, INIT, WRAP})
@@ -36,45 +36,47 @@ _MAY_ASK = re.compile(
 )
 
 
-def concerns_no_rank(script: Script, node: cst.CSTNode) -> bool:
+def concerns_no_rank(control: Control, node: cst.CSTNode) -> bool:
     """Whether what a distributed script does at a node is done by one process alone."""
-    return script.kind == DISTRIBUTED and (tests_something(script) or runs_alone(script, node))
+    return control.script.kind == DISTRIBUTED and (
+        tests_something(control) or runs_alone(control, node)
+    )
 
 
 def runs_alone(
-    script: Script, node: cst.CSTNode, seen: frozenset[cst.CSTNode] = frozenset()
+    control: Control, node: cst.CSTNode, seen: frozenset[cst.CSTNode] = frozenset()
 ) -> bool:
     """Whether a node is only reached where a condition has found that nothing is distributed.
 
     On its other side only, such a condition has a sampler, a wrapper, a process group, or asks for
     the rank.
     """
-    if any(_finds_one_process(script, guard) for guard in script.control.guards(node)):
+    if any(_finds_one_process(control, guard) for guard in control.guards(node)):
         return True
-    function = script.structure_of(node).function(node)
+    function = control.script.structure_of(node).function(node)
     if function is None or function in seen:
         return False
-    callers = script.control.callers(function)
+    callers = control.callers(function)
     inner = seen | {function}
-    return bool(callers) and all(runs_alone(script, site.node, inner) for site in callers)
+    return bool(callers) and all(runs_alone(control, site.node, inner) for site in callers)
 
 
-def _finds_one_process(script: Script, guard: Guard) -> bool:
+def _finds_one_process(control: Control, guard: Guard) -> bool:
     above = guard.statement
     if not isinstance(above, (cst.If, cst.IfExp)) or not _MAY_ASK.search(code_of(above.test)):
         return False
-    if (_is_no_rank(above.test) and guard.positive) or _counts_one(script, guard):
+    if (_is_no_rank(above.test) and guard.positive) or _counts_one(control, guard):
         return True
-    if script.control.asks_rank(above.test):
+    if control.asks_rank(above.test):
         return False
     sides: list[cst.CSTNode | None] = [above.body, above.orelse]
     here, other = sides if guard.positive else reversed(sides)
     if guard.left_early:
         here = None  # the rest of the block
     elif guard.positive and other is None and isinstance(above, cst.If) and leaves(above.body):
-        rest = rest_of_block(script.structure_of(above), above)
-        return any(_distributes(script, one) for one in rest)
-    return _distributes(script, other) and not _distributes(script, here)
+        rest = rest_of_block(control.script.structure_of(above), above)
+        return any(_distributes(control, one) for one in rest)
+    return _distributes(control, other) and not _distributes(control, here)
 
 
 def _is_no_rank(test: cst.BaseExpression) -> bool:
@@ -87,16 +89,18 @@ def _is_no_rank(test: cst.BaseExpression) -> bool:
     return isinstance(target.operator, cst.Equal) and "rank" in code_of(test.left)
 
 
-def _counts_one(script: Script, guard: Guard) -> bool:
+def _counts_one(control: Control, guard: Guard) -> bool:
     """``world_size == 1``, or the other side of ``world_size > 1``."""
     test = guard.test
     if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
         sides = (test.left, test.right) if guard.positive else ()
-        return any(_counts_one(script, replace(guard, test=side)) for side in sides)
+        return any(_counts_one(control, replace(guard, test=side)) for side in sides)
     if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
         return False
     target = test.comparisons[0]
-    if WORLD not in script.labels(test.left) or not isinstance(target.comparator, cst.Integer):
+    if WORLD not in control.script.labels(test.left) or not isinstance(
+        target.comparator, cst.Integer
+    ):
         return False
     bound, several = int(target.comparator.evaluated_value), not guard.positive
     kind = type(target.operator)
@@ -107,17 +111,17 @@ def _counts_one(script: Script, guard: Guard) -> bool:
     return bound == 2 and several == (kind is cst.GreaterThanEqual) and kind in _ORDER
 
 
-def _distributes(script: Script, side: cst.CSTNode | None) -> bool:
+def _distributes(control: Control, side: cst.CSTNode | None) -> bool:
     if side is None:
         return False
     asked = [one.test for one in walk(side) if isinstance(one, (cst.If, cst.IfExp))]
-    return any(map(script.control.asks_rank, asked)) or any(
-        isinstance(one, cst.Call) and _starts(script, one) for one in script.reached(side)
+    return any(map(control.asks_rank, asked)) or any(
+        isinstance(one, cst.Call) and _starts(control, one) for one in control.script.reached(side)
     )
 
 
-def _starts(script: Script, call: cst.Call) -> bool:
-    names, made = script.names(call.func), script.instances(call)
+def _starts(control: Control, call: cst.Call) -> bool:
+    names, made = control.script.names(call.func), control.script.instances(call)
     spawns = any(name.startswith("torch.multiprocessing.s") for name in names)
     return (
         spawns
@@ -125,54 +129,57 @@ def _starts(script: Script, call: cst.Call) -> bool:
         or any(
             is_wrapper(one)
             or is_distributed_sampler(one)
-            or (is_loader(one) and script.is_sharded(one))
+            or (is_loader(one) and control.script.is_sharded(one))
             for one in made
         )
     )
 
 
-def joins_no_group(script: Script, node: cst.CSTNode) -> bool:
+def joins_no_group(control: Control, node: cst.CSTNode) -> bool:
     """Whether a node is in a function that no path through the start of the group leads to.
 
     Only where the project starts the group in a function of its own.
     """
     starts = {
-        script.structure_of(call).function(call) for call in script.calls(_GROUP, everywhere=True)
+        control.script.structure_of(call).function(call)
+        for call in control.script.calls(_GROUP, everywhere=True)
     }
-    function = script.structure_of(node).function(node)
+    function = control.script.structure_of(node).function(node)
     if not starts or None in starts or function is None:
         return False
-    starting = {one for start in starts for one in _above(script, start)}
-    return None not in starting and not starting & _above(script, function)
+    starting = {one for start in starts for one in _above(control, start)}
+    return None not in starting and not starting & _above(control, function)
 
 
-def _above(script: Script, function: cst.FunctionDef | None) -> set[cst.FunctionDef | None]:
+def _above(control: Control, function: cst.FunctionDef | None) -> set[cst.FunctionDef | None]:
     """A function and all that lead to it; None for the file itself."""
     found: set[cst.FunctionDef | None] = {function}
     todo = [function]
     while todo:
         one = todo.pop()
-        for site in script.control.callers(one) if one is not None else ():
-            caller = script.structure_of(site.node).function(site.node)
+        for site in control.callers(one) if one is not None else ():
+            caller = control.script.structure_of(site.node).function(site.node)
             if caller not in found:
                 found.add(caller)
                 todo.append(caller)
     return found
 
 
-def is_called_from_elsewhere(script: Script, node: cst.CSTNode) -> bool:
+def is_called_from_elsewhere(control: Control, node: cst.CSTNode) -> bool:
     """Whether a node is in a library: in a function that nothing in sight calls."""
-    if script.is_whole_program:
+    if control.script.is_whole_program:
         return False
-    function = script.structure_of(node).function(node)
-    above = _above(script, function)
-    return None not in above and not any(one in script.control.spawned for one in above)
+    function = control.script.structure_of(node).function(node)
+    above = _above(control, function)
+    return None not in above and not any(one in control.spawned for one in above)
 
 
-def tests_something(script: Script) -> bool:
+def tests_something(control: Control) -> bool:
     """Whether a file holds tests that pytest collects, and starts no group of its own."""
-    name = script.module.path.name
+    name = control.script.module.path.name
     if not (name.startswith("test_") or name.endswith("_test.py")):
         return False
-    tests = any(one.name.value.startswith("test_") for one in script.structure.all(cst.FunctionDef))
-    return tests and not script.calls(_GROUP)
+    tests = any(
+        one.name.value.startswith("test_") for one in control.script.structure.all(cst.FunctionDef)
+    )
+    return tests and not control.script.calls(_GROUP)

@@ -20,7 +20,8 @@ from ddpify.understanding.placement import Placement
 from ddpify.understanding.syntax import code_of
 
 if TYPE_CHECKING:
-    from ddpify.lint.script import Script
+    from ddpify.lint.control import Control
+    from ddpify.lint.reading import Reading
 
 _UNSEEN = ("code that is not seen", readers.A_DRAW, readers.A_KEPT_TENSOR)
 _TOTALS = ("a running total", "a collection that outlives the batch")
@@ -47,7 +48,7 @@ class Part:
         return self.demand.reader == "backward()"
 
 
-def parts(script: Script) -> list[Part]:
+def parts(script: Reading) -> list[Part]:
     """What a script with the runtime reads in part, each place once; nothing of another script."""
     if not script.has_runtime:
         return []
@@ -79,7 +80,7 @@ def _remedy(demand: Demand, *, strict: bool) -> str | None:
     return "gather" if rows and reader in _TOTALS else None
 
 
-def _place(script: Script, demand: Demand) -> cst.BaseExpression | None:
+def _place(script: Reading, demand: Demand) -> cst.BaseExpression | None:
     """The reading itself, or the call in this file that leads to it."""
     if demand.site.module is script.module:
         return demand.site.node  # type: ignore[return-value]
@@ -88,7 +89,7 @@ def _place(script: Script, demand: Demand) -> cst.BaseExpression | None:
     return site.node if site is not None else None  # type: ignore[return-value]
 
 
-def _made_whole(script: Script) -> set[Slot]:
+def _made_whole(script: Reading) -> set[Slot]:
     """The slots that a reduction reads, anywhere."""
     return {
         slot
@@ -98,7 +99,7 @@ def _made_whole(script: Script) -> set[Slot]:
     }
 
 
-def _is_reduced_later(script: Script, demand: Demand, whole: set[Slot]) -> bool:
+def _is_reduced_later(script: Reading, demand: Demand, whole: set[Slot]) -> bool:
     """Whether what is made of a value goes into a reduction: a total that is reduced at the end."""
     node = demand.site.node
     structure = script.structure_of(node)
@@ -112,15 +113,16 @@ def _is_reduced_later(script: Script, demand: Demand, whole: set[Slot]) -> bool:
     return bool(script.flow.derived(starts) & whole)
 
 
-def make_whole(script: Script, part: Part) -> Fix | None:
+def make_whole(control: Control, part: Part) -> Fix | None:
     """The runtime's function around a value, where it gets its name or else where it is read."""
+    script = control.script
     dd = runtime(script)
     births = [one for one in part.demand.data.births if script.owners.get(one) is script.module]
     named = len(births) == 1 and part.demand.data.placement is not Placement.COUNT
     node = births[0] if named else part.node
     if dd is None or part.demand.site.module is not script.module:
         return None
-    if script.control.rank_guards(node):
+    if control.rank_guards(node):
         return None  # the other ranks would not take part
     text = f"{dd}.{part.remedy}({code_of(node)})"
     return script.replace(node, text, f"{dd}.{part.remedy}() over the ranks", Applicability.UNSAFE)

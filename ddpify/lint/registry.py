@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from ddpify.lint.script import Script
 
-SINGLE, DISTRIBUTED, OTHER = "single", "distributed", "other"
 ENGINE_CODES = frozenset({"DDP000", "DDP001"})  # found by the engine itself, without a rule file
 TEXT_CODES = frozenset({"DDP905"})  # also found in files that are not Python
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Edit, Fix
-from ddpify.lint.script import Script
+from ddpify.lint.reading import Reading
 from ddpify.understanding.libraries import runtime_names
 from ddpify.understanding.syntax import code_of, dotted
 
 
-def spelled(script: Script, module: str) -> str | None:
+def spelled(script: Reading, module: str) -> str | None:
     """How the file's top level writes a library module, such as ``dist``; None: it cannot."""
     parent, _, last = module.rpartition(".")
     for statement in script.module.tree.body:
@@ -31,7 +31,7 @@ def spelled(script: Script, module: str) -> str | None:
     return None
 
 
-def _imported_from(script: Script, parent: str, last: str) -> str | None:
+def _imported_from(script: Reading, parent: str, last: str) -> str | None:
     """``dist`` of ``import torch.distributed as dist`` or ``from torch import distributed``."""
     for part in script.structure.all(cst.Import, cst.ImportFrom):
         if script.structure.function(part) is not None:
@@ -59,12 +59,12 @@ def _name_in(part: cst.ImportFrom, parent: str, last: str) -> str | None:
     return None
 
 
-def runtime(script: Script) -> str | None:
+def runtime(script: Reading) -> str | None:
     """How the file writes ddpify's runtime, such as ``dd``; None where it does not import it."""
     return spelled(script, runtime_names.MODULE) or spelled(script, runtime_names.VENDORED)
 
 
-def import_of(script: Script, module: str) -> tuple[str, tuple[Edit, ...]]:
+def import_of(script: Reading, module: str) -> tuple[str, tuple[Edit, ...]]:
     """How the file writes a module of the standard library, and the import where it has none."""
     name = spelled(script, module)
     if name is not None:
@@ -82,7 +82,7 @@ def import_of(script: Script, module: str) -> tuple[str, tuple[Edit, ...]]:
     return module, ()
 
 
-def on_rank_zero(script: Script, node: cst.CSTNode, what: str) -> Fix | None:
+def on_rank_zero(script: Reading, node: cst.CSTNode, what: str) -> Fix | None:
     """Put a statement of its own under a test for rank 0; None where that is not so simple."""
     line = script.structure.statement(node)
     if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
@@ -101,7 +101,7 @@ def on_rank_zero(script: Script, node: cst.CSTNode, what: str) -> Fix | None:
     return Fix(f"{what} on rank 0 alone", (Edit(start, start, head),), Applicability.SAFE)
 
 
-def _is_rank_zero(script: Script) -> str | None:
+def _is_rank_zero(script: Reading) -> str | None:
     """A test for rank 0, as the file can write it."""
     dd = runtime(script)
     if dd is not None:
@@ -110,12 +110,12 @@ def _is_rank_zero(script: Script) -> str | None:
     return f"{dist}.get_rank() == 0" if dist is not None else None
 
 
-def step(script: Script) -> str:
+def step(script: Reading) -> str:
     """One step of the file's own indentation."""
     return script.module.tree.default_indent
 
 
-def at_head_of(script: Script, block: cst.BaseSuite, code: str) -> Edit | None:
+def at_head_of(script: Reading, block: cst.BaseSuite, code: str) -> Edit | None:
     """Insert a statement as the first of a block."""
     if not isinstance(block, cst.IndentedBlock) or not block.body:
         return None
@@ -125,7 +125,7 @@ def at_head_of(script: Script, block: cst.BaseSuite, code: str) -> Edit | None:
     return Edit(start, start, f"{code}{script.module.tree.default_newline}{indent}")
 
 
-def before(script: Script, node: cst.CSTNode, code: str) -> Edit | None:
+def before(script: Reading, node: cst.CSTNode, code: str) -> Edit | None:
     """Insert a statement above the one that a node stands in; None in the middle of a line."""
     statement = script.structure.statement(node)
     if not isinstance(statement, (cst.SimpleStatementLine, cst.With)):
@@ -138,7 +138,7 @@ def before(script: Script, node: cst.CSTNode, code: str) -> Edit | None:
 
 
 def add_argument(
-    script: Script,
+    script: Reading,
     call: cst.Call,
     code: str,
     title: str,
@@ -156,7 +156,7 @@ def add_argument(
     return Fix(title, (Edit(end, end, f", {code}"),), applicability)
 
 
-def drop_argument(script: Script, call: cst.Call, argument: cst.Arg) -> Edit:
+def drop_argument(script: Reading, call: cst.Call, argument: cst.Arg) -> Edit:
     """Remove an argument and the comma that belongs to it."""
     position = list(call.args).index(argument)
     begin, end = script.positions.offsets(argument)
@@ -167,7 +167,7 @@ def drop_argument(script: Script, call: cst.Call, argument: cst.Arg) -> Edit:
     return Edit(begin, end, "")
 
 
-def drop_arguments(script: Script, call: cst.Call, *names: str) -> list[Edit]:
+def drop_arguments(script: Reading, call: cst.Call, *names: str) -> list[Edit]:
     """Remove the keyword arguments of these names; the others stay as they are written."""
     kept = [a for a in call.args if a.keyword is None or a.keyword.value not in names]
     if len(kept) == len(call.args):
@@ -189,7 +189,7 @@ def drop_arguments(script: Script, call: cst.Call, *names: str) -> list[Edit]:
     return edits
 
 
-def _gap(script: Script, call: cst.Call, first: int, following: int) -> Edit:
+def _gap(script: Reading, call: cst.Call, first: int, following: int) -> Edit:
     """Remove the arguments from one position up to another, which stays."""
     start = script.positions.offsets(call.args[first])[0]
     return Edit(start, script.positions.offsets(call.args[following])[0], "")

@@ -9,8 +9,9 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Fix
 from ddpify.lint.repairs import add_argument, spelled
-from ddpify.lint.script import Script, argument, spreads
+from ddpify.lint.script import Script
 from ddpify.lint.seeds import family
+from ddpify.understanding.syntax import argument, spreads
 
 _SPLITS = {
     "torch.utils.data.random_split": ("generator", 2),

@@ -65,3 +65,19 @@ def names_of(target: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
             yield from names_of(element.value)
     else:
         yield target
+
+
+def argument(call: cst.Call, name: str, position: int | None = None) -> cst.Arg | None:
+    """The argument with a name, or at a position (from 0); None where it is not given."""
+    for one in call.args:
+        if one.keyword is not None and one.keyword.value == name:
+            return one
+    positional = [a for a in call.args if a.keyword is None]
+    if position is None or any(a.star for a in positional[: position + 1]):
+        return None
+    return positional[position] if position < len(positional) else None
+
+
+def spreads(call: cst.Call) -> bool:
+    """Whether a call has ``*args`` or ``**kwargs``, so that not all arguments are seen."""
+    return any(one.star for one in call.args)

@@ -58,8 +58,9 @@ from collections.abc import Iterator
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script, argument
+from ddpify.lint.script import Script
 from ddpify.understanding.libraries.distributed import DDP, REDUCING
+from ddpify.understanding.syntax import argument
 from ddpify.understanding.values import Params, deep_atoms
 
 

@@ -33,8 +33,9 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script, argument
+from ddpify.lint.script import Script
 from ddpify.understanding.libraries.distributed import DDP
+from ddpify.understanding.syntax import argument
 
 
 @rule("bad-device-ids", group="device", severity=Severity.CRASH, applies="distributed")

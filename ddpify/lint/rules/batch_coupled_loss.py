@@ -62,8 +62,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
+from ddpify.lint.kinds import SINGLE
 from ddpify.lint.reaching import reaches_loss
-from ddpify.lint.registry import SINGLE, Finding, rule
+from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import children, walk

@@ -50,8 +50,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
+from ddpify.lint.kinds import SINGLE
 from ddpify.lint.layers import batchnorm_in, synchronises_batchnorm
-from ddpify.lint.registry import SINGLE, Finding, rule
+from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
 from ddpify.understanding.values import UNKNOWN, Instance, Params, deep_atoms
 

@@ -36,8 +36,9 @@ from collections.abc import Iterator
 
 from ddpify.lint.diagnostics import Applicability, Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script, argument
+from ddpify.lint.script import Script
 from ddpify.understanding.libraries.distributed import DDP
+from ddpify.understanding.syntax import argument
 
 
 @rule("broadcast-buffers", group="deprecated", severity=Severity.STYLE, applies="distributed other")

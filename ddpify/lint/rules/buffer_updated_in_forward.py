@@ -99,8 +99,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
+from ddpify.lint.kinds import SINGLE
 from ddpify.lint.layers import layers
-from ddpify.lint.registry import SINGLE, Finding, rule
+from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
 from ddpify.understanding.batching import stores
 from ddpify.understanding.labels.slots import Slot, parameters

@@ -37,8 +37,8 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script, argument, spreads
-from ddpify.understanding.syntax import code_of
+from ddpify.lint.script import Script
+from ddpify.understanding.syntax import argument, code_of, spreads
 
 _IN_PLACE = (
     "torch.distributed.all_reduce",

@@ -58,10 +58,12 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
+from ddpify.lint.reading import ALL_COLLECTIVES
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import ALL_COLLECTIVES, Script, argument
+from ddpify.lint.script import Script
 from ddpify.understanding.labels.callees import called
 from ddpify.understanding.structure import Guard, leaves, rest_of_block
+from ddpify.understanding.syntax import argument
 
 _IGNORED = {"torch.distributed.init_process_group"}
 

@@ -70,7 +70,8 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script, argument
+from ddpify.lint.script import Script
+from ddpify.understanding.syntax import argument
 from ddpify.understanding.values import Const, Device
 
 _SET_DEVICE = ("torch.cuda.set_device", "torch.accelerator.set_device_index")

@@ -40,8 +40,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
-from ddpify.lint.registry import SINGLE, Finding, rule
-from ddpify.lint.script import Script, argument
+from ddpify.lint.kinds import SINGLE
+from ddpify.lint.registry import Finding, rule
+from ddpify.lint.script import Script
+from ddpify.understanding.syntax import argument
 
 
 @rule("data-parallel", group="wrapping", severity=Severity.SLOW, applies="single distributed")

@@ -39,7 +39,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
-from ddpify.lint.registry import SINGLE, Finding, rule
+from ddpify.lint.kinds import SINGLE
+from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
 from ddpify.understanding.facts import Effect
 
@@ -72,7 +73,7 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 def _excused(script: Script, effect: Effect) -> bool:
-    if script.control.may_be_guarded(effect.site.node):
+    if script.may_be_guarded(effect.site.node):
         return True
     if any(script.control.takes_turns(one.node) for one in (effect.site, *effect.calls)):
         return True

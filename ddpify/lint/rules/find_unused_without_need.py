@@ -104,8 +104,9 @@ from ddpify.lint.diagnostics import Applicability, Fix, Severity
 from ddpify.lint.forward_use import uses_everything
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import drop_argument
-from ddpify.lint.script import Script, argument
+from ddpify.lint.script import Script
 from ddpify.understanding.libraries.distributed import DDP
+from ddpify.understanding.syntax import argument
 
 
 @rule(

@@ -45,8 +45,9 @@ from collections.abc import Iterator
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script, argument
+from ddpify.lint.script import Script
 from ddpify.understanding.libraries.distributed import FSDP
+from ddpify.understanding.syntax import argument
 
 _SCALERS = ("torch.amp.GradScaler", "torch.cuda.amp.GradScaler",
             "torch.cuda.amp.grad_scaler.GradScaler")  # fmt: skip

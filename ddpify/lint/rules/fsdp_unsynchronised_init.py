@@ -65,10 +65,11 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script, argument
+from ddpify.lint.script import Script
 from ddpify.understanding.facts import Event
 from ddpify.understanding.libraries.distributed import FSDP
 from ddpify.understanding.libraries.runtime_names import WRAP
+from ddpify.understanding.syntax import argument
 
 _SENDERS = (
     "torch.distributed.broadcast",

@@ -88,10 +88,11 @@ import libcst as cst
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.reaching import slots_of_losses, takes
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script, argument
+from ddpify.lint.script import Script
 from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.libraries.distributed import is_wrapper
 from ddpify.understanding.structure import walk
+from ddpify.understanding.syntax import argument
 
 _GATHERS = {
     "torch.distributed.all_gather": ("tensor_list", "tensor"),

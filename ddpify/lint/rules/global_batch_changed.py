@@ -44,9 +44,11 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
-from ddpify.lint.registry import SINGLE, Finding, rule
-from ddpify.lint.script import Script, argument
+from ddpify.lint.kinds import SINGLE
+from ddpify.lint.registry import Finding, rule
+from ddpify.lint.script import Script
 from ddpify.understanding.labels.origins import ANY_RANK, DEVICES, WORLD
+from ddpify.understanding.syntax import argument
 
 _SIZES = ANY_RANK | {WORLD, DEVICES}
 

@@ -39,10 +39,11 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script, argument
+from ddpify.lint.script import Script
 from ddpify.understanding.labels.origins import LOCAL_RANK, RANK, SPAWNED
 from ddpify.understanding.libraries.distributed import DDP
 from ddpify.understanding.structure import walk
+from ddpify.understanding.syntax import argument
 
 
 @rule("global-rank-as-device", group="device", severity=Severity.CRASH, applies="distributed")

@@ -40,12 +40,13 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Fix, Severity
-from ddpify.lint.registry import SINGLE, Finding, rule
+from ddpify.lint.kinds import SINGLE
+from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import runtime
-from ddpify.lint.script import Script, argument
+from ddpify.lint.script import Script
 from ddpify.understanding.labels.origins import ANY_RANK, TOLD
 from ddpify.understanding.libraries.kinds import is_loss
-from ddpify.understanding.syntax import code_of
+from ddpify.understanding.syntax import argument, code_of
 from ddpify.understanding.values import Device
 
 _ACCELERATORS = ("cuda", "xpu", "npu", "hpu")
@@ -105,7 +106,7 @@ def _fix(script: Script, node: cst.CSTNode) -> Fix | None:
 def _excused(script: Script, node: cst.CSTNode) -> bool:
     """Code that may not run on every rank, and files that nothing is known to call."""
     return (
-        script.control.may_be_guarded(node)
+        script.may_be_guarded(node)
         or _in_other_branch(script, node)
         or _sees_its_gpu_alone(script, node)
         or _is_asked_about(script, node)

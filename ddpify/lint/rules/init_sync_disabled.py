@@ -44,9 +44,10 @@ from collections.abc import Iterator
 from ddpify.lint.diagnostics import Applicability, Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import drop_argument
-from ddpify.lint.script import Script, argument
+from ddpify.lint.script import Script
 from ddpify.lint.seeds import agreed
 from ddpify.understanding.libraries.distributed import DDP
+from ddpify.understanding.syntax import argument
 
 _SENDERS = ("torch.distributed.broadcast", "torch.distributed._broadcast_coalesced",
             "torch.distributed.broadcast_object_list")  # fmt: skip

@@ -50,7 +50,7 @@ _CALLS = ("builtins.input", "builtins.breakpoint", "pdb.set_trace", "ipdb.set_tr
 def check(script: Script) -> Iterator[Finding]:
     """Questions to a terminal that ranks do not have."""
     for call in script.calls(*_CALLS):
-        if not script.control.may_be_guarded(call):
+        if not script.may_be_guarded(call):
             yield Finding(
                 call, "ranks have no terminal: this fails, or waits while others time out"
             )

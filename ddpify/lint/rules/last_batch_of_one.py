@@ -79,8 +79,9 @@ from ddpify.lint.diagnostics import Applicability, Fix, Severity
 from ddpify.lint.layers import layers, synchronises_batchnorm
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import add_argument
-from ddpify.lint.script import Script, argument
+from ddpify.lint.script import Script
 from ddpify.understanding.labels.origins import WORLD
+from ddpify.understanding.syntax import argument
 from ddpify.understanding.values import Instance
 
 

@@ -39,11 +39,13 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
-from ddpify.lint.registry import SINGLE, Finding, rule
+from ddpify.lint.kinds import SINGLE
+from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import add_argument
-from ddpify.lint.script import Script, argument, spreads
+from ddpify.lint.script import Script
 from ddpify.understanding.labels.checkpoints import Checkpoints
 from ddpify.understanding.structure import walk
+from ddpify.understanding.syntax import argument, spreads
 
 
 @rule(
@@ -64,7 +66,7 @@ def check(script: Script) -> Iterator[Finding]:
         state = checkpoints.is_state(call, script.module)
         if not state and not checkpoints.is_model(call, script.module):
             continue
-        if script.kind != SINGLE and script.control.may_be_guarded(call):
+        if script.kind != SINGLE and script.may_be_guarded(call):
             continue
         given = argument(call, "map_location", 1)
         if given is None and _is_the_other_case(script, call):

@@ -35,7 +35,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Fix, Severity
-from ddpify.lint.registry import SINGLE, Finding, rule
+from ddpify.lint.kinds import SINGLE
+from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import runtime
 from ddpify.lint.script import Script
 from ddpify.understanding.labels.origins import ANY_RANK
@@ -53,7 +54,7 @@ def check(script: Script) -> Iterator[Finding]:
             continue  # the runtime has switched it off on other ranks
         if script.kind == SINGLE:
             yield Finding(call, "rank 0 alone keeps the log")
-        elif not script.control.may_be_guarded(call) and not _names_rank(script, call):
+        elif not script.may_be_guarded(call) and not _names_rank(script, call):
             yield Finding(call, "every rank keeps its own log of the run", _fix(script, call))
 
 

@@ -51,7 +51,8 @@ from ddpify.lint.cpu_tensors import accelerated, made_on_cpu
 from ddpify.lint.diagnostics import Applicability, Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import add_argument
-from ddpify.lint.script import Script, argument
+from ddpify.lint.script import Script
+from ddpify.understanding.syntax import argument
 
 _LOSSES = tuple(
     f"torch.nn.{name}"

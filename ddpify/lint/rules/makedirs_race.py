@@ -38,11 +38,13 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
-from ddpify.lint.registry import SINGLE, Finding, rule
+from ddpify.lint.kinds import SINGLE
+from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import add_argument
-from ddpify.lint.script import Script, argument, spreads
+from ddpify.lint.script import Script
 from ddpify.understanding.labels.origins import ANY_RANK
 from ddpify.understanding.structure import walk
+from ddpify.understanding.syntax import argument, spreads
 
 
 @rule("makedirs-race", group="checkpoint", severity=Severity.CRASH, applies="single distributed")
@@ -73,4 +75,4 @@ def _guarded(script: Script, call: cst.Call) -> bool:
         asks_path = any("os.path." in name for n in walk(guard.test) for name in script.names(n))
         if not asks_path and script.control.rank_guards(call):
             return True
-    return script.control.may_be_guarded(call)
+    return script.may_be_guarded(call)

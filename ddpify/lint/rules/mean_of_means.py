@@ -72,12 +72,13 @@ from ddpify.lint.divisions import divisions
 from ddpify.lint.parts import make_whole
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import runtime
-from ddpify.lint.script import Script, argument
+from ddpify.lint.script import Script
 from ddpify.understanding.labels.origins import LOCAL, TOTAL, WORLD
 from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.libraries.runtime_names import MEAN, SUM
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
+from ddpify.understanding.syntax import argument
 
 
 @rule("mean-of-means", group="synchronisation", severity=Severity.SILENT, applies="distributed")
@@ -105,7 +106,7 @@ def _losses(script: Script) -> Iterator[Finding]:
                 part.node,
                 "ranks' parts of a batch differ in size, and their gradients are averaged alike:"
                 f" {dd}.mean() weights the loss",
-                make_whole(script, part),
+                make_whole(script.control, part),
             )
 
 

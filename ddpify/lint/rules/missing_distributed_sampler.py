@@ -57,7 +57,8 @@ import libcst as cst
 
 from ddpify.lint.datasets import chooses, datasets, is_iterable, knows_its_rank, samplers
 from ddpify.lint.diagnostics import Applicability, Severity
-from ddpify.lint.registry import SINGLE, Finding, rule
+from ddpify.lint.kinds import SINGLE
+from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import runtime
 from ddpify.lint.script import Script
 from ddpify.planning.plan import loader_instances

@@ -65,8 +65,9 @@ import libcst as cst
 from ddpify.lint.diagnostics import Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import at_head_of
-from ddpify.lint.script import Script, argument
+from ddpify.lint.script import Script
 from ddpify.understanding.libraries.distributed import is_distributed_sampler
+from ddpify.understanding.syntax import argument
 from ddpify.understanding.values import UNKNOWN, Class, Instance
 
 Loop = cst.For | cst.While

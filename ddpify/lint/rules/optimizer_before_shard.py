@@ -44,9 +44,10 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script, argument
+from ddpify.lint.script import Script
 from ddpify.understanding.facts import Event
 from ddpify.understanding.libraries.distributed import FSDP
+from ddpify.understanding.syntax import argument
 
 
 @rule("optimizer-before-shard", group="wrapping", severity=Severity.SILENT, applies="distributed")

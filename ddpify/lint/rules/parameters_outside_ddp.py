@@ -109,7 +109,8 @@ def _alone(script: Script, optimizer: cst.Call, owner: Instance, covered: list[I
     function = script.structure.function(optimizer)
     callers = script.control.callers(function) if function is not None else []
     return same and (
-        joins_no_group(script, owner.site) or any(runs_alone(script, one.node) for one in callers)
+        joins_no_group(script.control, owner.site)
+        or any(runs_alone(script.control, one.node) for one in callers)
     )
 
 

@@ -50,8 +50,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpify.lint.diagnostics import Severity
+from ddpify.lint.kinds import SINGLE
 from ddpify.lint.one_process import is_called_from_elsewhere
-from ddpify.lint.registry import SINGLE, Finding, rule
+from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
 from ddpify.lint.seeds import seeds
 from ddpify.lint.splits import draw_alike, splits
@@ -67,7 +68,7 @@ def check(script: Script) -> Iterator[Finding]:
             continue
         if script.control.is_only_before_spawning(one.call):
             continue  # the ranks get what their parent has drawn
-        elsewhere = script.kind != SINGLE and is_called_from_elsewhere(script, one.call)
+        elsewhere = script.kind != SINGLE and is_called_from_elsewhere(script.control, one.call)
         if elsewhere and not script.strict:
             continue  # whoever calls it may have seeded
         text = (

@@ -61,9 +61,10 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script, argument
+from ddpify.lint.script import Script
 from ddpify.understanding.facts import Effect
 from ddpify.understanding.labels.origins import ANY_RANK, CLOCK
+from ddpify.understanding.syntax import argument
 
 _PATHS = {"save": ("f", 1), "folder": ("name", 0), "writer": ("log_dir", 0), "write": ("file", 0)}
 
@@ -77,7 +78,7 @@ def check(script: Script) -> Iterator[Finding]:
     for effect in sorted(effects, key=lambda e: order[e.site.node]):
         path = _path(effect)
         clock = _clock(script, path) if path is not None else None
-        if clock is None or clock in known or script.control.may_be_guarded(effect.site.node):
+        if clock is None or clock in known or script.may_be_guarded(effect.site.node):
             continue
         known.add(clock)
         yield Finding(

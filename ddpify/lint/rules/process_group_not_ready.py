@@ -103,10 +103,10 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script, argument
+from ddpify.lint.script import Script
 from ddpify.understanding.libraries.distributed import COLLECTIVES, SAMPLER, WRAPPERS
 from ddpify.understanding.libraries.runtime_names import INIT, NEEDS_INIT
-from ddpify.understanding.syntax import is_main_guard
+from ddpify.understanding.syntax import argument, is_main_guard
 
 _INIT = "torch.distributed.init_process_group"
 _INITS = (_INIT, INIT)

@@ -118,12 +118,13 @@ import libcst as cst
 from ddpify.lint.datasets import datasets
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script, argument
+from ddpify.lint.script import Script
 from ddpify.lint.seeds import agreed, family
 from ddpify.understanding.labels.origins import draws
 from ddpify.understanding.libraries.entropy import starts_anew
 from ddpify.understanding.libraries.runtime_names import SHARD_BATCH, SPLIT
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.syntax import argument
 from ddpify.understanding.values import Class, Data, Function, Instance
 
 _GENERATORS = ("random.Random", "numpy.random.default_rng", "numpy.random.RandomState")

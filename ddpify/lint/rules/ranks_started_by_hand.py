@@ -74,8 +74,8 @@ import libcst as cst
 from ddpify.lint.diagnostics import Applicability, Edit, Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import drop_arguments, import_of
-from ddpify.lint.script import Script, argument
-from ddpify.understanding.syntax import code_of, is_main_guard
+from ddpify.lint.script import Script
+from ddpify.understanding.syntax import argument, code_of, is_main_guard
 from ddpify.understanding.values import Function
 
 SPAWNS = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes",

@@ -84,10 +84,10 @@ import libcst as cst
 from ddpify.lint.diagnostics import Applicability, Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import before, spelled
-from ddpify.lint.script import Script, argument
+from ddpify.lint.script import Script
 from ddpify.understanding.libraries.distributed import is_wrapper
 from ddpify.understanding.structure import Guard
-from ddpify.understanding.syntax import code_of
+from ddpify.understanding.syntax import argument, code_of
 
 _WRITES = {"torch.save": ("f", 1), "numpy.save": ("file", 0), "builtins.open": ("file", 0)}
 _READS = {"torch.load": ("f", 0), "numpy.load": ("file", 0), "builtins.open": ("file", 0)}

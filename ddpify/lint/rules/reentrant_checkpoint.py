@@ -68,8 +68,9 @@ from collections.abc import Iterator
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import add_argument
-from ddpify.lint.script import Script, argument, spreads
+from ddpify.lint.script import Script
 from ddpify.understanding.libraries.distributed import DDP
+from ddpify.understanding.syntax import argument, spreads
 
 _CALLS = (
     "torch.utils.checkpoint.checkpoint",

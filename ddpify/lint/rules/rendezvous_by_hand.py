@@ -53,8 +53,9 @@ import libcst as cst
 from ddpify.lint.diagnostics import Applicability, Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import drop_arguments
-from ddpify.lint.script import Script, argument
+from ddpify.lint.script import Script
 from ddpify.understanding.labels.origins import ANY_RANK, TOLD
+from ddpify.understanding.syntax import argument
 
 _LAUNCHER = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "mpi4py")
 

@@ -60,8 +60,9 @@ import libcst as cst
 
 from ddpify.lint.after_wrap import events_after, is_in_training
 from ddpify.lint.diagnostics import Severity
+from ddpify.lint.reading import Wrap
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script, Wrap
+from ddpify.lint.script import Script
 from ddpify.understanding.libraries.distributed import DDP
 from ddpify.understanding.syntax import code_of
 

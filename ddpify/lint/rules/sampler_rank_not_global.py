@@ -42,9 +42,10 @@ import libcst as cst
 from ddpify.lint.diagnostics import Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import drop_argument
-from ddpify.lint.script import Script, argument
+from ddpify.lint.script import Script
 from ddpify.understanding.labels.origins import DEVICES, LOCAL_RANK, RANK, SPAWNED
 from ddpify.understanding.libraries.distributed import SAMPLER
+from ddpify.understanding.syntax import argument
 
 
 @rule("sampler-rank-not-global", group="data", severity=Severity.SILENT, applies="distributed")

@@ -35,9 +35,10 @@ from collections.abc import Iterator
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script, argument
+from ddpify.lint.script import Script
 from ddpify.understanding.labels.origins import ANY_RANK, CLOCK
 from ddpify.understanding.libraries.distributed import SAMPLER
+from ddpify.understanding.syntax import argument
 
 
 @rule("sampler-seed-per-rank", group="data", severity=Severity.SILENT, applies="distributed")

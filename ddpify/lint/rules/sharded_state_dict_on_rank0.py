@@ -69,10 +69,11 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script, argument
+from ddpify.lint.script import Script
 from ddpify.understanding.labels.origins import ANY_RANK
 from ddpify.understanding.libraries.distributed import FSDP
 from ddpify.understanding.structure import walk
+from ddpify.understanding.syntax import argument
 from ddpify.understanding.values import UNKNOWN, Instance, Params, deep_atoms
 
 

@@ -46,8 +46,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
+from ddpify.lint.kinds import SINGLE
 from ddpify.lint.parts import make_whole
-from ddpify.lint.registry import SINGLE, Finding, rule
+from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import runtime
 from ddpify.lint.script import Script
 from ddpify.understanding.labels.origins import CLEAN, WORLD
@@ -91,7 +92,7 @@ def _in_parts(script: Script, backward: cst.Call) -> Iterator[Finding]:
                 backward,
                 "the loss sums over this rank's part of the batch, and gradients are averaged:"
                 f" {dd}.sum() adds it up",
-                make_whole(script, part),
+                make_whole(script.control, part),
             )
 
 

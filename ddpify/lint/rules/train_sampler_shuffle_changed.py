@@ -81,8 +81,9 @@ import libcst as cst
 from ddpify.lint.datasets import datasets, is_iterable, samplers
 from ddpify.lint.diagnostics import Applicability, Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script, argument
+from ddpify.lint.script import Script
 from ddpify.understanding.libraries.distributed import is_distributed_sampler
+from ddpify.understanding.syntax import argument
 from ddpify.understanding.values import Instance
 
 

@@ -56,8 +56,9 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.displays import displayed
+from ddpify.lint.kinds import SINGLE
 from ddpify.lint.parts import make_whole
-from ddpify.lint.registry import SINGLE, Finding, rule
+from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import runtime
 from ddpify.lint.rules.rank_local_control_flow import decides
 from ddpify.lint.script import Script
@@ -128,7 +129,7 @@ def _parts(script: Script) -> Iterator[Finding]:
                 part.node,
                 f"{script.code(part.node, 40)} is this rank's part of the batch:"
                 f" {dd}.{part.remedy}() makes it that of all ranks",
-                make_whole(script, part),
+                make_whole(script.control, part),
             )
 
 

@@ -42,7 +42,8 @@ import libcst as cst
 from ddpify.lint.cpu_tensors import only_source
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script, argument
+from ddpify.lint.script import Script
+from ddpify.understanding.syntax import argument
 
 _CORES = frozenset({"os.cpu_count", "multiprocessing.cpu_count", "torch.multiprocessing.cpu_count"})
 

@@ -61,8 +61,9 @@ from ddpify.lint.diagnostics import Severity
 from ddpify.lint.divisions import divisions
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import spelled
-from ddpify.lint.script import Script, argument
+from ddpify.lint.script import Script
 from ddpify.understanding.labels.origins import DEVICES, WORLD
+from ddpify.understanding.syntax import argument
 
 
 @rule(

@@ -48,8 +48,8 @@ import libcst as cst
 from ddpify.lint.diagnostics import Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import spelled
-from ddpify.lint.script import Script, argument, spreads
-from ddpify.understanding.syntax import code_of
+from ddpify.lint.script import Script
+from ddpify.understanding.syntax import argument, code_of, spreads
 
 _POLICIES = tuple(
     f"torch.distributed.fsdp.wrap.{name}"

@@ -52,13 +52,15 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Fix, Severity
-from ddpify.lint.registry import SINGLE, Finding, rule
+from ddpify.lint.kinds import SINGLE
+from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import on_rank_zero, runtime
-from ddpify.lint.script import Script, argument
+from ddpify.lint.script import Script
 from ddpify.understanding.facts import Effect, Site
 from ddpify.understanding.labels.origins import ANY_RANK, CLOCK, LOCAL, RANDOM, TAKEN
 from ddpify.understanding.libraries.runtime_names import MAIN_SAVES
 from ddpify.understanding.structure import walk
+from ddpify.understanding.syntax import argument
 
 _APART = ANY_RANK | {CLOCK, RANDOM, LOCAL, *TAKEN}
 _KINDS = ("save", "write")
@@ -116,7 +118,7 @@ def _excused(script: Script, effect: Effect, node: cst.CSTNode) -> bool:
         return True
     if effect.kind == "save" and script.control.is_within(effect.site.node, MAIN_SAVES):
         return True
-    return script.control.may_be_guarded(effect.site.node) or script.control.may_be_guarded(node)
+    return script.may_be_guarded(effect.site.node) or script.may_be_guarded(node)
 
 
 def _has_own_path(script: Script, effect: Effect) -> bool:

@@ -1,0 +1,90 @@
+"""What may keep code from running on every rank, as far as is seen."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from ddpify.lint.control import Control
+from ddpify.lint.one_process import runs_alone
+from ddpify.understanding.structure import walk
+from ddpify.understanding.syntax import code_of
+from ddpify.understanding.values import Method
+
+# Words that make a condition doubtful. They only ever silence a rule, never speak for a finding.
+_MAY_BE_RANK = re.compile(
+    r"(?i)rank|master|main_proc|is_main|primary|chief|leader|writer|logger|proc_id"
+)
+
+
+def may_be_guarded(
+    control: Control, node: cst.CSTNode, seen: frozenset[cst.CSTNode] = frozenset()
+) -> bool:
+    """Whether anything unknown may keep a node from running on every rank.
+
+    Conditions on the rank count, on objects that only some ranks have, on decorators that are
+    not known, and a function that nothing in the project calls.
+    """
+    if control.starts_processes(node):
+        return True
+    if any(_may_depend_on_rank(control, guard.test) for guard in control.guards(node)):
+        return True
+    function = control.script.structure_of(node).function(node)
+    if function is None:
+        return bool(control.spawned)  # the parent process alone
+    if function in control.spawned:
+        return False
+    if function in seen:
+        return True
+    if any(not _harmless(control, d.decorator) for d in function.decorators):
+        return True
+    callers = control.callers(function)
+    if not callers:
+        return not control.script.strict
+    inner = seen | {function}
+    return all(
+        may_be_guarded(control, site.node, inner) or runs_alone(control, site.node)
+        for site in callers
+    )
+
+
+def _may_depend_on_rank(control: Control, test: cst.BaseExpression) -> bool:
+    """Whether a test reads something that is set under a condition on the rank, or unknown."""
+    if any(_compares_unknown(control, one) for one in walk(test)):
+        return True
+    if control.asks_rank(test) or _MAY_BE_RANK.search(code_of(test)):
+        return True
+    if control.is_set_by_rank(test):
+        return True
+    known = ("torch.", "os.path.", "builtins.", "math.", "sys.", "os.environ", "time.")
+    for call in walk(test):
+        if isinstance(call, cst.Call) and not control.script.value(call.func).atoms:
+            return True
+        if isinstance(call, cst.Call) and any(
+            not name.startswith(known) for name in control.script.names(call.func)
+        ):
+            return True
+    return False
+
+
+def _compares_unknown(control: Control, node: cst.CSTNode) -> bool:
+    """``x == 0`` of something that nothing in sight sets: the first of the ranks, perhaps."""
+    if not isinstance(node, cst.Comparison) or len(node.comparisons) != 1:
+        return False
+    target = node.comparisons[0]
+    if not isinstance(target.operator, cst.Equal) or code_of(target.comparator) != "0":
+        return False
+    held = control.script.value(node.left).atoms
+    if not isinstance(node.left, (cst.Name, cst.Attribute)):
+        return False
+    if not all(isinstance(a, Method) for a in held):  # what a class does not define
+        return False
+    return not control.script.flow.moves_to(control.slots(node.left))
+
+
+def _harmless(control: Control, decorator: cst.BaseExpression) -> bool:
+    target = decorator.func if isinstance(decorator, cst.Call) else decorator
+    names = control.script.names(target)
+    plain = ("torch.", "builtins.", "functools.", "hydra.", "click.", "dataclasses.", "typing.")
+    return bool(names) and all(name.startswith(plain) for name in names)

@@ -1,0 +1,3 @@
+"""What kind of script a file is."""
+
+SINGLE, DISTRIBUTED, OTHER = "single", "distributed", "other"

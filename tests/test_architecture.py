@@ -1,0 +1,39 @@
+"""How the files of the package hang together."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+FOLDERS = {"ddpify": ROOT / "ddpify", "ddpify.codemods": ROOT / "codemods"}
+
+
+def modules() -> dict[str, Path]:
+    """All modules by name."""
+    found = {}
+    for package, folder in FOLDERS.items():
+        for path in folder.rglob("*.py"):
+            parts = path.relative_to(folder).with_suffix("").parts
+            found[".".join((package, *parts)).removesuffix(".__init__")] = path
+    return found
+
+
+def imported(path: Path, known: dict[str, Path]) -> Iterator[str]:
+    """The package's modules that a file imports anywhere in it, also for its types alone."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        names = node.names if isinstance(node, (ast.Import, ast.ImportFrom)) else []
+        base = f"{node.module}." if isinstance(node, ast.ImportFrom) else ""
+        for one in names:
+            full = f"{base}{one.name}"
+            yield from (name for name in (full, full.rpartition(".")[0]) if name in known)
+
+
+def test_files_import_each_other_in_one_direction() -> None:
+    known = modules()
+    graph = {name: {*imported(path, known)} - {name} for name, path in known.items()}
+    assert len(graph) > 400
+    order = list(TopologicalSorter(graph).static_order())  # raises on a cycle, with its files
+    assert order.index("ddpify.errors") < order.index("ddpify.cli")
