@@ -71,14 +71,15 @@ def load(f: Any, **kwargs: Any) -> Any:
     """torch.load, with this rank's own accelerator in place of the one that saved.
 
     What was saved on the CPU comes back there; so does everything where no accelerator is.
+    ``kwargs`` are torch.load's, without ``map_location``. No communication.
     """
     return torch.load(f, map_location=_to_own_accelerator, **kwargs)
 
 
 def _to_own_accelerator(storage: Any, location: str) -> Any:
-    return (
-        storage if location == "cpu" else default_restore_location(storage, str(device()))  # type: ignore[no-untyped-call]
-    )
+    if location == "cpu":
+        return storage
+    return default_restore_location(storage, str(device()))  # type: ignore[no-untyped-call]
 
 
 def _save_in_one_step(obj: Any, target: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
