@@ -60,9 +60,20 @@ def edit(plan: Plan, edits: Edits) -> None:
 
 
 def _function(plan: Plan, reduction: Reduction) -> str:
-    """The runtime's function: of the rows that a mask leaves, ranks have different numbers."""
+    """The runtime's function: of the rows that a mask leaves, ranks have different numbers.
+
+    Raises:
+        Refusal: The rows may tell by a rank's own count which sample they belong to.
+    """
     got = plan.facts.reduced.get(reduction.node, ())
-    if reduction.how == "gather" and any(data.form == "masked" for data in got):
+    if reduction.how == "gather" and any(data.ragged for data in got):
+        if any(plan.facts.numbered & data.loaders for data in got):
+            site = plan.site(reduction.node)
+            message = (
+                "the collate function numbers the samples, and these rows of all ranks are read"
+            )
+            remedy = "read them on each rank alone, or number the samples in the dataset"
+            plan.refuse(Refusal(site.module, site.node, message, remedy))
         return "gather_ragged"
     return "global_shape" if reduction.how == "shape" else reduction.how
 

@@ -10,6 +10,7 @@ from ddpify.planning.refusals import (
     refuse_reading,
 )
 from ddpify.understanding import readers
+from ddpify.understanding.arithmetic.tensor_sizes import is_own_number
 from ddpify.understanding.facts import Demand
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import Project
@@ -117,6 +118,8 @@ def _reduce(plan: Plan, node: cst.BaseExpression, how: str, demand: Demand) -> N
     if how == "gather" and not collected and not _in_training(plan, demand):
         replicate(plan, demand)
         return
+    if is_own_number(demand.data) and demand.site.module.editable:
+        node = demand.site.node  # type: ignore[assignment]
     shapes_too = node in plan.facts.shape_uses or not isinstance(node, (cst.Call, cst.Subscript))
     if how == "count" and shapes_too:  # it stays local where it is made, and is summed where read
         if demand.data.placement is Placement.PER_COUNT:

@@ -153,6 +153,7 @@ class Facts:
     cycled: dict[cst.CSTNode, Site] = field(default_factory=dict)  # itertools.cycle(loader)
     # Loaders whose collate function is understood: the dimension of the rows, of all or each part.
     layouts: dict[Instance, tuple[int, ...]] = field(default_factory=dict)
+    numbered: set[Instance] = field(default_factory=set)
     regrouped: dict[cst.CSTNode, Regrouped] = field(default_factory=dict)
     orders: dict[cst.CSTNode, Draw] = field(default_factory=dict)  # permutations of a batch
     named_sizes: dict[cst.CSTNode, Site] = field(default_factory=dict)  # x.view(batch_size, ...)

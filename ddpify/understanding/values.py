@@ -55,8 +55,8 @@ class Data:
     ``names`` are the expressions at which its rows last got a name, and could be gathered. ``dim``
     is the dimension of the batch among ``ndim``, which is 0 where their number is not known.
 
-    Forms: "tensor", "batch", "shape", "number", "masked", "stacked", "permutation", "range",
-    "interleaved" rows, "pairs" of rows that were copied for each other, a single "row",
+    Forms: "tensor", "batch", "shape", "number", "masked" or "ragged" rows, "stacked",
+    "permutation", "range", "interleaved" rows, "pairs" of rows that were copied for each other, a single "row",
     a recurrent layer's "state", the "order" that sorting gives, what a loader has "yielded" in a
     known layout, what is "sized" as a whole batch, the "samples" that a collate function gets, and
     "position", a number that counts rows, where a rank counts its own by ``births``.
@@ -71,6 +71,11 @@ class Data:
     opaque: bool = False
     form: str = "tensor"
     counted: tuple[str, ...] = ()  # how to compute the denominator of a WEIGHTED mean, as code
+
+    @property
+    def ragged(self) -> bool:
+        """Whether a rank has any number of rows: a mask left them, or samples brought several."""
+        return self.form in ("masked", "ragged")
 
     def placed(self, placement: Placement) -> Data:
         """The same data under another placement, as a fresh tensor."""

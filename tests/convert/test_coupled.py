@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ddpify.errors import DdpifyError
 from tests.convert.examples import HEAD, STEP, added, convert_text
 
 PLAIN = "    penalty = F.cross_entropy(brain(a), b)\n"
@@ -293,3 +294,65 @@ def test_pairs_of_the_rows_of_two_tensors_in_a_forward(tmp_path: Path) -> None:
     body = "    out, apart = brain(a)\n    penalty = F.cross_entropy(out, b) + apart\n"
     text = HEAD.replace("brain = nn.Linear(4, 3)", KERNEL + model) + STEP.replace(PLAIN, body)
     assert "return x, discrepancy(dd.gather(x), dd.gather(y))" in added(tmp_path, text)
+
+
+RAGGED = """\
+import torch
+import torch.nn as nn
+from torch.utils.data import DataLoader
+
+items = [(torch.randn(4), torch.rand(i % 3 + 1, 5)) for i in range(22)]
+
+
+def put(rows):
+    images, boxes = zip(*[row for row in rows if row is not None])
+    for i, own in enumerate(boxes):
+        own[:, 0] = i
+    return torch.stack(images), PUT
+
+
+feed = DataLoader(items, batch_size=6, shuffle=True, collate_fn=put)
+brain = nn.Linear(4, 4)
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+for images, boxes in feed:
+    rule.zero_grad()
+    count = boxes.shape[0]
+    if count:
+        ones = torch.arange(3).view(3, 1).repeat(1, count)[0]
+        away = brain(images)[boxes[:, 0].long()] - boxes[:, 1:]
+        penalty = (away.abs() * ones[:, None]).mean()
+        penalty.backward()
+        rule.step()
+    READ
+"""
+
+
+def ragged(put: str, read: str = "pass") -> str:
+    """A script whose samples bring several rows each, put together in this way."""
+    return RAGGED.replace("PUT", put).replace("READ", read)
+
+
+def test_samples_that_bring_several_rows_each(tmp_path: Path) -> None:
+    lines = added(tmp_path, ragged("torch.cat(boxes, 0)", "print(len(boxes))"))
+    assert "if dd.sum(count):" in lines
+    assert "weight=len((away.abs() * ones[:, None]))," in lines
+    assert "print(dd.sum(len(boxes)))" in lines
+    assert not any("repeat" in line for line in lines)  # as many as the rank's own rows
+
+
+@pytest.mark.parametrize("put", ["torch.cat([b[None] for b in boxes])", "torch.stack(boxes)"])
+def test_samples_that_bring_one_row_each(tmp_path: Path, put: str) -> None:
+    lines = added(tmp_path, ragged(put, "print(len(boxes))"))
+    assert "print(dd.global_batch_size(boxes))" in lines
+
+
+def test_rows_that_are_numbered_by_their_rank_are_not_read_together(tmp_path: Path) -> None:
+    script = ragged("torch.cat(boxes, 0)", "print(boxes[0])")
+    with pytest.raises(DdpifyError, match="collate function numbers the samples"):
+        convert_text(tmp_path, script)
+    unnumbered = script.replace("        own[:, 0] = i", "        pass").replace(
+        "enumerate(boxes)", "[]"
+    )
+    assert "print(dd.gather_ragged(boxes)[0])" in added(
+        tmp_path, unnumbered.replace("for i, own in []", "for own in boxes")
+    )

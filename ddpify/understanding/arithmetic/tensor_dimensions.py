@@ -36,7 +36,9 @@ def over_all_rows(dim: int, rest: Sequence[Value], kwargs: Mapping[str, Value]) 
 
 def kept_form(data: Data) -> str:
     """The form of a tensor that was made row by row from this one."""
-    kept = ("batch", "masked", "permutation", "stacked", "range", "interleaved")
+    if data.ragged:
+        return "masked"
+    kept = ("batch", "permutation", "stacked", "range", "interleaved")
     return data.form if data.form in kept else "tensor"
 
 
@@ -113,7 +115,7 @@ def _within_rows(name: str, data: Data, *, pair: bool) -> Value:
 def _along_rows(run: Interpreter, name: str, data: Data) -> Value:
     """What a function over the batch dimension gives."""
     if name in ("mean", "average", "nanmean"):
-        masked = data.form == "masked"
+        masked = data.ragged
         return value(data.placed(Placement.WEIGHTED if masked else Placement.MEAN))
     if name in ("sum", "nansum", "count_nonzero"):
         return value(data.placed(Placement.SUM))

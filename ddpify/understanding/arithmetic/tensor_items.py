@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.arithmetic import tensor_pairs
+from ddpify.understanding.arithmetic import tensor_pairs, tensor_sizes
 from ddpify.understanding.batching import batches, collating
 from ddpify.understanding.facts import Regrouped
 from ddpify.understanding.libraries import sequences
@@ -25,7 +25,9 @@ def item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
     if atom.form == "packed":
         return value(sequences.elements(atom))
     if atom.form == "samples" or atom.dim == collating.NO_ROWS:
-        return value(collating.sample(atom))
+        part = collating.sample(atom)
+        alone = atom.dim == collating.NO_ROWS and _first_is_new(run, node)
+        return value(collating.one_row(part) if alone else part)
     if atom.form == "batch" or _string_key(run, node):
         return _batch_item(run, node, atom)
     if atom.form == "sized":
@@ -40,6 +42,11 @@ def item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
     return value(_index(run, node, atom))
 
 
+def _first_is_new(run: Interpreter, node: cst.Subscript) -> bool:
+    """Whether an index puts a new dimension first, as ``x[None]`` does."""
+    return _index_kind(run, node.slice[0].slice)[0] == "new"
+
+
 def _shape_item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
     first = node.slice[0].slice
     if isinstance(first, cst.Slice):
@@ -47,9 +54,7 @@ def _shape_item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
     assert isinstance(first, cst.Index)
     index = run.seen(first.value).constant()
     if index is ... or index == atom.dim:
-        return value(
-            replace(atom, placement=Placement.COUNT, form="number", births=frozenset({node}))
-        )
+        return value(tensor_sizes.first_size(atom, node))
     return REPLICATED
 
 
@@ -105,7 +110,8 @@ def _index(run: Interpreter, node: cst.Subscript, atom: Data) -> Data:
 
 def _whole_rows(atom: Data) -> Data:
     """Part of every row: there are as many rows for each sample as before."""
-    kept = atom.form if atom.form in ("masked", "stacked", "interleaved") else "tensor"
+    kept = atom.form if atom.form in ("stacked", "interleaved") else "tensor"
+    kept = "masked" if atom.ragged else kept
     return replace(atom, births=frozenset(), form=kept)
 
 

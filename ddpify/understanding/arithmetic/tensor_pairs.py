@@ -163,7 +163,7 @@ def _result(base: Data, placement: Placement, left: Data | None, right: Data | N
         births = (left.births if left else frozenset()) | (right.births if right else frozenset())
         return replace(base, placement=placement, births=births, form="number")
     opaque = any(d.opaque for d in (left, right) if d is not None)
-    forms = {d.form for d in (left, right) if d is not None}
+    forms = {"masked" if d.ragged else d.form for d in (left, right) if d is not None}
     form = next((f for f in ("masked", "stacked", "interleaved") if f in forms), "tensor")
     dims = [d.dim for d in (left, right) if d is not None and d.placement is Placement.SHARD]
     return replace(base.placed(placement), opaque=opaque, form=form, dim=max(dims, default=0))

@@ -24,11 +24,22 @@ def without_counts(whole: Value) -> Value:
     Where it may be a count or a plain number, the tensor whose size it is may be sharded or not,
     and it is the count for the sharded one.
     """
-    counts = [d for d in whole.data if d.placement is Placement.COUNT]
+    counts = [d for d in whole.data if d.placement is Placement.COUNT or is_own_number(d)]
     if not counts:
         return whole
     others = [a for a in whole.atoms if a not in counts and not isinstance(a, Number)]
     return value(Const(-1), *others)
+
+
+def is_own_number(data: Data) -> bool:
+    """Whether this is the number of a rank's ragged rows, which shapes tensors too."""
+    return data.placement is Placement.SUM and data.form == "number"
+
+
+def rows_as_many(number: Data) -> Data:
+    """Rows of which there are as many as a rank's own rows."""
+    form = "masked" if is_own_number(number) else "tensor"
+    return replace(number.placed(Placement.SHARD), form=form)
 
 
 def transposed(name: str, dim: int, rest: Sequence[Value]) -> int:
@@ -71,13 +82,30 @@ def size(data: Data, node: cst.BaseExpression, rest: Sequence[Value]) -> Value:
     known = whole_size(data)
     if known is not None:
         return known
-    if data.form == "masked" and dim in (..., data.dim):
-        return value(data.placed(Placement.SUM))
+    if data.ragged and dim in (..., data.dim):
+        return value(first_size(shape(data)))
     if not rest:
-        return value(replace(data, form="shape", births=frozenset()))
+        return value(shape(data))
     if dim is ... or dim == data.dim:
         return count(data, node)
     return REPLICATED
+
+
+def shape(data: Data) -> Data:
+    """The sizes of a tensor. The first of ragged rows says nothing about the batch's size."""
+    placement = Placement.COUPLED if data.ragged else data.placement
+    return replace(data, placement=placement, form="shape", births=frozenset())
+
+
+def first_size(sizes: Data, node: cst.BaseExpression | None = None) -> Data:
+    """The size along the dimension of the rows; that of a batch is counted where it is asked for.
+
+    That of ragged rows shapes tensors too: it is summed where it is read.
+    """
+    if sizes.placement is Placement.COUPLED:
+        return replace(sizes, placement=Placement.SUM, form="number")
+    births = sizes.births if node is None else frozenset({node})
+    return replace(sizes, placement=Placement.COUNT, form="number", births=births)
 
 
 def whole_size(data: Data) -> Value | None:
@@ -94,8 +122,8 @@ def count(data: Data, node: cst.BaseExpression) -> Value:
     known = whole_size(data)
     if known is not None:
         return known
-    if data.form == "masked":
-        return value(data.placed(Placement.SUM))
+    if data.ragged:
+        return value(first_size(shape(data)))
     return value(
         replace(data, placement=Placement.COUNT, form="number", births=frozenset({node}), dim=0)
     )

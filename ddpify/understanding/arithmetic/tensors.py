@@ -20,7 +20,7 @@ from ddpify.understanding.arithmetic.tensor_dimensions import (
     over_all_rows,
 )
 from ddpify.understanding.arithmetic.tensor_pairs import Operand
-from ddpify.understanding.batching import batch_rows, batches
+from ddpify.understanding.batching import batch_rows, batches, collating
 from ddpify.understanding.libraries import sequences
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.syntax import code_of
@@ -82,14 +82,11 @@ def part(atom: Data, position: int) -> Value:
     if atom.form == "packed":
         return value(sequences.elements(atom) if position == 0 else atom)
     if atom.form == "shape":
-        return (
-            value(replace(atom, placement=Placement.COUNT, form="number"))
-            if (position == atom.dim)
-            else REPLICATED
-        )
-    return value(
-        replace(atom, form="tensor", ndim=0) if atom.form == "batch" else replace(atom, ndim=0)
-    )
+        return value(tensor_sizes.first_size(atom)) if position == atom.dim else REPLICATED
+    if atom.form == "batch":
+        return value(replace(atom, form="tensor", ndim=0))
+    behind = atom.dim > 0 and not atom.opaque  # what is unpacked is the dimension before the rows
+    return value(replace(atom, dim=atom.dim - behind, ndim=0))
 
 
 def attribute(atom: Data, name: str, *, called: bool) -> Value:
@@ -97,9 +94,7 @@ def attribute(atom: Data, name: str, *, called: bool) -> Value:
     if name == "shape" and not atom.placement.local:
         return REPLICATED
     if name == "shape":
-        return tensor_sizes.whole_size(atom) or value(
-            replace(atom, form="shape", births=frozenset())
-        )
+        return tensor_sizes.whole_size(atom) or value(tensor_sizes.shape(atom))
     if name == "ndim" and atom.ndim:
         return value(Const(atom.ndim))
     if name in ("device", "dtype", "ndim", "requires_grad", "is_cuda", "layout"):
@@ -237,6 +232,8 @@ def _one(
         )
     if name == "unsqueeze" and rest:
         place = rest[0].constant()
+        if data.dim == collating.NO_ROWS and place == 0:
+            return value(collating.one_row(data))
         shifted = isinstance(place, int) and 0 <= place <= data.dim
         return value(replace(data, dim=data.dim + shifted, births=frozenset()))
     if name == "squeeze" and (rest or "dim" in kwargs):

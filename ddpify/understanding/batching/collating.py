@@ -7,7 +7,7 @@ is taken for what loaders mostly yield.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -57,7 +57,7 @@ def yielded(run: Interpreter, node: cst.BaseExpression, loader: Instance) -> Val
     layout = _layout(made)
     if layout is not None:
         run.facts.layouts[loader] = layout
-    if not any(is_rows(leaf) and leaf.dim > 0 for leaf in leaves):  # type: ignore[union-attr]
+    if not any(is_rows(leaf) and (leaf.dim > 0 or leaf.ragged) for leaf in leaves):  # type: ignore[union-attr]
         return None
     return _batch(made, Data(Placement.SHARD, frozenset({loader}), form="yielded"))
 
@@ -94,6 +94,29 @@ def stacked(atom: Data, dim: object) -> Data:
     return replace(atom.placed(atom.placement), dim=max(dim, 0) if isinstance(dim, int) else 0)
 
 
+def joined(atom: Data, short: str, dim: object) -> Data:
+    """The samples' own tensors, put together: side by side, or one behind the other.
+
+    Behind each other, a sample has as many rows as it likes, and so has a rank.
+    """
+    if short == "stack":
+        return stacked(atom, dim)
+    if dim not in (0, ...) or short in ("hstack", "column_stack"):
+        return stacked(atom, 0)
+    return replace(atom.placed(atom.placement), dim=0, form="ragged")
+
+
+def note_numbers(run: Interpreter, counted: Iterable[Data]) -> None:
+    """Note the loaders whose collate function counts samples: on each rank, the rank's own."""
+    for data in counted if run.collating else ():
+        run.facts.numbered |= data.loaders
+
+
+def one_row(atom: Data) -> Data:
+    """A sample's own tensor as a batch of that one sample."""
+    return replace(atom.placed(atom.placement), dim=0)
+
+
 def _layout(made: Value) -> tuple[int, ...] | None:
     """Along which dimension the rows of a batch lie: one for all of it, or one for each part."""
     whole = _dimension(made)
@@ -110,7 +133,8 @@ def _layout(made: Value) -> tuple[int, ...] | None:
 def _dimension(made: Value) -> int | None:
     leaves = list(_leaves(made))
     dims = {leaf.dim for leaf in leaves if isinstance(leaf, Data) and is_rows(leaf)}
-    return dims.pop() if len(dims) == 1 and all(is_rows(leaf) for leaf in leaves) else None
+    slices = all(is_rows(leaf) and not leaf.ragged for leaf in leaves)  # type: ignore[union-attr]
+    return dims.pop() if len(dims) == 1 and slices else None
 
 
 def _leaves(made: Value) -> Iterator[Atom]:
@@ -147,7 +171,8 @@ def _batch_atom(atom: Atom, usual: Data) -> Value:
     if isinstance(atom, Tup):
         return value(Tup(tuple(_batch(item, usual) for item in atom.items)))
     if isinstance(atom, Data) and is_rows(atom):
-        return value(replace(usual, dim=atom.dim, ndim=atom.ndim))
+        form = "ragged" if atom.ragged else usual.form
+        return value(replace(usual, dim=atom.dim, ndim=atom.ndim, form=form))
     if isinstance(atom, Instance) and _parts(atom) and isinstance(atom.type, Class):
         return value(atom)
     if isinstance(atom, Instance) and atom.type == "dict":

@@ -26,7 +26,7 @@ from ddpify.understanding.values import (
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
 
-_BATCHES = ("batch", "yielded")
+_BATCHES = ("batch", "yielded", "ragged")
 
 
 def leave(run: Interpreter) -> bool:

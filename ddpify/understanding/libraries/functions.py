@@ -99,7 +99,8 @@ def _sum(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value
 def _enumerate(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
     made = run.instance(node, run.module, "generator")
     element = elements.iterate(run, _argument(node, 0), args[0]) if args else UNKNOWN
-    rows = (a for a in deep_atoms(element) if isinstance(a, Data))
+    rows = [a for a in deep_atoms(element) if isinstance(a, Data)]
+    collating.note_numbers(run, rows)
     counting = frozenset(b for d in rows if d.placement is Placement.ROWS for b in d.births)
     made.attributes["*"] = value(Tup((_position(counting), element)))
     return value(made)
@@ -126,6 +127,7 @@ def _range(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Val
     )
     if not counting:
         return REPLICATED
+    collating.note_numbers(run, (data for one in args for data in one.data))
     made = run.instance(node, run.module, "generator")
     made.attributes["*"] = _position(counting)
     return value(made)

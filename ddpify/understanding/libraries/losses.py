@@ -123,7 +123,7 @@ def _placement(
         return Placement.SUM
     if reduction not in ("mean", "batchmean"):
         return Placement.COUPLED
-    return Placement.WEIGHTED if any(d.form == "masked" for d in shards) else Placement.MEAN
+    return Placement.WEIGHTED if any(d.ragged for d in shards) else Placement.MEAN
 
 
 def _denominator(

@@ -227,9 +227,9 @@ def _repeated(run: Interpreter, name: str, args: list[Value]) -> Value | None:
     """``x.expand(len(batch), -1)`` of what all ranks hold: a copy for each of this rank's rows."""
     for dim, one in enumerate(args if name in ("expand", "repeat", "tile") else ()):
         for data in one.data:
-            if data.placement is Placement.COUNT:
+            if data.placement is Placement.COUNT or tensor_sizes.is_own_number(data):
                 run.facts.shape_uses.update(data.births)
-                return value(replace(data.placed(Placement.SHARD), dim=dim))
+                return value(replace(tensor_sizes.rows_as_many(data), dim=dim))
     return None
 
 

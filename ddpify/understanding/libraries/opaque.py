@@ -121,7 +121,9 @@ def opaque(
 
 def _form(rows: list[Data]) -> str:
     """Rows of which there are more, or less, than samples stay so."""
-    return next((data.form for data in rows if data.form in ("masked", "stacked")), "tensor")
+    if any(data.ragged for data in rows):
+        return "masked"
+    return "stacked" if any(data.form == "stacked" for data in rows) else "tensor"
 
 
 def call_instance(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.arithmetic import tensors
+from ddpify.understanding.arithmetic import tensor_sizes, tensors
 from ddpify.understanding.batching import batch_rows, batch_sizes, batches, collating, single
 from ddpify.understanding.facts import Draw
 from ddpify.understanding.language.arguments import Keywords, argument_pairs
@@ -34,12 +34,11 @@ def tensor_function(  # type: ignore[no-untyped-def]
     if drawn is not None:
         return drawn
     operands = argument_pairs(node, args, kwargs)
-    counts = [
-        a
-        for _, v in operands
-        for a in deep_atoms(v)
-        if isinstance(a, Data) and a.placement is Placement.COUNT
-    ]
+    numbers = [a for _, v in operands for a in deep_atoms(v) if isinstance(a, Data)]
+    own = [a for a in numbers if tensor_sizes.is_own_number(a)]
+    if own and name.startswith("torch.") and short in _OF_A_SIZE and short != "full":
+        return value(tensor_sizes.rows_as_many(own[0]))
+    counts = [a for a in numbers if a.placement is Placement.COUNT]
     if counts and _makes_rows(name, short):
         return _sized(run, node, short, counts)
     if counts and short in _FROM_VALUES and not operands[0][1].data:
@@ -147,7 +146,9 @@ def _concatenated(
     dim = given.constant() if given else 0
     first = (worst or inner)[0]
     if first.dim == collating.NO_ROWS or first.form == "samples":
-        return value(collating.stacked(first, dim if short == "stack" else 0))
+        return value(collating.joined(first, short, dim))
+    if run.collating and not _shown_pieces(run, node) and {d.form for d in inner} == {"tensor"}:
+        return value(first.placed(first.placement))  # each sample's one row
     placed = first.placed(first.placement)
     chosen = node in run.choices.batches and batches.trained_on(run, inner)
     if chosen and (dim not in (0, ...) or short == "hstack"):
@@ -155,12 +156,13 @@ def _concatenated(
     if worst:
         births = frozenset(b for d in worst if d.placement is Placement.ROWS for b in d.births)
         return value(replace(placed, births=births))
+    if any(d.ragged for d in inner):
+        placed = replace(placed, form="masked")
     if short == "stack" and isinstance(dim, int) and 0 <= dim <= first.dim:
         return value(replace(placed, dim=first.dim + 1))
     if dim not in (0, ...) or short in ("stack", "hstack"):
         return value(placed)
-    masked = any(d.form == "masked" for d in inner)
-    form = "masked" if masked else "stacked"
+    form = "masked" if placed.ragged else "stacked"
     return value(replace(placed, form=form, births=_shown_pieces(run, node)))
 
 
