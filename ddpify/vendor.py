@@ -30,8 +30,8 @@ def bundle() -> str:
         bodies.append(body)
     future = [line for line in imports if line.startswith("from __future__")]
     others = sorted(line for line in imports if line not in future)
-    text = "\n".join([_HEADER, *future, *others, *bodies, _exports()])
-    return _formatted(text)
+    head = _formatted("\n".join([_HEADER, *future, *others]))
+    return f"{head}\n" + "\n\n\n".join([*bodies, _formatted(_exports())])
 
 
 def _in_order(folder: Path) -> list[str]:
@@ -71,7 +71,7 @@ def _split(text: str) -> tuple[list[str], str]:
             continue
         for number in range(node.lineno - 1, node.end_lineno or node.lineno):
             lines[number] = ""
-    return imports, "\n".join(lines).strip("\n") + "\n\n"
+    return imports, "\n".join(lines).strip("\n")
 
 
 def _internal(node: ast.Import | ast.ImportFrom) -> bool:
@@ -87,6 +87,7 @@ def _exports() -> str:
 
 
 def _formatted(text: str) -> str:
+    """What is put together here in Black's form, which the modules have already."""
     import black
 
     return black.format_str(text, mode=black.Mode(line_length=100))

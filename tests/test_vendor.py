@@ -126,6 +126,9 @@ def test_the_bundle_is_stable_and_formatted() -> None:
     text = bundle()
     assert text == bundle()
     assert text.endswith("]\n")
+    ruff = [sys.executable, "-m", "ruff", "format", "--isolated", "--line-length=100", "-"]
+    done = subprocess.run(ruff, input=text, capture_output=True, text=True, check=True)
+    assert done.stdout == text
     assert "ddpify.runtime" not in "".join(
         line for line in text.splitlines() if line.startswith(("import", "from"))
     )
