@@ -56,10 +56,11 @@ class Data:
     is the dimension of the batch among ``ndim``, which is 0 where their number is not known.
 
     Forms: "tensor", "batch", "shape", "number", "masked" or "ragged" rows, "stacked",
-    "permutation", "range", "interleaved" rows, "pairs" of rows that were copied for each other, a single "row",
-    a recurrent layer's "state", the "order" that sorting gives, what a loader has "yielded" in a
-    known layout, what is "sized" as a whole batch, the "samples" that a collate function gets, and
-    "position", a number that counts rows, where a rank counts its own by ``births``.
+    "permutation", "range", "interleaved" rows, "pairs" of rows that were copied for each other, a
+    single "row", a recurrent layer's "state", the "order" that sorting gives, what a loader has
+    "yielded" in a known layout, what is "sized" as a whole batch, the "samples" that a collate
+    function gets, and "position", a number that counts rows, where a rank counts its own by
+    ``births``.
     """
 
     placement: Placement
