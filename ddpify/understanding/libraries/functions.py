@@ -12,7 +12,7 @@ from ddpify.understanding.arithmetic import tensor_sizes
 from ddpify.understanding.batching import at_hand, collating, together
 from ddpify.understanding.language import attributes, elements, imports, narrowing
 from ddpify.understanding.language.arguments import Keywords, argument_pairs
-from ddpify.understanding.libraries import distributed, methods, runtime_calls, world
+from ddpify.understanding.libraries import distributed, runtime_calls, tensor_methods, world
 from ddpify.understanding.libraries.kinds import NO_GRAD, is_model
 from ddpify.understanding.libraries.tensor_calls import tensor_function
 from ddpify.understanding.placement import Placement
@@ -290,7 +290,7 @@ def _autograd_backward(
     run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
     operands = argument_pairs(node, args, kwargs)
-    return methods.backward(run, node, *operands[0]) if operands else UNKNOWN
+    return tensor_methods.backward(run, node, *operands[0]) if operands else UNKNOWN
 
 
 def _amp(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:

@@ -103,6 +103,19 @@ def new_optimizer(
     made.arguments["params"] = value(*(Params(owner) for owner in owners))
 
 
+_OF_LAYERS = ("weight", "bias")
+_KNOWN_MODEL_METHODS = (
+    RETURNS_MODEL
+    | _MODEL_METHODS
+    | WRITING_METHODS
+    | frozenset(
+        "children modules named_children named_modules buffers named_buffers zero_grad forward"
+        " __call__ register_forward_hook get_parameter add_module generate no_sync join"
+        " register_comm_hook clip_grad_norm_ set_requires_gradient_sync".split()
+    )
+)
+
+
 def instance_attribute(
     run: Interpreter, node: cst.BaseExpression, atom: Instance, name: str
 ) -> Value | None:
@@ -128,25 +141,17 @@ def instance_attribute(
     return None
 
 
-_OF_LAYERS = ("weight", "bias")
-
-
 def option(atom: Instance, name: str, held: Value) -> Value:
     """What an option of the command line may be; a number is known for that option."""
     setting = Number((atom, name))
     return value(*(setting if one == Number() else one for one in held.atoms))
 
 
-_KNOWN_MODEL_METHODS = (
-    RETURNS_MODEL
-    | _MODEL_METHODS
-    | WRITING_METHODS
-    | frozenset(
-        "children modules named_children named_modules buffers named_buffers zero_grad forward"
-        " __call__ register_forward_hook get_parameter add_module generate no_sync join"
-        " register_comm_hook clip_grad_norm_ set_requires_gradient_sync".split()
-    )
-)
+def generator(run: Interpreter, node: cst.BaseExpression, element: Value) -> Value:
+    """An object that a loop gets ``element`` from in each round."""
+    made = run.instance(node, run.module, "generator")
+    run.put(made, "*", element)
+    return value(made)
 
 
 def item(run: Interpreter, atom: Instance) -> Value:

@@ -167,3 +167,22 @@ def _seen(atom: Atom, dim: int, ndim: int) -> Atom:
     if not isinstance(atom, Data):
         return Number()
     return replace(atom, opaque=False, dim=dim, ndim=ndim)
+
+
+def is_unused(run: Interpreter, node: cst.BaseExpression) -> bool:
+    """Whether nothing is done with what a call gives."""
+    return isinstance(run.module.parents.get(node), cst.Expr)
+
+
+def sink_method(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords, name: str
+) -> Value:
+    """A method of a library object: with its result unused, it takes what it gets for itself."""
+    unused = is_unused(run, node)
+    local = False
+    for expression, one in argument_pairs(node, args, kwargs):
+        for data in local_data(one):
+            local = True
+            if unused or data.placement.partial or data.placement is Placement.ROWS:
+                run.demand(expression, value(data), f"{name}()")
+    return opaque(run, node, None, args, kwargs) if local and not unused else REPLICATED

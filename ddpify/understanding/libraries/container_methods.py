@@ -1,0 +1,58 @@
+"""Methods of lists, dictionaries, sets and generators."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.language.arguments import argument_pairs
+from ddpify.understanding.libraries.instances import generator
+from ddpify.understanding.values import (
+    REPLICATED,
+    Data,
+    Instance,
+    Lib,
+    Tup,
+    Value,
+    value,
+)
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+
+def of_container(  # type: ignore[no-untyped-def]
+    run: Interpreter, node: cst.BaseExpression, atom: Instance, name: str, args, kwargs
+) -> Value:
+    """What a list, a dictionary, a set or a generator takes and gives."""
+    if name in ("append", "add", "appendleft") and args:
+        shown = argument_pairs(node, args, {})[0][0]
+        run.put(atom, "*", run.keeps_from_batch(atom, shown, args[0]))
+    elif name in ("extend", "update", "insert", "setdefault"):
+        _take(run, node, atom, name, args, kwargs)
+    elif name == "items":
+        return generator(run, node, value(Tup((REPLICATED, atom.elements))))
+    elif name == "get" and args:
+        key = args[0].constant()
+        return atom.attributes.get(f"[{key!r}]", atom.elements) if key is not ... else atom.elements
+    elif name in ("values", "pop", "copy", "popitem", "popleft"):
+        return value(atom) if name in ("values", "copy") else atom.elements
+    elif name in ("next", "__next__") and atom.type == "generator":
+        return run.call(node, value(Lib("builtins.next")), [value(atom)], {})
+    return REPLICATED
+
+
+def _take(  # type: ignore[no-untyped-def]
+    run: Interpreter, node: cst.BaseExpression, atom: Instance, name: str, args, kwargs
+) -> None:
+    """A container takes the elements of others, and its own by their keys."""
+    for expression, one in argument_pairs(node, args, kwargs):
+        one = run.keeps_from_batch(atom, expression, one)
+        if one.data or any(isinstance(a, Data) for a in one.atoms):
+            run.put(atom, "*", one)
+        for source in one.of(Instance):
+            for key, held in list(source.attributes.items()):  # type: ignore[union-attr]
+                run.put(atom, key if name == "update" else "*", held)
+    for key, one in kwargs.items():
+        run.put(atom, f"[{key!r}]", one)

@@ -1,0 +1,82 @@
+"""Methods of models and of their parameters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.batching import batch_layers, batches, entering
+from ddpify.understanding.libraries import world
+from ddpify.understanding.libraries.actions import WRITING_METHODS
+from ddpify.understanding.libraries.instances import MOVES, RETURNS_MODEL, generator
+from ddpify.understanding.libraries.opaque import opaque
+from ddpify.understanding.libraries.tensor_methods import of_plain
+from ddpify.understanding.values import (
+    REPLICATED,
+    Instance,
+    Number,
+    Params,
+    Tup,
+    Value,
+    value,
+)
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+
+def of_model(  # type: ignore[no-untyped-def]
+    run: Interpreter, node: cst.BaseExpression, atom: Instance, name: str, args, kwargs
+) -> Value:
+    """A method that models have, or one of the script's library."""
+    if name in RETURNS_MODEL:
+        if name in MOVES:
+            world.moved(run, node, args, kwargs)
+            run.facts.event(atom, "move", run.site(node))
+        elif name == "requires_grad_":
+            run.facts.event(atom, "change", run.site(node))
+        return value(atom)
+    if name == "parameters":
+        return value(Params(atom))
+    if name == "named_parameters":
+        return generator(run, node, value(Tup((REPLICATED, value(Params(atom))))))
+    if name in ("children", "modules", "buffers"):
+        return value(atom)
+    if name == "load_state_dict":
+        run.facts.event(atom, "load", run.site(node))
+        return REPLICATED
+    if name in ("named_modules", "named_children"):
+        return generator(run, node, value(Tup((REPLICATED, value(atom)))))
+    if name in ("state_dict", "zero_grad", "add_module"):
+        return REPLICATED
+    if name == "register_buffer" and args:
+        _register_buffer(run, atom, args[0].constant())
+    if name in ("__init__", "register_buffer", "register_parameter"):
+        return REPLICATED
+    if name in WRITING_METHODS:
+        world.acts_method(run, node, atom, name, args, kwargs)
+        return REPLICATED
+    if name in ("forward", "__call__"):
+        run.facts.event(atom, "bypass", run.site(node), gradient=not run.no_grad)
+        args, kwargs = entering.entered(run, node, args, kwargs)
+    batch_layers.inherited(run, atom, args)
+    return opaque(run, node, atom, args, kwargs)
+
+
+def _register_buffer(run: Interpreter, model: Instance, name: object) -> None:
+    if isinstance(name, str):
+        run.put(model, name, REPLICATED)
+        run.facts.buffers.add((model, name))
+
+
+def of_parameters(  # type: ignore[no-untyped-def]
+    run: Interpreter, node: cst.BaseExpression, atom: Params, name: str, args, kwargs
+) -> Value:
+    """A method of a model's parameters, or of one of them."""
+    if name == "new" or name.startswith("new_"):  # a tensor of their kind, not one of them
+        made = batches.made(run, name)
+        return made or of_plain(run, node, Number(), name, args, kwargs)
+    if name == "requires_grad_":
+        run.facts.event(atom.owner, "change", run.site(node))
+    return value(atom)

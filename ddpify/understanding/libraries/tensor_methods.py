@@ -1,0 +1,227 @@
+"""Methods of tensors, of batches made by hand, and of numbers and text."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.arithmetic import tensor_pairs, tensor_sizes, tensors
+from ddpify.understanding.batching import batch_sizes, batches
+from ddpify.understanding.language.arguments import argument_pairs
+from ddpify.understanding.libraries import draws, world
+from ddpify.understanding.libraries.instances import MOVES, generator
+from ddpify.understanding.libraries.opaque import is_unused, sink_method
+from ddpify.understanding.libraries.tensor_calls import tensor_function
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.syntax import dotted
+from ddpify.understanding.values import (
+    REPLICATED,
+    UNKNOWN,
+    Atom,
+    Const,
+    Data,
+    Tup,
+    Value,
+    Whole,
+    join,
+    value,
+)
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+_STRING_METHODS = frozenset(
+    "format join strip split replace startswith endswith ljust rjust center zfill encode".split()
+)
+_FACTS_OF_A_TENSOR = frozenset(
+    "dim ndimension is_floating_point element_size stride get_device is_contiguous".split()
+)
+_COPYING = ("expand", "repeat", "tile")
+
+
+def of_batch(  # type: ignore[no-untyped-def]
+    run: Interpreter, node: cst.BaseExpression, atom: Whole, name: str, args, kwargs
+) -> Value:
+    """A method of a tensor that may be a batch made by hand."""
+    if name == "backward":
+        return REPLICATED
+    if name in MOVES:
+        world.moved(run, node, args, kwargs)
+        return value(atom)
+    if name.startswith("new_"):
+        return batches.made(run, name) or REPLICATED
+    pairs = [(_receiver(node), value(atom)), *argument_pairs(node, args, {})]
+    repeated = _repeated(run, name, args)
+    if repeated is not None:
+        return repeated
+    if atom.guessed and is_unused(run, node) and not name.endswith("_"):
+        return sink_method(
+            run, node, args, kwargs, name
+        )  # no tensor after all: its result would be used
+    if any(one.data for one in args):
+        return tensors.function(run, node, name, pairs, kwargs, args)
+    return tensors.on_batches(run, name, pairs, args, kwargs)
+
+
+def _receiver(node: cst.BaseExpression) -> cst.BaseExpression:
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        return node.func.value
+    return node
+
+
+def of_tensor(  # type: ignore[no-untyped-def]
+    run: Interpreter, node: cst.BaseExpression, atom: Data, name: str, args, kwargs
+) -> Value:
+    """A method of a tensor that ranks hold in part, or of a number of its rows."""
+    receiver = _receiver(node)
+    if name == "backward":
+        return backward(run, node, receiver, value(atom))
+    drawn = draws.method(run, node, atom, name)
+    if drawn is not None:
+        return drawn
+    known = _read(run, receiver, atom, name) or _fact(node, atom, name, args)
+    if known is not None:
+        return known
+    if name in ("new_zeros", "new_ones", "new_empty", "new_full", "new_tensor"):
+        return tensor_function(run, node, f"torch.{name}", name, args, kwargs)
+    if name in MOVES:
+        world.moved(run, node, args, kwargs)
+        return tensors.fresh(value(replace(atom, form="tensor") if atom.form == "batch" else atom))
+    if name in ("items", "keys", "values"):
+        pair = Tup((REPLICATED, value(atom)))
+        return generator(run, node, value(pair) if name == "items" else value(atom))
+    copied = _copied_for_each_row(run, node, atom, name, args, kwargs)
+    if copied is not None:
+        return copied
+    if name not in tensor_pairs.BINARY:  # there a number of rows is a size, of a view perhaps
+        args = [_sizes(run, one) for one in args]
+    if name in ("view", "reshape") and atom.placement is Placement.SHARD:
+        args = _own_size(run, node, args)
+    operands = [(receiver, value(atom)), *argument_pairs(node, args, {})]
+    return tensors.function(run, node, name, operands, kwargs, args)
+
+
+def _read(run: Interpreter, receiver: cst.BaseExpression, atom: Data, name: str) -> Value | None:
+    """What takes a tensor out of PyTorch, or out of its graph."""
+    if name == "detach" and not atom.placement.local:
+        return REPLICATED
+    rows = atom.placement is Placement.SHARD and not atom.opaque
+    if name == "tolist" and (rows or atom.form == "row"):
+        return value(atom)
+    if name in ("item", "tolist", "__float__", "__format__"):
+        run.demand(receiver, value(atom), f"{name}()")
+        return REPLICATED
+    return None
+
+
+def _fact(node: cst.BaseExpression, atom: Data, name: str, args: list[Value]) -> Value | None:
+    """What a tensor says of itself: sizes of this rank's, and what is alike on all ranks."""
+    if name == "size":
+        return tensor_sizes.size(atom, node, args)
+    if name in ("dim", "ndimension") and atom.ndim:
+        return value(Const(atom.ndim))
+    if name in _FACTS_OF_A_TENSOR:
+        return REPLICATED
+    if name in ("numel", "nelement"):
+        alike = atom.form == "row" or atom.placement.partial
+        return REPLICATED if alike else value(atom.placed(Placement.SUM))
+    return None
+
+
+def _copied_for_each_row(  # type: ignore[no-untyped-def]
+    run: Interpreter, node: cst.BaseExpression, atom: Data, name: str, args, kwargs
+) -> Value | None:
+    """``x.expand(len(batch), -1, -1)`` of a rank's rows: each beside each, in pairs."""
+    counted = any(d.placement is Placement.COUNT for one in args for d in one.data)
+    rows = atom.placement is Placement.SHARD and not run.collating
+    if not (counted and rows and name in _COPYING):
+        return None
+    copied = tensors.function(run, node, name, [(_receiver(node), value(atom))], kwargs, args)
+    for one in args:
+        _note_sizes(run, one)
+    return value(*(_paired(one, atom) for one in copied.atoms))
+
+
+def _paired(copied: Atom, rows: Data) -> Atom:
+    """Copies of rows for each row: only the rows themselves can be gathered."""
+    return replace(copied, form="pairs", names=rows.names) if isinstance(copied, Data) else copied
+
+
+def _note_sizes(run: Interpreter, one: Value) -> None:
+    """Note where numbers of rows come from that are used as sizes."""
+    for data in one.data:
+        if data.placement is Placement.COUNT:
+            run.facts.shape_uses.update(data.births)
+
+
+def _sizes(run: Interpreter, one: Value) -> Value:
+    """An argument that may be a size: a number of rows is one of this rank's tensor."""
+    _note_sizes(run, one)
+    return tensor_sizes.without_counts(one)
+
+
+def _own_size(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> list[Value]:
+    """The arguments of a view whose first size is named as the loader's: that of its rows."""
+    simple = isinstance(node, cst.Call) and node.args and dotted(_receiver(node)) is not None
+    if simple and run.module.editable and batch_sizes.names_size(run, node.args[0].value):  # type: ignore[attr-defined]
+        run.facts.named_sizes.setdefault(node, run.site(node))
+        return [value(Const(-1)), *args[1:]]
+    return args
+
+
+def backward(
+    run: Interpreter, node: cst.BaseExpression, receiver: cst.BaseExpression, loss: Value
+) -> Value:
+    """A gradient is asked for: the loss must be the global batch's by then."""
+    _, known = run.facts.backwards.get(node, (None, UNKNOWN))
+    run.facts.backwards[node] = (run.site(node), join(known, loss))
+    if run.running_entry:
+        run.facts.reached_backwards.add(node)
+    run.demand(receiver, loss, "backward()")
+    for data in loss.of(Data):
+        run.choices.trained |= {loader.site for loader in data.loaders}  # type: ignore[union-attr]
+    return REPLICATED
+
+
+def of_plain(  # type: ignore[no-untyped-def]
+    run: Interpreter, node: cst.BaseExpression, atom: object, name: str, args, kwargs
+) -> Value:
+    """A method of a replicated value: a string, a number, a tensor."""
+    literal = isinstance(atom, Const) and isinstance(atom.value, (str, bytes))
+    if name == "backward":
+        return backward(run, node, _receiver(node), REPLICATED)
+    if name in MOVES:
+        world.moved(run, node, args, kwargs)
+    if literal or name in _STRING_METHODS:
+        for expression, one in argument_pairs(node, args, kwargs):
+            run.demand_all(expression, one, "a formatted string")
+        return REPLICATED
+    if isinstance(atom, Tup):
+        return join(*atom.items) if name == "index" else REPLICATED
+    drawn = draws.method(run, node, atom, name)
+    if drawn is not None:
+        return drawn
+    if is_unused(run, node) and not name.endswith("_"):
+        return sink_method(run, node, args, kwargs, name)  # no tensor, either
+    repeated = _repeated(run, name, args)
+    if repeated is not None:
+        return repeated
+    operands = [(_receiver(node), REPLICATED), *argument_pairs(node, args, kwargs)]
+    for _, one in operands[1:]:
+        for data in one.data:
+            if data.placement is Placement.COUNT:
+                run.facts.shape_uses.update(data.births)
+                return value(data.placed(Placement.SHARD))
+    return tensors.function(run, node, name, operands, kwargs, args)
+
+
+def _repeated(run: Interpreter, name: str, args: list[Value]) -> Value | None:
+    """``x.expand(len(batch), -1)`` of what all ranks hold: a copy for each of this rank's rows."""
+    for dim, one in enumerate(args if name in _COPYING else ()):
+        for data in one.data:
+            if data.placement is Placement.COUNT or tensor_sizes.is_own_number(data):
+                run.facts.shape_uses.update(data.births)
+                return value(replace(tensor_sizes.rows_as_many(data), dim=dim))
+    return None
