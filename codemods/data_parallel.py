@@ -58,17 +58,16 @@ def _models_at(plan: Plan, node: cst.CSTNode) -> list[Instance]:
     ]
 
 
-def _above(site: Site) -> Iterator[cst.CSTNode]:
-    node = site.node
-    while node in site.module.parents:
-        node = site.module.parents[node]
-        yield node
+def _tests_around(site: Site) -> Iterator[cst.BaseExpression]:
+    """The conditions of the branches that a place stands in."""
+    for node in site.module.structure.up(site.node):
+        if isinstance(node, (cst.If, cst.IfExp)):
+            yield node.test
 
 
 def _asks_for_more(site: Site) -> bool:
     """Whether it stands under a question for more than one device."""
-    tests = (n.test for n in _above(site) if isinstance(n, (cst.If, cst.IfExp)))
-    return any("device_count" in code_of(t) or _more_than_one(t) for t in tests)
+    return any("device_count" in code_of(t) or _more_than_one(t) for t in _tests_around(site))
 
 
 def _more_than_one(test: cst.BaseExpression) -> bool:
@@ -155,9 +154,7 @@ def _remove(module: ModuleFile, edits: Edits, statement: cst.BaseStatement) -> N
 def _drop_unwraps(plan: Plan, edits: Edits, kept: set[Instance]) -> None:
     """Without DataParallel, ``model.module`` is the model itself."""
     for node, site in plan.facts.unwraps.items():
-        guarded = any(
-            isinstance(n, (cst.If, cst.IfExp)) and "module" in code_of(n.test) for n in _above(site)
-        )
+        guarded = any("module" in code_of(test) for test in _tests_around(site))
         held = plan.facts.values.get(node)
         if guarded or (held is not None and not kept.isdisjoint(deep_atoms(held))):
             continue

@@ -13,8 +13,8 @@ import libcst as cst
 
 from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Facts, Site
+from ddpify.understanding.labels.callees import passed
 from ddpify.understanding.labels.slots import Slot, Slots, parameters
-from ddpify.understanding.language.attributes import is_static
 from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import UNKNOWN, Bound, Class, Function
 
@@ -155,7 +155,7 @@ def _called(facts: Facts, call: cst.Call) -> Iterator[tuple[Function, int]]:
         if isinstance(atom, Function):
             yield atom, 0
         elif isinstance(atom, Bound):
-            yield atom.function, int(not is_static(atom.function))
+            yield atom.function, 1
         elif isinstance(atom, Class):
             found = atom.find("__init__") or UNKNOWN
             yield from ((f, 1) for f in found.of(Function))  # type: ignore[misc]
@@ -163,13 +163,9 @@ def _called(facts: Facts, call: cst.Call) -> Iterator[tuple[Function, int]]:
 
 def _parameter(function: Function, skipped: int, call: cst.Call, argument: cst.Arg) -> str | None:
     """The name of the parameter that an argument is for; None where that is not known."""
-    known = [p.name.value for p in parameters(function.node)]
-    if argument.keyword is not None:
-        return argument.keyword.value if argument.keyword.value in known else None
-    before = call.args[: call.args.index(argument)]
-    place = len(before) + skipped
-    plain = not argument.star and not any(one.star or one.keyword is not None for one in before)
-    return known[place] if plain and place < len(known) else None
+    known = {p.name.value for p in parameters(function.node)}
+    found = (name for one, name in passed(function, skipped, call) if one is argument)
+    return next((name for name in found if name in known), None)
 
 
 def _argument(

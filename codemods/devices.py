@@ -20,7 +20,7 @@ from ddpify.understanding.values import UNKNOWN, Const, Device, Lib, Method, Val
 
 def edit(plan: Plan, edits: Edits) -> None:
     """Change device objects where they are made, and moves to a literal where they are."""
-    done = _Done(plan, edits)
+    done = _OfRank(plan, edits)
     _device_objects(plan, edits, done)
     for node, (site, target) in plan.facts.device_moves.items():
         if site.module.editable and isinstance(node, cst.Call):
@@ -29,8 +29,8 @@ def edit(plan: Plan, edits: Edits) -> None:
     _settings(plan, edits)
 
 
-class _Done:
-    """The names that are now set to the device of the rank, known where they are read."""
+class _OfRank:
+    """The names that the conversion sets to the device of the rank, known where they are read."""
 
     def __init__(self, plan: Plan, edits: Edits) -> None:
         self._set: set[Slot] = set()
@@ -53,7 +53,7 @@ class _Done:
         return not self._set.isdisjoint(self._names.slots(Site(asked, module)))
 
 
-def _keywords(plan: Plan, edits: Edits, done: _Done) -> None:
+def _keywords(plan: Plan, edits: Edits, done: _OfRank) -> None:
     """``torch.zeros(n, device='cuda')`` and ``torch.load(path, map_location='cuda:0')``."""
     for site in plan.sites(cst.Call):
         node = site.node
@@ -79,7 +79,7 @@ def _is_torchs(called: Value | None) -> bool:
     )
 
 
-def _device_objects(plan: Plan, edits: Edits, done: _Done) -> None:
+def _device_objects(plan: Plan, edits: Edits, done: _OfRank) -> None:
     """``torch.device('cuda:0' if ... else 'cpu')`` and the like."""
     for _, site in plan.facts.calls_to("torch.device"):
         held = plan.facts.values.get(site.node)
@@ -138,23 +138,18 @@ def _formats_an_index(node: cst.CSTNode) -> bool:
 
 
 def _under_condition(site: Site) -> bool:
-    node = site.node
-    while node in site.module.parents and not isinstance(node, cst.FunctionDef):
-        node = site.module.parents[node]
-        if isinstance(node, cst.IfExp) or (
-            isinstance(node, cst.If) and not is_main_guard(node.test)
-        ):
+    """Whether a branch inside the function leads to a place."""
+    for node in site.module.structure.up(site.node):
+        if isinstance(node, cst.FunctionDef):
+            return False
+        if isinstance(node, cst.IfExp):
+            return True
+        if isinstance(node, cst.If) and not is_main_guard(node.test):
             return True
     return False
 
 
-def _move(
-    plan: Plan,
-    edits: Edits,
-    site: Site,
-    target: Value,
-    done: _Done,
-) -> None:
+def _move(plan: Plan, edits: Edits, site: Site, target: Value, done: _OfRank) -> None:
     node = site.node
     assert isinstance(node, cst.Call)
     method = node.func.attr.value if isinstance(node.func, cst.Attribute) else ""

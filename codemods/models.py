@@ -165,10 +165,8 @@ def _built_for_several(plan: Plan, model: Instance, site: Site) -> bool:
 
 def _returned(plan: Plan, site: Site) -> Iterator[set[Instance]]:
     """What each part of what a function returns may be."""
-    node = site.node
-    while node in site.module.parents and not isinstance(node, cst.FunctionDef):
-        node = site.module.parents[node]
-    for part in walk(node) if isinstance(node, cst.FunctionDef) else ():
+    function = site.module.structure.function(site.node)
+    for part in walk(function) if function is not None else ():
         if isinstance(part, cst.Return) and part.value is not None:
             yield from _alternatives(plan.facts.values.get(part.value, UNKNOWN))
 
@@ -285,9 +283,7 @@ def _used_after(module: ModuleFile, block: cst.CSTNode, statement: cst.CSTNode, 
 def _conditional(module: ModuleFile, statement: cst.CSTNode) -> cst.CSTNode | None:
     """The outermost branch or loop, inside its function, that a statement stands in."""
     found = None
-    node = statement
-    while node in module.parents:
-        node = module.parents[node]
+    for node in module.structure.up(statement):
         if isinstance(node, cst.FunctionDef):
             break
         if isinstance(node, (cst.For, cst.While, cst.Try)) or (
@@ -328,22 +324,17 @@ def _name_of_model(node: cst.CSTNode, module: ModuleFile) -> str | None:
 
 
 def _loop_over_parameters(node: cst.Attribute, module: ModuleFile) -> str | None:
+    """``model`` of the loop ``for p in model.parameters():`` around ``p.requires_grad = ...``."""
     if node.attr.value != "requires_grad":
         return None
-    current: cst.CSTNode = node
-    while current in module.parents:
-        current = module.parents[current]
-        if isinstance(current, cst.For):
-            base: cst.BaseExpression = current.iter
-            while isinstance(base, cst.Call):
-                if isinstance(base.func, cst.Attribute):
-                    base = base.func.value
-                elif base.args:
-                    base = base.args[-1].value  # enumerate(...), filter(..., ...)
-                else:
-                    return None
-            return _root(base)
-    return None
+    loop = next((n for n in module.structure.up(node) if isinstance(n, cst.For)), None)
+    base = loop.iter if loop is not None else None
+    while isinstance(base, cst.Call):
+        if isinstance(base.func, cst.Attribute):
+            base = base.func.value
+        else:
+            base = base.args[-1].value if base.args else None  # enumerate(...), filter(..., ...)
+    return _root(base) if base is not None else None
 
 
 def _root(part: cst.BaseExpression) -> str:

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 import libcst as cst
 
 from ddpify.understanding.labels import origins
-from ddpify.understanding.labels.callees import called, initialisers
+from ddpify.understanding.labels.callees import called, initialisers, passed
 from ddpify.understanding.labels.dependencies import Dependencies, Dependency, constant_key
-from ddpify.understanding.labels.slots import Slot, parameters
+from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.libraries.distributed import REDUCING, REDUCING_NAMES
 from ddpify.understanding.libraries.spawning import spawned_ranks
 from ddpify.understanding.project import ModuleFile
@@ -164,16 +164,8 @@ class Collector:
         self._keep(node)
 
     def _pass(self, node: cst.Call, function: Function, skip: int) -> None:
-        names = parameters(function.node)
-        position = skip
-        for argument in node.args:
-            if argument.star:
-                position = len(names)
-            elif argument.keyword is not None:
-                self._argument(function, argument.keyword.value, argument.value, node)
-            elif position < len(names):
-                self._argument(function, names[position].name.value, argument.value, node)
-                position += 1
+        for argument, name in passed(function, skip, node):
+            self._argument(function, name, argument.value, node)
 
     def _argument(
         self, function: Function, name: str, source: cst.BaseExpression, node: cst.CSTNode
