@@ -78,20 +78,12 @@ def _pair(
     right: tuple[cst.BaseExpression, Data | None],
 ) -> Value:
     a, b = _placement(operator, left[1], right[1]), _placement(operator, right[1], left[1])
-    placement = _matmul(left[1], right[1]) if operator == "@" else combine(operator, a, b)
-    if _half_reduced(left[1], right[1]):
-        placement = None
-    base = next(d for d in (left[1], right[1]) if d is not None and d.placement.local)
-    if any(d is not None and d.form == "permutation" for d in (left[1], right[1])):
-        placement = Placement.COUPLED
-    if placement is Placement.SHARD and crossed(run, left[1], right[1]):
-        placement = Placement.COUPLED
-    surely = placement is Placement.COUPLED and surely_crossed(left[1], right[1])
+    placement = _met(run, operator, left[1], right[1])
+    held = [d for d in (left[1], right[1]) if d is not None]
+    base = next(d for d in held if d.placement.local)
     if placement is Placement.SHARD and operator != "@" and left[1] and right[1]:
         together.combine(run, left[1], right[1])
-    loaders = (left[1].loaders if left[1] else frozenset()) | (
-        right[1].loaders if right[1] else frozenset()
-    )
+    loaders = frozenset(loader for d in held for loader in d.loaders)
     if beside_whole(run, [left, right]):
         return value(replace(base.placed(Placement.REPLICATE), loaders=loaders, form="gathered"))
     if placement is Placement.PER_COUNT and b is Placement.COUNT and right[1] is not None:
@@ -99,7 +91,7 @@ def _pair(
     if placement is not None:
         names = frozenset(n for e, d in (left, right) if d is not None for n in (d.names or {e}))
         result = replace(_result(base, placement, left[1], right[1]), names=names)
-        if surely:
+        if placement is Placement.COUPLED and surely_crossed(left[1], right[1]):
             _demand_in_forward(run, node, result)
         if placement is Placement.ROWS:
             result = replace(result, births=births(left[1]) | births(right[1]))
@@ -109,6 +101,23 @@ def _pair(
             run.demand(expression, value(data), "arithmetic that does not commute with a sum")
     kept = Placement.SHARD if Placement.SHARD in (a, b) else Placement.REPLICATE
     return value(replace(base.placed(kept), loaders=loaders))
+
+
+def _met(
+    run: Interpreter, operator: str, left: Data | None, right: Data | None
+) -> Placement | None:
+    """How ranks hold what two operands give; None where no reduction of it would be right."""
+    if any(d is not None and d.form == "permutation" for d in (left, right)):
+        return Placement.COUPLED
+    if _half_reduced(left, right):
+        return None
+    if operator == "@":
+        placement: Placement | None = _matmul(left, right)
+    else:
+        one, other = _placement(operator, left, right), _placement(operator, right, left)
+        placement = combine(operator, one, other)
+    crosswise = placement is Placement.SHARD and crossed(run, left, right)
+    return Placement.COUPLED if crosswise else placement
 
 
 def births(data: Data | None) -> frozenset[cst.BaseExpression]:

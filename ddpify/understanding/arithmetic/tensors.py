@@ -226,20 +226,11 @@ def _one(
         scalar = name in _DOTS or (name in _TO_ONE and not rest and not kwargs)
         mixed = replace(data.placed(Placement.COUPLED), births=data.births)
         return value(mixed if scalar else data)
-    if name in tensor_sizes.TRANSPOSING:
-        return value(
-            replace(data, dim=tensor_sizes.transposed(name, data.dim, rest), births=frozenset())
-        )
-    if name == "unsqueeze" and rest:
-        place = rest[0].constant()
-        if data.dim == collating.NO_ROWS and place == 0:
-            return value(collating.one_row(data))
-        shifted = isinstance(place, int) and 0 <= place <= data.dim
-        return value(replace(data, dim=data.dim + shifted, births=frozenset()))
-    if name == "squeeze" and (rest or "dim" in kwargs):
-        place = (rest[0] if rest else kwargs["dim"]).constant()
-        gone = isinstance(place, int) and 0 <= place < data.dim
-        return value(replace(data, dim=data.dim - gone, births=frozenset()))
+    if data.dim == collating.NO_ROWS and name == "unsqueeze" and rest and rest[0].constant() == 0:
+        return value(collating.one_row(data))
+    dim = _dimension_after(name, data, rest, kwargs)
+    if dim is not None:
+        return value(replace(data, dim=dim, births=frozenset()))
     if name == "squeeze" and not run.collating:
         run.facts.squeezes.setdefault(node, (run.site(node), data.dim))
     if name == "squeeze" and data.form == "state":
@@ -257,6 +248,21 @@ def _one(
     if name in SELF_COUPLING or (data.form == "permutation" and name not in LINEAR):
         return value(data.placed(coupled(run)))
     return value(replace(data, births=frozenset(), form=kept_form(data)))
+
+
+def _dimension_after(
+    name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]
+) -> int | None:
+    """The dimension of the rows after a function that moves, adds or drops one; None for others."""
+    if name in tensor_sizes.TRANSPOSING:
+        return tensor_sizes.transposed(name, data.dim, rest)
+    if name == "unsqueeze" and rest:
+        place = rest[0].constant()
+        return data.dim + (isinstance(place, int) and 0 <= place <= data.dim)
+    if name == "squeeze" and (rest or "dim" in kwargs):
+        place = (rest[0] if rest else kwargs["dim"]).constant()
+        return data.dim - (isinstance(place, int) and 0 <= place < data.dim)
+    return None
 
 
 def _moves_rows(name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:

@@ -109,14 +109,18 @@ def opaque(
         births = frozenset(b for d in picked for b in d.births)
         return value(replace(picked[0].placed(Placement.ROWS), births=births))
     if not shards:
-        held = next((v for v in (*args, *kwargs.values()) if batches.wholes(v)), None)
-        if held is not None:
-            return value(*batches.wholes(held))
-        given = [a for v in (*args, *kwargs.values()) for a in deep_atoms(v)]
-        reduced = [a for a in given if isinstance(a, Data)]
-        return value(reduced[0] if reduced else run.instance(node, run.module, "an object"))
+        return _of_what_is_whole(run, node, [*args, *kwargs.values()])
     loaders = frozenset(loader for d in shards for loader in d.loaders)
     return value(Data(Placement.SHARD, loaders, opaque=True, form=_form(shards)))
+
+
+def _of_what_is_whole(run: Interpreter, node: cst.BaseExpression, given: list[Value]) -> Value:
+    """What unseen code makes of arguments among which are no rows of this rank."""
+    held = next((one for one in given if batches.wholes(one)), None)
+    if held is not None:
+        return value(*batches.wholes(held))
+    reduced = [a for one in given for a in deep_atoms(one) if isinstance(a, Data)]
+    return value(reduced[0] if reduced else run.instance(node, run.module, "an object"))
 
 
 def _form(rows: list[Data]) -> str:

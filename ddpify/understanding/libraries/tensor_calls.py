@@ -10,7 +10,7 @@ import libcst as cst
 from ddpify.understanding.arithmetic import tensor_sizes, tensors
 from ddpify.understanding.batching import batch_rows, batch_sizes, batches, collating, single
 from ddpify.understanding.facts import Draw
-from ddpify.understanding.language.arguments import Keywords, argument_pairs
+from ddpify.understanding.language.arguments import Keywords, argument_pairs, local_data
 from ddpify.understanding.libraries import draws
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import REPLICATED, UNKNOWN, Data, Value, Whole, deep_atoms, value
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 
 _FROM_VALUES = frozenset("tensor as_tensor array asarray".split())
+_CONVERTING = frozenset("tensor as_tensor from_numpy array asarray".split())
 _OF_A_SIZE = frozenset("zeros ones empty full arange eye identity linspace".split())
 _FROM_LISTS = frozenset(
     "tensor as_tensor array asarray Tensor FloatTensor LongTensor IntTensor BoolTensor".split()
@@ -34,6 +35,39 @@ def tensor_function(  # type: ignore[no-untyped-def]
     if drawn is not None:
         return drawn
     operands = argument_pairs(node, args, kwargs)
+    sized = _of_a_size(run, node, name, short, operands)
+    if sized is not None:
+        return sized
+    if short in ("cat", "concat", "concatenate", "stack", "hstack", "vstack"):
+        joined = _concatenated(run, node, short, args, kwargs)
+        return joined or batches.made(run, short) or REPLICATED
+    if name == "numpy.append" and len(operands) > 1 and not operands[0][1].data:
+        run.demand(*operands[1], "append()")  # what all ranks hold whole takes the rows of all
+        return REPLICATED
+    listed = _of_a_list(short, operands)
+    if listed is not None:
+        return listed
+    involved = [(n, v) for n, v in operands if v.data]
+    for _, held in operands:
+        inner = list(local_data(held))
+        if inner and not held.data:
+            involved.append((node, value(*inner)))
+    by_hand = _on_batches(run, node, name, args, kwargs)
+    if by_hand is not None and not involved:
+        return by_hand
+    if not involved:
+        return _on_whole(name, short, operands, args[1:], kwargs)
+    return tensors.function(run, node, short, involved, kwargs, args[1:])
+
+
+def _of_a_size(
+    run: Interpreter,
+    node: cst.BaseExpression,
+    name: str,
+    short: str,
+    operands: list[tuple[cst.BaseExpression, Value]],
+) -> Value | None:
+    """What is made as large as a batch, or of numbers of rows; None where no such is given."""
     numbers = [a for _, v in operands for a in deep_atoms(v) if isinstance(a, Data)]
     own = [a for a in numbers if tensor_sizes.is_own_number(a)]
     if own and name.startswith("torch.") and short in _OF_A_SIZE and short != "full":
@@ -51,32 +85,27 @@ def tensor_function(  # type: ignore[no-untyped-def]
     kept = batch_sizes.kept_for(run, node) if short in batch_sizes.MAKING else None
     if kept:
         return value(Data(Placement.REPLICATE, kept, form="sized"))
-    if short in ("cat", "concat", "concatenate", "stack", "hstack", "vstack"):
-        joined = _concatenated(run, node, short, args, kwargs)
-        return joined or batches.made(run, short) or REPLICATED
-    if name == "numpy.append" and len(operands) > 1 and not operands[0][1].data:
-        run.demand(*operands[1], "append()")  # what all ranks hold whole takes the rows of all
-        return REPLICATED
-    rest = args[1:]
-    involved = [(n, v) for n, v in operands if v.data]
-    for _, held in operands:  # containers of tensors
-        inner = [a for a in deep_atoms(held) if isinstance(a, Data) and a.placement.local]
-        alone = inner and (inner[0].dim == collating.NO_ROWS or inner[0].form == "samples")
-        if alone and short in _FROM_LISTS:
+    return None
+
+
+def _of_a_list(short: str, operands: list[tuple[cst.BaseExpression, Value]]) -> Value | None:
+    """A tensor that is made of a list of samples; None for others."""
+    for inner in (list(local_data(v)) for _, v in operands if short in _FROM_LISTS):
+        if inner and (inner[0].dim == collating.NO_ROWS or inner[0].form == "samples"):
             return value(collating.stacked(inner[0], 0))
-        if inner and not held.data:
-            involved.append((node, value(*inner)))
-    by_hand = _on_batches(run, node, name, args, kwargs)
-    if by_hand is not None and not involved:
-        return by_hand
-    if not involved:
-        reduced = [a for _, v in operands for a in deep_atoms(v) if isinstance(a, Data)]
-        if reduced and any(isinstance(a, Data) for a in operands[0][1].atoms):
-            return tensors.on_whole(short, operands, rest, kwargs)
-        if reduced:
-            return value(reduced[0])
-        return REPLICATED if name.startswith(("torch.", "numpy.", "math.")) else UNKNOWN
-    return tensors.function(run, node, short, involved, kwargs, rest)
+    return None
+
+
+def _on_whole(  # type: ignore[no-untyped-def]
+    name: str, short: str, operands: list[tuple[cst.BaseExpression, Value]], rest, kwargs
+) -> Value:
+    """A function of what all ranks hold."""
+    reduced = [a for _, v in operands for a in deep_atoms(v) if isinstance(a, Data)]
+    if reduced and any(isinstance(a, Data) for a in operands[0][1].atoms):
+        return tensors.on_whole(short, operands, rest, kwargs)
+    if reduced:
+        return value(reduced[0])
+    return REPLICATED if name.startswith(("torch.", "numpy.", "math.")) else UNKNOWN
 
 
 def _makes_rows(name: str, short: str) -> bool:
@@ -84,9 +113,6 @@ def _makes_rows(name: str, short: str) -> bool:
     if name.startswith("numpy.") and not name.startswith("numpy.random."):
         return short in _OF_A_SIZE
     return name.startswith(("torch.", "numpy.random.")) and short not in _FROM_VALUES
-
-
-_CONVERTING = frozenset("tensor as_tensor from_numpy array asarray".split())
 
 
 def _on_batches(
