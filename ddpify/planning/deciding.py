@@ -177,6 +177,8 @@ def _check_alike(plan: Plan, node: cst.CSTNode) -> None:
         Refusal: It does not, and the loaders that it comes from are trained on.
     """
     how = plan.reductions[node].how
+    if plan.reductions[node].trained_on and node in plan.facts.half_reduced:
+        raise _twice(plan, node)
     for data in plan.facts.reduced.get(node, ()):
         if data.opaque or data.placement in _SUITED[how]:
             continue
@@ -184,3 +186,11 @@ def _check_alike(plan: Plan, node: cst.CSTNode) -> None:
         if any(loader.site in plan.choices.trained for loader in data.loaders):
             raise refuse_reading(plan.project.entry, demand)
         mending.replicate(plan, demand)
+
+
+def _twice(plan: Plan, node: cst.CSTNode) -> Refusal:
+    """What may be reduced already, and may as well be a rank's part, has no right gradient."""
+    site = plan.site(node)
+    message = "this loss may be one of all ranks already, or that of a rank's own samples"
+    remedy = "compute the loss in one place, outside of the model's other ways through its forward"
+    return Refusal(site.module, site.node, message, remedy)

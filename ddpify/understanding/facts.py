@@ -182,6 +182,7 @@ class Facts:
     whole_through: dict[cst.CSTNode, set[Calls]] = field(default_factory=dict)
     # Reductions that get rows of all ranks on one way through the script, a rank's on another.
     half_gathered: set[cst.CSTNode] = field(default_factory=set)
+    half_reduced: set[cst.CSTNode] = field(default_factory=set)
     iterated: set[Instance] = field(default_factory=set)
     optimizers: list[Instance] = field(default_factory=list)
     stepped: set[Instance] = field(default_factory=set)  # models whose gradients the script uses

@@ -141,6 +141,8 @@ class Interpretation(Interpreter):
             at_hand.used(self, node, result.data)
             if any(isinstance(a, Data) and a.form == "gathered" for a in result.atoms):
                 self.facts.half_gathered.add(node)
+            if any(isinstance(a, Data) and a.reduced for a in result.atoms):
+                self.facts.half_reduced.add(node)
         else:
             self.facts.reduced_whole.setdefault(node, self.site(node))
             known = any(isinstance(a, (Data, Number, Whole)) for a in result.atoms)

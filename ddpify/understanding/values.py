@@ -78,6 +78,11 @@ class Data:
         """Whether a rank has any number of rows: a mask left them, or samples brought several."""
         return self.form in ("masked", "ragged")
 
+    @property
+    def reduced(self) -> bool:
+        """Whether this is what a reduction over the ranks gave: a number, and no rows."""
+        return self.placement is Placement.REPLICATE and self.form == "tensor"
+
     def placed(self, placement: Placement) -> Data:
         """The same data under another placement, as a fresh tensor."""
         return replace(

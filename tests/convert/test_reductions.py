@@ -619,3 +619,47 @@ def test_a_training_that_nothing_calls_stays(tmp_path: Path) -> None:
     shown = [note.text for note in conversion.notes if note.attention]
     assert shown == ["nothing here calls this: it stays as it is"]
     assert changed_lines(conversion)[1][-1] == "penalty = dd.mean(F.cross_entropy(brain(a), b))"
+
+
+HELD = """\
+class Last(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(4, 3)
+
+    def forward(self, x, y):
+        return F.cross_entropy(self.out(x), y, ignore_index=0)
+
+
+class Brain(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(4, 4)])
+        last = nn.Sequential()
+        last.add_module("last", Last())
+        self.layers.append(last)
+
+    def forward(self, x, y):
+        return self.layers[1][0](self.layers[0](x), y)
+
+
+"""
+
+
+def held(forward: str = "") -> str:
+    """A script whose loss is computed by a layer in a container, with this line before it."""
+    brain = HELD.replace("        return self.layers", f"{forward}        return self.layers")
+    text = HEAD.replace("brain = nn.Linear(4, 3)", f"{brain}brain = Brain()", 1)
+    return text + STEP.replace("F.cross_entropy(brain(a), b)", "brain(a, b).mean()")
+
+
+def test_a_loss_in_a_layer_of_a_container(tmp_path: Path) -> None:
+    lines = added(tmp_path, held())
+    assert any("weight=(y != 0).sum()" in line for line in lines)
+    assert not any("penalty" in line for line in lines)  # it is whole by then
+
+
+def test_a_forward_that_gives_a_reduced_loss_or_rows(tmp_path: Path) -> None:
+    other = "        if len(x) > 5:\n            return self.layers[0](x)\n"
+    with pytest.raises(Refusal, match="may be one of all ranks already"):
+        convert_text(tmp_path, held(other))

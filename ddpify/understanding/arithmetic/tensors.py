@@ -148,7 +148,12 @@ def function(
             made = _counted_by(node, operand, made)
         results.append(tensor_pairs.with_ndim(made, dimensions.after(name, one.ndim, rest)))
     followed = [r for r in results if any(isinstance(a, (Data, Tup)) for a in r.atoms)]
-    return join(*followed) if followed else REPLICATED
+    if not followed:
+        return REPLICATED
+    if name in LINEAR and len(data) == len(operands[0][1].data):
+        held = operands[0][1].atoms
+        followed.append(value(*(a for a in held if isinstance(a, Data) and a.reduced)))
+    return join(*followed)
 
 
 def _meet_crosswise(run: Interpreter, rows: list[Data]) -> bool:

@@ -9,7 +9,7 @@ import libcst as cst
 
 from ddpify.understanding.batching import batches, collating
 from ddpify.understanding.language.arguments import Keywords
-from ddpify.understanding.libraries import distributed, world
+from ddpify.understanding.libraries import distributed, layers, world
 from ddpify.understanding.libraries.actions import WRITING_METHODS
 from ddpify.understanding.libraries.kinds import BARS, is_loader, is_model
 from ddpify.understanding.libraries.runtime_names import SHARDED
@@ -134,7 +134,8 @@ def instance_attribute(
     if is_model(atom) and name == "module":
         run.facts.unwraps.setdefault(node, run.site(node))
         return value(atom)  # what a DataParallel wrapper holds
-    if is_model(atom) and isinstance(atom.type, str) and name not in _KNOWN_MODEL_METHODS:
+    known = name in _KNOWN_MODEL_METHODS or layers.adds(atom, name)
+    if is_model(atom) and isinstance(atom.type, str) and not known:
         return value(atom)  # a layer of a library model counts as the model
     if is_model(atom) and name in _OF_LAYERS:
         return value(Params(atom))  # what ``modules()`` gave is one of its layers

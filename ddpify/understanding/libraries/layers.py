@@ -1,14 +1,28 @@
-"""Layers of a Sequential that give several tensors, as blocks that also return what they attend to.
+"""Layers in PyTorch's containers, where what they give is not one tensor with a row a sample.
 
-What follows takes them apart: one of several tensors is no row of a single one.
+A Sequential's last block may also return what it attends to: one of several tensors is no row of a
+single one. A layer that gets targets too may give a loss.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from ddpify.understanding.structure import walk
-from ddpify.understanding.values import UNKNOWN, Class, Function, Instance
+from ddpify.understanding.values import (
+    UNKNOWN,
+    Class,
+    Data,
+    Function,
+    Instance,
+    Value,
+    deep_atoms,
+)
+
+_CONTAINERS = ("torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict")
+_ADDING = ("add_module", "register_module", "append", "insert", "extend", "update")
 
 
 def of_several_results(target: Instance) -> list[Instance]:
@@ -28,3 +42,42 @@ def _returns_a_tuple(layer: Instance) -> bool:
         for function in functions
         for node in walk(function.node)  # type: ignore[union-attr]
     )
+
+
+def adds(container: Instance, name: str) -> bool:
+    """Whether a method puts a further layer into a container of layers."""
+    return container.type in _CONTAINERS and name in _ADDING
+
+
+def computing_a_loss(target: Instance, args: list[Value]) -> list[Instance]:
+    """The project's layers in a container that take all these arguments, several of them rows."""
+    if target.type not in _CONTAINERS or sum(map(_has_rows, args)) < 2:
+        return []
+    layers = dict.fromkeys(_held(target, set()))
+    return [one for one in layers if _takes(one, len(args))]
+
+
+def _has_rows(one: Value) -> bool:
+    return any(isinstance(atom, Data) and atom.placement.local for atom in deep_atoms(one))
+
+
+def _held(container: Instance, seen: set[Instance]) -> Iterator[Instance]:
+    """The project's layers in a container, and in those that it holds."""
+    seen.add(container)
+    given = (*container.arguments.values(), *container.attributes.values())
+    for atom in (atom for one in given for atom in deep_atoms(one)):
+        if isinstance(atom, Instance) and isinstance(atom.type, Class):
+            yield atom
+        elif isinstance(atom, Instance) and atom.type in _CONTAINERS and atom not in seen:
+            yield from _held(atom, seen)
+
+
+def _takes(layer: Instance, count: int) -> bool:
+    """Whether a layer's forward takes so many arguments beside itself."""
+    found = layer.type.find("forward") if isinstance(layer.type, Class) else None
+    for function in (found or UNKNOWN).of(Function):
+        parameters = function.node.params  # type: ignore[union-attr]
+        named = len(parameters.posonly_params) + len(parameters.params) - 1
+        if named >= count or isinstance(parameters.star_arg, cst.Param):
+            return True
+    return False

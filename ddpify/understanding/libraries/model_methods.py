@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.batching import batch_layers, batches, entering
-from ddpify.understanding.libraries import world
+from ddpify.understanding.libraries import layers, world
 from ddpify.understanding.libraries.actions import WRITING_METHODS
 from ddpify.understanding.libraries.instances import MOVES, RETURNS_MODEL, generator
 from ddpify.understanding.libraries.opaque import opaque
@@ -30,6 +30,9 @@ def of_model(  # type: ignore[no-untyped-def]
     run: Interpreter, node: cst.BaseExpression, atom: Instance, name: str, args, kwargs
 ) -> Value:
     """A method that models have, or one of the script's library."""
+    if layers.adds(atom, name) and args:
+        run.put(atom, "*", args[-1])
+        return value(atom)
     if name in RETURNS_MODEL:
         if name in MOVES:
             world.moved(run, node, args, kwargs)
