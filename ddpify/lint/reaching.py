@@ -8,16 +8,6 @@ from ddpify.lint.script import Script
 from ddpify.understanding.labels.slots import Slot
 
 
-def slots_of_losses(script: Script) -> set[Slot]:
-    """What the receivers of `backward()` read."""
-    found: set[Slot] = set()
-    for node in script.facts.backwards:
-        if isinstance(node, cst.Call) and node in script.owners:
-            part = node.func.value if isinstance(node.func, cst.Attribute) else node
-            found |= script.flow.slots(part, script.owners[node])
-    return found
-
-
 def takes(script: Script, node: cst.CSTNode) -> set[Slot]:
     """The slots that hold what is made of an expression in its own statement."""
     structure = script.structure_of(node)
@@ -36,4 +26,4 @@ def reaches_loss(script: Script, node: cst.CSTNode) -> bool:
             return True
         if isinstance(above, cst.BaseStatement):
             break
-    return bool(script.flow.derived(takes(script, node)) & slots_of_losses(script))
+    return bool(script.flow.derived(takes(script, node)) & script.loss_slots)

@@ -23,6 +23,7 @@ from ddpify.understanding.labels.flow import Flow
 from ddpify.understanding.labels.moves import Move
 from ddpify.understanding.labels.ordering import Ordering
 from ddpify.understanding.labels.origins import ANY_RANK, LOCAL
+from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.libraries import runtime_names
 from ddpify.understanding.libraries.distributed import (
     COLLECTIVES,
@@ -217,6 +218,16 @@ class Reading:
     def labels(self, node: cst.BaseExpression) -> set[str]:
         """The labels of an expression (see ``understanding.labels.origins``)."""
         return self.flow.of(node, self.owners.get(node, self.module))
+
+    @cached_property
+    def loss_slots(self) -> set[Slot]:
+        """What the receivers of ``backward()`` read."""
+        found: set[Slot] = set()
+        for node in self.facts.backwards:
+            if isinstance(node, cst.Call) and node in self.owners:
+                part = node.func.value if isinstance(node.func, cst.Attribute) else node
+                found |= self.flow.slots(part, self.owners[node])
+        return found
 
     def _goes_through_shards(self, node: cst.BaseExpression) -> bool:
         """Whether a loop over an expression gives batches: ``range(len(loader))`` gives none."""

@@ -86,7 +86,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
-from ddpify.lint.reaching import slots_of_losses, takes
+from ddpify.lint.reaching import takes
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
 from ddpify.understanding.labels.slots import Slot
@@ -121,7 +121,7 @@ def check(script: Script) -> Iterator[Finding]:
             slots = script.flow.slots(to.value, script.module)
             if _is_put_back(script, slots) or not _has_gradient(script, sent.value):
                 continue
-            if script.flow.derived(slots) & slots_of_losses(script):
+            if script.flow.derived(slots) & script.loss_slots:
                 yield Finding(
                     call,
                     "what is gathered has no gradient, this rank's own part included: the loss"
