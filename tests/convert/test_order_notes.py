@@ -27,6 +27,18 @@ def test_an_order_that_is_not_fixed(line: str, tmp_path: Path) -> None:
     assert codes_and_lines(tmp_path, f"import os\n{line}\n") == [("DDP116", line)]
 
 
+REUSED = "words = 'to be or not'.split()\nwords = {}\n"
+INDEX = "index = {word: i for i, word in enumerate(words)}"
+
+
+def test_an_order_under_a_name_that_was_used_before(tmp_path: Path) -> None:
+    unordered = REUSED.format("list(set(words))") + f"{INDEX}\nwords = sorted(words)\n"
+    assert codes_and_lines(tmp_path, unordered) == [("DDP116", INDEX)]
+    assert codes_and_lines(tmp_path, REUSED.format("sorted(set(words))") + INDEX + "\n") == []
+    perhaps = "words = 'to be or not'.split()\nif len(words) > 9:\n    words = list(set(words))\n"
+    assert codes_and_lines(tmp_path, perhaps + INDEX + "\n") == []
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -14,6 +14,7 @@ from ddpify.understanding.facts import Facts
 from ddpify.understanding.labels import origins
 from ddpify.understanding.labels.callees import called
 from ddpify.understanding.labels.flow import Flow
+from ddpify.understanding.labels.last_set import last_of
 from ddpify.understanding.labels.moves import Move
 from ddpify.understanding.labels.slots import Slot, target_names
 from ddpify.understanding.project import ModuleFile
@@ -104,6 +105,9 @@ class Ordering:
             return False
         moves = self.flow.moves_to(slots)
         set_to = [move for move in moves if not _adds(move)]
+        last = last_of(self.structures[module], node, [move.node for move in set_to])
+        if last is not None:  # what the name stood for before is gone
+            set_to = [move for move in set_to if move.node is last]
         if not set_to or any(isinstance(m.node, (cst.For, cst.CompFor)) for m in set_to):
             return False
         if any(self._along(move.node, depth) for move in moves if _adds(move)):

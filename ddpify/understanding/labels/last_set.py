@@ -1,0 +1,41 @@
+"""Which of several assignments to a name is surely the last before the name is used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import libcst as cst
+
+from ddpify.understanding.structure import Structure
+
+_SCOPES = (cst.FunctionDef, cst.Lambda, cst.ClassDef)
+
+
+def last_of(
+    structure: Structure, use: cst.CSTNode, assigned: Sequence[cst.CSTNode]
+) -> cst.CSTNode | None:
+    """The assignment that stands before ``use`` in its block, or in one around it.
+
+    None where that is not sure: it stands under a condition or in a loop, in another function, or
+    may be reached from ``use``.
+    """
+    below = use
+    for above in structure.up(use):
+        if isinstance(above, _SCOPES):
+            return None
+        if isinstance(above, (cst.IndentedBlock, cst.Module)):
+            earlier = above.body[: next(i for i, one in enumerate(above.body) if one is below)]
+            for statement in reversed(earlier):
+                inside = [one for one in assigned if _is_in(structure, one, statement)]
+                if inside:
+                    simple = isinstance(statement, cst.SimpleStatementLine) and len(inside) == 1
+                    return inside[0] if simple else None
+        looped = isinstance(above, (cst.For, cst.While))
+        if looped and any(_is_in(structure, one, above) for one in assigned):
+            return None
+        below = above
+    return None
+
+
+def _is_in(structure: Structure, node: cst.CSTNode, statement: cst.CSTNode) -> bool:
+    return node is statement or any(above is statement for above in structure.up(node))
