@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ddpify.planning import mending
+from ddpify.planning import mending, own_backwards
 from ddpify.planning.batches import split_batches
 from ddpify.planning.options import Options
 from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import (
     Refusal,
+    layers_in_forwards,
     lost_losses,
     refuse_before,
     refuse_reading,
@@ -69,8 +70,9 @@ def make_plan(
         note_beside(plan.facts, plan.choices)
         if not _decide(plan) and not _run_whole(plan):
             unequal = unequal_batches(plan.facts, plan.choices)
-            taken = taken_gradients(plan.facts)
-            for lost in (*lost_losses(plan.facts), *taken, *unequal, *lost_turns(plan)):
+            taken = (*taken_gradients(plan.facts), *layers_in_forwards(plan.facts))
+            kept = own_backwards.written(plan.facts, project)
+            for lost in (*lost_losses(plan.facts), *taken, *kept, *unequal, *lost_turns(plan)):
                 plan.refuse(lost)
             return plan
     plan.refuse(Refusal(project.entry, None, "its data flow does not settle", "report this script"))

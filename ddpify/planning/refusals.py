@@ -217,6 +217,16 @@ def taken_gradients(facts: Facts) -> Iterator[Refusal]:
         )
 
 
+def layers_in_forwards(facts: Facts) -> Iterator[Refusal]:
+    """Layers whose random weights are drawn in a forward, by each rank."""
+    for site in facts.made_in_forward.values():
+        yield _at(
+            site,
+            "a layer is made in a forward: each rank draws weights of its own for it",
+            "make it where the model is made, so that all ranks start from the same weights",
+        )
+
+
 def unequal_batches(facts: Facts, choices: Choices) -> Iterator[Refusal]:
     """Pairs of loaders that are trained on together, whose batches may be of different sizes."""
     for pair, site in facts.together.items():

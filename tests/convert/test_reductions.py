@@ -663,3 +663,57 @@ def test_a_forward_that_gives_a_reduced_loss_or_rows(tmp_path: Path) -> None:
     other = "        if len(x) > 5:\n            return self.layers[0](x)\n"
     with pytest.raises(Refusal, match="may be one of all ranks already"):
         convert_text(tmp_path, held(other))
+
+
+LAYER = """\
+class Brain(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(4, 3)
+
+    def forward(self, x):
+        return MADE
+
+
+"""
+
+
+@pytest.mark.parametrize("made", ["nn.Linear(3, 3)(self.out(x))", "nn.LayerNorm(3)(self.out(x))"])
+def test_a_layer_that_is_made_in_a_forward(tmp_path: Path, made: str) -> None:
+    brain = LAYER.replace("MADE", made)
+    text = HEAD.replace("brain = nn.Linear(4, 3)", f"{brain}brain = Brain()", 1) + STEP
+    if "LayerNorm" in made:  # which draws nothing
+        assert "penalty = dd.mean(F.cross_entropy(brain(a), b))" in added(tmp_path, text)
+        return
+    with pytest.raises(Refusal, match="weights of its own"):
+        convert_text(tmp_path, text)
+
+
+OWN_BACKWARD = """\
+class Scores(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, bank, y):
+        ctx.save_for_backward(x, bank, y)
+        return x @ bank.t()
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, bank, y = ctx.saved_tensors
+        back = torch.zeros_like(x).index_add_(0, y, x)
+        WRITE
+        return grad @ bank, None, None
+
+
+bank = torch.randn(20, 3)
+"""
+
+
+@pytest.mark.parametrize("write", ["bank.index_copy_(0, y, x)", "back.index_fill_(0, y, 1.0)"])
+def test_a_backward_that_writes_what_it_was_given(tmp_path: Path, write: str) -> None:
+    scores = OWN_BACKWARD.replace("WRITE", write)
+    text = HEAD + scores + STEP.replace("brain(a)", "Scores.apply(brain(a), bank, b)")
+    if write.startswith("back"):  # its own tensor
+        assert convert_text(tmp_path, text)
+        return
+    with pytest.raises(Refusal, match="a rank's own samples"):
+        convert_text(tmp_path, text)

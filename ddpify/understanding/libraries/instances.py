@@ -226,6 +226,8 @@ def library_model(
             run.facts.event(atom, "parallel", run.site(node))  # type: ignore[arg-type]
         return held
     made = library_object(run, node, name, args, kwargs)
+    if run.frames_forward() and not run.collating and layers.draws_weights(name):
+        run.facts.made_in_forward.setdefault(node, run.site(node))
     for atom in made.of(Instance):
         run.facts.models[atom] = None  # type: ignore[index]
         run.facts.event(atom, "make", run.site(node))  # type: ignore[arg-type]

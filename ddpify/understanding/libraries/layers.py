@@ -22,6 +22,7 @@ from ddpify.understanding.values import (
 )
 
 _CONTAINERS = ("torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict")
+_DRAWING = ("Linear", "Bilinear", "Conv", "Embedding", "RNN", "LSTM", "GRU", "MultiheadAttention")
 _ADDING = ("add_module", "register_module", "append", "insert", "extend", "update")
 
 
@@ -42,6 +43,12 @@ def _returns_a_tuple(layer: Instance) -> bool:
         for function in functions
         for node in walk(function.node)  # type: ignore[union-attr]
     )
+
+
+def draws_weights(name: str) -> bool:
+    """Whether a class of PyTorch's layers draws its weights at random."""
+    head, _, last = name.rpartition(".")
+    return head.startswith("torch.nn") and last.startswith(_DRAWING)
 
 
 def adds(container: Instance, name: str) -> bool:
