@@ -38,7 +38,7 @@ def mend(plan: Plan, demand: Demand, learnt: frozenset[cst.BaseExpression]) -> b
             _reduce(plan, node, how, demand)
     elif not trained:
         replicate(plan, demand)
-    elif demand.reader == readers.A_KEPT_TENSOR:
+    elif demand.reader in (readers.A_KEPT_TENSOR, readers.A_VIEW):
         return False  # a model would otherwise get the whole batch on each rank
     else:
         return gathering.gather_names(plan, demand) or gathering.gather_arguments(plan, demand)

@@ -4,3 +4,4 @@ A_DRAW = "a random draw"  # for so many rows
 PAIRS = "a computation on pairs of samples"  # which couples rows in a model's forward
 A_KEPT_TENSOR = "a write into a tensor that is kept from batch to batch"
 A_KEPT_COLLECTION = "a collection that outlives the batch"
+A_VIEW = "a view that cuts across the samples"  # as they do not lie along its first dimension

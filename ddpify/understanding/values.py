@@ -55,11 +55,12 @@ class Data:
     ``names`` are the expressions at which its rows last got a name, and could be gathered. ``dim``
     is the dimension of the batch among ``ndim``, which is 0 where their number is not known.
 
-    Forms: "tensor", "batch", "shape", "number", "masked" or "ragged" rows, "stacked",
-    "permutation", "range", "interleaved" rows, "pairs" of rows that were copied for each other, a
-    single "row", a recurrent layer's "state", the "order" that sorting gives, what a loader has
-    "yielded" in a known layout, what is "sized" as a whole batch, the "samples" that a collate
-    function gets, and "position", a number that counts rows, where a rank counts its own by
+    Forms: "tensor", "batch", "shape", "number", the "multiple" of a number of rows, "masked" or
+    "ragged" rows, "stacked", "permutation", "range", "interleaved" rows, "pairs" of rows that were
+    copied for each other, a single "row", a recurrent layer's "state" or, of several layers,
+    "states", the "order" that sorting gives, what a loader has "yielded" in a known layout, what is
+    "sized" as a whole batch, the "samples" that a collate function gets, and "position", a number
+    that counts rows, where a rank counts its own by
     ``births``.
     """
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.convert.examples import added
+from ddpify.planning.refusals import Refusal
+from tests.convert.examples import added, convert_text
 
 SCRIPT = """\
 import torch
@@ -109,3 +110,79 @@ def test_sums_over_the_time_steps_leave_rows(tmp_path: Path) -> None:
 def test_a_recurrent_layer_whose_inputs_are_not_shown(tmp_path: Path) -> None:
     text = SCRIPT.replace("COLLATE", PADDED).replace("LINE", "nn.LSTM(8, 8)(*[])")
     assert any("dd.shard" in line for line in added(tmp_path, text))
+
+
+RECURRENT = """\
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+texts, labels = torch.randint(0, 9, (20, 7)), torch.randint(0, 3, (20,))
+feed = DataLoader(TensorDataset(texts, labels), batch_size=6, shuffle=True)
+
+
+class Reader(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.words = nn.Embedding(9, 4)
+        self.cells = nn.LSTM(4, 5, LAYERS)
+        self.out = nn.LazyLinear(3)
+
+    def forward(self, x):
+        y, (h, c) = self.cells(self.words(x).permute(1, 0, 2))
+        return self.out(RESULT)
+
+
+brain = Reader()
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+for a, b in feed:
+    rule.zero_grad()
+    loss = F.cross_entropy(brain(a), b)
+    loss.backward()
+    rule.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("layers", "result"),
+    [
+        ("num_layers=2", "h.view(x.size(0), -1)"),
+        ("bidirectional=True", "h.view(-1, 10)"),
+        ("1, True, False, 0.0, True", "h.reshape(-1, 10, 1).squeeze(2)"),
+        ("2, bidirectional=True", "h.flatten(0, 1).view(len(x), 20)"),
+        ("1", "y.reshape(x.shape[0], 35)"),
+        ("1", "y.flatten(1).view(x.shape[0], -1)"),
+    ],
+)
+def test_views_that_give_a_sample_parts_of_others(tmp_path: Path, layers: str, result: str) -> None:
+    text = RECURRENT.replace("LAYERS", layers).replace("RESULT", result)
+    with pytest.raises(Refusal, match="a view that cuts across the samples"):
+        convert_text(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("layers", "result"),
+    [
+        ("1", "h.view(x.size(0), -1)"),
+        ("num_layers=1", "torch.relu(h).view(-1, 5)"),
+        ("2", "h.transpose(0, 1).reshape(x.size(0), -1)"),
+        ("2, bidirectional=True", "h.view(2, 2, len(x), 5)[-1][0]"),
+        ("2, bidirectional=True", "h.view(2, 2, -1, 5)[-1][0]"),
+        ("1", "self.out(y.view(-1, 5)).view(7, x.size(0), 3).mean(0)"),
+        ("1", "self.out(y.reshape(y.size(0) * y.size(1), 5)).view(7, y.size(1), 3)[-1]"),
+        ("1", "y.view(7, x.size(0) * 5, 1).transpose(0, 1).reshape(x.size(0), 5, 7).mean(2)"),
+    ],
+)
+def test_views_that_keep_samples_apart(tmp_path: Path, layers: str, result: str) -> None:
+    text = RECURRENT.replace("LAYERS", layers).replace("RESULT", result)
+    assert "loss = dd.mean(F.cross_entropy(brain(a), b))" in added(tmp_path, text)
+
+
+def test_a_view_outside_of_a_model_is_one_of_all_ranks(tmp_path: Path) -> None:
+    text = RECURRENT.replace("LAYERS", "2").replace("RESULT", "h[-1]")
+    step = (
+        "    y, (h, c) = brain.cells(brain.words(a).transpose(0, 1))\n    print(h.view(-1, 10))\n"
+    )
+    lines = added(tmp_path, text + step)
+    assert lines[-1] == "print(dd.gather(h, dim=1).view(-1, 10))"

@@ -170,7 +170,8 @@ def surely_crossed(left: Data | None, right: Data | None) -> bool:
 def _result(base: Data, placement: Placement, left: Data | None, right: Data | None) -> Data:
     if placement in (Placement.COUNT, Placement.PER_COUNT):
         births = (left.births if left else frozenset()) | (right.births if right else frozenset())
-        return replace(base, placement=placement, births=births, form="number")
+        form = "multiple" if placement is Placement.COUNT else "number"
+        return replace(base, placement=placement, births=births, form=form)
     opaque = any(d.opaque for d in (left, right) if d is not None)
     forms = {"masked" if d.ragged else d.form for d in (left, right) if d is not None}
     form = next((f for f in ("masked", "stacked", "interleaved") if f in forms), "tensor")

@@ -1,21 +1,16 @@
-"""Sizes of tensors, and views that change where the rows lie."""
+"""Sizes of tensors, and where transpositions put the rows."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.arithmetic import tensor_dimensions
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.values import REPLICATED, UNKNOWN, Const, Data, Number, Value, value
+from ddpify.understanding.values import REPLICATED, Const, Data, Number, Value, value
 
-if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
 TRANSPOSING = frozenset("t T transpose permute swapaxes movedim".split())
-RESHAPING = frozenset("view reshape flatten ravel".split())
 
 
 def without_counts(whole: Value) -> Value:
@@ -53,25 +48,6 @@ def transposed(name: str, dim: int, rest: Sequence[Value]) -> int:
         other = order[1] if order[0] == dim else order[0]
         return other if isinstance(other, int) and other >= 0 else dim
     return dim
-
-
-def reshaped(
-    run: Interpreter, data: Data, rest: Sequence[Value], operand: cst.BaseExpression
-) -> Value:
-    """A view keeps rows as rows, unless its first size is a number of its own.
-
-    That suits the rows of the whole batch, which could be gathered before: at ``operand``.
-    """
-    first = rest[0] if rest else UNKNOWN
-    constant = first.constant()
-    own = constant is not ... and isinstance(constant, int) and constant > 1
-    plain = any(isinstance(a, Number) for a in first.atoms) and not first.data
-    if data.dim == 0 and (own or plain) and len(rest) > 1:
-        return value(replace(data.placed(Placement.ROWS), births=frozenset({operand})))
-    dim = 1 if constant == 1 and len(rest) > 1 else 0
-    crossed = data.dim > 0 and constant == -1 and not run.frames_forward()
-    form = "interleaved" if crossed else tensor_dimensions.kept_form(data)
-    return value(replace(data, dim=dim, births=frozenset(), form=form))
 
 
 def size(data: Data, node: cst.BaseExpression, rest: Sequence[Value]) -> Value:

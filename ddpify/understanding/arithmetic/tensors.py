@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.arithmetic import dimensions, tensor_items, tensor_pairs, tensor_sizes
+from ddpify.understanding.arithmetic import (
+    dimensions,
+    tensor_items,
+    tensor_pairs,
+    tensor_sizes,
+    views,
+)
 from ddpify.understanding.arithmetic.tensor_dimensions import (
     OVER_A_DIMENSION,
     along,
@@ -51,6 +57,7 @@ SELF_COUPLING = frozenset("unique bincount histc cdist pdist corrcoef cov".split
 REORDERING = frozenset("flip roll".split())
 # What gives one number of all elements, where no dimension is named.
 _TO_ONE = frozenset("mean sum prod norm max min std var".split())
+_NUMBERS = ("number", "multiple")
 _DOTS = frozenset("dot vdot".split())
 # Functions of two tensors that broadcast them against each other.
 _BROADCASTING = frozenset(
@@ -65,7 +72,7 @@ def fresh(whole: Value) -> Value:
     """
     atoms = [
         replace(a, births=frozenset())
-        if isinstance(a, Data) and a.placement.partial and a.form != "number" and not a.counted
+        if isinstance(a, Data) and a.placement.partial and a.form not in _NUMBERS and not a.counted
         else a
         for a in whole.atoms
     ]
@@ -238,10 +245,10 @@ def _one(
         return value(replace(data, dim=dim, births=frozenset()))
     if name == "squeeze" and not run.collating:
         run.facts.squeezes.setdefault(node, (run.site(node), data.dim))
-    if name == "squeeze" and data.form == "state":
+    if name == "squeeze" and data.form in ("state", "states"):
         return value(replace(data, dim=0, births=frozenset(), form="tensor"))  # of one layer
-    if name in tensor_sizes.RESHAPING:
-        return tensor_sizes.reshaped(run, data, rest, operand)
+    if name in views.RESHAPING:
+        return views.reshaped(run, name, data, rest, operand)
     if name in OVER_A_DIMENSION:
         if run.frames_forward() and not run.collating and mixes_rows(name, data, rest, kwargs):
             run.facts.statistics.setdefault(node, run.site(node))

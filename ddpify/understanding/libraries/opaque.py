@@ -127,7 +127,8 @@ def _form(rows: list[Data]) -> str:
     """Rows of which there are more, or less, than samples stay so."""
     if any(data.ragged for data in rows):
         return "masked"
-    return "stacked" if any(data.form == "stacked" for data in rows) else "tensor"
+    forms = {data.form for data in rows}
+    return next((form for form in ("stacked", "interleaved") if form in forms), "tensor")
 
 
 def call_instance(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.arithmetic import tensor_pairs, tensor_sizes, tensors
+from ddpify.understanding.arithmetic import tensor_pairs, tensor_sizes, tensors, views
 from ddpify.understanding.batching import batch_sizes, batches
 from ddpify.understanding.language.arguments import argument_pairs
 from ddpify.understanding.libraries import draws, world
@@ -95,12 +95,14 @@ def of_tensor(  # type: ignore[no-untyped-def]
     copied = _copied_for_each_row(run, node, atom, name, args, kwargs)
     if copied is not None:
         return copied
+    given = args
     if name not in tensor_pairs.BINARY:  # there a number of rows is a size, of a view perhaps
         args = [_sizes(run, one) for one in args]
     if name in ("view", "reshape") and atom.placement is Placement.SHARD:
-        args = _own_size(run, node, args)
+        given = _own_size(run, node, given)
     operands = [(receiver, value(atom)), *argument_pairs(node, args, {})]
-    return tensors.function(run, node, name, operands, kwargs, args)
+    rest = given if name in views.RESHAPING else args
+    return tensors.function(run, node, name, operands, kwargs, rest)
 
 
 def _read(run: Interpreter, receiver: cst.BaseExpression, atom: Data, name: str) -> Value | None:

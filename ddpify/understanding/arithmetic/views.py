@@ -1,0 +1,110 @@
+"""Views of tensors: where the rows of the batch lie in them, and which ones cut across the rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding import readers
+from ddpify.understanding.arithmetic import tensor_dimensions
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.values import Data, Number, Tup, Value, value
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+RESHAPING = frozenset("view reshape flatten ravel".split())
+_BY_SIZES = frozenset({"view", "reshape"})
+
+
+def reshaped(
+    run: Interpreter, name: str, data: Data, rest: Sequence[Value], operand: cst.BaseExpression
+) -> Value:
+    """What a view makes of rows: rows, unless it cuts across them.
+
+    A view that does suits the rows of the whole batch, which could be gathered before: at
+    ``operand``. Inside of a model's forward, what rows lie beside would have to be gathered too.
+    """
+    if name == "flatten" and data.dim > 0:
+        return value(_flattened(data, [one.constant() for one in rest]))
+    sizes = _sizes(rest) if name in _BY_SIZES else []
+    place = _place(sizes)
+    if place and (data.dim > 0 or data.form == "interleaved"):
+        return value(_kept(data, place))
+    if data.dim == 0 and _has_own_first(sizes):
+        return value(replace(data.placed(Placement.ROWS), births=frozenset({operand})))
+    if _cuts_across(data, sizes):
+        return _cut(run, data, operand)
+    dim = int(len(sizes) > 1 and sizes[0].constant() == 1)
+    behind = data.dim > 0 and data.form != "state"  # the rows of each place follow each other
+    return value(replace(_kept(data, dim), form="interleaved") if behind else _kept(data, dim))
+
+
+def _sizes(rest: Sequence[Value]) -> Sequence[Value]:
+    """The sizes one by one, also of ``x.view((a, b))``."""
+    shapes = [a for a in rest[0].atoms if isinstance(a, Tup)] if len(rest) == 1 else []
+    return shapes[0].items if len(shapes) == 1 else rest
+
+
+def _counted(sizes: Sequence[Value]) -> tuple[int, Data] | None:
+    """Which size is the number of this rank's rows or a multiple of it, if one is."""
+    for place, size in enumerate(sizes):
+        for data in size.data:
+            if data.placement is Placement.COUNT:
+                return place, data
+    return None
+
+
+def _place(sizes: Sequence[Value]) -> int | None:
+    """Which size is that of the rows: what counts them, or else one that is left to follow."""
+    counted = _counted(sizes)
+    if counted is not None:
+        return counted[0]
+    inferred = [place for place, size in enumerate(sizes) if size.constant() == -1]
+    return inferred[0] if inferred else None
+
+
+def _has_own_first(sizes: Sequence[Value]) -> bool:
+    """Whether the first of several sizes is a number of its own."""
+    constant = sizes[0].constant() if len(sizes) > 1 else ...
+    if constant is ...:
+        return len(sizes) > 1 and not sizes[0].data and any(sizes[0].of(Number))
+    return isinstance(constant, int) and constant > 1
+
+
+def _cuts_across(data: Data, sizes: Sequence[Value]) -> bool:
+    """Whether a view of tensors with their rows behind others has them first, as many as before."""
+    behind = data.dim == 1 and data.form != "state"
+    if not (behind or data.form == "interleaved") or data.opaque or len(sizes) < 2:
+        return False
+    counted = _counted(sizes)
+    if counted is not None:
+        return counted[0] == 0 and counted[1].form != "multiple"
+    return data.form == "states" and sizes[0].constant() == -1
+
+
+def _cut(run: Interpreter, data: Data, operand: cst.BaseExpression) -> Value:
+    if not run.frames_forward():
+        return value(replace(data.placed(Placement.ROWS), births=frozenset({operand})))
+    unmendable = replace(data, births=frozenset(), form="packed")  # no reduction suits it
+    run.demand(operand, value(unmendable), readers.A_VIEW)
+    return value(_kept(data, 0))
+
+
+def _kept(data: Data, dim: int) -> Data:
+    """The rows along a dimension, as a new tensor."""
+    return replace(data, dim=dim, births=frozenset(), form=tensor_dimensions.kept_form(data))
+
+
+def _flattened(data: Data, bounds: Sequence[object]) -> Data:
+    """Dimensions from the first to the last bound become one."""
+    first, last = [*bounds, *(0, -1)[len(bounds) :]][:2]
+    if not isinstance(first, int) or not isinstance(last, int) or first < 0:
+        return _kept(data, 0)
+    if first >= data.dim:
+        return _kept(data, data.dim)
+    if 0 <= last < data.dim:
+        return _kept(data, data.dim - (last - first))
+    return replace(_kept(data, first), form="interleaved")
