@@ -11,7 +11,7 @@ from ddpify.planning.bindings import is_bound_name
 from ddpify.planning.edits import Edits, wrapped
 from ddpify.planning.plan import Plan, Reduction
 from ddpify.planning.refusals import Refusal, unused_losses
-from ddpify.understanding.libraries import losses
+from ddpify.understanding.libraries import denominators
 from ddpify.understanding.syntax import brief, code_of
 
 _TEXT = {
@@ -39,7 +39,7 @@ def edit(plan: Plan, edits: Edits) -> None:
         elif reduction.how == "shape":
             whole_shape(reduction.node, plan.options.alias, _along(plan, reduction), edits)
         else:
-            weight = reduction.weight.replace(losses.HELPER, plan.options.alias)
+            weight = reduction.weight.replace(denominators.HELPER, plan.options.alias)
             extra = f", weight={weight}" if weight else _along(plan, reduction)
             edits.wrap(reduction.node, f"{plan.options.alias}.{_function(plan, reduction)}", extra)
         if reduction.node in plan.assumed:

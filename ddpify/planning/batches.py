@@ -31,7 +31,7 @@ def split_batches(facts: Facts, choices: Choices) -> bool:
         return choices.by_hand
     _refuse_beside_loaders(facts)
     before = set(choices.batches)
-    _forget_split_before(facts, choices)
+    _refuse_split_in_one_call(facts)
     for entries in _by_call(facts, choices):
         _split(choices, _chosen(facts, entries))
     choices.flat |= facts.flat - choices.batches.keys()
@@ -47,12 +47,8 @@ def split_batches(facts: Facts, choices: Choices) -> bool:
     return _keep_untrained_whole(facts, choices) or _split_evaluations(facts, choices)
 
 
-def _forget_split_before(facts: Facts, choices: Choices) -> None:
-    """Do not split again what is made of rows that were split since.
-
-    Raises:
-        Refusal: In another call it is made of whole batches.
-    """
+def _refuse_split_in_one_call(facts: Facts) -> None:
+    """What a function makes of rows of one rank cannot be split for its other callers."""
     for node, site in facts.split_before.items():
         if node in facts.split_here:
             raise Refusal(
@@ -61,7 +57,6 @@ def _forget_split_before(facts: Facts, choices: Choices) -> None:
                 "this is made of a rank's rows in one call, and of a whole batch in another",
                 "make both from batches that come from the same place",
             )
-        del choices.batches[node]
 
 
 def _split(choices: Choices, places: Iterable[Place]) -> None:

@@ -61,22 +61,37 @@ def make_plan(
     for number in range(_ROUNDS):
         if number:
             plan.facts = interpret(project, plan.choices)
-        try:
-            if split_batches(plan.facts, plan.choices):
-                continue
-            refuse_before(plan.facts, project, plan.choices)
-        except Refusal as refusal:
-            plan.refuse(refusal)
-        note_beside(plan.facts, plan.choices)
-        if not _decide(plan) and not _run_whole(plan):
-            unequal = unequal_batches(plan.facts, plan.choices)
-            taken = (*taken_gradients(plan.facts), *layers_in_forwards(plan.facts))
-            kept = own_backwards.written(plan.facts, project)
-            for lost in (*lost_losses(plan.facts), *taken, *kept, *unequal, *lost_turns(plan)):
-                plan.refuse(lost)
+        if not _decide_more(plan):
+            _refuse_what_is_lost(plan)
             return plan
     plan.refuse(Refusal(project.entry, None, "its data flow does not settle", "report this script"))
     return plan
+
+
+def _decide_more(plan: Plan) -> bool:
+    """Decide what the facts allow to decide now; whether there was anything."""
+    try:
+        if split_batches(plan.facts, plan.choices):
+            return True
+        refuse_before(plan.facts, plan.project, plan.choices)
+    except Refusal as refusal:
+        plan.refuse(refusal)
+    note_beside(plan.facts, plan.choices)
+    return _decide(plan) or _run_whole(plan)
+
+
+def _refuse_what_is_lost(plan: Plan) -> None:
+    facts = plan.facts
+    found = (
+        *lost_losses(facts),
+        *taken_gradients(facts),
+        *layers_in_forwards(facts),
+        *own_backwards.written(facts, plan.project),
+        *unequal_batches(facts, plan.choices),
+        *lost_turns(plan),
+    )
+    for refusal in found:
+        plan.refuse(refusal)
 
 
 def _run_whole(plan: Plan) -> bool:
@@ -113,7 +128,7 @@ def _decide(plan: Plan) -> bool:
         _check_alike(plan, node)
     if left and (len(plan.reductions), len(plan.replicated)) == before:
         for demand in left:  # else what was decided may mend it
-            plan.refuse(refuse_reading(plan.project.entry, demand))
+            plan.refuse(refuse_reading(demand))
     if len(plan.replicated) != before[1]:
         plan.forget_reductions()
         return True
@@ -186,7 +201,7 @@ def _check_alike(plan: Plan, node: cst.CSTNode) -> None:
             continue
         demand = Demand(plan.site(node), data, "a line that is reduced for another call")
         if any(loader.site in plan.choices.trained for loader in data.loaders):
-            raise refuse_reading(plan.project.entry, demand)
+            raise refuse_reading(demand)
         mending.replicate(plan, demand)
 
 

@@ -153,7 +153,7 @@ def _sum_divisors(plan: Plan, demand: Demand) -> None:
         for node in divisors:
             plan.record(Reduction(node, "sum"))
     elif _in_training(plan, demand):
-        raise refuse_reading(plan.project.entry, demand)
+        raise refuse_reading(demand)
     else:
         replicate(plan, demand)
 
@@ -186,7 +186,7 @@ def _sum_argument(plan: Plan, demand: Demand) -> None:
                 plan.record(Reduction(node, "sum"))
             return
     if _in_training(plan, demand):
-        raise refuse_reading(plan.project.entry, demand)
+        raise refuse_reading(demand)
     replicate(plan, demand)
 
 

@@ -249,7 +249,7 @@ def places(loaders: Iterable[Instance]) -> str:
     return " and ".join(sorted(lines))
 
 
-def refuse_reading(entry: ModuleFile, demand: Demand) -> Refusal:
+def refuse_reading(demand: Demand) -> Refusal:
     """A training step reads something that no reduction makes whole."""
     return Refusal(
         demand.site.module,

@@ -133,7 +133,6 @@ class Entry:
 
     site: Site
     training: bool
-    argument: cst.BaseExpression
     held: tuple[Whole, ...]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import black
+import pytest
 
 from tests.convert.examples import HEAD, STEP, convert_text
 
@@ -24,3 +25,17 @@ def test_any_other_form_is_left_alone(tmp_path: Path) -> None:
     data = convert_text(tmp_path, text).data.decode()
     assert "lr = 0.1" in data
     assert max(map(len, data.splitlines())) > 100
+
+
+def test_single_quotes_show_without_black_that_black_did_not_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def asked(text: str, **_: object) -> str:
+        raise NotImplementedError("Black was asked")
+
+    monkeypatch.setattr(black, "format_str", asked)
+    text = WIDE + STEP + "print('done')\n"
+    convert_text(tmp_path, text)
+    (tmp_path / "pyproject.toml").write_text("[tool.black]\nskip-string-normalization = true\n")
+    with pytest.raises(NotImplementedError):
+        convert_text(tmp_path, text)

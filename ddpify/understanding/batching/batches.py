@@ -146,13 +146,13 @@ def enter(run: Interpreter, node: cst.BaseExpression, operands: list[Operand]) -
         return [held for _, held in operands]
     _note_together(run, operands)
     named = [(shown, born(run, held, shown)) for shown, held in operands]
-    found = [(shown, wholes(held)) for shown, held in named]
-    if not any(held for _, held in found) and not any(_has_data(v) for _, v in named):
+    found = [wholes(held) for _, held in named]
+    if not any(found) and not any(_has_data(v) for _, v in named):
         named = [(shown, _perhaps(run, held, shown)) for shown, held in named[:1]] + named[1:]
-        found = [(shown, wholes(held)) for shown, held in named]
-    for position, (shown, held) in enumerate(found):
+        found = [wholes(held) for _, held in named]
+    for position, held in enumerate(found):
         if held:
-            entry = Entry(run.site(node), not run.no_grad, shown, tuple(held))
+            entry = Entry(run.site(node), not run.no_grad, tuple(held))
             run.facts.entries.setdefault((node, position), entry)
             if entry.training and any(loop.loaders for f in run.frames for loop in f.loops):
                 run.facts.beside_loaders.setdefault(node, entry.site)

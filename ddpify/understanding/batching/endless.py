@@ -11,20 +11,20 @@ from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import UNKNOWN, Class, Function, Instance, Scope, Value
 
 
-def is_sampler(given: Value) -> bool:
+def never_ends(sampler: Value) -> bool:
     """Whether a loader's sampler surely never ends."""
-    made = [a for a in given.atoms if isinstance(a, Instance) and isinstance(a.type, Class)]
+    made = [a for a in sampler.atoms if isinstance(a, Instance) and isinstance(a.type, Class)]
     found = [f for one in made for f in (one.type.find("__iter__") or UNKNOWN).of(Function)]  # type: ignore[union-attr]
-    return bool(found) and len(made) == len(given.atoms) and all(map(_never_ends, found))  # type: ignore[arg-type]
+    return bool(found) and len(made) == len(sampler.atoms) and all(map(_yields_for_ever, found))  # type: ignore[arg-type]
 
 
-def _never_ends(function: Function) -> bool:
+def _yields_for_ever(function: Function) -> bool:
     """Whether a generator goes on for ever, or a function returns such a one."""
     if function.node in function.module.structure.generators:
         return any(_is_endless_loop(node) for node in _outermost(function.node))
     returned = [n.value for n in walk(function.node) if isinstance(n, cst.Return)]
     made = [_generator(function.scope, one) for one in returned if one is not None]
-    return bool(made) and all(one is not None and _never_ends(one) for one in made)
+    return bool(made) and all(one is not None and _yields_for_ever(one) for one in made)
 
 
 def _outermost(function: cst.FunctionDef | cst.Lambda) -> Iterator[cst.CSTNode]:

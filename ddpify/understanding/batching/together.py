@@ -118,7 +118,10 @@ def equally_large(pair: Pair, *, in_step: bool) -> bool:
         return False
     samplers = [loader.arguments.get("sampler", UNKNOWN) for loader in pair]
     dropping = [loader.arguments.get("drop_last", UNKNOWN).constant() is True for loader in pair]
-    full = [drop or endless.is_sampler(one) for drop, one in zip(dropping, samplers, strict=True)]
+    full = [
+        drop or endless.never_ends(sampler)
+        for drop, sampler in zip(dropping, samplers, strict=True)
+    ]
     if all(full) or _batch_size(one).constant() == 1:
         return True
     data = [loader.arguments.get("dataset", UNKNOWN) for loader in pair]

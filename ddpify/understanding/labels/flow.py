@@ -244,13 +244,14 @@ class Flow:
         """What a loop hands to a collective one by one: ``for one in totals: all_reduce(one)``."""
         for move in self.moves:
             if isinstance(move.node, cst.For) and self.cleaned.intersection(move.targets):
-                for one in move.source:
-                    held = self.facts.values.get(one.node) if one.node is not None else None
-                    batches = held is not None and any(
-                        isinstance(a, Instance) and is_loader(a) for a in held.atoms
-                    )
-                    if one.slot is not None and not batches:
-                        self.cleaned.add(one.slot)
+                sources = (one for one in move.source if not self._is_loader(one.node))
+                self.cleaned.update(one.slot for one in sources if one.slot is not None)
+
+    def _is_loader(self, node: cst.CSTNode | None) -> bool:
+        """Whether an expression may be a loader, whose batches stay what they are."""
+        held = self.facts.values.get(node) if node is not None else None
+        atoms = held.atoms if held is not None else ()
+        return any(isinstance(a, Instance) and is_loader(a) for a in atoms)
 
     def _clean_synchronised(self) -> None:
         """Objects with a method that reduces them, when the method is called anywhere.

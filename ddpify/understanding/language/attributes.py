@@ -55,7 +55,7 @@ def attribute_of(run: Interpreter, node: cst.BaseExpression, atom: Atom, name: s
     if isinstance(atom, Instance):
         return _instance_attribute(run, node, atom, name)
     if isinstance(atom, Class):
-        return _of_class(run, node, atom, name)
+        return _of_class(atom, name)
     if isinstance(atom, Super):
         return _super_attribute(run, node, atom.receiver, name)
     if isinstance(atom, Data):
@@ -130,7 +130,7 @@ def _super_attribute(
     return value(Method(value(receiver), name))
 
 
-def _of_class(run: Interpreter, node: cst.BaseExpression, atom: Class, name: str) -> Value:
+def _of_class(atom: Class, name: str) -> Value:
     found = atom.find(name) or UNKNOWN
     return join(*(_bound_to_class(atom, one) for one in found.atoms))
 

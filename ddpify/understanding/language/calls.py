@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import libcst as cst
 
@@ -32,6 +32,24 @@ if TYPE_CHECKING:
 
 _DEEPEST = 40
 Keywords = dict[str, Value]
+
+
+class _Call(NamedTuple):
+    """A call of a project function."""
+
+    function: Function
+    args: list[Value]
+    kwargs: Keywords
+    receiver: Instance | Class | None
+    site: Site | None
+    forward: bool  # whether it is a model's forward
+
+    def key(self, run: Interpreter) -> object:
+        """What its result goes by."""
+        named = tuple(sorted(self.kwargs.items(), key=lambda pair: pair[0]))
+        place = self.site.node if self.site else None
+        modes = bool(run.no_grad), bool(run.all_whole), self.forward
+        return self.function.node, place, self.receiver, tuple(self.args), named, modes
 
 
 def call(
@@ -132,12 +150,14 @@ def call_function(
     run.called.add(function.node)
     if site is not None:
         run.facts.callers.setdefault(function.node, set()).add(site)
-    silent = _switches_grad_off(function)
-    named = tuple(sorted(kwargs.items(), key=lambda pair: pair[0]))
-    place = site.node if site else None
-    no_grad = bool(run.no_grad or silent)
-    whole = bool(run.all_whole)
-    key = (function.node, place, receiver, tuple(args), named, no_grad, whole, forward)
+    call = _Call(function, args, kwargs, receiver, site, forward)
+    with run.without_grad(_switches_grad_off(function)):
+        return _result(run, call)
+
+
+def _result(run: Interpreter, call: _Call) -> Value:
+    """The known result, that of the pass before within a recursion, or that of running it now."""
+    key = call.key(run)
     if key in run.results:
         return run.results[key]
     if key in run.running or len(run.frames) > _DEEPEST:
@@ -145,8 +165,7 @@ def call_function(
         return run.previous.get(key, UNKNOWN)
     run.running.add(key)
     try:
-        with run.without_grad(silent):
-            result = _run_body(run, function, args, kwargs, receiver, site, forward)
+        result = _run_body(run, call)
     finally:
         run.running.discard(key)
     if key in run.recalled and run.previous.get(key, UNKNOWN) != result:
@@ -155,19 +174,18 @@ def call_function(
     return result
 
 
-def _run_body(  # type: ignore[no-untyped-def]
-    run: Interpreter, function: Function, args, kwargs, receiver, site, forward
-) -> Value:
+def _run_body(run: Interpreter, call: _Call) -> Value:
+    function, receiver = call.function, call.receiver
     scope = Scope(parent=function.scope)
-    inside = forward or run.frames_forward()
+    inside = call.forward or run.frames_forward()
     own = receiver if isinstance(receiver, Instance) else None
-    frame = Frame(function.module, scope, site, own, in_forward=inside)
+    frame = Frame(function.module, scope, call.site, own, in_forward=inside)
     if isinstance(function.node, cst.Lambda) or attributes.is_static(function):
         receiver = None
-    bind_parameters(run, function, args, kwargs, receiver, scope)
+    bind_parameters(run, function, call.args, call.kwargs, receiver, scope)
     run.frames.append(frame)
     try:
-        _bind_further(run, function, kwargs, scope)
+        _bind_further(run, function, call.kwargs, scope)
         if isinstance(function.node, cst.Lambda):
             return run.eval(function.node.body)
         run.block(function.node.body)
@@ -218,13 +236,13 @@ def bind_parameters(
         if given:
             scope.names[name] = given.pop(0)
         else:
-            scope.names[name] = _keyword(run, function, parameter, kwargs)
+            scope.names[name] = _keyword(run, parameter, kwargs)
             if parameter.default is not None and _is_criterion(receiver):
                 scope.passed.add(name)  # no setting: how a loss is computed unless told otherwise
     for parameter in parameters.kwonly_params:
         if parameter.name.value in kwargs:
             scope.passed.add(parameter.name.value)
-        scope.names[parameter.name.value] = _keyword(run, function, parameter, kwargs)
+        scope.names[parameter.name.value] = _keyword(run, parameter, kwargs)
     if isinstance(parameters.star_arg, cst.Param):
         scope.names[parameters.star_arg.name.value] = value(Tup(tuple(given)))
 
@@ -249,7 +267,7 @@ def _is_criterion(receiver: Instance | Class | None) -> bool:
     return kinds.is_model(receiver) and kinds.is_criterion(receiver)
 
 
-def _keyword(run: Interpreter, function: Function, parameter: cst.Param, kwargs: Keywords) -> Value:
+def _keyword(run: Interpreter, parameter: cst.Param, kwargs: Keywords) -> Value:
     name = parameter.name.value
     if name in kwargs:
         return kwargs[name]

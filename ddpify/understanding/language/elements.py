@@ -87,7 +87,7 @@ def subscript_key(run: Interpreter, node: cst.Subscript) -> str:
 
 def _item_of(run: Interpreter, node: cst.Subscript, atom: Atom, key: str) -> Value:
     if isinstance(atom, Tup):
-        return _tuple_item(node, atom, key)
+        return _tuple_item(atom, key)
     if isinstance(atom, Instance):
         return _instance_item(run, node, atom, key)
     if isinstance(atom, Data):
@@ -101,7 +101,7 @@ def _item_of(run: Interpreter, node: cst.Subscript, atom: Atom, key: str) -> Val
     return UNKNOWN
 
 
-def _tuple_item(node: cst.Subscript, atom: Tup, key: str) -> Value:
+def _tuple_item(atom: Tup, key: str) -> Value:
     try:
         return atom.items[int(key.strip("[]"))]
     except (ValueError, IndexError):
@@ -119,7 +119,7 @@ def _instance_item(run: Interpreter, node: cst.Subscript, atom: Instance, key: s
         return tensor_items.rows_of_weights(run, node) or value(atom)
     if key != "*" and key in atom.attributes:
         return join(atom.attributes[key], atom.attributes.get("*", UNKNOWN))
-    return atom.elements if atom.type in CONTAINERS else instances.item(run, atom)
+    return atom.elements if atom.type in CONTAINERS else instances.item(atom)
 
 
 def iterate(run: Interpreter, node: cst.BaseExpression, iterable: Value) -> Value:
@@ -167,7 +167,7 @@ def _part(run: Interpreter, atom: Atom, position: int, count: int) -> Value:
         exact = atom.attributes.get(f"[{position}]")
         if exact is not None and "*" not in atom.attributes:
             return exact
-        return atom.elements if atom.type in CONTAINERS else instances.item(run, atom)
+        return atom.elements if atom.type in CONTAINERS else instances.item(atom)
     if isinstance(atom, Data):
         return tensors.part(atom, position)
     if isinstance(atom, Whole):

@@ -155,7 +155,7 @@ def generator(run: Interpreter, node: cst.BaseExpression, element: Value) -> Val
     return value(made)
 
 
-def item(run: Interpreter, atom: Instance) -> Value:
+def item(atom: Instance) -> Value:
     """``object[...]`` of a library object."""
     if atom.type == "generator":
         return atom.elements
@@ -166,7 +166,7 @@ def iterate(run: Interpreter, node: cst.BaseExpression, atom: Instance) -> Value
     """What a loop over a library or project object gets."""
     if is_loader(atom):
         run.facts.iterated.add(atom)
-        _samples(run, node, atom)
+        _run_samplers(run, node, atom)
         if atom.site in run.choices.replicated or _stated_whole(run, atom):
             if run.frame.loops:
                 run.frame.loops[-1].takes_whole = True
@@ -193,7 +193,7 @@ def iterate(run: Interpreter, node: cst.BaseExpression, atom: Instance) -> Value
     return atom.elements if atom.attributes else REPLICATED
 
 
-def _samples(run: Interpreter, node: cst.BaseExpression, loader: Instance) -> None:
+def _run_samplers(run: Interpreter, node: cst.BaseExpression, loader: Instance) -> None:
     """A loader goes through its sampler, which may draw and seed as it likes."""
     for name in ("sampler", "batch_sampler"):
         for one in loader.arguments.get(name, UNKNOWN).of(Instance):

@@ -8,6 +8,7 @@ import libcst as cst
 
 from ddpify.understanding.language.arguments import Keywords
 from ddpify.understanding.libraries import draws, functions, losses, sequences, world
+from ddpify.understanding.libraries.denominators import LossCall
 from ddpify.understanding.libraries.instances import (
     bar,
     data_loader,
@@ -49,7 +50,7 @@ def call(
     if name.startswith("builtins."):
         return functions.builtin(run, node, short, args, kwargs)
     if losses.is_function(name):
-        return losses.call(run, node, short, args, kwargs)
+        return losses.call(run, LossCall(node, short, args, kwargs))
     if name in BARS:
         return bar(run, node, name, args, kwargs)
     return _by_family(run, node, name, short, args, kwargs)

@@ -77,7 +77,7 @@ def _object_method(  # type: ignore[no-untyped-def]
     if atom.type in _PARSERS and name == "add_argument":
         _add_argument(run, atom, args, kwargs)
     if atom.type in _PARSERS and name in ("parse_args", "parse_known_args"):
-        return _arguments(run, node, atom, name)
+        return _arguments(run, atom, name)
     drawn = draws.method(run, node, atom, name)
     if drawn is not None:
         return drawn
@@ -111,7 +111,8 @@ def _add_argument(run: Interpreter, atom: Instance, args: list[Value], kwargs: K
         run.put(made, name.lstrip("-").replace("-", "_"), join(REPLICATED, kwargs["default"]))
 
 
-def _arguments(run: Interpreter, node: cst.BaseExpression, atom: Instance, name: str) -> Value:
+def _arguments(run: Interpreter, atom: Instance, name: str) -> Value:
+    """The options that a parser has read, by themselves or beside what is left."""
     made = run.instance(atom.site, atom.module, "argparse.Namespace")
     if name == "parse_known_args":
         return value(Tup((value(made), REPLICATED)))

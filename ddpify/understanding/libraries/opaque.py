@@ -11,6 +11,7 @@ from ddpify.understanding.arithmetic import dimensions, tensor_pairs
 from ddpify.understanding.batching import batch_layers, batches
 from ddpify.understanding.language.arguments import Keywords, argument_pairs, local_data
 from ddpify.understanding.libraries import draws, layers, losses, sequences, world
+from ddpify.understanding.libraries.denominators import LossCall
 from ddpify.understanding.libraries.instances import library_object, new_optimizer
 from ddpify.understanding.libraries.kinds import is_model
 from ddpify.understanding.placement import Placement
@@ -141,7 +142,8 @@ def call_instance(
     """``object(...)`` of a library object."""
     sequences.note_states(run, node, target, args, kwargs)
     if isinstance(target.type, str) and losses.is_module(target.type):
-        return losses.call(run, node, losses.function_name(target.type), args, kwargs, target)
+        loss = LossCall(node, losses.function_name(target.type), args, kwargs, target)
+        return losses.call(run, loss)
     if run.choices.by_hand:
         made = batch_layers.layer(run, target, args)
         if made is not None:

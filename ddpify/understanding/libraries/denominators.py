@@ -1,0 +1,115 @@
+"""What the mean of a loss divides by, where that is not the number of rows."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import libcst as cst
+
+from ddpify.understanding.batching.batches import Operand
+from ddpify.understanding.syntax import code_of
+from ddpify.understanding.values import UNKNOWN, Const, Instance, Value
+
+# Their mean divides by the weights of the targets' classes, or by the targets that count.
+_CLASSIFYING = ("nll_loss", "cross_entropy")
+_POSITIONS = {"weight": 2, "ignore_index": 4}
+_POSITIONS_OF_MODULES = {"weight": "0", "ignore_index": "2"}
+HELPER = "{dd}"
+"""The runtime helper's name, where code for a denominator calls it."""
+
+
+class LossCall(NamedTuple):
+    """A call of one of PyTorch's losses."""
+
+    node: cst.BaseExpression
+    name: str  # of its functional form
+    args: list[Value]
+    kwargs: dict[str, Value]
+    module: Instance | None = None  # where it is called as a module
+
+    @property
+    def options(self) -> dict[str, Value]:
+        """What was given by keyword, to the module where there is one."""
+        return self.module.arguments if self.module is not None else self.kwargs
+
+    def shown(self) -> list[Operand]:
+        """The positional arguments, each with its value."""
+        given = self.node.args if isinstance(self.node, cst.Call) else ()
+        expressions = [a.value for a in given if a.keyword is None]
+        return list(zip(expressions, self.args, strict=False))
+
+    def argument(self, name: str, position: int) -> cst.BaseExpression | None:
+        """The expression that the call gives for a parameter."""
+        if not isinstance(self.node, cst.Call):
+            return None
+        for argument in self.node.args:
+            if argument.keyword is not None and argument.keyword.value == name:
+                return argument.value
+        positional = [a.value for a in self.node.args if a.keyword is None and not a.star]
+        return positional[position] if len(positional) > position else None
+
+
+def denominator(loss: LossCall, *, masked: bool) -> tuple[str, ...]:
+    """Code for what a loss divides by, empty where that is the number of rows of the batch.
+
+    Args:
+        loss: The call.
+        masked: Whether it gets those rows that a mask leaves of the batch.
+    """
+    counted = _of_targets(loss) if loss.name in _CLASSIFYING else ()
+    return counted or (_number_of_rows(loss) if masked else ())
+
+
+def _of_targets(loss: LossCall) -> tuple[str, ...]:
+    """Code for what a classification loss divides by, where it weighs or leaves out targets."""
+    target = loss.argument("target", 1)
+    names = [name for name in _POSITIONS if _given(loss, name)]
+    if target is None or not names:
+        return ()
+    code = {name: _option(loss, name) for name in names}
+    rows = code_of(target)
+    if "weight" not in code:
+        return (f"({rows} != {code['ignore_index']}).sum()",)
+    if names == ["weight"] and _is_tensor(_held(loss, "weight")):
+        return (f"{code['weight']}[{rows}].sum()",)
+    # It may be None at run time, and what is ignored need not be one of the classes.
+    ignored = f", ignore_index={code['ignore_index']}" if "ignore_index" in code else ""
+    return (f"{HELPER}.target_weight({rows}, {code['weight']}{ignored})",)
+
+
+def _number_of_rows(loss: LossCall) -> tuple[str, ...]:
+    rows = loss.argument("target", 1)
+    return (f"len({code_of(rows)})",) if rows is not None else ()
+
+
+def _is_tensor(weight: Value) -> bool:
+    """Whether a loss's weights are surely given."""
+    return bool(weight) and not any(isinstance(a, Const) for a in weight.atoms)
+
+
+def _given(loss: LossCall, name: str) -> bool:
+    held = _held(loss, name)
+    return held.constant() is not None and (bool(held) or name in loss.options)
+
+
+def _held(loss: LossCall, name: str) -> Value:
+    """The value of an option, empty where it is not given or not known."""
+    if loss.module is not None:
+        by_position = loss.options.get(_POSITIONS_OF_MODULES[name], UNKNOWN)
+        return loss.options.get(name, by_position)
+    if len(loss.args) > _POSITIONS[name]:
+        return loss.args[_POSITIONS[name]]
+    return loss.kwargs.get(name, UNKNOWN)
+
+
+def _option(loss: LossCall, name: str) -> str:
+    """Code for an option's value."""
+    if loss.module is not None:
+        return f"{_function_of(loss.node)}.{name}"
+    given = loss.argument(name, _POSITIONS[name])
+    return code_of(given) if given is not None else name
+
+
+def _function_of(node: cst.BaseExpression) -> str:
+    assert isinstance(node, cst.Call)  # its target was shown
+    return code_of(node.func)
