@@ -15,8 +15,7 @@ from ddpify.codemods import (
     whole_calls,
 )
 from ddpify.codemods._command import Command
-
-from ddpify.convert.conversion import CODEMODS
+from ddpify.codemods.in_order import CODEMODS
 
 
 class ConvertToTorchrun(Command):  # type: ignore[misc]

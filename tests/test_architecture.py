@@ -31,9 +31,24 @@ def imported(path: Path, known: dict[str, Path]) -> Iterator[str]:
             yield from (name for name in (full, full.rpartition(".")[0]) if name in known)
 
 
-def test_files_import_each_other_in_one_direction() -> None:
+def packages(graph: dict[str, set[str]]) -> dict[str, set[str]]:
+    """The same graph with a package, or a file beside the packages, for each of its files."""
+    found: dict[str, set[str]] = {}
+    for name, others in graph.items():
+        own = _package(name)
+        found.setdefault(own, set()).update(_package(other) for other in others)
+    return {name: others - {name} for name, others in found.items() if name != "ddpify"}
+
+
+def _package(name: str) -> str:
+    return ".".join(name.split(".")[:2])
+
+
+def test_files_and_packages_import_each_other_in_one_direction() -> None:
     known = modules()
     graph = {name: {*imported(path, known)} - {name} for name, path in known.items()}
     assert len(graph) > 400
     order = list(TopologicalSorter(graph).static_order())  # raises on a cycle, with its files
     assert order.index("ddpify.errors") < order.index("ddpify.cli")
+    order = list(TopologicalSorter(packages(graph)).static_order())
+    assert order.index("ddpify.understanding") < order.index("ddpify.codemods")

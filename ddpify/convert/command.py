@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ddpify.convert.conversion import convert_file
+from ddpify.convert.launch_file import migrate_file
 from ddpify.convert.output import choose_output, report, write
 from ddpify.convert.project import convert_folder
 from ddpify.convert.project_output import (
@@ -16,7 +17,6 @@ from ddpify.convert.project_output import (
     write_project,
 )
 from ddpify.errors import DdpifyError, ExitCode
-from ddpify.launching.conversion import migrate_file
 from ddpify.lint.document import LAUNCH, kind_of
 from ddpify.planning.options import Options
 

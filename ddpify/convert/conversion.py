@@ -3,30 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from difflib import unified_diff
 from pathlib import Path
 
 import libcst as cst
 
-from ddpify.codemods import (
-    batches,
-    checkpoints,
-    devices,
-    draws,
-    files,
-    learning_rates,
-    loaders,
-    models,
-    order,
-    padding,
-    process_group,
-    reductions,
-    resume,
-    states,
-    whole_calls,
-)
+from ddpify.codemods.in_order import CODEMODS
 from ddpify.convert.distributed import advice
 from ddpify.convert.formatting import formatted_alike
 from ddpify.convert.marking import mark
@@ -34,30 +17,11 @@ from ddpify.errors import DdpifyError
 from ddpify.planning.deciding import make_plan
 from ddpify.planning.edits import Edits, Note
 from ddpify.planning.options import Options
-from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import AlreadyDistributed, Refusal
 from ddpify.planning.shardable import refuse_unshardable
 from ddpify.source import Source, read_source
 from ddpify.stack import roomy
 from ddpify.understanding.project import ModuleFile, Project
-
-CODEMODS: tuple[Callable[[Plan, Edits], None], ...] = (
-    devices.edit,
-    checkpoints.edit,
-    loaders.edit,
-    batches.edit,
-    models.edit,
-    learning_rates.edit,
-    reductions.edit,
-    draws.edit,
-    states.edit,
-    padding.edit,
-    whole_calls.edit,
-    files.edit,
-    order.edit,
-    resume.edit,
-    process_group.edit,
-)
 
 
 @dataclass(frozen=True, slots=True)

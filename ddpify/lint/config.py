@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from ddpify import codes
 from ddpify.errors import DdpifyError, ExitCode
-from ddpify.lint import codes
 from ddpify.lint.patterns import matches
 
 EXCLUDED = (

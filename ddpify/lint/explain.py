@@ -6,7 +6,7 @@ import json
 import re
 from dataclasses import dataclass
 
-from ddpify.lint.codes import CODES, code_of
+from ddpify.codes import CODES, code_of
 from ddpify.lint.config import usage
 from ddpify.lint.registry import ENGINE_CODES, Rule, load
 

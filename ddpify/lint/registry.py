@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from ddpify.lint.codes import BY_NAME, CODES
+from ddpify.codes import BY_NAME, CODES
 from ddpify.lint.diagnostics import Fix, Severity
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ import re
 import tokenize
 from dataclasses import dataclass, field
 
+from ddpify.codes import code_of
 from ddpify.lines import line_starts
-from ddpify.lint.codes import code_of
 from ddpify.lint.diagnostics import Applicability, Diagnostic, Edit, Fix, Severity, Span
 
 _OWN = re.compile(r"#\s*ddpify:\s*(?P<kind>ignore|file-ignore)(?:\[(?P<names>[^\]]*)\])?")

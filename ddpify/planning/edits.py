@@ -10,7 +10,7 @@ from typing import Any
 
 import libcst as cst
 
-from ddpify.lint.codes import BY_NAME
+from ddpify.codes import BY_NAME
 from ddpify.understanding.facts import Site
 from ddpify.understanding.project import ModuleFile
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ddpify.lint.codes import CODES
+from ddpify.codes import CODES
 from tests.lint.conftest import Lint
 from tests.lint.mutants import MUTANTS, Mutant
 

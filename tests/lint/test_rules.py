@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from ddpify.codes import BY_NAME, CODES
 from ddpify.lint import explain, fixer
-from ddpify.lint.codes import BY_NAME, CODES
 from ddpify.lint.diagnostics import Diagnostic
 from ddpify.lint.explain import Example, examples, sections
 from ddpify.lint.registry import ENGINE_CODES, Rule, load_all

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from ddpify.lint.codes import CODES
+from ddpify.codes import CODES
 from ddpify.verify import ALLOWABLE
 
 PACKAGE = Path(__file__).parents[2] / "ddpify" / "verify"

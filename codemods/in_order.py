@@ -1,0 +1,44 @@
+"""Everything that a conversion does to a script, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ddpify.codemods import (
+    batches,
+    checkpoints,
+    devices,
+    draws,
+    files,
+    learning_rates,
+    loaders,
+    models,
+    order,
+    padding,
+    process_group,
+    reductions,
+    resume,
+    states,
+    whole_calls,
+)
+
+from ddpify.planning.edits import Edits
+from ddpify.planning.plan import Plan
+
+CODEMODS: tuple[Callable[[Plan, Edits], None], ...] = (
+    devices.edit,
+    checkpoints.edit,
+    loaders.edit,
+    batches.edit,
+    models.edit,
+    learning_rates.edit,
+    reductions.edit,
+    draws.edit,
+    states.edit,
+    padding.edit,
+    whole_calls.edit,
+    files.edit,
+    order.edit,
+    resume.edit,
+    process_group.edit,
+)
