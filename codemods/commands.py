@@ -8,6 +8,7 @@ from ddpify.codemods import (
     devices,
     draws,
     files,
+    gradients,
     loaders,
     models,
     process_group,
@@ -50,7 +51,7 @@ class ReduceValues(Command):  # type: ignore[misc]
     """Losses, metrics and counts become global where they are first read."""
 
     DESCRIPTION: ClassVar[str] = "Reduce losses, metrics and counts over the ranks."
-    EDITS = (reductions.edit, draws.edit, whole_calls.edit, process_group.edit)
+    EDITS = (reductions.edit, draws.edit, gradients.edit, whole_calls.edit, process_group.edit)
 
 
 class WriteOnRankZero(Command):  # type: ignore[misc]

@@ -27,6 +27,10 @@ def edit(plan: Plan, edits: Edits) -> None:
         if site.module.editable:
             edits.wrap(node, f"{alias}.split")
             edits.note(site, _text(node))
+    for node, draw in plan.facts.counted_slices.items():
+        assert isinstance(node, cst.BaseExpression)
+        _change(node, draw, alias, edits, whole=False)
+        edits.note(draw.site, _text(node))
     for node, draw in plan.facts.draws.items():
         if not draw.site.module.editable or not _is_shared(draw, wrapped):
             continue
@@ -83,7 +87,7 @@ def _for_both(draw: Draw) -> Refusal:
     )
 
 
-def _change(node: cst.Call, draw: Draw, alias: str, edits: Edits, *, whole: bool) -> None:
+def _change(node: cst.BaseExpression, draw: Draw, alias: str, edits: Edits, *, whole: bool) -> None:
     extra = f", dim={draw.dim}" if draw.dim else ""
     for size in draw.counts:
         whole_count(size, alias, edits)
@@ -109,7 +113,7 @@ def _is_new(filled: cst.BaseExpression) -> bool:
     return not code_of(name).endswith("_")
 
 
-def _keep(node: cst.Call, filled: cst.BaseExpression, edits: Edits) -> None:
+def _keep(node: cst.BaseExpression, filled: cst.BaseExpression, edits: Edits) -> None:
     """``x.normal_()`` goes on to fill x: ``x.copy_(split(global_like(x).normal_()))``."""
     target = code_of(filled)
 

@@ -17,6 +17,7 @@ from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import (
     Refusal,
     layers_in_forwards,
+    loose_gradients,
     lost_losses,
     refuse_before,
     refuse_reading,
@@ -85,6 +86,7 @@ def _refuse_what_is_lost(plan: Plan) -> None:
     found = (
         *lost_losses(facts),
         *taken_gradients(facts),
+        *loose_gradients(facts),
         *layers_in_forwards(facts),
         *own_backwards.written(facts, plan.project),
         *unequal_batches(facts, plan.choices),

@@ -219,6 +219,17 @@ def taken_gradients(facts: Facts) -> Iterator[Refusal]:
         )
 
 
+def loose_gradients(facts: Facts) -> Iterator[Refusal]:
+    """Gradients of tensors that every rank holds whole, and no model."""
+    for site in facts.loose_gradients.values():
+        yield _at(
+            site,
+            "this is the gradient of a tensor that no model holds: it would differ between the"
+            " ranks",
+            "make it an nn.Parameter of the model, which uses it in its forward",
+        )
+
+
 def layers_in_forwards(facts: Facts) -> Iterator[Refusal]:
     """Layers whose random weights are drawn in a forward, by each rank."""
     for site in facts.made_in_forward.values():

@@ -157,6 +157,7 @@ class Facts:
     orders: dict[cst.CSTNode, Draw] = field(default_factory=dict)  # permutations of a batch
     named_sizes: dict[cst.CSTNode, Site] = field(default_factory=dict)  # x.view(batch_size, ...)
     draws: dict[cst.CSTNode, Draw] = field(default_factory=dict)  # random rows for a batch
+    counted_slices: dict[cst.CSTNode, Draw] = field(default_factory=dict)  # noise[: len(batch)]
     drawn_whole: dict[cst.CSTNode, Site] = field(default_factory=dict)  # for what all ranks hold
     # The calls that lead to a draw for this rank's rows, and for what all ranks hold.
     drawn_through: dict[cst.CSTNode, set[Calls]] = field(default_factory=dict)
@@ -194,6 +195,9 @@ class Facts:
     demands: dict[tuple[object, ...], Demand] = field(default_factory=dict)
     effects: dict[tuple[str, cst.CSTNode], Effect] = field(default_factory=dict)
     taken_gradients: dict[cst.CSTNode, Site] = field(default_factory=dict)  # of models' parameters
+    row_gradients: dict[cst.CSTNode, Site] = field(default_factory=dict)  # x.grad of rows
+    loose_gradients: dict[cst.CSTNode, Site] = field(default_factory=dict)  # of no model's tensors
+    scaled_losses: dict[cst.CSTNode, Site] = field(default_factory=dict)  # in autograd.grad()
     reached_backwards: set[cst.CSTNode] = field(default_factory=set)  # of those, by some call
     backwards: dict[cst.CSTNode, tuple[Site, Value]] = field(default_factory=dict)
     library_calls: dict[str, dict[cst.CSTNode, Site]] = field(default_factory=dict)

@@ -5,3 +5,4 @@ PAIRS = "a computation on pairs of samples"  # which couples rows in a model's f
 A_KEPT_TENSOR = "a write into a tensor that is kept from batch to batch"
 A_KEPT_COLLECTION = "a collection that outlives the batch"
 A_VIEW = "a view that cuts across the samples"  # as they do not lie along its first dimension
+A_SLICE = "a slice as long as the batch"  # of what every rank holds for all samples

@@ -200,3 +200,23 @@ def test_rows_that_are_drawn_before_the_batch_and_after_its_loop(tmp_path: Path)
     lines = added(tmp_path, head.replace("feed =", "size = 6\nfeed =") + ENDLESS)
     assert "rough = dd.split(torch.randn(size, 4))" in lines
     assert "penalty = dd.mean(brain(dd.split(torch.randn(size * 2, 4))).mean())" in lines
+
+
+@pytest.mark.parametrize(
+    ("taken", "converted"),
+    [
+        ("fixed[:a.size(0)]", "dd.split(fixed[:dd.global_batch_size(a)])"),
+        ("fixed[0:len(a), :4]", "dd.split(fixed[0:dd.global_batch_size(a), :4])"),
+    ],
+)
+def test_rows_that_were_drawn_once_for_all_batches(
+    tmp_path: Path, taken: str, converted: str
+) -> None:
+    text = script(f"noise = {taken}", before="fixed = torch.randn(6, 4)\n")
+    assert f"noise = {converted}" in added(tmp_path, text)
+
+
+def test_the_rest_behind_as_many_rows_as_a_rank_has_is_refused(tmp_path: Path) -> None:
+    text = script("noise = fixed[len(a):]", before="fixed = torch.randn(12, 4)\n")
+    with pytest.raises(Refusal, match="a slice as long as the batch"):
+        convert_text(tmp_path, text)

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding import readers
 from ddpify.understanding.arithmetic import tensor_pairs, tensor_sizes
 from ddpify.understanding.batching import batches, collating
-from ddpify.understanding.facts import Regrouped
+from ddpify.understanding.facts import Draw, Regrouped
 from ddpify.understanding.libraries import sequences
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import REPLICATED, UNKNOWN, Data, Value, value
@@ -184,8 +185,42 @@ def rows_by_index(run: Interpreter, node: cst.Subscript) -> Value | None:
     """The rows that an index by this rank's rows, or by their number, takes; else None."""
     indices = [run.seen(e.slice.value) for e in node.slice if isinstance(e.slice, cst.Index)]
     shards = [d for i in indices for d in i.data if d.placement is Placement.SHARD]
-    shards += _counted_bounds(run, node)
+    counted = _counted_bounds(run, node)
+    if counted and not shards:
+        _note_slice(run, node)
+    shards += counted
     return value(shards[0].placed(Placement.SHARD)) if shards else None
+
+
+def _note_slice(run: Interpreter, node: cst.Subscript) -> None:
+    """Note that as many rows as a rank has are taken from what all ranks hold.
+
+    It holds rows for the whole batch: a rank's own are not its first. In a forward, the first
+    dimension may be any.
+    """
+    if run.frames_forward() or run.collating:
+        return
+    part_ = node.slice[0].slice
+    if not isinstance(part_, cst.Slice) or not _bounds(run, part_):
+        return  # along another dimension
+    if run.module.editable and _is_counted(run, part_.upper):
+        draw = run.facts.counted_slices.setdefault(node, Draw(run.site(node)))
+        draw.counts = _bounds(run, part_)
+        return
+    for data in _counted_bounds(run, node):
+        rows = Data(Placement.SHARD, data.loaders, form="packed")  # which no reduction suits
+        run.demand(node, value(rows), readers.A_SLICE)
+
+
+def _bounds(run: Interpreter, part_: cst.Slice) -> list[cst.BaseExpression]:
+    """The bounds of a slice that go by the number of this rank's rows."""
+    given = (part_.lower, part_.upper)
+    return [bound for bound in given if bound is not None and _is_counted(run, bound)]
+
+
+def _is_counted(run: Interpreter, bound: cst.BaseExpression | None) -> bool:
+    held = run.seen(bound).data if bound is not None else []
+    return any(data.placement is Placement.COUNT for data in held)
 
 
 def _counted_bounds(run: Interpreter, node: cst.Subscript) -> list[Data]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeGuard
 
 import libcst as cst
 
-from ddpify.understanding.arithmetic import tensors
+from ddpify.understanding.arithmetic import gradients, tensors
 from ddpify.understanding.batching import batch_rows
 from ddpify.understanding.language import imports
 from ddpify.understanding.libraries import instances, kinds
@@ -43,6 +43,8 @@ def evaluate(run: Interpreter, node: cst.Attribute) -> Value:
     """What ``owner.name`` is, whatever the owner may be."""
     owner = run.eval(node.value)
     name = node.attr.value
+    for atom in owner.atoms if name == "grad" else ():
+        gradients.read(run, node, atom)
     return join(*[attribute_of(run, node, atom, name) for atom in owner.atoms])
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.arithmetic import tensor_sizes
+from ddpify.understanding.arithmetic import gradients, tensor_sizes
 from ddpify.understanding.batching import at_hand, collating, together
 from ddpify.understanding.language import attributes, elements, imports, narrowing
 from ddpify.understanding.language.arguments import Keywords, argument_pairs
@@ -283,6 +283,10 @@ def _autograd_grad(
     inputs = args[1] if len(args) > 1 else kwargs.get("inputs", UNKNOWN)
     if any(isinstance(atom, Params) for atom in deep_atoms(inputs)):
         run.facts.taken_gradients.setdefault(node, run.site(node))
+    outputs = args[0] if args else kwargs.get("outputs", UNKNOWN)
+    known = gradients.of_inputs(run, node, outputs, inputs)
+    if known is not None:
+        return known
     return tensor_function(run, node, "torch.autograd.grad", "grad", args, kwargs)
 
 

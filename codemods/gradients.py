@@ -1,0 +1,39 @@
+"""Give what is no parameter the gradients that it had in one process.
+
+Those of a reduced loss are as many times larger as there are ranks: DistributedDataParallel divides
+the gradients of the parameters again, and nothing those of the batch.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from ddpify.planning.edits import Edits
+from ddpify.planning.plan import Plan
+from ddpify.understanding.syntax import brief
+
+_CLOSED = (cst.Name, cst.Attribute, cst.Call, cst.Subscript)
+_ALONE = (cst.Arg, cst.Assign, cst.Return)  # around what needs no parentheses
+
+
+def edit(plan: Plan, edits: Edits) -> None:
+    """Divide gradients of rows, or the loss that they are taken of, by the number of ranks."""
+    found = {**plan.facts.row_gradients, **plan.facts.scaled_losses}
+    for node, site in found.items():
+        if site.module.editable:
+            alone = isinstance(site.module.parents[node], _ALONE)
+            _divide(node, f"{plan.options.alias}.world_size()", edits, alone=alone)
+            edits.note(site, f"{brief(node)}: gradients of samples, as those of one process")
+
+
+def _divide(node: cst.CSTNode, divisor: str, edits: Edits, *, alone: bool) -> None:
+    def change(updated: cst.CSTNode) -> cst.CSTNode:
+        assert isinstance(updated, cst.BaseExpression)
+        bare = isinstance(updated, _CLOSED) or updated.lpar
+        code = f"_ / {divisor}" if bare else f"(_) / {divisor}"
+        made = cst.parse_expression(code if alone else f"({code})")
+        assert isinstance(made, cst.BinaryOperation)
+        left = updated.with_changes(lpar=made.left.lpar, rpar=made.left.rpar)
+        return made.with_changes(left=updated if bare else left)
+
+    edits.change(node, change)

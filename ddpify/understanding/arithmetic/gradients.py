@@ -1,0 +1,99 @@
+"""Gradients that a script reads, other than those of a model's parameters.
+
+A reduced loss has gradients as many times too large as there are ranks, since
+DistributedDataParallel divides those of the parameters by that number. Nothing divides the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.structure import Structure
+from ddpify.understanding.syntax import argument, dotted
+from ddpify.understanding.values import Atom, Data, Number, Value, Whole, deep_atoms, value
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+_ALIKE = frozenset("data detach clone".split())
+_FREE_OF_SCALE = frozenset("sign zero_ sgn".split())
+
+
+def read(run: Interpreter, node: cst.Attribute, atom: Atom) -> None:
+    """Note a reading of ``x.grad``, where ``x`` is rows of the batch or a tensor by itself."""
+    if run.frames_forward() or run.collating or run.in_whole_loop():
+        return
+    rows = isinstance(atom, Data) and atom.placement is Placement.SHARD
+    if rows and not _is_free_of_scale(run.module.structure, node):
+        run.facts.row_gradients.setdefault(node, run.site(node))
+    whole = isinstance(atom, (Number, Whole))
+    if whole and run.in_batch_loop() and _requires_gradient(run.module.structure, node.value):
+        run.facts.loose_gradients.setdefault(node, run.site(node))
+
+
+def of_inputs(
+    run: Interpreter, node: cst.BaseExpression, outputs: Value, inputs: Value
+) -> Value | None:
+    """``torch.autograd.grad(outputs, inputs)`` of rows; None for other inputs.
+
+    A rank's sum has the gradients of the sum over all ranks. A reduced loss must be scaled.
+    """
+    rows = [a for a in deep_atoms(inputs) if isinstance(a, Data) and a.placement.local]
+    if not rows or any(a.placement is not Placement.SHARD for a in rows):
+        return None
+    held = [a for a in outputs.atoms if isinstance(a, Data)]
+    if held and all(a.placement is Placement.SUM for a in held):
+        return value(replace(rows[0], births=frozenset(), form="batch"))
+    shown = argument(node, "outputs", 0) if isinstance(node, cst.Call) else None
+    if shown is not None and any(a.reduced for a in held) and not run.frames_forward():
+        run.facts.scaled_losses.setdefault(shown.value, run.site(shown.value))
+        return value(replace(rows[0], births=frozenset(), form="batch"))
+    return None
+
+
+def _is_free_of_scale(structure: Structure, node: cst.CSTNode) -> bool:
+    """Whether only the sign of a gradient is read, whether there is one, or it is set."""
+    above = structure.parents[node]
+    if isinstance(above, (cst.Comparison, cst.AssignTarget, cst.Del)):
+        return True
+    if isinstance(above, cst.Arg):
+        call = structure.parents[above]
+        return isinstance(call, cst.Call) and dotted(call.func) in ("torch.sign", "torch.sgn")
+    if not isinstance(above, cst.Attribute):
+        return False
+    if above.attr.value in _FREE_OF_SCALE:
+        return True
+    called = structure.parents[above]
+    whole = called if isinstance(called, cst.Call) and called.func is above else above
+    return above.attr.value in _ALIKE and _is_free_of_scale(structure, whole)
+
+
+def _requires_gradient(structure: Structure, tensor: cst.BaseExpression) -> bool:
+    """Whether the file asks for the gradient of a tensor that has this name."""
+    name = dotted(tensor)
+    return name is not None and name in set(_asked_for(structure))
+
+
+def _asked_for(structure: Structure) -> Iterator[str | None]:
+    """The names of what requires a gradient, by an attribute, a method or where it is made."""
+    for target in structure.all(cst.AssignTarget):
+        if isinstance(target.target, cst.Attribute) and target.target.attr.value == "requires_grad":
+            yield dotted(target.target.value)
+    for call in structure.all(cst.Call):
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "requires_grad_":
+            yield dotted(call.func.value)
+            yield _assigned(structure, call)
+        given = argument(call, "requires_grad")
+        if given is not None and dotted(given.value) == "True":
+            yield _assigned(structure, call)
+
+
+def _assigned(structure: Structure, made: cst.CSTNode) -> str | None:
+    above = structure.parents[made]
+    first = above.targets[0].target if isinstance(above, cst.Assign) else None
+    return dotted(first) if first is not None else None

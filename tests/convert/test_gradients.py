@@ -1,0 +1,81 @@
+"""Gradients that a script reads: of samples, and of tensors of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ddpify.planning.refusals import Refusal
+from tests.convert.examples import HEAD, added, convert_text
+
+LOOP = """\
+for a, b in feed:
+    rule.zero_grad()
+    a.requires_grad_()
+    cost = F.cross_entropy(brain(a), b)
+    STEP
+    rule.zero_grad()
+    penalty = F.cross_entropy(brain(harder.detach()), b)
+    penalty.backward()
+    rule.step()
+"""
+
+
+def lines_of(folder: Path, step: str) -> list[str]:
+    """The lines that a conversion adds, with a step that makes harder samples."""
+    return added(folder, HEAD + LOOP.replace("STEP", step))
+
+
+@pytest.mark.parametrize(
+    ("read", "wanted"),
+    [
+        ("harder = a + a.grad", "harder = a + (a.grad / dd.world_size())"),
+        ("g = a.grad.data\n    harder = a + g", "g = (a.grad / dd.world_size()).data"),
+        ("harder = torch.add(a, a.grad)", "harder = torch.add(a, a.grad / dd.world_size())"),
+    ],
+)
+def test_the_gradient_of_samples(tmp_path: Path, read: str, wanted: str) -> None:
+    assert wanted in lines_of(tmp_path, f"cost.backward()\n    {read}")
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        "harder = a + a.grad.sign()",
+        "harder = a + torch.sign(a.grad.detach())",
+        "harder = a\n    if a.grad is not None:\n        a.grad.zero_()\n        a.grad = None",
+    ],
+)
+def test_a_gradient_of_which_the_sign_alone_is_read(tmp_path: Path, read: str) -> None:
+    assert not any(
+        "world_size" in line for line in lines_of(tmp_path, f"cost.backward()\n    {read}")
+    )
+
+
+def test_gradients_that_autograd_gives_of_a_loss(tmp_path: Path) -> None:
+    lines = lines_of(tmp_path, "harder = a + torch.autograd.grad(cost, a)[0]")
+    assert "harder = a + torch.autograd.grad(cost / dd.world_size(), a)[0]" in lines
+    lines = lines_of(tmp_path, "harder = torch.autograd.grad(brain(a).mean(), a)[0]")
+    wanted = "torch.autograd.grad(dd.mean(brain(a).mean()) / dd.world_size(), a)[0]"
+    assert f"harder = {wanted}" in lines
+
+
+def test_the_gradients_of_a_sum_are_each_ranks_own(tmp_path: Path) -> None:
+    lines = lines_of(tmp_path, "harder = a + torch.autograd.grad(brain(a).sum(), a)[0]")
+    assert not any("autograd" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "shift = torch.zeros(4, requires_grad=True)",
+        "shift = torch.zeros(4)\nshift.requires_grad = True",
+        "shift = torch.zeros(4).requires_grad_()",
+    ],
+)
+def test_the_gradient_of_a_tensor_that_no_model_holds(tmp_path: Path, made: str) -> None:
+    step = "F.cross_entropy(brain(a + shift), b).backward()\n    shift.data -= shift.grad\n"
+    text = HEAD + made + "\n" + LOOP.replace("STEP", step + "    harder = a")
+    with pytest.raises(Refusal, match="the gradient of a tensor that no model holds"):
+        convert_text(tmp_path, text)
