@@ -16,13 +16,20 @@ class Loop:
     """A loop in progress: names its body has set, and whether each round takes a batch."""
 
     node: cst.CSTNode
-    takes_batches: bool = False
+    taken: bool = False  # a batch in each round, as far as is known
+    asked: bool = False  # about it, when it was not known
     takes_whole: bool = False  # batches that are not split
     # The loaders that batches come from, those that may give the same batch together.
     loaders: list[frozenset[Instance]] = field(default_factory=list)
     own: frozenset[Instance] = frozenset()  # of those, the ones that the loop itself goes through
     assigned: set[str] = field(default_factory=set)
     left: list[dict[str, Value]] = field(default_factory=list)
+
+    @property
+    def takes_batches(self) -> bool:
+        """Whether each round takes a batch: not known before the first ``next()`` of a run."""
+        self.asked |= not self.taken
+        return self.taken
 
 
 @dataclass(slots=True)

@@ -1,8 +1,9 @@
 """Runs a script on abstract values: every expression gets what it may stand for.
 
 Project functions are followed into at each call, with the values that the call passes; branches
-are joined; loops run once in a pass, and passes repeat until nothing new is learned. Names are
-never evidence: what a value is follows from where it was made.
+are joined; loops run once in a pass, and passes repeat until one changes nothing that it has read
+before: the next one would read, and do, the same. Names are never evidence: what a value is follows
+from where it was made.
 """
 
 from __future__ import annotations
@@ -46,18 +47,20 @@ class Interpretation(Interpreter):
 
     # ------------------------------------------------------------------ running
     def run(self) -> Facts:
-        """Interpret the entry, and code that nothing calls, until no new facts come."""
+        """Interpret the entry, and code that nothing calls, until nothing comes out differently."""
         for _ in range(_PASSES):
-            before = self.changes
-            self._one_pass()
-            if self.changes == before:
+            self.one_pass()
+            if not self.reads_change:
                 break
         return self.facts
 
-    def _one_pass(self) -> None:
-        self.results.clear()
-        self.scopes.clear()
-        self.called.clear()
+    def one_pass(self) -> None:
+        """Interpret all of it once, with what the passes before have left."""
+        self.reads_change = False
+        for made in self.heap.values():
+            made.forget_reads()
+        for known in (self.results, self.scopes, self.called, self.latest):
+            known.clear()
         self.at_hand = frozenset()
         values = self.facts.values
         self.facts = Facts(values=values)
@@ -65,9 +68,16 @@ class Interpretation(Interpreter):
         for entry in self.project.entries:
             self.module_scope(entry)
         self.running_entry = False
-        for function in list(self.functions.values()):
-            if function.node not in self.called and function.module in self.project.entries:
-                self._call_unknown(function)
+        self._run_uncalled()
+
+    def _run_uncalled(self) -> None:
+        """Functions that nothing has called, and those that are defined in them."""
+        seen: set[cst.CSTNode] = set()
+        while new := [f for node, f in self.functions.items() if node not in seen]:
+            for function in new:
+                seen.add(function.node)
+                if function.node not in self.called and function.module in self.project.entries:
+                    self._call_unknown(function)
 
     def _call_unknown(self, function: Function) -> None:
         """A function that nobody calls here: its body still counts, with unknown arguments."""
@@ -100,6 +110,8 @@ class Interpretation(Interpreter):
         while scope is not None:
             skipped = scope.kind == "class" and scope is not first
             if name in scope.names and not skipped:
+                if scope is not first:
+                    scope.captured.add(name)
                 return scope.names[name]
             for module in scope.stars:
                 full = library.star_name(module, name)

@@ -63,7 +63,8 @@ class Interpreter(ABC):
         self.rows_taken: list[Data] = []  # by loops over a batch's rows, the innermost last
         # The loaders that the batch at hand comes from, for each way of getting here.
         self.at_hand: frozenset[frozenset[Instance]] = frozenset()
-        self.changes = 0  # of what later code, or the next pass, starts from
+        # Whether this pass changes what it has read before: only then does the next one differ.
+        self.reads_change = False
         self.functions: dict[cst.CSTNode, Function] = {}
         self._contexts: dict[cst.CSTNode, int] = {}
         self.classes: dict[cst.CSTNode, Class] = {}
@@ -113,8 +114,9 @@ class Interpreter(ABC):
         if key not in self.heap:
             maker = self.frames[-1].receiver if self.frames else None
             self.heap[key] = Instance(node, module, kind, maker=maker)
-            self.born_in[self.heap[key]] = self._batch_loops()
-            self.changes += 1
+            self.born_in[self.heap[key]] = frozenset(
+                loop.node for frame in self.frames for loop in frame.loops if loop.taken
+            )
         return self.heap[key]
 
     def _last_calls(self) -> tuple[cst.CSTNode, ...]:
@@ -129,11 +131,11 @@ class Interpreter(ABC):
 
     def put(self, target: Instance, name: str, new: Value) -> None:
         """Let an attribute or element of an object be this too."""
-        old = target.attributes.get(name, UNKNOWN)
-        both = join(old, new)
-        if both != old or name not in target.attributes:
-            target.attributes[name] = both
-            self.changes += 1
+        self.reads_change |= target.put(name, new)
+
+    def give(self, target: Instance, name: str, new: Value) -> None:
+        """Let an argument that an object was made with be this too."""
+        self.reads_change |= target.give(name, new)
 
     def demand(self, node: cst.CSTNode, what: Value, reader: str) -> None:
         """Note that something reads a value that ranks hold only in part."""
@@ -227,14 +229,10 @@ class Interpreter(ABC):
         loops = [loop for loop in self.frame.loops if loop.takes_batches]
         return bool(loops) and target.value not in loops[-1].assigned
 
-    def _batch_loops(self) -> frozenset[cst.CSTNode]:
-        return frozenset(
-            loop.node for frame in self.frames for loop in frame.loops if loop.takes_batches
-        )
-
     def is_older(self, made: Instance) -> bool:
         """Whether an object was there before the batch at hand."""
-        return not self._batch_loops() <= self.born_in.get(made, frozenset())
+        loops = {loop.node for frame in self.frames for loop in frame.loops if loop.takes_batches}
+        return not loops <= self.born_in.get(made, frozenset())
 
     def in_batch_loop(self) -> bool:
         """Whether a batch that is split among the ranks is the one at hand."""
@@ -248,7 +246,7 @@ class Interpreter(ABC):
         So do the loops around it, up to the one that makes the iterator of the name ``source``.
         """
         for loop in reversed(self.frame.loops):
-            loop.takes_batches = True
+            loop.taken = True
             if not source or source in loop.assigned:
                 break
 

@@ -194,21 +194,68 @@ class Class:
                     yield from atom.library_bases()
 
 
+_ATTRIBUTES, _ARGUMENTS = object(), object()  # all of them
+
+
+def _grown(held: dict[str, Value], name: str, new: Value) -> bool:
+    """Let what is held under a name be this too; whether it was not."""
+    old = held.get(name, UNKNOWN)
+    both = join(old, new)
+    if both == old and name in held:
+        return False
+    held[name] = both
+    return True
+
+
 @dataclass(eq=False, slots=True)
 class Instance:
-    """An object made at one place: of a project class, a library class, or a container."""
+    """An object made at one place: of a project class, a library class, or a container.
+
+    It notes what a pass of the interpreter reads of it: what changes afterwards needs another pass.
+    """
 
     site: cst.CSTNode
     module: ModuleFile
     type: Class | str
-    attributes: dict[str, Value] = field(default_factory=dict)
-    arguments: dict[str, Value] = field(default_factory=dict)
     role: str | None = None
     maker: Instance | None = None  # whose method it was first made in
+    _attributes: dict[str, Value] = field(default_factory=dict)
+    _arguments: dict[str, Value] = field(default_factory=dict)
+    _read: set[object] = field(default_factory=set)  # names, or all of them, in this pass
 
     def __repr__(self) -> str:
         name = self.type if isinstance(self.type, str) else self.type.node.name.value
         return f"<{name} of {self.module.name}>"
+
+    @property
+    def attributes(self) -> dict[str, Value]:
+        """All attributes and elements."""
+        self._read.add(_ATTRIBUTES)
+        return self._attributes
+
+    @property
+    def arguments(self) -> dict[str, Value]:
+        """What it was made with, by name or by position as text."""
+        self._read.add(_ARGUMENTS)
+        return self._arguments
+
+    def attribute(self, name: str) -> Value | None:
+        """One attribute or element; None where it has none of its own."""
+        self._read.add(name)
+        return self._attributes.get(name)
+
+    def put(self, name: str, new: Value) -> bool:
+        """Let an attribute or element be this too; whether this pass has read it before."""
+        grown = _grown(self._attributes, name, new)
+        return grown and (name in self._read or _ATTRIBUTES in self._read)
+
+    def give(self, name: str, new: Value) -> bool:
+        """The same for an argument."""
+        return _grown(self._arguments, name, new) and _ARGUMENTS in self._read
+
+    def forget_reads(self) -> None:
+        """A new pass has read nothing yet."""
+        self._read.clear()
 
     @property
     def elements(self) -> Value:
@@ -315,6 +362,7 @@ class Scope:
     shared: set[str] = field(default_factory=set)  # declared global or nonlocal
     stars: list[str] = field(default_factory=list)  # libraries imported with a star
     passed: set[str] = field(default_factory=set)  # parameters that this call gives a value
+    captured: set[str] = field(default_factory=set)  # names that scopes inside have read
 
 
 UNKNOWN = Value()

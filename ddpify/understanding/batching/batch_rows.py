@@ -56,7 +56,7 @@ def item(run: Interpreter, node: cst.Subscript, atom: Whole) -> Value:
     dim, place = atom.dim, 0
     for element in node.slice:
         part = element.slice
-        index = run.facts.values.get(part.value, UNKNOWN) if isinstance(part, cst.Index) else None
+        index = run.seen(part.value) if isinstance(part, cst.Index) else None
         if isinstance(part, cst.Index) and isinstance(part.value, cst.Ellipsis):
             break
         if index is not None and index.constant() is None:

@@ -88,7 +88,7 @@ def sliced(run: Interpreter, node: cst.Subscript) -> Value | None:
         bounds = [b for b in (first.lower, first.upper) if b is not None]
         moving = any(not isinstance(b, (cst.Integer, cst.UnaryOperation)) for b in bounds)
         return unborn() if moving else None
-    index = run.facts.values.get(first.value, UNKNOWN) if isinstance(first, cst.Index) else UNKNOWN
+    index = run.seen(first.value) if isinstance(first, cst.Index) else UNKNOWN
     return unborn() if wholes(index) else None
 
 

@@ -116,6 +116,16 @@ def live_in(body: Iterable[cst.BaseStatement]) -> dict[cst.CSTNode, Names]:
     return analysis.at_body
 
 
+def taken_over(loop: cst.For | cst.While) -> Names:
+    """The names that a round of a loop may read from before it: its test and body alone count."""
+    analysis = Liveness()
+    analysis.before([loop], _NONE)
+    found = analysis.at_body[loop]
+    if isinstance(loop, cst.While):
+        return found | reads(loop.test)
+    return found - assigned(loop.target)
+
+
 def assigned(node: cst.CSTNode) -> Names:
     """The plain names that an assignment, or a target, gives a value to."""
     if isinstance(node, cst.Assign):

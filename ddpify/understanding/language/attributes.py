@@ -107,8 +107,8 @@ def _member_of(run: Interpreter, node: cst.BaseExpression, atom: Namespace, name
 def _instance_attribute(
     run: Interpreter, node: cst.BaseExpression, atom: Instance, name: str
 ) -> Value:
-    if name in atom.attributes:
-        held = atom.attributes[name]
+    held = atom.attribute(name)
+    if held is not None:
         option = atom.type == "argparse.Namespace"
         return instances.option(atom, name, held) if option else held
     if isinstance(atom.type, Class):

@@ -107,7 +107,7 @@ def truth(run: Interpreter, test: cst.BaseExpression, result: Value) -> bool | N
 def _is_setting(run: Interpreter, test: cst.BaseExpression) -> bool:
     if isinstance(test, cst.Name):
         return test.value not in run.frame.scope.passed
-    owners = run.facts.values.get(test.value) if isinstance(test, cst.Attribute) else None
+    owners = run.seen(test.value) if isinstance(test, cst.Attribute) else None
     return owners is not None and any(
         isinstance(a, Instance) and isinstance(a.type, str) for a in owners.atoms
     )

@@ -87,7 +87,7 @@ def _instantiate(
         for function in initialiser.of(Function):
             call_function(run, function, args, kwargs, instance, run.site(node))  # type: ignore[arg-type]
     else:
-        instances.given_to_base(instance, args, kwargs)
+        instances.given_to_base(run, instance, args, kwargs)
     return value(instance)
 
 
@@ -169,7 +169,7 @@ def _result(run: Interpreter, call: _Call) -> Value:
     finally:
         run.running.discard(key)
     if key in run.recalled and run.previous.get(key, UNKNOWN) != result:
-        run.changes += 1
+        run.reads_change = True
     run.results[key] = run.previous[key] = result
     return result
 

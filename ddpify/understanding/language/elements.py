@@ -117,8 +117,9 @@ def _instance_item(run: Interpreter, node: cst.Subscript, atom: Instance, key: s
     if kinds.is_model(atom):
         # A layer, as good as its model; or a layer's parameter, of which the index takes rows.
         return tensor_items.rows_of_weights(run, node) or value(atom)
-    if key != "*" and key in atom.attributes:
-        return join(atom.attributes[key], atom.attributes.get("*", UNKNOWN))
+    exact = atom.attribute(key) if key != "*" else None
+    if exact is not None:
+        return join(exact, atom.attribute("*") or UNKNOWN)
     return atom.elements if atom.type in CONTAINERS else instances.item(atom)
 
 
@@ -164,8 +165,8 @@ def _part(run: Interpreter, atom: Atom, position: int, count: int) -> Value:
     if isinstance(atom, Tup):
         return atom.items[position] if len(atom.items) == count else join(*atom.items)
     if isinstance(atom, Instance):
-        exact = atom.attributes.get(f"[{position}]")
-        if exact is not None and "*" not in atom.attributes:
+        exact = atom.attribute(f"[{position}]")
+        if exact is not None and atom.attribute("*") is None:
             return exact
         return atom.elements if atom.type in CONTAINERS else instances.item(atom)
     if isinstance(atom, Data):

@@ -8,6 +8,7 @@ import libcst as cst
 
 from ddpify.understanding.batching import at_hand, batches, together
 from ddpify.understanding.frames import Loop
+from ddpify.understanding.labels.liveness import taken_over
 from ddpify.understanding.language import assignments, branches, elements
 from ddpify.understanding.libraries import draws
 from ddpify.understanding.placement import Placement
@@ -16,6 +17,7 @@ from ddpify.understanding.values import (
     Class,
     Data,
     Instance,
+    Scope,
     Tup,
     Value,
     deep_atoms,
@@ -86,24 +88,35 @@ def _loop(run: Interpreter, node, body, orelse, bind) -> bool:  # type: ignore[n
     before = dict(scope.names)
     for name, late in run.loop_ends.get(key, {}).items():
         scope.names[name] = join(scope.names.get(name, UNKNOWN), late)
-    run.frame.loops.append(Loop(node, takes_batches=key in run.batch_loops))
+    started = dict(scope.names)
+    run.frame.loops.append(Loop(node, taken=key in run.batch_loops))
     bind()
     if run.block(body):
         leave(run)
     at_hand.left(run)
     loop = run.frame.loops.pop()
-    if loop.takes_batches and key not in run.batch_loops:
+    if loop.taken and key not in run.batch_loops:
         run.batch_loops.add(key)  # what stands before next() comes after it in the next round
-        run.changes += 1
-    ends = loop.left
+        run.reads_change |= loop.asked
     endless = isinstance(node, cst.While) and isinstance(node.test, cst.Name)
-    reached = branches.join_ends(run, [before, *ends])
+    reached = branches.join_ends(run, [before, *loop.left])
     if run.loop_ends.get(key) != scope.names:
         run.loop_ends[key] = dict(scope.names)
-        run.changes += 1
+        run.reads_change |= _starts_otherwise(scope, taken_over(node), before, started)
     if orelse is not None:
         run.block(orelse.body)
     return reached or endless
+
+
+def _starts_otherwise(
+    scope: Scope, taken: frozenset[str], before: dict[str, Value], started: dict[str, Value]
+) -> bool:
+    """Whether a round reads names that, after what this one has left, it finds to be more."""
+    return any(
+        join(before.get(name, UNKNOWN), late) != started.get(name)
+        for name, late in scope.names.items()
+        if name in taken or name in scope.captured
+    )
 
 
 def _yields_rows(iterable: Value, element: Value) -> bool:

@@ -57,7 +57,7 @@ def _comparison(run: Interpreter, test: cst.Comparison) -> tuple[str, Fits, bool
 def _asked(
     run: Interpreter, what: cst.BaseExpression, kind: cst.BaseExpression, holds: bool
 ) -> tuple[str, Fits, bool] | None:
-    names = set(_types(run.facts.values.get(kind, UNKNOWN)))
+    names = set(_types(run.seen(kind)))
     fits = is_tensor if names & set(_TENSOR_TYPES) else is_sequence
     known = bool(names) and (fits is is_tensor or names <= _SEQUENCES)
     return (what.value, fits, holds) if isinstance(what, cst.Name) and known else None

@@ -26,7 +26,6 @@ from ddpify.understanding.values import (
     Params,
     Value,
     deep_atoms,
-    join,
     value,
 )
 
@@ -63,14 +62,16 @@ def instantiated(
     world.downloads(run, node, made, kwargs)
 
 
-def given_to_base(made: Instance, args: list[Value], kwargs: Keywords) -> None:
+def given_to_base(run: Interpreter, made: Instance, args: list[Value], kwargs: Keywords) -> None:
     """Remember the arguments that a class without ``__init__`` passes to its library base."""
-    _remember(made, LOADER_ARGUMENTS, args, kwargs)
+    _remember(run, made, LOADER_ARGUMENTS, args, kwargs)
 
 
-def _remember(made: Instance, names: Iterable[str], args: list[Value], kwargs: Keywords) -> None:
+def _remember(
+    run: Interpreter, made: Instance, names: Iterable[str], args: list[Value], kwargs: Keywords
+) -> None:
     for name, one in [*zip(names, args, strict=False), *kwargs.items()]:
-        made.arguments[name] = join(made.arguments.get(name, UNKNOWN), one)
+        run.give(made, name, one)
 
 
 def _new_loader(run: Interpreter, made: Instance) -> None:
@@ -174,7 +175,8 @@ def iterate(run: Interpreter, node: cst.BaseExpression, atom: Instance) -> Value
         known = collating.yielded(run, node, atom)
         return known or value(Data(Placement.SHARD, frozenset({atom}), form="batch"))
     if atom.type in BARS:
-        return run.iterate(node, atom.attributes.get("iterable", REPLICATED))
+        held = atom.attribute("iterable")
+        return run.iterate(node, REPLICATED if held is None else held)
     if is_model(atom):
         return value(atom)
     if isinstance(atom.type, Class):
@@ -212,7 +214,7 @@ def library_object(
 ) -> Value:
     """A library object that is known by its class and arguments alone."""
     made = run.instance(node, run.module, name)
-    _remember(made, (f"{i}" for i in range(99)), args, kwargs)
+    _remember(run, made, (f"{i}" for i in range(99)), args, kwargs)
     return value(made)
 
 
@@ -239,7 +241,7 @@ def data_loader(
 ) -> Value:
     """A DataLoader, of PyTorch's or a library's that takes the same arguments."""
     made = run.instance(node, run.module, "torch.utils.data.DataLoader")
-    _remember(made, LOADER_ARGUMENTS, args, kwargs)
+    _remember(run, made, LOADER_ARGUMENTS, args, kwargs)
     _new_loader(run, made)
     return value(made)
 

@@ -66,8 +66,9 @@ def _object_method(  # type: ignore[no-untyped-def]
 ) -> Value:
     if atom.type in elements.CONTAINERS:
         return of_container(run, node, atom, name, args, kwargs)
-    if name in ("parameters", "named_parameters") and not args:
-        atom.role = "model" if atom.role is None else atom.role
+    if name in ("parameters", "named_parameters") and not args and atom.role is None:
+        run.reads_change |= not is_model(atom)
+        atom.role = "model"
     if is_model(atom):
         return of_model(run, node, atom, name, args, kwargs)
     if atom.role == "optimizer" and name == "step":

@@ -1,0 +1,185 @@
+"""The interpreter goes over a script until nothing that it has read comes out differently."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from ddpify.source import read_source, source_from_bytes
+from ddpify.understanding.facts import Facts
+from ddpify.understanding.interpretation import Interpretation
+from ddpify.understanding.project import Project
+
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+SCRIPTS = sorted(FIXTURES.glob("*/train*.py"))
+
+HEAD = """
+import torch
+from torch.nn.functional import mse_loss
+from torch.utils.data import DataLoader
+model = torch.nn.Linear(3, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+loader = DataLoader(data, batch_size=4)
+"""
+
+# Each prints a part of a batch, marked `late`, that is there only from the second round on.
+IN_AN_ATTRIBUTE = """
+class Log:
+    def __init__(self):
+        self.last = None
+log = Log()
+for x, y in loader:
+    print(log.last)  # late
+    log.last = mse_loss(model(x), y)
+"""
+IN_A_NAME = """
+last = None
+for x, y in loader:
+    print(last)  # late
+    last = mse_loss(model(x), y)
+"""
+BEHIND_A_BRANCH = """
+last = None
+for x, y in loader:
+    if y is not None:
+        shown = last
+    print(shown)  # late
+    last = mse_loss(model(x), y)
+"""
+IN_THE_TEST_OF_A_LOOP = """
+last, batches = 0, iter(loader)
+while last > 1:  # late
+    x, y = next(batches)
+    last = mse_loss(model(x), y)
+"""
+IN_A_CLOSURE = """
+def main():
+    def show():
+        print(last)  # late
+    last = None
+    for x, y in loader:
+        show()
+        last = mse_loss(model(x), y)
+main()
+"""
+IN_A_GLOBAL = """
+last = None
+def step(x, y):
+    global last
+    last = mse_loss(model(x), y)
+def show():
+    print(last)  # late
+for x, y in loader:
+    show()
+    step(x, y)
+"""
+OF_A_RECURSION = """
+def deepest(x, y, depth):
+    if depth == 0:
+        return mse_loss(model(x), y)
+    found = deepest(x, y, depth)
+    print(found)  # late
+    return found
+for x, y in loader:
+    deepest(x, y, depth)
+"""
+BEFORE_NEXT = """
+total, batches = 0.0, iter(loader)
+loss = mse_loss(model(torch.zeros(4, 3)), torch.zeros(4, 1))
+while True:
+    total += loss  # late
+    x, y = next(batches)
+    loss = mse_loss(model(x), y)
+"""
+OLDER_THAN_THE_BATCH = """
+kept, batches = [], iter(loader)
+for x, y in loader:
+    loss = mse_loss(model(x), y)
+while True:
+    kept.append(loss)  # late
+    x, y = next(batches)
+"""
+LATE = [IN_AN_ATTRIBUTE, IN_A_NAME, BEHIND_A_BRANCH, IN_THE_TEST_OF_A_LOOP, IN_A_CLOSURE]
+LATE += [IN_A_GLOBAL, OF_A_RECURSION, BEFORE_NEXT, OLDER_THAN_THE_BATCH]
+
+# One place makes two objects that are not told apart, the second after the first is used.
+IN_AN_ARGUMENT = """
+def made(reduction): return torch.nn.MSELoss(reduction=reduction)
+def by_two(reduction): return made(reduction)
+def by_three(reduction): return by_two(reduction)
+def by_four(reduction): return by_three(reduction)
+criterion = by_four("mean")
+for x, y in loader:
+    loss = criterion(model(x), y)
+other = by_four("sum")
+"""
+IN_UNCALLED_CODE = """
+def main():
+    def show():
+        for x, y in loader:
+            print(mse_loss(model(x), y))
+"""
+
+
+class Counted(Interpretation):
+    """A run that counts its passes."""
+
+    passes = 0
+
+    def one_pass(self) -> None:
+        self.passes += 1
+        super().one_pass()
+
+
+def counted(text: str) -> Counted:
+    """A run over a script, to its end."""
+    run = Counted(Project(source_from_bytes((HEAD + text).encode(), "train.py")))
+    run.run()
+    return run
+
+
+@pytest.mark.parametrize("text", LATE)
+def test_what_comes_late_is_found(text: str) -> None:
+    line = next(n for n, one in enumerate((HEAD + text).split("\n"), 1) if one.endswith("# late"))
+    run = counted(text)
+    assert line in {demand.site.line for demand in run.facts.demands.values()}
+    assert run.passes > 1
+
+
+def test_what_turns_out_to_be_a_model_was_one_before() -> None:
+    run = counted(
+        "import timm\nnet = timm.create_model('resnet18')\nnet(torch.zeros(1, 3))\n"
+        "optimizer = torch.optim.SGD(net.parameters(), lr=0.1)\n"
+    )
+    events = [kind.kind for one, kinds in run.facts.events.items() for kind in kinds if one.role]
+    assert "call" in events
+
+
+def test_one_pass_does_where_nothing_comes_late() -> None:
+    run = counted("for x, y in loader:\n    loss = mse_loss(model(x), y)\n    loss.backward()\n")
+    assert run.facts.backwards
+    assert run.passes == 1
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.parent.name)
+def test_another_pass_finds_the_same(script: Path) -> None:
+    run = Interpretation(Project(read_source(script)))
+    run.run()
+    finds_the_same(run)
+
+
+@pytest.mark.parametrize("text", [*LATE, IN_AN_ARGUMENT, IN_UNCALLED_CODE])
+def test_another_pass_finds_what_came_late(text: str) -> None:
+    finds_the_same(counted(text))
+
+
+def finds_the_same(run: Interpretation) -> None:
+    """One more pass changes no fact."""
+    found, held = run.facts, dict(run.facts.values)
+    run.one_pass()
+    assert not run.reads_change
+    assert run.facts.values == held
+    kinds = [one.name for one in fields(Facts)]
+    assert [kind for kind in kinds if getattr(found, kind) != getattr(run.facts, kind)] == []
