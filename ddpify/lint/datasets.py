@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from ddpify.lint.script import Script
 from ddpify.understanding.labels.origins import ANY_RANK, WORLD
+from ddpify.understanding.structure import walk
+from ddpify.understanding.syntax import argument
 from ddpify.understanding.values import UNKNOWN, Class, Instance
 
 _ITERABLE = ("IterableDataset", "IterDataPipe")
@@ -17,6 +21,9 @@ _CHOOSING = tuple(
     for name in ("WeightedRandomSampler", "SubsetRandomSampler")
 )
 _PLACE = ANY_RANK | {WORLD}
+# Libraries whose data sets give every process the same samples.
+_MADE_BY = ("torch.utils.data.", "torchvision.datasets.", "datasets.")
+_SAME_FOR_ALL = ("torch", "torchvision", "torchaudio", "torchtext", "datasets", "builtins", "numpy")
 
 
 def datasets(loader: Instance) -> list[Instance]:
@@ -28,6 +35,40 @@ def datasets(loader: Instance) -> list[Instance]:
 def is_iterable(dataset: Instance) -> bool:
     """Whether a data set yields by itself, so that no sampler can split it."""
     return any(name.endswith(_ITERABLE) for name in library_types(dataset))
+
+
+def is_unseen(dataset: Instance) -> bool:
+    """Whether code that is not seen makes a data set, which may know its rank or split it."""
+    if isinstance(dataset.type, Class) or "." not in dataset.type:
+        return False
+    if dataset.type.split(".")[0] not in _SAME_FOR_ALL:
+        return True
+    inner = (atom for held in dataset.arguments.values() for atom in held.atoms)
+    return dataset.type.startswith("torch.utils.data.") and any(
+        isinstance(one, Instance) and is_unseen(one) for one in inner
+    )
+
+
+def may_be_split(script: Script, loader: Instance) -> bool:
+    """Whether a loader's data set comes out of code that is not seen."""
+    found = datasets(loader)
+    if found:
+        return any(map(is_unseen, found))
+    call = loader.site
+    given = argument(call, "dataset", 0) if isinstance(call, cst.Call) else None
+    return given is None or not any(
+        name.startswith(_MADE_BY)
+        for node in _sources(script, given.value)
+        for name in script.names(node)
+    )
+
+
+def _sources(script: Script, node: cst.BaseExpression) -> Iterator[cst.CSTNode]:
+    """The nodes of an expression, and of all that was assigned to what it reads."""
+    slots = {one.slot for one in script.flow.ancestry(node, script.owners[node]) if one.slot}
+    made = [move.value for move in script.flow.moves_to(slots) if move.value is not None]
+    for one in (node, *made):
+        yield from walk(one)
 
 
 def library_types(one: Instance) -> list[str]:

@@ -57,6 +57,38 @@ elif torch.cuda.is_available():
     state = torch.load(path, map_location=f"cuda:{gpu}")
 net.load_state_dict(state)
 """,
+    "a data set out of code that is not seen": """
+from recipes import make_dataset
+
+rows = make_dataset("train")
+for x, y in DataLoader(rows, 32, shuffle=True):
+    criterion(model(x), y).backward()
+    optimizer.step()
+for x, y in DataLoader(rows.select(range(10)), 32, shuffle=True):
+    criterion(model(x), y).backward()
+    optimizer.step()
+""",
+    "layers that are spread over GPUs": """
+class Halves(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.l1 = nn.Linear(10, 10).to("cuda:0")
+        self.l2 = nn.Linear(10, 2).to("cuda:1")
+
+    def forward(self, x):
+        return self.l2(self.l1(x).to("cuda:1"))
+
+halves = Halves()
+""",
+    "a load of what was saved in main memory": """
+if rank == 0:
+    torch.save({name: one.cpu() for name, one in net.state_dict().items()}, path)
+dist.barrier()
+net.load_state_dict(torch.load(path))
+""",
+    "a load by mapping of the file": """
+net.load_state_dict(torch.load(path, mmap=True))
+""",
     "the rank on its node, through functions of its own": """
 number = 0
 

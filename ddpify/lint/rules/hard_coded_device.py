@@ -35,6 +35,7 @@ https://docs.pytorch.org/docs/stable/elastic/run.html
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -65,10 +66,12 @@ _MAKERS = (
 def check(script: Script) -> Iterator[Finding]:
     """Literal devices, in every form that names one."""
     seen: set[cst.CSTNode] = set()
-    for node in sorted(_literals(script), key=script.structure.order.__getitem__):
+    literals = sorted(_literals(script), key=script.structure.order.__getitem__)
+    spread = _with_layers_on_several(script, literals)
+    for node in literals:
         if node in seen or any(above in seen for above in script.structure.up(node)):
             continue
-        if script.kind != SINGLE and _excused(script, node):
+        if script.kind != SINGLE and (_excused(script, node) or _around(script, node) in spread):
             continue
         seen.add(node)
         if script.kind == SINGLE:
@@ -111,6 +114,23 @@ def _excused(script: Script, node: cst.CSTNode) -> bool:
         or _sees_its_gpu_alone(script, node)
         or _is_asked_about(script, node)
     )
+
+
+def _with_layers_on_several(script: Script, literals: list[cst.CSTNode]) -> set[cst.CSTNode]:
+    """Classes and functions that name several GPUs: a model whose layers are spread over them."""
+    numbers: dict[cst.CSTNode, set[str]] = {}
+    for node in literals:
+        around = _around(script, node)
+        if around is not None:
+            last = re.findall(r"[:(\[=, ](\d+)", script.code(node, 200))[-1:]
+            numbers.setdefault(around, set()).update(last)
+    return {around for around, found in numbers.items() if len(found) > 1}
+
+
+def _around(script: Script, node: cst.CSTNode) -> cst.CSTNode | None:
+    """The outermost class or function around a node."""
+    above = [x for x in script.structure.up(node) if isinstance(x, (cst.ClassDef, cst.FunctionDef))]
+    return above[-1] if above else None
 
 
 def _is_asked_about(script: Script, node: cst.CSTNode) -> bool:

@@ -45,7 +45,7 @@ from ddpify.lint.repairs import add_argument
 from ddpify.lint.script import Script
 from ddpify.understanding.labels.checkpoints import Checkpoints
 from ddpify.understanding.structure import walk
-from ddpify.understanding.syntax import argument, spreads
+from ddpify.understanding.syntax import argument, code_of, spreads
 
 
 @rule(
@@ -69,7 +69,7 @@ def check(script: Script) -> Iterator[Finding]:
         if script.kind != SINGLE and script.may_be_guarded(call):
             continue
         given = argument(call, "map_location", 1)
-        if given is None and _is_the_other_case(script, call):
+        if given is None and (_is_the_other_case(script, call) or _is_in_memory(script, call)):
             continue
         if given is None:
             fix = add_argument(script, call, 'map_location="cpu"', "load into main memory first")
@@ -90,6 +90,37 @@ def _is_for_cpus(script: Script) -> bool:
         and not script.facts.device_moves
         for one in given
     )
+
+
+def _is_in_memory(script: Script, call: cst.Call) -> bool:
+    """Whether the file may hold tensors of main memory: all that is saved here was put there."""
+    if argument(call, "mmap") is not None:
+        return True
+    saves = script.calls("torch.save", everywhere=True)
+    return bool(saves) and all(_saves_from_memory(script, one) for one in saves)
+
+
+def _saves_from_memory(script: Script, call: cst.Call) -> bool:
+    """``torch.save({k: v.cpu() for ...}, f)``, also by a name; FSDP's state that is offloaded."""
+    if not call.args:
+        return False
+    slots = script.flow.slots(call.args[0].value, script.owners[call])
+    made = [move.value for move in script.flow.moves_to(slots) if move.value is not None]
+    return any(
+        isinstance(inner, cst.Call)
+        and (
+            (isinstance(inner.func, cst.Attribute) and inner.func.attr.value == "cpu")
+            or any(map(_puts_in_memory, inner.args))
+        )
+        for one in (call.args[0].value, *made)
+        for inner in walk(one)
+    )
+
+
+def _puts_in_memory(given: cst.Arg) -> bool:
+    text = code_of(given.value)
+    is_set = given.keyword is not None and given.keyword.value in ("cpu_offload", "offload_to_cpu")
+    return (is_set and text == "True") or text in ('"cpu"', "'cpu'")
 
 
 def _is_the_other_case(script: Script, call: cst.Call) -> bool:

@@ -55,7 +55,14 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.datasets import chooses, datasets, is_iterable, knows_its_rank, samplers
+from ddpify.lint.datasets import (
+    chooses,
+    datasets,
+    is_iterable,
+    knows_its_rank,
+    may_be_split,
+    samplers,
+)
 from ddpify.lint.diagnostics import Applicability, Severity
 from ddpify.lint.kinds import SINGLE
 from ddpify.lint.registry import Finding, rule
@@ -107,8 +114,13 @@ def _asked_about(script: Script) -> list[Instance]:
 
 
 def _is_split_elsewhere(script: Script, loader: Instance) -> bool:
-    """Whether the data set knows its rank or draws, or each rank takes a part of what comes."""
+    """Whether the data set knows its rank or draws, or each rank takes a part of what comes.
+
+    Code that is not seen may do so.
+    """
     if any(knows_its_rank(script, one) or _makes_up(script, one) for one in datasets(loader)):
+        return True
+    if may_be_split(script, loader) and not script.strict:
         return True
     training = [
         (loop, loaders)
