@@ -7,7 +7,7 @@ import re
 import libcst as cst
 
 from ddpify.lint.control import Control
-from ddpify.lint.one_process import runs_alone
+from ddpify.lint.one_process import is_kept_to_one_process, runs_alone
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import Method
@@ -26,7 +26,7 @@ def may_be_guarded(
     Conditions on the rank count, on objects that only some ranks have, on decorators that are
     not known, and a function that nothing in the project calls.
     """
-    if control.starts_processes(node):
+    if control.starts_processes(node) or is_kept_to_one_process(control, node):
         return True
     if any(_may_depend_on_rank(control, guard.test) for guard in control.guards(node)):
         return True

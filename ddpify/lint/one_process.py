@@ -31,7 +31,7 @@ _STARTS = frozenset({_GROUP, DDP, FSDP, FULLY_SHARD, SAMPLER, INIT, WRAP})
 _ORDER = (cst.LessThan, cst.GreaterThanEqual)
 # Words of a question about the launch. They only ever silence a rule, never speak for a finding.
 _MAY_ASK = re.compile(
-    r"(?i)distrib|world_?size|ddp|fsdp|is_initialized|is_available|gpus?\b|nproc|multi|local_?rank"
+    r"(?i)distrib|(?<![a-z])dist(?![a-z])|world_?size|ddp|fsdp|is_initialized|is_available|gpus?\b|nproc|multi|local_?rank"
     r"|parallel|\brank\b|num_replicas|num_processes|n_proc"
 )
 
@@ -51,7 +51,7 @@ def runs_alone(
     On its other side only, such a condition has a sampler, a wrapper, a process group, or asks for
     the rank.
     """
-    if any(_finds_one_process(control, guard) for guard in control.guards(node)):
+    if is_kept_to_one_process(control, node):
         return True
     function = control.script.structure_of(node).function(node)
     if function is None or function in seen:
@@ -59,6 +59,11 @@ def runs_alone(
     callers = control.callers(function)
     inner = seen | {function}
     return bool(callers) and all(runs_alone(control, site.node, inner) for site in callers)
+
+
+def is_kept_to_one_process(control: Control, node: cst.CSTNode) -> bool:
+    """Whether a condition in its function keeps a node to runs that are not distributed."""
+    return any(_finds_one_process(control, guard) for guard in control.guards(node))
 
 
 def _finds_one_process(control: Control, guard: Guard) -> bool:
@@ -76,7 +81,39 @@ def _finds_one_process(control: Control, guard: Guard) -> bool:
     elif guard.positive and other is None and isinstance(above, cst.If) and leaves(above.body):
         rest = rest_of_block(control.script.structure_of(above), above)
         return any(_distributes(control, one) for one in rest)
-    return _distributes(control, other) and not _distributes(control, here)
+    others = [other] if other is not None else _answered_otherwise(control, above, guard.positive)
+    return any(_distributes(control, one) for one in others) and not _distributes(control, here)
+
+
+def _answered_otherwise(control: Control, asked: cst.If | cst.IfExp, yes: bool) -> list[cst.Suite]:
+    """The blocks of ``if x == b:`` for ``if x == a:``, of ``if x:`` for ``if not x:``."""
+    found = []
+    for structure in control.script.structures.values():
+        for one in structure.all(cst.If):
+            if yes and one is not asked and _excludes(asked.test, one.test):
+                found.append(one.body)
+    return found
+
+
+def _excludes(one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
+    """Whether two tests of the same expression cannot both hold."""
+    if _is_not(one) != _is_not(other):
+        plain = [x.expression if _is_not(x) else x for x in (one, other)]  # type: ignore[attr-defined]
+        return code_of(plain[0]) == code_of(plain[1])
+    if not (isinstance(one, cst.Comparison) and isinstance(other, cst.Comparison)):
+        return False
+    (left, a), (right, b) = ((x.left, x.comparisons[0]) for x in (one, other))
+    same = isinstance(a.operator, cst.Equal) and isinstance(b.operator, cst.Equal)
+    literal = isinstance(a.comparator, cst.SimpleString | cst.Integer) and isinstance(
+        b.comparator, type(a.comparator)
+    )
+    return same and literal and code_of(left) == code_of(right) and (
+        code_of(a.comparator) != code_of(b.comparator)
+    )
+
+
+def _is_not(test: cst.BaseExpression) -> bool:
+    return isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not)
 
 
 def _is_no_rank(test: cst.BaseExpression) -> bool:

@@ -80,6 +80,39 @@ class Halves(nn.Module):
 
 halves = Halves()
 """,
+    "a branch for one process, beside one with another word": """
+options = argparse.ArgumentParser().parse_args()
+if options.dist == "off":
+    net.load_state_dict(torch.load(path))
+    torch.save(net.state_dict(), path)
+if options.dist == "on":
+    model = DDP(net, device_ids=[local_rank])
+""",
+    "the other side of a question, asked anew": """
+options = argparse.ArgumentParser().parse_args()
+if options.dist:
+    model = DDP(net, device_ids=[local_rank])
+if not options.dist:
+    torch.save(net.state_dict(), path)
+""",
+    "a save in a function, for one process or for rank 0": """
+options = argparse.ArgumentParser().parse_args()
+
+def save(state):
+    if options.dist_train:
+        if dist.get_rank() == 0:
+            torch.save(state, path)
+    else:
+        torch.save(state, path)
+
+save(net.state_dict())
+""",
+    "random samples of each rank's own": """
+torch.manual_seed(1 + rank)
+for x, y in DataLoader(dataset, 32, shuffle=True):
+    criterion(model(x), y).backward()
+    optimizer.step()
+""",
     "a load of what was saved in main memory": """
 if rank == 0:
     torch.save({name: one.cpu() for name, one in net.state_dict().items()}, path)
@@ -973,6 +1006,20 @@ def test_a_library_may_be_seeded_by_whoever_calls_it(lint_text: Lint) -> None:
     assert "DDP107" not in {one.code for one in lint_text(SPLIT, name="data.py")}
     called = SPLIT + "loader = make_loader(dataset)\ntorch.distributed.init_process_group()\n"
     assert "DDP107" in {one.code for one in lint_text(called)}
+
+
+def test_sharding_chooses_the_device(lint_text: Lint) -> None:
+    """Where nobody has chosen one, the mesh takes the rank's own."""
+    text = SETUPS["distributed"].split("local_rank =")[0] + """
+from torch.distributed.fsdp import fully_shard
+dist.init_process_group()
+net = Net()
+fully_shard(net)
+net.to_empty(device=torch.device("cuda"))
+probe = torch.zeros(1).to("cuda")
+"""
+    assert lint_text(text, select=("DDP201",)) == []
+    assert lint_text(text.replace("fully_shard(net)", ""), select=("DDP201",)) != []
 
 
 def test_tests_are_no_ranks(lint_text: Lint) -> None:

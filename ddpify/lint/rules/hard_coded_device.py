@@ -56,6 +56,13 @@ _SET_DEVICE = (
     "torch.accelerator.set_device_index",
     "torch.xpu.set_device",
 )
+# These choose the rank's device where nobody has.
+_CHOOSING = (
+    "torch.distributed.fsdp.fully_shard",
+    "torch.distributed._composable.fsdp.fully_shard",
+    "torch.distributed.device_mesh.init_device_mesh",
+    "torch.distributed.init_device_mesh",
+)
 _MAKERS = (
     "torch.tensor", "torch.zeros", "torch.ones", "torch.empty", "torch.rand", "torch.randn",
     "torch.full", "torch.arange", "torch.randint", "torch.eye",
@@ -189,7 +196,7 @@ def _literals(script: Script) -> Iterator[cst.CSTNode]:
 
 def _knows_its_gpu(script: Script) -> bool:
     """Whether the script says anywhere which GPU is the rank's own."""
-    if script.uses(*_SET_DEVICE) or not script.uses("torch.distributed.init_process_group"):
+    if script.uses(*_SET_DEVICE, *_CHOOSING) or not script.uses("torch.distributed.init_process_group"):
         return True  # whatever joins the group elsewhere may set the device, too
     for call in script.calls(
         "torch.device", "torch.distributed.init_process_group", everywhere=True

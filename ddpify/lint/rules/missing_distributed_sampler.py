@@ -68,12 +68,13 @@ from ddpify.lint.kinds import SINGLE
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import runtime
 from ddpify.lint.script import Script
+from ddpify.lint.seeds import apart
 from ddpify.planning.plan import loader_instances
 from ddpify.understanding.labels.origins import ANY_RANK, draws
 from ddpify.understanding.libraries.runtime_names import REPLICATE
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
-from ddpify.understanding.values import Class, Instance
+from ddpify.understanding.values import UNKNOWN, Class, Instance
 
 
 @rule(
@@ -120,7 +121,7 @@ def _is_split_elsewhere(script: Script, loader: Instance) -> bool:
     """
     if any(knows_its_rank(script, one) or _makes_up(script, one) for one in datasets(loader)):
         return True
-    if may_be_split(script, loader) and not script.strict:
+    if (may_be_split(script, loader) or _draws_apart(script, loader)) and not script.strict:
         return True
     training = [
         (loop, loaders)
@@ -136,6 +137,13 @@ def _is_split_elsewhere(script: Script, loader: Instance) -> bool:
         and not _takes_parts(script, loop)
         for loop, loaders in training
     )
+
+
+def _draws_apart(script: Script, loader: Instance) -> bool:
+    """Whether a loader draws at random and ranks have seeds of their own: on purpose, perhaps."""
+    shuffled = loader.arguments.get("shuffle", UNKNOWN).constant() is True
+    random = any(one.type == "torch.utils.data.RandomSampler" for one in samplers(loader))
+    return (shuffled or random) and apart(script, "torch")
 
 
 def _takes_parts(script: Script, loop: cst.For) -> bool:
