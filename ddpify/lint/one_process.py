@@ -212,8 +212,11 @@ def is_called_from_elsewhere(control: Control, node: cst.CSTNode) -> bool:
 
 
 def tests_something(control: Control) -> bool:
-    """Whether a file holds tests that pytest collects, and starts no group of its own."""
-    name = control.script.module.path.name
+    """Whether a file holds tests that pytest collects, or helps them, and starts no group."""
+    path, script = control.script.module.path, control.script
+    if "tests" in path.parts and not script.is_whole_program and not script.calls(_GROUP):
+        return True
+    name = path.name
     if not (name.startswith("test_") or name.endswith("_test.py")):
         return False
     tests = any(

@@ -27,6 +27,7 @@ def lint_text(tmp_path: Path) -> Lint:
         name: str = "train.py",
     ) -> list[Diagnostic]:
         path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
         path.write_text(text)
         settings = Settings(root=tmp_path, select=select, strict=strict)
         result = lint(Document(str(path), path.read_bytes()), settings)

@@ -119,6 +119,11 @@ if rank == 0:
 dist.barrier()
 net.load_state_dict(torch.load(path))
 """,
+    "a load of the rank's own file": """
+own = f"model-{rank}.pt"
+torch.save(net.state_dict(), own)
+net.load_state_dict(torch.load(own))
+""",
     "a load by mapping of the file": """
 net.load_state_dict(torch.load(path, mmap=True))
 """,
@@ -1028,6 +1033,7 @@ def test_tests_are_no_ranks(lint_text: Lint) -> None:
     text = text.replace("sampler=sampler", "shuffle=True") + "def test_step():\n    pass\n" + STEP
     assert "DDP101" in {one.code for one in lint_text(text)}
     assert lint_text(text, name="test_step.py") == []
+    assert lint_text(text, name="tests/helpers.py") == []
 
 
 def test_a_device_of_the_rank_that_is_0_without_a_group(lint_text: Lint) -> None:

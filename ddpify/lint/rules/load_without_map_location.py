@@ -44,6 +44,7 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import add_argument
 from ddpify.lint.script import Script
 from ddpify.understanding.labels.checkpoints import Checkpoints
+from ddpify.understanding.labels.origins import ANY_RANK
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument, code_of, spreads
 
@@ -93,8 +94,13 @@ def _is_for_cpus(script: Script) -> bool:
 
 
 def _is_in_memory(script: Script, call: cst.Call) -> bool:
-    """Whether the file may hold tensors of main memory: all that is saved here was put there."""
-    if argument(call, "mmap") is not None:
+    """Whether the file may hold tensors of main memory: all that is saved here was put there.
+
+    Nor does a file of the rank's own bring tensors of another GPU.
+    """
+    file = argument(call, "f", 0)
+    own = file is not None and script.flow.origins(file.value, script.module) & ANY_RANK
+    if own or argument(call, "mmap") is not None:
         return True
     saves = script.calls("torch.save", everywhere=True)
     return bool(saves) and all(_saves_from_memory(script, one) for one in saves)
