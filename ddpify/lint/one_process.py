@@ -85,9 +85,11 @@ def _finds_one_process(control: Control, guard: Guard) -> bool:
     return any(_distributes(control, one) for one in others) and not _distributes(control, here)
 
 
-def _answered_otherwise(control: Control, asked: cst.If | cst.IfExp, yes: bool) -> list[cst.Suite]:
+def _answered_otherwise(
+    control: Control, asked: cst.If | cst.IfExp, yes: bool
+) -> list[cst.CSTNode]:
     """The blocks of ``if x == b:`` for ``if x == a:``, of ``if x:`` for ``if not x:``."""
-    found = []
+    found: list[cst.CSTNode] = []
     for structure in control.script.structures.values():
         for one in structure.all(cst.If):
             if yes and one is not asked and _excludes(asked.test, one.test):
@@ -107,8 +109,11 @@ def _excludes(one: cst.BaseExpression, other: cst.BaseExpression) -> bool:
     literal = isinstance(a.comparator, cst.SimpleString | cst.Integer) and isinstance(
         b.comparator, type(a.comparator)
     )
-    return same and literal and code_of(left) == code_of(right) and (
-        code_of(a.comparator) != code_of(b.comparator)
+    return (
+        same
+        and literal
+        and code_of(left) == code_of(right)
+        and (code_of(a.comparator) != code_of(b.comparator))
     )
 
 

@@ -1015,7 +1015,9 @@ def test_a_library_may_be_seeded_by_whoever_calls_it(lint_text: Lint) -> None:
 
 def test_sharding_chooses_the_device(lint_text: Lint) -> None:
     """Where nobody has chosen one, the mesh takes the rank's own."""
-    text = SETUPS["distributed"].split("local_rank =")[0] + """
+    text = (
+        SETUPS["distributed"].split("local_rank =")[0]
+        + """
 from torch.distributed.fsdp import fully_shard
 dist.init_process_group()
 net = Net()
@@ -1023,6 +1025,7 @@ fully_shard(net)
 net.to_empty(device=torch.device("cuda"))
 probe = torch.zeros(1).to("cuda")
 """
+    )
     assert lint_text(text, select=("DDP201",)) == []
     assert lint_text(text.replace("fully_shard(net)", ""), select=("DDP201",)) != []
 

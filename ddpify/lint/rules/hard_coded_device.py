@@ -196,7 +196,9 @@ def _literals(script: Script) -> Iterator[cst.CSTNode]:
 
 def _knows_its_gpu(script: Script) -> bool:
     """Whether the script says anywhere which GPU is the rank's own."""
-    if script.uses(*_SET_DEVICE, *_CHOOSING) or not script.uses("torch.distributed.init_process_group"):
+    if script.uses(*_SET_DEVICE, *_CHOOSING) or not script.uses(
+        "torch.distributed.init_process_group"
+    ):
         return True  # whatever joins the group elsewhere may set the device, too
     for call in script.calls(
         "torch.device", "torch.distributed.init_process_group", everywhere=True
