@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.libraries.kinds import NO_GRAD
 from ddpify.understanding.libraries.runtime_names import LOCAL_MAIN_FIRST
 from ddpify.understanding.structure import Guard, walk
+from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import Function, Instance
 
 if TYPE_CHECKING:
@@ -137,6 +138,17 @@ class Control:
                 seen.add(function)
                 todo += [site.node for site in callers]
         return True
+
+    def is_ruled_out_where_spawned(self, node: cst.CSTNode) -> bool:
+        """Whether a condition on a node is one under which no ranks are started.
+
+        ``if export or alone: worker(0) else: spawn(worker)``, and in the worker ``if export:``.
+        """
+        here = {code_of(one.test) for one in self.guards(node) if one.positive}
+        return bool(here) and all(
+            here & {text for one in self.guards(call) for text in _denied(one)}
+            for call in self._starting
+        )
 
     def starts_processes(self, node: cst.CSTNode) -> bool:
         """Whether the function around a node starts the ranks: it runs once."""
@@ -288,6 +300,18 @@ class Control:
         callers = self.callers(function)
         inner = seen | {function}
         return bool(callers) and all(self.without_grad(site.node, inner) for site in callers)
+
+
+def _denied(guard: Guard) -> Iterator[str]:
+    """What surely does not hold where a guard stands: of ``a or b`` that failed, both."""
+    if guard.positive:
+        return
+    todo = [guard.test]
+    while todo:
+        one = todo.pop()
+        yield code_of(one)
+        if isinstance(one, cst.BooleanOperation) and isinstance(one.operator, cst.Or):
+            todo += [one.left, one.right]
 
 
 def _fails(statement: cst.CSTNode) -> bool:

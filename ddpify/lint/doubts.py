@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import libcst as cst
 
@@ -34,7 +35,7 @@ def may_be_guarded(
     if function is None:
         return bool(control.spawned)  # the parent process alone
     if function in control.spawned:
-        return False
+        return control.is_ruled_out_where_spawned(node)
     if function in seen:
         return True
     if any(not _harmless(control, d.decorator) for d in function.decorators):
@@ -53,7 +54,7 @@ def _may_depend_on_rank(control: Control, test: cst.BaseExpression) -> bool:
     """Whether a test reads something that is set under a condition on the rank, or unknown."""
     if any(_compares_unknown(control, one) for one in walk(test)):
         return True
-    if control.asks_rank(test) or _MAY_BE_RANK.search(code_of(test)):
+    if control.asks_rank(test) or any(map(_MAY_BE_RANK.search, _wordings(control, test))):
         return True
     if control.is_set_by_rank(test):
         return True
@@ -66,6 +67,16 @@ def _may_depend_on_rank(control: Control, test: cst.BaseExpression) -> bool:
         ):
             return True
     return False
+
+
+def _wordings(control: Control, test: cst.BaseExpression) -> Iterator[str]:
+    """A test, and what was assigned to the names in it: ``saves = options.rank in (-1, 0)``."""
+    yield code_of(test)
+    for one in walk(test):
+        if isinstance(one, (cst.Name, cst.Attribute)):
+            for move in control.script.flow.moves_to(control.slots(one)):
+                if move.value is not None and not move.passes:
+                    yield code_of(move.value)
 
 
 def _compares_unknown(control: Control, node: cst.CSTNode) -> bool:

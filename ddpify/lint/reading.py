@@ -41,7 +41,7 @@ from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.requirements import declaring_file, minimum_torch
 from ddpify.understanding.structure import Structure, walk
 from ddpify.understanding.syntax import argument, code_of, is_main_guard
-from ddpify.understanding.values import UNKNOWN, Const, Instance, Value, value
+from ddpify.understanding.values import UNKNOWN, Class, Const, Instance, Value, value
 
 ALL_COLLECTIVES = COLLECTIVES | set(WRAPPERS) | runtime_names.COLLECTIVES
 _NONE = value(Const(None))
@@ -278,6 +278,7 @@ class Reading:
             and isinstance(a.type, str)
             and a.type.startswith("torch.utils.data.")
             and "Distributed" not in a.type
+            and not any(isinstance(inner.type, Class) for inner in _inside(a))
             for a in atoms
         )
 
@@ -388,6 +389,14 @@ class Reading:
 
 def _surely_none(held: Value) -> bool:
     return bool(held.atoms) and all(isinstance(a, Const) and a.value is None for a in held.atoms)
+
+
+def _inside(batches: Instance) -> list[Instance]:
+    """What a BatchSampler takes its samples from."""
+    if not batches.type.endswith("BatchSampler"):  # type: ignore[union-attr]
+        return []
+    held = (atom for given in batches.arguments.values() for atom in given.atoms)
+    return [atom for atom in held if isinstance(atom, Instance)]
 
 
 def _within(held: Value, depth: int = 3) -> Iterator[object]:

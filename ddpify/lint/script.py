@@ -13,6 +13,7 @@ from ddpify.lint.control import Control
 from ddpify.lint.kinds import SINGLE
 from ddpify.lint.parts import Part
 from ddpify.lint.reading import Reading
+from ddpify.understanding.libraries.distributed import REDUCING
 from ddpify.understanding.values import Instance
 
 if TYPE_CHECKING:
@@ -31,6 +32,17 @@ class Script(Reading):
     def may_be_guarded(self, node: cst.CSTNode) -> bool:
         """Whether anything unknown may keep a node from running on every rank."""
         return doubts.may_be_guarded(self.control, node)
+
+    @cached_property
+    def works_on_parts(self) -> bool:
+        """Whether anything in sight is shared out among ranks: a training, data, a result."""
+        if self.facts.backwards or self.control.spawned or self.has_runtime:
+            return True
+        if any(map(self.is_sharded, self.facts.loaders)):
+            return True
+        if any(self.control.asks_rank(one.test) for one in self.structure.all(cst.If, cst.IfExp)):
+            return True
+        return self.uses(*REDUCING)
 
     @cached_property
     def parts(self) -> list[Part]:

@@ -119,6 +119,93 @@ if rank == 0:
 dist.barrier()
 net.load_state_dict(torch.load(path))
 """,
+    "a save where a name says which rank": """
+options = argparse.ArgumentParser().parse_args()
+
+def save(settings):
+    saves = settings.local_rank in [-1, 0]
+    if saves:
+        torch.save(net.state_dict(), path)
+
+save(options)
+""",
+    "a log of all ranks, each with its number": """
+log = open("log.txt", "a")
+log.write(f"rank {rank}: started")
+""",
+    "a validation with indices that a sort gives": """
+def validate():
+    for x, y in whole:
+        order = torch.sort(model(x), dim=1)[1] + random.randint(0, 1)
+        for row in range(len(x)):
+            print(x[order[row, 0]])
+
+whole = DataLoader(dataset, 32)
+random.seed(0)
+for epoch in range(epochs):
+    x, y = next(batches)
+    criterion(model(x), y).backward()
+    optimizer.step()
+    validate()
+""",
+    "a model that is moved, then wrapped, each in a method": """
+class Runner:
+    def __init__(self, net):
+        self.net = net
+
+    def wrap(self):
+        self.net = DDP(self.net, device_ids=[local_rank])
+
+    def move(self, device):
+        self.net = self.net.to(device)
+""",
+    "batches of the rank's samples, which a sampler of the project's own gives": """
+class Own(torch.utils.data.Sampler):
+    def __init__(self, dataset):
+        self.first, self.step = dist.get_rank(), dist.get_world_size()
+        self.size = len(dataset)
+
+    def __iter__(self):
+        return iter(range(self.first, self.size, self.step))
+
+batches = torch.utils.data.BatchSampler(Own(dataset), 32, drop_last=True)
+for x, y in DataLoader(dataset, batch_sampler=batches):
+    criterion(model(x), y).backward()
+    optimizer.step()
+""",
+    "evaluation with a total that training goes on with": """
+class Mean:
+    def __init__(self):
+        self.total, self.count = 0, 1
+
+    def update(self, value):
+        self.total = self.total + value
+        self.count += 1
+        return self.total / self.count
+
+mean = Mean()
+whole = DataLoader(dataset, 32)
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        mean.update(criterion(model(x), y)).backward()
+        optimizer.step()
+    for x, y in whole:
+        mean.update(criterion(model(x), y))
+""",
+    "a chain of comparisons in a forward": """
+class Bounded(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = Net()
+
+    def forward(self, x, most=None):
+        if 0 < len(x) < 100:
+            x = self.inner(x)
+        return x
+
+print(Bounded()(torch.zeros(2, 10)))
+""",
     "a load of the rank's own file": """
 own = f"model-{rank}.pt"
 torch.save(net.state_dict(), own)
@@ -1028,6 +1115,59 @@ probe = torch.zeros(1).to("cuda")
     )
     assert lint_text(text, select=("DDP201",)) == []
     assert lint_text(text.replace("fully_shard(net)", ""), select=("DDP201",)) != []
+
+
+WORKER = """
+def worker(number, count, export):
+    dist.init_process_group("nccl", rank=number, world_size=count)
+    model = DDP(Net().to(number), device_ids=[number])
+    if {when}:
+        torch.save(model.module.state_dict(), path)
+
+def main(export):
+    if export or torch.cuda.device_count() < 2:
+        worker(0, 1, export)
+    else:
+        mp.spawn(worker, nprocs=2, args=(2, export))
+
+main(argparse.ArgumentParser().parse_args().export)
+"""
+
+
+def test_what_only_a_run_without_ranks_asks_for(lint_text: Lint) -> None:
+    text = SETUPS["distributed"].split("local_rank =")[0] + WORKER
+    assert lint_text(text.replace("{when}", "export"), select=("DDP501",)) == []
+    assert lint_text(text.replace("{when}", "not export"), select=("DDP501",)) != []
+
+
+TOOL = """
+def prepare(net, place):
+    if place != -1:
+        dist.init_process_group("nccl")
+        net = DDP(net.to(place), device_ids=[place])
+    return net
+
+net = Net()
+net.load_state_dict(torch.load(path))
+net = prepare(net, int(os.environ.get("LOCAL_RANK", -1)))
+rows = [net(x).tolist() for x, y in DataLoader(dataset, 32)]
+with open("rows.json", "w") as file:
+    json.dump(rows, file)
+"""
+
+
+def test_a_tool_that_can_join_a_group(lint_text: Lint) -> None:
+    """Nothing in it is shared out among ranks."""
+    text = SETUPS["distributed"].split("local_rank =")[0] + TOOL
+    assert lint_text(text, select=("DDP205", "DDP501")) == []
+    text = text.replace("32)]", "32, sampler=DistributedSampler(dataset))]")
+    found = {one.code for one in lint_text(text, select=("DDP205", "DDP501"))}
+    assert found == {"DDP205", "DDP501"}
+
+
+def test_one_finding_for_a_file_that_is_opened_and_written(lint_text: Lint) -> None:
+    text = SETUPS["distributed"] + 'json.dump([1], open("rows.json", "w"))\n'
+    assert len(lint_text(text, select=("DDP501",))) == 1
 
 
 def test_tests_are_no_ranks(lint_text: Lint) -> None:

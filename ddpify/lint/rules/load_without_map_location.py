@@ -58,7 +58,7 @@ from ddpify.understanding.syntax import argument, code_of, spreads
 def check(script: Script) -> Iterator[Finding]:
     """Loads of states, without a device or to one GPU."""
     loads = script.calls("torch.load")
-    if script.kind != SINGLE and _is_for_cpus(script):
+    if script.kind != SINGLE and (_is_for_cpus(script) or not _runs_on_ranks(script)):
         return
     checkpoints = Checkpoints(script.facts, script.flow) if loads else None
     for call in loads:
@@ -79,6 +79,11 @@ def check(script: Script) -> Iterator[Finding]:
         elif isinstance(given.value, cst.SimpleString) and _names_gpu(given.value):
             fix = script.replace(given.value, '"cpu"', "load into main memory first")
             yield Finding(given, "every rank loads to the same GPU", fix if state else None)
+
+
+def _runs_on_ranks(script: Script) -> bool:
+    """Not a tool that can join a group, and need not run on several ranks."""
+    return script.works_on_parts or script.strict
 
 
 def _is_for_cpus(script: Script) -> bool:

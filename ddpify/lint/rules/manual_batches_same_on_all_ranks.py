@@ -62,6 +62,7 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import runtime
 from ddpify.lint.script import Script
 from ddpify.lint.seeds import differs, seeds
+from ddpify.understanding.labels.moves import Move
 from ddpify.understanding.labels.origins import ANY_RANK, RANDOM, WORLD
 from ddpify.understanding.libraries.runtime_names import INIT, SHARD_BATCH, SPLIT
 
@@ -100,7 +101,7 @@ def _random_batches(script: Script, loop: cst.For | cst.While) -> Iterator[Findi
     for node in script.reached(loop):
         if isinstance(node, cst.Subscript) and script.owners.get(node) is script.module:
             labels = {x for one in node.slice for x in _labels(script, one.slice)}
-            if RANDOM in labels and not labels & _APART:
+            if RANDOM in labels and not labels & _APART and _feeds_model(script, node):
                 yield Finding(node, f"all ranks draw the same batches: {_why(script)}")
                 return
 
@@ -143,12 +144,17 @@ def _slices(script: Script, loop: cst.For | cst.While) -> Iterator[Finding]:
             return
 
 
+def _read(move: Move) -> cst.CSTNode:
+    """What a move takes its value from: of a loop, what it goes over."""
+    return move.node.iter if isinstance(move.node, (cst.For, cst.CompFor)) else move.node
+
+
 def _feeds_model(script: Script, node: cst.Subscript) -> bool:
     """Whether a wrapped model is called on what is made of the slice."""
     slots = {
         slot
         for move in script.flow.moves
-        if any(part is node for part in script.structure.inside(move.node, cst.Subscript))
+        if any(part is node for part in script.structure.inside(_read(move), cst.Subscript))
         for slot in move.targets
     }
     reached = script.flow.derived(slots)

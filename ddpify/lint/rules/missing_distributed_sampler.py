@@ -123,13 +123,16 @@ def _is_split_elsewhere(script: Script, loader: Instance) -> bool:
         return True
     if (may_be_split(script, loader) or _draws_apart(script, loader)) and not script.strict:
         return True
-    training = [
+    over = [
         (loop, loaders)
         for structure in script.structures.values()
         for loop in structure.all(cst.For)
         for loaders in [script.loaders_in(loop.iter)]
-        if any(one.site is loader.site for one in loaders) and script.trains(loop)
+        if any(one.site is loader.site for one in loaders)
     ]
+    training = [(loop, loaders) for loop, loaders in over if script.trains(loop)]
+    if over and not training:
+        return True  # the model's code is the same for evaluation: it mixes the batches
     mixed = isinstance(loader.type, Class) and "__iter__" in loader.type.scope.names
     return bool(training or mixed) and not any(  # what passes through its code is all loaders'
         loader in loaders

@@ -77,15 +77,31 @@ def _moves_after(script: Script, wrap: Wrap) -> Iterator[cst.Call]:
 
 
 def _stands_before(script: Script, move: cst.Call, wrap: cst.Call) -> bool:
-    """Whether a move is above the wrap in one function, and no loop leads back to it.
+    """Whether a move may be before the wrap: it is above it, and no loop leads back to it.
 
-    What an attribute holds is known for all of the run, not for each moment.
+    What an attribute holds is known for all of the run, not for each moment: two methods may be
+    called in either order.
     """
     structure = script.structure_of(move)
     if structure is not script.structure_of(wrap) or structure.loops(move):
         return False
-    same = structure.function(move) is structure.function(wrap)
-    return same and structure.order[move] < structure.order[wrap]
+    if structure.function(move) is structure.function(wrap):
+        return structure.order[move] < structure.order[wrap]
+    receiver = move.func.value if isinstance(move.func, cst.Attribute) else move
+    return isinstance(receiver, cst.Attribute) and not _calls_after(script, move, wrap)
+
+
+def _calls_after(script: Script, move: cst.Call, wrap: cst.Call) -> bool:
+    """Whether some code calls, after what wraps, what moves."""
+    made, moved = (script.structure_of(one).function(one) for one in (wrap, move))
+    wraps = script.control.callers(made) if made is not None else []
+    moves = script.control.callers(moved) if moved is not None else []
+    return any(
+        first.module is second.module
+        and (order := script.structures[first.module].order)[first.node] < order[second.node]
+        for first in wraps
+        for second in moves
+    )
 
 
 def _matters(script: Script, wrap: Wrap, call: cst.Call) -> bool:

@@ -109,6 +109,10 @@ def _place(script: Script, effect: Effect) -> cst.CSTNode | None:
 def _excused(script: Script, effect: Effect, node: cst.CSTNode) -> bool:
     if script.has_fsdp and effect.kind == "save":
         return True
+    if not (script.works_on_parts or script.strict):
+        return True  # a tool that can join a group, and need not run on several ranks
+    if _says_whose_lines(script, effect):
+        return True
     if effect.kind == "write" and effect.site.module is not script.module and not script.strict:
         return True  # its path is seldom seen from here
     call = effect.site.node
@@ -119,6 +123,28 @@ def _excused(script: Script, effect: Effect, node: cst.CSTNode) -> bool:
     if effect.kind == "save" and script.control.is_within(effect.site.node, MAIN_SAVES):
         return True
     return script.may_be_guarded(effect.site.node) or script.may_be_guarded(node)
+
+
+def _says_whose_lines(script: Script, effect: Effect) -> bool:
+    """``f = open(path, "a"); f.write(f"rank {rank}: ...")``: a log of all ranks, on purpose."""
+    call = effect.site.node
+    mode = argument(call, "mode", 1) if isinstance(call, cst.Call) else None
+    if mode is None or "a" not in str(script.value(mode.value).constant()):
+        return False
+    opened = {
+        slot
+        for above in script.structure_of(call).up(call)
+        for move in script.flow.moves_at(above)
+        for slot in move.targets
+    }
+    return any(
+        isinstance(write.func, cst.Attribute)
+        and script.flow.slots(write.func.value, script.owners[write]) & opened
+        and any(
+            script.flow.origins(one.value, script.owners[write]) & ANY_RANK for one in write.args
+        )
+        for write in script.method_calls("write", "writelines", everywhere=True)
+    )
 
 
 def _has_own_path(script: Script, effect: Effect) -> bool:
@@ -148,7 +174,12 @@ def _is_of_process(script: Script, node: cst.CSTNode) -> bool:
 
 
 def _into_open_file(script: Script, effect: Effect) -> bool:
-    """Whether a call writes into a file that a statement before it opened."""
+    """Whether a call writes into a file that a statement before it opened, or it itself."""
+    if any(
+        isinstance(one, cst.Call) and "builtins.open" in script.names(one.func)
+        for one in _targets(effect)
+    ):
+        return True
     slots = {
         slot for one in _targets(effect) for slot in script.flow.slots(one, effect.site.module)
     }

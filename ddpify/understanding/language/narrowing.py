@@ -125,7 +125,9 @@ def _left_out(run: Interpreter, test: cst.BaseExpression) -> bool | None:
     """The truth of ``targets is None`` in a forward that is called without targets."""
     if not run.frame.in_forward or run.frame.call is None or not isinstance(test, cst.Comparison):
         return None
-    asked, (target,) = test.left, test.comparisons
+    if len(test.comparisons) != 1:
+        return None
+    asked, target = test.left, test.comparisons[0]
     against_none = isinstance(target.comparator, cst.Name) and target.comparator.value == "None"
     if not isinstance(asked, cst.Name) or not against_none:
         return None
