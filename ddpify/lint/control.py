@@ -16,7 +16,7 @@ from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.libraries.kinds import NO_GRAD
 from ddpify.understanding.libraries.runtime_names import LOCAL_MAIN_FIRST
 from ddpify.understanding.structure import Guard, walk
-from ddpify.understanding.syntax import code_of
+from ddpify.understanding.syntax import code_of, dotted
 from ddpify.understanding.values import Function, Instance
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 # What starts the processes of a script; a name that ends with a dot is a prefix.
 _STARTING = ("torch.multiprocessing.", "multiprocessing.", "torch.distributed.launcher.")
 _SPARK = "pyspark.ml.torch.distributor.TorchDistributor"
+_EXITS = ("exit", "sys.exit", "os._exit")
 _CACHES = frozenset({"functools.cache", "functools.lru_cache"})
 
 
@@ -315,6 +316,12 @@ def _denied(guard: Guard) -> Iterator[str]:
 
 
 def _fails(statement: cst.CSTNode) -> bool:
-    """``if ...: raise ...``"""
+    """``if ...: raise ...``, also ``sys.exit(1)``."""
     last = statement.body.body[-1] if isinstance(statement, cst.If) else None
-    return isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Raise)
+    if not isinstance(last, cst.SimpleStatementLine):
+        return False
+    end = last.body[-1]
+    if isinstance(end, cst.Expr) and isinstance(end.value, cst.Call):
+        given = [code_of(one.value) for one in end.value.args]
+        return dotted(end.value.func) in _EXITS and given not in ([], ["0"])
+    return isinstance(end, cst.Raise)

@@ -193,6 +193,13 @@ for epoch in range(epochs):
     for x, y in whole:
         mean.update(criterion(model(x), y))
 """,
+    "a rank that ends all with an error": """
+import sys
+if rank == 0 and epochs > 100:
+    print("too long")
+    sys.exit(1)
+dist.barrier()
+""",
     "a chain of comparisons in a forward": """
 class Bounded(nn.Module):
     def __init__(self):
@@ -1168,6 +1175,11 @@ def test_a_tool_that_can_join_a_group(lint_text: Lint) -> None:
 def test_one_finding_for_a_file_that_is_opened_and_written(lint_text: Lint) -> None:
     text = SETUPS["distributed"] + 'json.dump([1], open("rows.json", "w"))\n'
     assert len(lint_text(text, select=("DDP501",))) == 1
+
+
+def test_a_printed_shape_in_one_process(lint_text: Lint) -> None:
+    text = SETUPS["single"] + "    print(x.shape)\n"
+    assert "DDP405" in {one.code for one in lint_text(text)}
 
 
 def test_tests_are_no_ranks(lint_text: Lint) -> None:

@@ -80,6 +80,7 @@ _HOW = {
     "mean": "a rank sees a part of the batch: the mean must be taken over all ranks",
     "sum": "a rank sees a part of the batch: the sum must be taken over all ranks",
     "gather": "a rank holds a part of the rows: all ranks' rows must be put together",
+    "shape": "a rank sees a part of the batch: the shape of all of it is meant",
     "count": "a rank counts its part of the batch: the size of all of it is meant",
 }
 _METHODS = frozenset(
