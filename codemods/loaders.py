@@ -8,7 +8,7 @@ import libcst as cst
 
 from ddpify.planning.bindings import bindings
 from ddpify.planning.edits import Edits
-from ddpify.planning.plan import Plan, loader_instances
+from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import Refusal
 from ddpify.understanding.facts import Site
 from ddpify.understanding.structure import walk
@@ -18,7 +18,7 @@ from ddpify.understanding.values import UNKNOWN, Bound, Class, Function, Instanc
 
 def edit(plan: Plan, edits: Edits) -> None:
     """Wrap the calls that make loaders, or the names they are bound to."""
-    for loader in loader_instances(plan):
+    for loader in plan.facts.iterated_loaders:
         unsplit = plan.replicated.get(loader.site)
         function = f"{plan.options.alias}.{'replicate' if unsplit else 'shard'}"
         changes = {} if unsplit else _changes(plan, loader)

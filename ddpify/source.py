@@ -8,7 +8,6 @@ import os
 import re
 import stat
 import sys
-import tempfile
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -147,6 +146,8 @@ def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
 
 def _replace(target: str, data: bytes) -> None:
     """Write and move; the temporary file is removed on any failure."""
+    import tempfile  # loads much that reading alone does not need
+
     mode = _mode_for(target)
     handle, aside = tempfile.mkstemp(
         dir=os.path.dirname(target), prefix=f".{os.path.basename(target)}.", suffix=".tmp"

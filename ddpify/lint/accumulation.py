@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
 from ddpify.lint.script import Script
+from ddpify.records import record
 from ddpify.understanding.structure import Guard, walk
 
 Loop = cst.For | cst.While
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Window:
     """A loop over micro-batches, its backward, and the condition under which it steps."""
 

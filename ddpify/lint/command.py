@@ -6,7 +6,6 @@ import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from difflib import unified_diff
 from pathlib import Path
 
 from ddpify.errors import DdpifyError, ExitCode
@@ -199,6 +198,8 @@ def _is_python(data: bytes) -> bool:
 
 
 def _diff(before: str, after: str, path: str) -> str:
+    from difflib import unified_diff
+
     lines = unified_diff(
         before.splitlines(keepends=True), after.splitlines(keepends=True), path, path
     )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from pathlib import Path
 from typing import Any
 
 from ddpify import codes
 from ddpify.errors import DdpifyError, ExitCode
 from ddpify.lint.patterns import matches
+from ddpify.records import record
 
 EXCLUDED = (
     ".bzr", ".direnv", ".eggs", ".git", ".hg", ".ipynb_checkpoints", ".mypy_cache", ".nox",
@@ -19,7 +20,7 @@ EXCLUDED = (
 _LISTS = ("select", "ignore", "extend-select", "exclude", "extend-exclude")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Settings:
     """What is checked, and where. Paths are relative to ``root``."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from enum import IntEnum
 
+from ddpify.records import record
+
 
 class Applicability(IntEnum):
     """How far a fix can be trusted.
@@ -42,7 +44,7 @@ class Edit:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Fix:
     """Edits that belong together, and what they do in words."""
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 import warnings
-from dataclasses import dataclass
 from pathlib import Path
 
 from ddpify.lint.diagnostics import Span
+from ddpify.records import record
 from ddpify.source import Source, source_from_bytes
 
 PYTHON, NOTEBOOK, LAUNCH = "python", "notebook", "launch"
@@ -18,7 +18,7 @@ _FUTURE = re.compile(r"^from __future__ import .*$", re.MULTILINE)  # later cell
 _MAGIC = re.compile(r"^(\s*)([%!?].*|[\w.]+\?{1,2}\s*)$")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Document:
     """The bytes of a file and what they are."""
 
@@ -27,7 +27,7 @@ class Document:
     kind: str = PYTHON
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Cells:
     """Where the cells of a notebook start in the script that they make together."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from ddpify.errors import DdpifyError
@@ -11,6 +11,7 @@ from ddpify.lint import suppressions
 from ddpify.lint.config import Settings
 from ddpify.lint.diagnostics import Diagnostic, Fix, Severity, Span
 from ddpify.lint.document import LAUNCH, NOTEBOOK, Cells, Document, join_cells
+from ddpify.records import record
 from ddpify.source import Source, source_from_bytes
 from ddpify.stack import roomy
 from ddpify.understanding.libraries.frameworks import ALL, frameworks_of
@@ -34,7 +35,7 @@ _OF_RANKS = frozenset("data device wrapping synchronisation checkpoint rng perfo
 _OF_INTEREST = re.compile(rb"\b(?:torch|apex|fairscale|ddpify)\b")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Result:
     """What came of one document; ``needs`` are the other files that the findings depend on."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
 
 from ddpify.codes import CODES, code_of
 from ddpify.lint.config import usage
 from ddpify.lint.registry import ENGINE_CODES, Rule, load
+from ddpify.records import record
 
 SECTIONS = (
     "What it does", "Why is this bad", "Example", "Use instead", "Also fine", "Fix safety",
@@ -21,7 +21,7 @@ _ENGINE_PAGES = {
 _BLOCK = re.compile(r"```(\w+)(?: (\w+))?\n(.*?)```", re.S)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Example:
     """A piece of code of a page; ``setup`` names the lines that are left out before it."""
 

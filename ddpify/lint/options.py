@@ -8,13 +8,15 @@ messages about wrong usage.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
+
+from ddpify.records import record
 
 _SHORT = {"-q": "quiet", "-j": "jobs", "-o": "output_file"}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Options:
     """The options of the command line, as they are given."""
 

@@ -5,13 +5,13 @@ Of such a script it is known which batches are split, and so which values are th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Fix
 from ddpify.lint.repairs import runtime
+from ddpify.records import record
 from ddpify.understanding import readers
 from ddpify.understanding.facts import Demand, Site
 from ddpify.understanding.labels.slots import Slot
@@ -34,7 +34,7 @@ _REMEDIES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Part:
     """A place of this file that reads a part, and the runtime's function that makes it whole."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from ddpify.lint.diagnostics import Applicability, Edit, Fix
 from ddpify.lint.kinds import DISTRIBUTED, OTHER, SINGLE
 from ddpify.lint.positions import Positions
 from ddpify.lint.projects import BoundedProject
+from ddpify.records import record
 from ddpify.source import Source
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Event, Facts, Site
@@ -48,7 +48,7 @@ _NONE = value(Const(None))
 _STARTS = ("torch.distributed.init_process_group", DDP, FSDP, FULLY_SHARD, SAMPLER)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Wrap:
     """One place that wraps a model: the wrapper object, and what it may hold."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 from ddpify.codes import BY_NAME, CODES
 from ddpify.lint.diagnostics import Fix, Severity
+from ddpify.records import record
 
 if TYPE_CHECKING:
     import libcst as cst
@@ -19,7 +19,7 @@ ENGINE_CODES = frozenset({"DDP000", "DDP001"})  # found by the engine itself, wi
 TEXT_CODES = frozenset({"DDP905"})  # also found in files that are not Python
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Finding:
     """What a rule yields: the node that it is about, one sentence, and perhaps a fix."""
 
@@ -31,7 +31,7 @@ class Finding:
 Check = Callable[["Script"], Iterator[Finding]]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Rule:
     """One rule. ``applies`` are the kinds of script that it looks at."""
 

@@ -6,13 +6,16 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ddpify.errors import DdpifyError
-from ddpify.lint.cache import Cache
 from ddpify.lint.config import Settings, usage
 from ddpify.lint.diagnostics import Diagnostic, Severity, Span
 from ddpify.lint.document import PYTHON, Document, kind_of
 from ddpify.lint.engine import Result, lint
+
+if TYPE_CHECKING:
+    from ddpify.lint.cache import Cache
 
 # Below so many bytes of source for each process, starting it costs more than it saves.
 _BYTES_PER_WORKER = 250_000
@@ -36,7 +39,7 @@ def lint_files(
 ) -> list[tuple[Document, Result]]:
     """The result of each file, in order."""
     documents = [_read_or_report(path) for path in paths]
-    cache = Cache(settings) if cached else None
+    cache = _cache(settings) if cached else None
     results: dict[int, Result] = {}
     todo = []
     for number, (document, result) in enumerate(documents):
@@ -51,6 +54,13 @@ def lint_files(
         if cache is not None:
             cache.put(documents[number][0], result)
     return [(documents[n][0], results[n]) for n in range(len(documents))]
+
+
+def _cache(settings: Settings) -> Cache:
+    """The cache, with the hashing that only it needs."""
+    from ddpify.lint.cache import Cache
+
+    return Cache(settings)
 
 
 def _read_or_report(path: Path) -> tuple[Document, Result | None]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import libcst as cst
 
@@ -11,6 +10,7 @@ from ddpify.lint.diagnostics import Applicability, Fix
 from ddpify.lint.repairs import add_argument, spelled
 from ddpify.lint.script import Script
 from ddpify.lint.seeds import family
+from ddpify.records import record
 from ddpify.understanding.syntax import argument, spreads
 
 _SPLITS = {
@@ -26,7 +26,7 @@ _PERMUTATIONS = ("torch.randperm", "numpy.random.permutation", "random.sample",
 _SHUFFLES = ("random.shuffle", "numpy.random.shuffle")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Split:
     """A call whose random numbers decide which samples are in which part.
 

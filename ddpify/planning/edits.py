@@ -11,13 +11,14 @@ from typing import Any
 import libcst as cst
 
 from ddpify.codes import BY_NAME
+from ddpify.records import record
 from ddpify.understanding.facts import Site
 from ddpify.understanding.project import ModuleFile
 
 Change = Callable[[cst.CSTNode], cst.CSTNode]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Note:
     """One thing that a conversion did, or that the user must look at.
 

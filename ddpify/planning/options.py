@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from ddpify.records import record
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Options:
     """Choices for one conversion.
 

@@ -9,14 +9,14 @@ import libcst as cst
 
 from ddpify.planning.options import Options
 from ddpify.planning.refusals import Refusal
+from ddpify.records import record
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Facts, Site
 from ddpify.understanding.labels.flow import Flow
 from ddpify.understanding.project import ModuleFile, Project
-from ddpify.understanding.values import Instance
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Reduction:
     """One expression to reduce: how is mean, sum, gather, shape or count; weight as code.
 
@@ -95,8 +95,3 @@ class Plan:
     def site(self, node: cst.CSTNode) -> Site:
         """A node with its file."""
         return Site(node, self.module_of(node))
-
-
-def loader_instances(plan: Plan) -> list[Instance]:
-    """The loaders that the script iterates."""
-    return [loader for loader in plan.facts.loaders if loader in plan.facts.iterated]

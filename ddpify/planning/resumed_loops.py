@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from ddpify.planning.plan import Plan
+from ddpify.records import record
 from ddpify.understanding.facts import Site
 from ddpify.understanding.libraries.kinds import is_loader, is_model
 from ddpify.understanding.project import ModuleFile
@@ -34,7 +35,7 @@ class ResumedLoop:
     values: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Gap:
     """Something that a restart cannot bring back as it was, and where it is."""
 

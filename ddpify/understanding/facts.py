@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
+from ddpify.records import record
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.values import Data, Instance, Value, Whole, join
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Site:
     """A node and its file."""
 
@@ -28,7 +29,7 @@ Calls = tuple[Site, ...]  # in progress, outermost first
 Place = tuple[cst.CSTNode, int]  # where a batch is made, and the dimension of its rows there
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Demand:
     """A place that reads a value of which each rank holds only its part.
 
@@ -42,7 +43,7 @@ class Demand:
     calls: Calls = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Event:
     """Something that happens to a model: made, moved, changed, called, given to an optimizer."""
 
@@ -51,7 +52,7 @@ class Event:
     gradient: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Effect:
     """A place that acts on the world outside: kind is write, folder, save, download or bar."""
 
@@ -68,7 +69,7 @@ class Effect:
         return next((call for call in reversed(self.calls) if call.module.editable), None)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Regrouped:
     """An expression that puts rows of the batch, those of ``rows``, into another order."""
 
@@ -76,7 +77,7 @@ class Regrouped:
     rows: cst.BaseExpression
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class WholeCall:
     """A call of a model on what every rank holds, while a batch is at hand."""
 
@@ -84,7 +85,7 @@ class WholeCall:
     models: frozenset[Instance]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class States:
     """States of the whole batch that a recurrent layer gets beside this rank's rows.
 
@@ -97,7 +98,7 @@ class States:
     rows: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class OutOfTurn:
     """A use of a batch of ``loaders`` while one of the loaders ``at_hand`` has come after it."""
 
@@ -127,7 +128,7 @@ class Draw:
     shared: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Entry:
     """A batch that enters a model, in ``training`` or not: all that may be known of its rows."""
 
@@ -136,7 +137,7 @@ class Entry:
     held: tuple[Whole, ...]
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class Facts:
     """All facts of one run of the interpreter."""
 
@@ -224,6 +225,11 @@ class Facts:
     # Batches made by hand that enter a model while a loader's are at hand.
     beside_loaders: dict[cst.CSTNode, Site] = field(default_factory=dict)
     unmatched: dict[cst.CSTNode, Site] = field(default_factory=dict)  # does so in no known way
+
+    @property
+    def iterated_loaders(self) -> list[Instance]:
+        """The loaders that the script goes through."""
+        return [loader for loader in self.loaders if loader in self.iterated]
 
     def record(self, node: cst.CSTNode, value: Value) -> None:
         """Add what an expression was seen to be."""

@@ -7,12 +7,13 @@ all of it; LibCST's own ``children`` and metadata providers cost several times m
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache, cached_property
 from typing import Any, TypeVar, overload
 
 import libcst as cst
 
+from ddpify.records import record
 from ddpify.understanding.syntax import dotted, is_main_guard
 
 Node = TypeVar("Node", bound=cst.CSTNode)
@@ -25,7 +26,7 @@ _SILENT = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Guard:
     """A condition that holds (or, with ``positive`` false, does not hold) where a node stands.
 

@@ -14,27 +14,28 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.records import record
 from ddpify.understanding.placement import Placement
 
 if TYPE_CHECKING:
     from ddpify.understanding.project import ModuleFile
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Const:
     """A literal of the script."""
 
     value: object
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Lib:
     """Something a library defines, by its qualified name."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Number:
     """A number, string or other plain value that is the same on every rank.
 
@@ -44,7 +45,7 @@ class Number:
     setting: tuple[Instance, str] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Data:
     """A tensor, an array or a number, with its placement.
 
@@ -91,7 +92,7 @@ class Data:
         )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Whole:
     """A tensor that every rank holds whole, and that may be a batch made by hand.
 
@@ -111,21 +112,21 @@ class Whole:
     guessed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Tup:
     """A tuple whose elements are known one by one."""
 
     items: tuple[Value, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Params:
     """Parameters of a model."""
 
     owner: Instance
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Method:
     """A method bound to a value of a library type, or a function bound to an instance."""
 
@@ -133,7 +134,7 @@ class Method:
     name: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Device:
     """A device; ``index`` is set where the script names one accelerator of several."""
 
@@ -152,7 +153,7 @@ class Function:
     owner: Class | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Bound:
     """A function of the project bound to an instance, or a class method to its class."""
 
@@ -263,7 +264,7 @@ class Instance:
         return join(*self.attributes.values())
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Super:
     """``super()`` of an instance."""
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib import import_module
 
 from ddpify.lint.diagnostics import Diagnostic
+from ddpify.records import record
 
 FORMATS = {
     "full": "full",
@@ -19,7 +20,7 @@ FORMATS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Report:
     """All findings of a run, sorted, and the texts of the files that have any."""
 

@@ -69,7 +69,6 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import runtime
 from ddpify.lint.script import Script
 from ddpify.lint.seeds import apart
-from ddpify.planning.plan import loader_instances
 from ddpify.understanding.labels.origins import ANY_RANK, draws
 from ddpify.understanding.libraries.runtime_names import REPLICATE
 from ddpify.understanding.structure import walk
@@ -111,7 +110,7 @@ def _asked_about(script: Script) -> list[Instance]:
     plan = script.plan
     if plan is None:
         return script.training_loaders
-    return [one for one in loader_instances(plan) if one.site not in plan.replicated]
+    return [one for one in plan.facts.iterated_loaders if one.site not in plan.replicated]
 
 
 def _is_split_elsewhere(script: Script, loader: Instance) -> bool:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import libcst as cst
 
+from ddpify.records import record
 from ddpify.understanding.facts import Facts
 from ddpify.understanding.labels import origins
 from ddpify.understanding.labels.callees import called
@@ -26,7 +27,7 @@ from ddpify.understanding.values import (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Dependency:
     """Something that an expression's value is made from: a slot, or a label of its own."""
 

@@ -8,11 +8,11 @@ less than in one process. So each draws the rows of the whole batch, and keeps i
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.records import record
 from ddpify.understanding import readers
 from ddpify.understanding.facts import Draw
 from ddpify.understanding.placement import Placement
@@ -47,7 +47,7 @@ _SAMPLING = ("sample", "rsample", "sample_n")
 _LAYERS = ("torch.nn.Dropout", "torch.nn.AlphaDropout", "torch.nn.FeatureAlphaDropout")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Part:
     """Something in a call's arguments that is this rank's: rows, their number or their shape.
 

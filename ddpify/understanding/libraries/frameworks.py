@@ -7,7 +7,8 @@ but what a framework cannot know.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from ddpify.records import record
 
 ALL = frozenset(
     {"data", "device", "wrapping", "synchronisation", "checkpoint", "launch", "rng", "performance"}
@@ -15,7 +16,7 @@ ALL = frozenset(
 _MOST = ALL - {"rng"}
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Framework:
     """One framework: its name, its import prefixes, and the groups of rules it makes moot."""
 
