@@ -50,7 +50,7 @@ class Interpretation(Interpreter):
         """Interpret the entry, and code that nothing calls, until nothing comes out differently."""
         for _ in range(_PASSES):
             self.one_pass()
-            if not self.reads_change:
+            if not self.reads_change and not self.modes.outdated(self.facts.callers):
                 break
         return self.facts
 
@@ -62,8 +62,7 @@ class Interpretation(Interpreter):
         for known in (self.results, self.scopes, self.called, self.latest):
             known.clear()
         self.at_hand = frozenset()
-        values = self.facts.values
-        self.facts = Facts(values=values)
+        self.facts = Facts(values=self.facts.values, callers=self.facts.callers)
         self.running_entry = True
         for entry in self.project.entries:
             self.module_scope(entry)

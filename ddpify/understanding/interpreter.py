@@ -16,6 +16,7 @@ from ddpify.understanding import readers
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Demand, Effect, Facts, Site
 from ddpify.understanding.frames import Frame
+from ddpify.understanding.modes import Modes
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import ModuleFile, Project
 from ddpify.understanding.values import (
@@ -57,6 +58,8 @@ class Interpreter(ABC):
         self.running: set[object] = set()
         self.frames: list[Frame] = []
         self.no_grad = 0
+        self.modes = Modes()
+        self.training: bool | None = None  # the mode of the model in progress, where it is known
         self.all_whole = 0  # inside of so many blocks where every rank holds all rows
         self.running_entry = False  # and not code that nothing calls
         self.collating = False  # whether a collate function puts samples together
@@ -177,6 +180,15 @@ class Interpreter(ABC):
             yield
         finally:
             self.no_grad -= active
+
+    @contextmanager
+    def in_mode(self, training: bool | None) -> Iterator[None]:
+        """Inside, a model's forward runs in this mode."""
+        outer, self.training = self.training, training
+        try:
+            yield
+        finally:
+            self.training = outer
 
     @contextmanager
     def with_all_whole(self, active: bool = True) -> Iterator[None]:

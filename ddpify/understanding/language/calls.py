@@ -10,7 +10,15 @@ from ddpify.understanding.batching import at_hand, batches, entering
 from ddpify.understanding.facts import Site
 from ddpify.understanding.frames import Frame
 from ddpify.understanding.language import attributes, births
-from ddpify.understanding.libraries import instances, kinds, library, methods, opaque, whole_calls
+from ddpify.understanding.libraries import (
+    instances,
+    kinds,
+    library,
+    methods,
+    modes,
+    opaque,
+    whole_calls,
+)
 from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import (
     UNKNOWN,
@@ -48,7 +56,7 @@ class _Call(NamedTuple):
         """What its result goes by."""
         named = tuple(sorted(self.kwargs.items(), key=lambda pair: pair[0]))
         place = self.site.node if self.site else None
-        modes = bool(run.no_grad), bool(run.all_whole), self.forward
+        modes = bool(run.no_grad), bool(run.all_whole), self.forward, run.training
         return self.function.node, place, self.receiver, tuple(self.args), named, modes
 
 
@@ -125,10 +133,12 @@ def _call_object(
         functions = list(found.of(Function)) if found is not None else []
         if functions:
             forward = kinds.is_model(target) and not kinds.is_criterion(target)
-            results = [
-                call_function(run, f, args, kwargs, target, run.site(node), forward=forward)  # type: ignore[arg-type]
-                for f in functions
-            ]
+            site = run.site(node)
+            with run.in_mode(modes.of_call(run, node, target) if forward else run.training):
+                results = [
+                    call_function(run, f, args, kwargs, target, site, forward=forward)  # type: ignore[arg-type]
+                    for f in functions
+                ]
             result = join(*results)
             return result if result else opaque.opaque(run, node, target, args, kwargs)
     return opaque.call_instance(run, node, target, args, kwargs)

@@ -9,7 +9,7 @@ import libcst as cst
 
 from ddpify.understanding.batching import batches, collating
 from ddpify.understanding.language.arguments import Keywords
-from ddpify.understanding.libraries import distributed, layers, world
+from ddpify.understanding.libraries import distributed, layers, modes, world
 from ddpify.understanding.libraries.actions import WRITING_METHODS
 from ddpify.understanding.libraries.kinds import BARS, is_loader, is_model
 from ddpify.understanding.libraries.runtime_names import SHARDED
@@ -19,6 +19,7 @@ from ddpify.understanding.values import (
     UNKNOWN,
     Bound,
     Class,
+    Const,
     Data,
     Function,
     Instance,
@@ -129,6 +130,9 @@ def instance_attribute(
         return value(Number((atom, name)))
     if atom.type in BARS and name in ("n", "total", "desc", "format_dict"):
         return REPLICATED
+    if name == "training" and is_model(atom):
+        mode = modes.of_layer(run, atom)
+        return None if mode is None else value(Const(mode))
     held = distributed.held_model(atom)
     if held is not None and name == "module":
         return held

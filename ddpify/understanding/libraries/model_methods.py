@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.batching import batch_layers, batches, entering
-from ddpify.understanding.libraries import layers, world
+from ddpify.understanding.libraries import layers, modes, world
 from ddpify.understanding.libraries.actions import WRITING_METHODS
 from ddpify.understanding.libraries.instances import MOVES, RETURNS_MODEL, generator
 from ddpify.understanding.libraries.opaque import opaque
@@ -39,6 +39,8 @@ def of_model(  # type: ignore[no-untyped-def]
             run.facts.event(atom, "move", run.site(node))
         elif name == "requires_grad_":
             run.facts.event(atom, "change", run.site(node))
+        elif name in ("train", "eval"):
+            modes.switched(run, node, atom, name, [*args, *kwargs.values()])
         return value(atom)
     if name == "parameters":
         return value(Params(atom))

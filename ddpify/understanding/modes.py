@@ -1,0 +1,169 @@
+"""Whether models are in training mode where the script calls them.
+
+``train()`` and ``eval()`` hold until the next of them. So a call goes by the last one in its
+function that surely runs before it, and by all that may run in between; where there is none, by the
+mode in which that function is called. A model is made in training mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from ddpify.understanding.facts import Site
+from ddpify.understanding.values import Instance, deep_atoms
+
+Callers = Mapping[cst.CSTNode, set[Site]]
+Found = frozenset[bool]
+_TRAINING, _BOTH = frozenset({True}), frozenset({True, False})
+
+
+@dataclass(frozen=True, slots=True)
+class _Switch:
+    """A place where a model may change its mode, by itself or in the function called there."""
+
+    site: Site
+    modes: Found
+    surely: bool
+
+
+@dataclass(slots=True)
+class Modes:
+    """What a run has seen so far of ``train()`` and ``eval()``, and what it has answered."""
+
+    switches: dict[Instance, dict[Site, _Switch]] = field(default_factory=dict)
+    answers: dict[tuple[Site, Instance], Found] = field(default_factory=dict)
+
+    def switch(self, site: Site, model: Instance, mode: object, *, surely: bool) -> None:
+        """Note ``model.train(mode)``; it may be another model where it is not surely this one."""
+        held = self.switches.setdefault(model, {})
+        modes = frozenset({mode}) if isinstance(mode, bool) else _BOTH
+        known = held.get(site, _Switch(site, modes, surely))
+        held[site] = _Switch(site, modes | known.modes, surely and known.surely)
+
+    def at(self, callers: Callers, site: Site, model: Instance) -> bool | None:
+        """Whether a model is in training mode where it is called; None where it may be either."""
+        found = self.answers[site, model] = _Search(self, callers, model).at(site)
+        return next(iter(found)) if len(found) == 1 else None
+
+    def outdated(self, callers: Callers) -> bool:
+        """Whether an answer of this pass would be another one now; forgets all of them."""
+        given = list(self.answers.items())
+        self.answers.clear()
+        return any(_Search(self, callers, m).at(s) != found for (s, m), found in given)
+
+
+class _Search:
+    """The modes of one model, through the functions that call each other."""
+
+    def __init__(self, modes: Modes, callers: Callers, model: Instance) -> None:
+        self.callers = callers
+        self.own = [
+            switch
+            for held, switches in modes.switches.items()
+            if held is model or _holds(held, model, set())
+            for switch in switches.values()
+        ]
+        self.inside = self._inside_calls()
+        self.running: set[Site] = set()
+
+    def _inside_calls(self) -> dict[Site, Found]:
+        """The modes that the calls of functions may leave the model in."""
+        left: dict[cst.CSTNode | None, Found] = {}
+        found: dict[Site, Found] = {}
+        todo = [(switch.site, switch.modes) for switch in self.own]
+        while todo:
+            site, modes = todo.pop()
+            function = _function(site)
+            if function is None or modes <= left.get(function, frozenset()):
+                continue
+            left[function] = left.get(function, frozenset()) | modes
+            for call in self.callers.get(function, ()):
+                found[call] = left[function]
+                todo.append((call, left[function]))
+        return found
+
+    def at(self, site: Site) -> Found:
+        """The modes in which the model may be when a place is reached."""
+        if site in self.running:
+            return frozenset()
+        here = [s for s in self._switches() if _function(s.site) is _function(site)]
+        here = [s for s in here if s.site.module is site.module]
+        last = max(
+            (s for s in here if s.surely and _surely_before(s.site, site)),
+            key=lambda s: _order(s.site),
+            default=None,
+        )
+        between = [s for s in here if s is not last and _may_run(s.site, last, site)]
+        left = [s.modes for s in between if not any(_undoes(o, s.site, site) for o in here)]
+        start = last.modes if last is not None else self._at_start(site)
+        return start.union(*left)
+
+    def _switches(self) -> Iterator[_Switch]:
+        yield from self.own
+        for site, modes in self.inside.items():
+            yield _Switch(site, modes, surely=False)
+
+    def _at_start(self, site: Site) -> Found:
+        """The modes in which the function of a place is called."""
+        function = _function(site)
+        if function is None:
+            return _TRAINING
+        self.running.add(site)
+        found = [self.at(call) for call in self.callers.get(function, ())]
+        self.running.discard(site)
+        return frozenset().union(*found) if found else _BOTH
+
+
+def _holds(outer: Instance, model: Instance, seen: set[Instance]) -> bool:
+    """Whether one model is a layer of another, at any depth."""
+    seen.add(outer)
+    given = (*outer.attributes.values(), *outer.arguments.values())
+    inner = {a for one in given for a in deep_atoms(one) if isinstance(a, Instance)} - seen
+    return model in inner or any(_holds(one, model, seen) for one in inner - seen)
+
+
+def _function(site: Site) -> cst.FunctionDef | None:
+    return site.module.structure.function(site.node)
+
+
+def _order(site: Site) -> int:
+    return site.module.structure.order[site.node]
+
+
+def _surely_before(switch: Site, site: Site) -> bool:
+    """Whether a place is reached only after a switch."""
+    return _order(switch) < _order(site) and _runs_with(switch, site)
+
+
+def _undoes(other: _Switch, switch: Site, site: Site) -> bool:
+    """Whether after one switch another surely follows, before the place is reached."""
+    start, end = _order(switch), _order(other.site)
+    follows = start < end and not start < _order(site) < end
+    loops = site.module.structure.loops
+    back = [loop for loop in loops(site.node) if loop in loops(switch.node)]
+    in_time = follows and all(loop in loops(other.site.node) for loop in back)
+    return other.surely and in_time and _runs_with(other.site, switch)
+
+
+def _runs_with(switch: Site, site: Site) -> bool:
+    """Whether a switch is in no branch and in no loop that a place is not in, too."""
+    structure = site.module.structure
+    tests = {(guard.test, guard.positive) for guard in structure.guards(site.node)}
+    loops = structure.loops(site.node)
+    return all((g.test, g.positive) in tests for g in structure.guards(switch.node)) and all(
+        loop in loops for loop in structure.loops(switch.node)
+    )
+
+
+def _may_run(switch: Site, last: _Switch | None, site: Site) -> bool:
+    """Whether a switch may run between the last sure one and the place, or a round before it."""
+    structure = site.module.structure
+    start = _order(last.site) if last is not None else -1
+    if start < _order(switch) < _order(site):
+        return True
+    around = structure.loops(last.site.node) if last is not None else []
+    again = [loop for loop in structure.loops(site.node) if loop not in around]
+    return any(loop in again for loop in structure.loops(switch.node))

@@ -1,0 +1,149 @@
+"""Whether a model is in training mode, where the script calls it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import libcst as cst
+import pytest
+
+from ddpify.source import source_from_bytes
+from ddpify.understanding.facts import Site
+from ddpify.understanding.interpretation import Interpretation
+from ddpify.understanding.project import Project
+from ddpify.understanding.values import Instance
+from tests.convert.examples import HEAD, added
+
+NET = """
+import torch
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = torch.nn.Linear(3, 3)
+    def forward(self, x):
+        return [self.layer(x), x] if self.training else self.layer(x)
+net = Net()
+x = torch.ones(2, 3)
+"""
+LOOP = """
+for epoch in range(3):
+    {first}
+    for i in range(2):
+        net(x)
+        {second}
+    net.eval()
+    net(x)
+"""
+FUNCTIONS = """
+def train():
+    net.train()
+    for i in range(2):
+        net(x)
+        {inside}
+def test():
+    net.eval()
+    net(x)
+def step():
+    net(x)
+for epoch in range(3):
+    train()
+    {between}
+    step()
+    test()
+"""
+BRANCHES = """
+for phase in ("train", "val"):
+    if phase == "train":
+        net.train()
+    else:
+        net.eval()
+    net(x)
+net.train({mode})
+net(x)
+"""
+INNER = """
+whole = torch.nn.Sequential(net, torch.nn.Linear(3, 3))
+for epoch in range(3):
+    whole.train()
+    net(x)
+    whole.eval()
+    net(x)
+"""
+
+
+def modes(text: str) -> list[bool | None]:
+    """The mode of each call ``net(x)``, in source order."""
+    run = Interpretation(Project(source_from_bytes((NET + text).encode(), "train.py")))
+    run.run()
+    entry = run.project.entry
+    calls = [call for call in entry.structure.all(cst.Call) if _shown(call) == "net(x)"]
+    return [_mode(run, Site(call, entry)) for call in calls]
+
+
+def _mode(run: Interpretation, site: Site) -> bool | None:
+    assert isinstance(site.node, cst.Call)
+    (net,) = run.facts.values[site.node.func].of(Instance)
+    return run.modes.at(run.facts.callers, site, net)  # type: ignore[arg-type]
+
+
+def _shown(call: cst.Call) -> str:
+    return cst.Module([]).code_for_node(call)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("net(x)\n", [True]),
+        ("net.eval()\nnet(x)\nnet.train()\nnet(x)\n", [False, True]),
+        (LOOP.format(first="net.train()", second="pass"), [True, False]),
+        (LOOP.format(first="pass", second="pass"), [None, False]),
+        (LOOP.format(first="net.train()", second="net.eval()"), [None, False]),
+        (LOOP.format(first="net.train()", second="if x: net.eval()"), [None, False]),
+        (FUNCTIONS.format(inside="pass", between="pass"), [True, False, None]),
+        (FUNCTIONS.format(inside="test()", between="pass"), [None, False, None]),
+        (
+            FUNCTIONS.format(inside="test(); net.train()", between="net.train()"),
+            [True, False, True],
+        ),
+        (FUNCTIONS.format(inside="if x: test(); net.train()", between="pass"), [True, False, None]),
+        (FUNCTIONS.format(inside="pass", between="test()"), [True, False, None]),
+        (BRANCHES.format(mode="False"), [None, False]),
+        (BRANCHES.format(mode="unknown"), [None, None]),
+        (INNER, [True, False]),
+    ],
+)
+def test_the_last_switch_before_a_call_holds(text: str, expected: list[bool | None]) -> None:
+    assert modes(text) == expected
+
+
+OUTPUTS = """
+class Deep(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(5, 3), nn.Linear(3, 3)
+    def forward(self, x):
+        sides = [self.first(x)]
+        sides.append(self.second(sides[0]))
+        if self.training:
+            return sides
+        return torch.sigmoid(sides[-1])
+
+def total(given, wanted):
+    parts = [F.cross_entropy(given[i], wanted) for i in range(len(given))]
+    return sum(parts)
+
+brain = Deep()
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+for epoch in range(3):
+    brain.train()
+    for a, b in feed:
+        rule.zero_grad()
+        penalty = total(brain(a), b)
+        penalty.backward()
+        rule.step()
+    brain.eval()
+"""
+
+
+def test_outputs_of_the_training_are_no_rows_of_those_of_the_evaluation(tmp_path: Path) -> None:
+    assert "penalty = dd.mean(total(brain(a), b))" in added(tmp_path, HEAD + OUTPUTS)
