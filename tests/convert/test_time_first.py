@@ -171,6 +171,11 @@ def test_views_that_give_a_sample_parts_of_others(tmp_path: Path, layers: str, r
         ("2, bidirectional=True", "h.view(2, 2, -1, 5)[-1][0]"),
         ("1", "self.out(y.view(-1, 5)).view(7, x.size(0), 3).mean(0)"),
         ("1", "self.out(y.reshape(y.size(0) * y.size(1), 5)).view(7, y.size(1), 3)[-1]"),
+        (
+            "1",
+            "y.permute(2, 1, 0).reshape(-1, 7).view(5, len(x), 7).permute(1, 0, 2)"
+            ".reshape(len(x), -1)",
+        ),
         ("1", "y.view(7, x.size(0) * 5, 1).transpose(0, 1).reshape(x.size(0), 5, 7).mean(2)"),
     ],
 )

@@ -31,7 +31,9 @@ def reshaped(
         return value(_flattened(data, [one.constant() for one in rest]))
     sizes = _sizes(rest) if name in _BY_SIZES else []
     place = _place(sizes)
-    if place and (data.dim > 0 or data.form == "interleaved"):
+    if place and data.form == "interleaved":
+        return value(replace(_kept(data, place), form="tensor"))  # put back behind each other
+    if place and data.dim > 0:
         return value(_kept(data, place))
     if data.dim == 0 and _has_own_first(sizes):
         return value(replace(data.placed(Placement.ROWS), births=frozenset({operand})))
