@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import libcst as cst
-from ddpify.codemods import data_parallel, helpers, loose_tensors
+from ddpify.codemods import data_parallel, helpers, loose_tensors, untrained_models
 
 from ddpify.planning.bindings import bindings
 from ddpify.planning.edits import Edits
@@ -37,14 +37,28 @@ def edit(plan: Plan, edits: Edits) -> None:
         plan.refuse(refusal)
     data_parallel.edit(plan, edits)
     for model in models:
-        event = _last_shaping(plan, model)
-        try:
-            if event is not None:
-                _wrap_at(plan, edits, model, event)
-            else:
-                _wrap_where_bound(plan, edits, model)
-        except Refusal as refusal:
-            plan.refuse(refusal)
+        _wrap(plan, edits, model, _arguments(plan, model), plan.options.wrapped_as)
+    for model in _untrained(plan, models):
+        _wrap(plan, edits, model, ", trained=False", "normalises over the batches of all ranks")
+
+
+def _untrained(plan: Plan, trained: list[Instance]) -> list[Instance]:
+    """The models that no optimizer steps, and that normalise over the batch."""
+    if not plan.options.sync_batchnorm:
+        return []
+    found = [_whole(plan, model) for model in untrained_models.normalising(plan)]
+    return [model for model in dict.fromkeys(found) if model not in trained]
+
+
+def _wrap(plan: Plan, edits: Edits, model: Instance, extra: str, text: str) -> None:
+    event = _last_shaping(plan, model)
+    try:
+        if event is not None:
+            _wrap_at(plan, edits, model, event, extra, text)
+        else:
+            _wrap_where_bound(plan, edits, model, extra, text)
+    except Refusal as refusal:
+        plan.refuse(refusal)
 
 
 def trained_models(plan: Plan) -> list[Instance]:
@@ -102,16 +116,15 @@ def _is_repeated(site: Site) -> bool:
     return _conditional(site.module, site.module.statement(site.node)) is not None
 
 
-def _wrap_where_bound(plan: Plan, edits: Edits, model: Instance) -> None:
+def _wrap_where_bound(plan: Plan, edits: Edits, model: Instance, extra: str, text: str) -> None:
     """A model that another file makes and moves is wrapped where the script gets it."""
     function = f"{plan.options.alias}.wrap"
-    extra = _arguments(plan, model)
     for site, name in bindings(plan, model, kept=True):
         if _built_for_several(plan, model, site):
             continue
         statement = _last_before_use(site.module, site.node, code_of(name))
         edits.rebind(statement, code_of(name), function, extra)
-        edits.note(site, f"model {plan.options.wrapped_as}")
+        edits.note(site, f"model {text}")
         return
     raise Refusal(
         model.module,
@@ -121,12 +134,13 @@ def _wrap_where_bound(plan: Plan, edits: Edits, model: Instance) -> None:
     )
 
 
-def _wrap_at(plan: Plan, edits: Edits, model: Instance, event: Event) -> None:
+def _wrap_at(
+    plan: Plan, edits: Edits, model: Instance, event: Event, extra: str, text: str
+) -> None:
     module = event.site.module
     function = f"{plan.options.alias}.wrap"
-    extra = _arguments(plan, model)
     if _built_for_several(plan, model, event.site):
-        _wrap_where_bound(plan, edits, model)
+        _wrap_where_bound(plan, edits, model, extra, text)
         return
     if event.kind in ("make", "move", "parallel"):
         outermost = _outermost(plan, module, model, event.site.node)
@@ -134,14 +148,14 @@ def _wrap_at(plan: Plan, edits: Edits, model: Instance, event: Event) -> None:
         if not gone and (_stands_alone(module, outermost) or _is_listed(module, model, outermost)):
             if function not in edits.wrapped.get(outermost, ()):
                 edits.wrap(outermost, function, extra)
-            edits.note(Site(outermost, module), f"model {plan.options.wrapped_as}")
+            edits.note(Site(outermost, module), f"model {text}")
             return
     if event.kind == "make" and _kept_in_a_collection(plan, model, event.site):
-        _wrap_where_bound(plan, edits, model)
+        _wrap_where_bound(plan, edits, model, extra, text)
         return
     statement, name = _after(module, event.site.node)
     edits.rebind(statement, name, function, extra)
-    edits.note(Site(statement, module), f"{name} {plan.options.wrapped_as}")
+    edits.note(Site(statement, module), f"{name} {text}")
 
 
 def _kept_in_a_collection(plan: Plan, model: Instance, site: Site) -> bool:
@@ -248,10 +262,11 @@ def _stands_alone(module: ModuleFile, node: cst.BaseExpression) -> bool:
 
 
 def _is_listed(module: ModuleFile, model: Instance, node: cst.BaseExpression) -> bool:
-    """Whether an expression makes a model as an element of a plain list, all in one."""
-    listed = isinstance(module.parents[node], cst.Element)
-    plain = listed and isinstance(module.parents[module.parents[node]], cst.List)
-    return plain and any(part is model.site for part in (node, *walk(node)))
+    """Whether an expression is one of several that are assigned, or makes an element of a list."""
+    display = module.parents[module.parents[node]]
+    if isinstance(display, cst.Tuple) and isinstance(module.parents[display], cst.Assign):
+        return _conditional(module, module.statement(node)) is None
+    return isinstance(display, cst.List) and any(part is model.site for part in (node, *walk(node)))
 
 
 def _last_before_use(module: ModuleFile, statement: cst.CSTNode, name: str) -> cst.CSTNode:

@@ -11,6 +11,7 @@ from ddpify.planning.refusals import (
 )
 from ddpify.understanding import readers
 from ddpify.understanding.arithmetic.tensor_sizes import is_own_number
+from ddpify.understanding.batching import stores
 from ddpify.understanding.facts import Demand
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import Project
@@ -85,6 +86,9 @@ def _editable(demand: Demand, project: Project) -> list[cst.BaseExpression]:
     births = [birth for birth, owner in owners.items() if owner is not None]
     if births and all(owner.editable for owner in owners.values() if owner is not None):
         return births
+    written = stores.is_written(demand.site.module.structure, demand.site.node)
+    if written and demand.data.placement is Placement.SHARD:
+        return []  # what is gathered is a copy
     if demand.site.module.editable and demand.data.placement is not Placement.ROWS:
         return [demand.site.node]  # type: ignore[list-item]
     return []

@@ -31,6 +31,7 @@ def wrap(
     model: nn.Module,
     *,
     strategy: str = "ddp",
+    trained: bool = True,
     sync_batchnorm: bool = True,
     move_inputs: bool = False,
     find_unused_parameters: bool = False,
@@ -50,6 +51,8 @@ def wrap(
     optimizer is made; "auto" is "ddp" where that fits into the device's memory, with
     ``optimizer_states`` tensors for each parameter (2 is Adam's), and says so on stderr.
 
+    trained: whether an optimizer steps its parameters; a model whose parameters need no gradient is
+    not trained, either. It only gets rank 0's values, and normalises over the global batch.
     sync_batchnorm: normalise with the statistics of the global batch.
     move_inputs: move what the model is called with to its device first, as DataParallel does.
     find_unused_parameters: DistributedDataParallel's.
@@ -74,7 +77,7 @@ def wrap(
         let_move_inputs(model, place)
     if strategy == "auto":
         strategy = _chosen(footprint(model, parts, optimizer_states), place)
-    trained = any(p.requires_grad for p in model.parameters())
+    trained = trained and any(p.requires_grad for p in model.parameters())
     sharded = strategy == "fsdp" and trained and world_size() > 1
     filling = Materialiser(place, init_weights) if is_on_meta(model) else None
     if filling is not None and not sharded:

@@ -79,3 +79,14 @@ def test_the_gradient_of_a_tensor_that_no_model_holds(tmp_path: Path, made: str)
     text = HEAD + made + "\n" + LOOP.replace("STEP", step + "    harder = a")
     with pytest.raises(Refusal, match="the gradient of a tensor that no model holds"):
         convert_text(tmp_path, text)
+
+
+def test_a_gradient_that_is_normalised_in_place(tmp_path: Path) -> None:
+    step = "cost.backward()\n    a.grad.div_(a.grad.norm(dim=1, keepdim=True))\n"
+    lines = lines_of(tmp_path, step + "    harder = a + a.grad")
+    assert not any("grad" in line for line in lines)
+
+
+def test_a_gradient_that_is_changed_in_place_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Refusal, match="a change in place of the samples' gradient"):
+        lines_of(tmp_path, "cost.backward()\n    a.grad.mul_(0.1)\n    harder = a + a.grad")

@@ -80,3 +80,29 @@ for a, b in feed:
 def test_a_loss_that_goes_through_the_samples_gets_those_of_all_ranks(tmp_path: Path) -> None:
     lines = added(tmp_path, HEAD + DICE)
     assert lines[-1] == "penalty = 1 - overlap(dd.gather(one), dd.gather(b.float()), 9)"
+
+
+def test_positions_and_labels_by_which_gathered_outputs_are_read(tmp_path: Path) -> None:
+    step = STEP.replace(
+        "    penalty = F.cross_entropy(brain(a), b)\n",
+        "    out = brain(a)\n    picked = []\n    for i in range(a.size(0)):\n"
+        "        picked.append(out[i, b[i]])\n    penalty = -torch.stack(picked).mean()\n",
+    )
+    lines = added(tmp_path, HEAD + step)
+    assert "for i in range(dd.global_batch_size(a)):" in lines
+    assert "picked.append(out[i, dd.gather(b)[i]])" in lines
+
+
+def test_a_membership_test_asks_all_rows(tmp_path: Path) -> None:
+    text = HEAD + STEP + "    if 2 in b:\n        print('two')\n"
+    assert "if 2 in dd.gather(b):" in added(tmp_path, text)
+
+
+def test_a_question_about_all_rows_leaves_them_where_they_are(tmp_path: Path) -> None:
+    step = STEP.replace("(a), b)", "(a) * w, b)").replace(
+        "    penalty =",
+        "    w = a.sum(1, keepdim=True)\n    if (w == 0).any():\n        w = w + 1\n    penalty =",
+    )
+    lines = added(tmp_path, HEAD + step)
+    assert "if dd.gather(w == 0).any():" in lines
+    assert "penalty = dd.mean(F.cross_entropy(brain(a) * w, b))" in lines

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding import readers
+from ddpify.understanding.batching import stores
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import Structure
 from ddpify.understanding.syntax import argument, dotted
@@ -28,12 +30,36 @@ def read(run: Interpreter, node: cst.Attribute, atom: Atom) -> None:
     """Note a reading of ``x.grad``, where ``x`` is rows of the batch or a tensor by itself."""
     if run.frames_forward() or run.collating or run.in_whole_loop():
         return
-    rows = isinstance(atom, Data) and atom.placement is Placement.SHARD
-    if rows and not _is_free_of_scale(run.module.structure, node):
-        run.facts.row_gradients.setdefault(node, run.site(node))
+    if isinstance(atom, Data) and atom.placement is Placement.SHARD:
+        if not _is_free_of_scale(run.module.structure, node):
+            _note_rows(run, node, atom)
     whole = isinstance(atom, (Number, Whole))
     if whole and run.in_batch_loop() and _requires_gradient(run.module.structure, node.value):
         run.facts.loose_gradients.setdefault(node, run.site(node))
+
+
+def _note_rows(run: Interpreter, node: cst.Attribute, rows: Data) -> None:
+    """Note a gradient of rows; one that is normalised in place has no scale."""
+    structure = run.module.structure
+    function = structure.function(node) or structure.tree
+    alike = [one for one in structure.inside(function, cst.Attribute) if one.deep_equals(node)]
+    written = [one for one in alike if stores.is_written(structure, one)]
+    if not written:
+        run.facts.row_gradients.setdefault(node, run.site(node))
+    elif not any(_is_normalised(structure, one) for one in written):
+        run.demand(
+            node, value(replace(rows, form="packed", births=frozenset())), readers.A_GRADIENT
+        )
+
+
+def _is_normalised(structure: Structure, node: cst.CSTNode) -> bool:
+    """Whether a gradient is divided in place, as by its norm, or set."""
+    above = structure.parents[node]
+    if isinstance(above, cst.AugAssign):
+        return isinstance(above.operator, cst.DivideAssign)
+    return isinstance(above, cst.AssignTarget) or (
+        isinstance(above, cst.Attribute) and above.attr.value in ("div_", "copy_")
+    )
 
 
 def of_inputs(

@@ -35,12 +35,22 @@ def item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
         return REPLICATED  # no longer of as many rows as a batch
     if atom.placement is not Placement.SHARD:
         indices = [e.slice.value for e in node.slice if isinstance(e.slice, cst.Index)]
+        if atom.form == "gathered":
+            _count_all_rows(run, indices)
         tensor_pairs.beside_whole(
             run,
             [(node.value, atom), *tensor_pairs.held_tensors([(i, run.seen(i)) for i in indices])],
         )
         return value(replace(atom, births=tensor_pairs.births(atom), ndim=0))
     return value(_index(run, node, atom))
+
+
+def _count_all_rows(run: Interpreter, indices: list[cst.BaseExpression]) -> None:
+    """Let positions among the rows of all ranks go up to the number of those."""
+    for index in indices:
+        for one in run.seen(index).atoms:
+            for counting in one.births if isinstance(one, Data) and one.form == "position" else ():
+                run.demand(counting, run.seen(counting), "positions among the rows of all ranks")
 
 
 def _first_is_new(run: Interpreter, node: cst.Subscript) -> bool:
@@ -220,7 +230,7 @@ def _bounds(run: Interpreter, part_: cst.Slice) -> list[cst.BaseExpression]:
 
 def _is_counted(run: Interpreter, bound: cst.BaseExpression | None) -> bool:
     held = run.seen(bound).data if bound is not None else []
-    return any(data.placement is Placement.COUNT for data in held)
+    return any(data.placement is Placement.COUNT and not data.opaque for data in held)
 
 
 def _counted_bounds(run: Interpreter, node: cst.Subscript) -> list[Data]:

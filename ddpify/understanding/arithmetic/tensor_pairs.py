@@ -132,8 +132,9 @@ def beside_whole(
     """Whether this rank's rows meet the whole batch's: then they must be gathered as well."""
     if not any(d is not None and d.form == "gathered" for _, d in operands):
         return False
-    split = (Placement.SHARD, Placement.COUPLED)
+    split = (Placement.SHARD, Placement.COUPLED, Placement.ROWS)
     rows = [(n, d) for n, d in operands if d is not None and d.placement in split]
+    rows = [(n, d) for n, d in rows if d.form != "permutation"]  # of all rows, on every rank
     for expression, data in rows:
         run.demand(expression, value(data), "a computation on the whole batch")
     return bool(rows)

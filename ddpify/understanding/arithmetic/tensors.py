@@ -52,7 +52,9 @@ LINEAR = frozenset(
     " retain_grad astype copy asarray array as_tensor from_numpy tensor item_ nan_to_num".split()
 )
 # What gives something whole of all rows, without being a sum of what each rank gives.
-_OVER_ALL = frozenset("max min amax amin median std var norm logsumexp prod quantile".split())
+_OVER_ALL = frozenset(
+    "max min amax amin median std var norm logsumexp prod quantile any all".split()
+)
 SELF_COUPLING = frozenset("unique bincount histc cdist pdist corrcoef cov".split())
 REORDERING = frozenset("flip roll".split())
 # What gives one number of all elements, where no dimension is named.

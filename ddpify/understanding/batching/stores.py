@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from ddpify.understanding.structure import Structure
+
 _READING = frozenset("clone detach to float mean sum size item cpu numpy view reshape t".split())
 _VIEWS = frozenset("data T mT real".split())
 
@@ -32,6 +34,17 @@ def is_in_place(node: cst.CSTNode) -> bool:
         return False
     name = node.func.attr.value
     return name.endswith("_") and not name.startswith("_")
+
+
+def is_written(structure: Structure, node: cst.CSTNode) -> bool:
+    """Whether an expression, or a part of what it stands for, is changed in place there."""
+    above = structure.parents.get(node)
+    if isinstance(above, (cst.AssignTarget, cst.AugAssign)):
+        return above.target is node
+    if isinstance(above, cst.Subscript) and above.value is node:
+        return is_written(structure, above)
+    call = structure.parents.get(above) if isinstance(above, cst.Attribute) else None
+    return call is not None and is_in_place(call) and call.func is above  # type: ignore[attr-defined]
 
 
 def holders(target: cst.BaseExpression) -> Iterator[cst.Name | cst.Attribute]:

@@ -125,8 +125,17 @@ def _comparison(run: Interpreter, node: cst.Comparison) -> Value:
     identity = any(isinstance(t.operator, (cst.Is, cst.IsNot)) for t in node.comparisons)
     if identity and not any(d.placement is Placement.COUNT for one in values for d in one.data):
         return REPLICATED
+    if isinstance(node.comparisons[-1].operator, (cst.In, cst.NotIn)):
+        return _membership(run, sides, values)
     known = _equal(node, values)
     return tensor_pairs.compare(run, sides, values) if known is None else value(Const(known))
+
+
+def _membership(run: Interpreter, sides: list[cst.BaseExpression], values: list[Value]) -> Value:
+    """``x in rows`` asks all of them."""
+    for side, held in zip(sides, values, strict=True):
+        run.demand(side, held, "a membership test")
+    return REPLICATED
 
 
 def _equal(node: cst.Comparison, values: list[Value]) -> bool | None:

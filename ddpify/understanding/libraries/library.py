@@ -78,6 +78,8 @@ def _by_family(  # type: ignore[no-untyped-def]
         return library_object(run, node, name, args, kwargs)
     if name.startswith("torch.utils.data.") and short[:1].isupper():  # data sets and samplers
         return library_object(run, node, name, args, kwargs)
+    if name == "torch.nn.Parameter":
+        return REPLICATED  # no batch, whatever it is made of
     if name.startswith(TENSOR_LIBRARIES):
         return tensor_function(run, node, name, short, args, kwargs)
     return foreign(run, node, name, args, kwargs)

@@ -1,0 +1,59 @@
+"""Models that no optimizer steps: those that normalise over the batch do so over all ranks'."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.convert.examples import HEAD, added
+
+NETWORK = """\
+class Network(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Sequential(nn.Linear(4, 8), LAYER, nn.Linear(8, 3))
+
+    def forward(self, x):
+        return self.body(x)
+
+
+student, teacher = Network(), Network()
+rule = torch.optim.SGD(student.parameters(), lr=0.1)
+MODE
+for a, b in feed:
+    with torch.no_grad():
+        wanted = teacher(a)
+    penalty = F.mse_loss(student(a), wanted)
+    rule.zero_grad()
+    penalty.backward()
+    rule.step()
+"""
+
+
+def lines_of(folder: Path, layer: str, mode: str) -> list[str]:
+    return added(folder, HEAD + NETWORK.replace("LAYER", layer).replace("MODE", mode))
+
+
+@pytest.mark.parametrize("mode", ["", "teacher.train()", "teacher.eval()\nteacher.train(True)"])
+def test_a_teacher_that_normalises_over_the_batch(tmp_path: Path, mode: str) -> None:
+    lines = lines_of(tmp_path, "nn.BatchNorm1d(8)", mode)
+    assert "student, teacher = dd.wrap(Network()), dd.wrap(Network(), trained=False)" in lines
+
+
+@pytest.mark.parametrize(
+    ("layer", "mode"),
+    [
+        ("nn.BatchNorm1d(8)", "teacher.eval()"),
+        ("nn.BatchNorm1d(8)", "teacher.train(False)"),
+        ("nn.LayerNorm(8)", ""),
+    ],
+)
+def test_a_teacher_that_does_not(tmp_path: Path, layer: str, mode: str) -> None:
+    assert "student, teacher = dd.wrap(Network()), Network()" in lines_of(tmp_path, layer, mode)
+
+
+def test_each_rank_may_normalise_by_itself(tmp_path: Path) -> None:
+    text = NETWORK.replace("LAYER", "nn.BatchNorm1d(8)").replace("MODE", "")
+    lines = added(tmp_path, HEAD + text, sync_batchnorm=False)
+    assert not any("trained=False" in line for line in lines)
