@@ -30,9 +30,9 @@ def read(run: Interpreter, node: cst.Attribute, atom: Atom) -> None:
     """Note a reading of ``x.grad``, where ``x`` is rows of the batch or a tensor by itself."""
     if run.frames_forward() or run.collating or run.in_whole_loop():
         return
-    if isinstance(atom, Data) and atom.placement is Placement.SHARD:
-        if not _is_free_of_scale(run.module.structure, node):
-            _note_rows(run, node, atom)
+    rows = isinstance(atom, Data) and atom.placement is Placement.SHARD
+    if rows and not _is_free_of_scale(run.module.structure, node):
+        _note_rows(run, node, atom)  # type: ignore[arg-type]
     whole = isinstance(atom, (Number, Whole))
     if whole and run.in_batch_loop() and _requires_gradient(run.module.structure, node.value):
         run.facts.loose_gradients.setdefault(node, run.site(node))
