@@ -30,12 +30,12 @@ from ddpify.understanding.values import (
     Data,
     Function,
     Instance,
-    Lib,
     Number,
     Scope,
     Value,
     Whole,
     deep_atoms,
+    library_value,
     value,
 )
 
@@ -115,9 +115,9 @@ class Interpretation(Interpreter):
             for module in scope.stars:
                 full = library.star_name(module, name)
                 if full is not None and name not in expressions.BUILTINS:
-                    return value(Lib(full))
+                    return library_value(full)
             scope = scope.parent
-        return value(Lib(f"builtins.{name}")) if name in expressions.BUILTINS else UNKNOWN
+        return library_value(f"builtins.{name}") if name in expressions.BUILTINS else UNKNOWN
 
     # ------------------------------------------------------------------ code
     def block(self, body: cst.BaseSuite | cst.Module) -> bool:

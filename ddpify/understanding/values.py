@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -308,10 +309,19 @@ class Value:
 
     def covers(self, other: Value) -> bool:
         """Whether this value may be all that the other may be."""
-        mine, others = self.atoms, other.atoms
-        if mine == others or not others:
+        if self.atoms == other.atoms:
             return True
-        return len(mine) > 1 and len(mine) >= len(others) and self.key >= other.key
+        for one in other.atoms:
+            if one not in self.key and not (type(one) is Data and self._merges(one)):
+                return False
+        return True
+
+    def _merges(self, one: Data) -> bool:
+        """Whether a tensor is a part of one of these, so that joining them changes nothing."""
+        for atom in self.atoms:
+            if type(atom) is Data and atom.placement is one.placement and _kind(atom) == _kind(one):
+                return _both(atom, one) == atom
+        return False
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -375,6 +385,12 @@ def value(*atoms: Atom) -> Value:
     return Value(atoms)
 
 
+@cache
+def library_value(name: str) -> Value:
+    """What a library defines, by its qualified name: the same object each time."""
+    return value(Lib(name))
+
+
 def join(*values: Value) -> Value:
     """What may be any of these values."""
     if not values:
@@ -412,10 +428,15 @@ def _merge_data(atoms: Iterable[Atom]) -> list[Atom]:
         if type(atom) is not Data:
             others.append(atom)
             continue
-        key = (atom.placement, atom.dim, atom.ndim, atom.opaque, atom.form, atom.counted)
+        key = _kind(atom)
         twin = merged.get(key)
         merged[key] = atom if twin is None else _both(atom, twin)
     return [*others, *merged.values()]
+
+
+def _kind(one: Data) -> tuple[object, ...]:
+    """What two tensors that become one have in common."""
+    return (one.placement, one.dim, one.ndim, one.opaque, one.form, one.counted)
 
 
 def _both(one: Data, other: Data) -> Data:

@@ -33,6 +33,7 @@ from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import (
     REPLICATED,
     UNKNOWN,
+    Atom,
     Const,
     Data,
     Method,
@@ -187,14 +188,14 @@ def _named_by(operand: cst.BaseExpression, name: str, result: Value) -> Value:
 
 def _counted_by(node: cst.BaseExpression, operand: cst.BaseExpression, result: Value) -> Value:
     """A mean over the rows that a mask leaves is weighted by their number, where it is taken."""
+    uncounted = [a for a in result.data if a.placement is Placement.WEIGHTED and not a.counted]
+    if not uncounted:
+        return result
     code = (f"len({code_of(operand)})",)
-    atoms = [
-        replace(a, counted=code, births=frozenset({node}))
-        if isinstance(a, Data) and a.placement is Placement.WEIGHTED and not a.counted
-        else a
-        for a in result.atoms
-    ]
-    return value(*atoms) if atoms else result
+    counted: dict[Atom, Atom] = {
+        a: replace(a, counted=code, births=frozenset({node})) for a in uncounted
+    }
+    return value(*(counted.get(a, a) for a in result.atoms))
 
 
 def on_whole(

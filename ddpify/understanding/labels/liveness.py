@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 import libcst as cst
 
@@ -116,6 +117,7 @@ def live_in(body: Iterable[cst.BaseStatement]) -> dict[cst.CSTNode, Names]:
     return analysis.at_body
 
 
+@lru_cache(maxsize=256)
 def taken_over(loop: cst.For | cst.While) -> Names:
     """The names that a round of a loop may read from before it: its test and body alone count."""
     analysis = Liveness()

@@ -32,6 +32,7 @@ from ddpify.understanding.values import (
     Value,
     Whole,
     join,
+    library_value,
     value,
 )
 
@@ -51,7 +52,7 @@ def evaluate(run: Interpreter, node: cst.Attribute) -> Value:
 def attribute_of(run: Interpreter, node: cst.BaseExpression, atom: Atom, name: str) -> Value:
     """What ``atom.name`` is."""
     if isinstance(atom, Lib):
-        return value(Lib(kinds.canonical(f"{atom.name}.{name}")))
+        return library_value(kinds.canonical(f"{atom.name}.{name}"))
     if isinstance(atom, Namespace):
         return _member_of(run, node, atom, name)
     if isinstance(atom, Instance):

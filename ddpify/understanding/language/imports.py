@@ -9,7 +9,7 @@ import libcst as cst
 from ddpify.understanding.libraries.runtime_names import qualified
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.syntax import dotted
-from ddpify.understanding.values import UNKNOWN, Lib, Value, value
+from ddpify.understanding.values import UNKNOWN, Lib, Value, library_value, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
@@ -33,7 +33,7 @@ def _import_dotted(run: Interpreter, full: str, local: ModuleFile | None) -> Non
     top = full.split(".")[0]
     package = run.project.resolve(top, run.module)
     if local is None and package is None:
-        run.bind(top, value(Lib(top)))
+        run.bind(top, library_value(top))
         return
     if local is not None:
         run.module_scope(local)
@@ -42,7 +42,7 @@ def _import_dotted(run: Interpreter, full: str, local: ModuleFile | None) -> Non
 
 def _imported(run: Interpreter, local: ModuleFile | None, full: str) -> Value:
     if local is None:
-        return value(Lib(qualified(full)))
+        return library_value(qualified(full))
     return value(run.namespace(local))
 
 
@@ -78,4 +78,4 @@ def member(run: Interpreter, local: ModuleFile | None, base: str, name: str, lev
     submodule = run.project.resolve(joined, run.module, level)
     if submodule is not None:
         return _imported(run, submodule, joined)
-    return UNKNOWN if local is not None or level else value(Lib(qualified(joined)))
+    return UNKNOWN if local is not None or level else library_value(qualified(joined))

@@ -12,9 +12,9 @@ from ddpify.understanding.values import (
     REPLICATED,
     Data,
     Instance,
-    Lib,
     Tup,
     Value,
+    library_value,
     value,
 )
 
@@ -39,7 +39,7 @@ def of_container(  # type: ignore[no-untyped-def]
     elif name in ("values", "pop", "copy", "popitem", "popleft"):
         return value(atom) if name in ("values", "copy") else atom.elements
     elif name in ("next", "__next__") and atom.type == "generator":
-        return run.call(node, value(Lib("builtins.next")), [value(atom)], {})
+        return run.call(node, library_value("builtins.next"), [value(atom)], {})
     return REPLICATED
 
 

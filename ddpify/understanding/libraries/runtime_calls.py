@@ -26,10 +26,10 @@ from ddpify.understanding.values import (
     Data,
     Device,
     Instance,
-    Lib,
     Tup,
     Value,
     join,
+    library_value,
     value,
 )
 
@@ -176,7 +176,7 @@ def _wrap(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs:
 def _spread(
     run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
-    return value(Lib(SPREAD_CALL))
+    return library_value(SPREAD_CALL)
 
 
 def _unwrap(
