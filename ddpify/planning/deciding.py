@@ -24,6 +24,7 @@ from ddpify.planning.refusals import (
     refuse_runtime_itself,
     taken_gradients,
     unequal_batches,
+    work_of_all,
 )
 from ddpify.planning.turns import lost_turns, note_beside, unsplit
 from ddpify.understanding.choices import Choices
@@ -88,6 +89,7 @@ def _refuse_what_is_lost(plan: Plan) -> None:
         *taken_gradients(facts),
         *loose_gradients(facts),
         *layers_in_forwards(facts),
+        *work_of_all(facts),
         *own_backwards.written(facts, plan.project),
         *unequal_batches(facts, plan.choices),
         *lost_turns(plan),

@@ -240,6 +240,19 @@ def layers_in_forwards(facts: Facts) -> Iterator[Refusal]:
         )
 
 
+def work_of_all(facts: Facts) -> Iterator[Refusal]:
+    """Models that only ever train on the rows of all ranks: each rank would do all the work."""
+    split = {model.site for model in facts.row_calls}
+    for call in facts.whole_calls.values():
+        if call.gathered and not any(model.site in split for model in call.models):
+            yield _at(
+                call.site,
+                "the model would train on the whole batch on every rank: what is computed from its"
+                " samples here cannot be put together from the ranks' parts",
+                "compute the loss from per-sample values, a mean or a sum over the batch",
+            )
+
+
 def unequal_batches(facts: Facts, choices: Choices) -> Iterator[Refusal]:
     """Pairs of loaders that are trained on together, whose batches may be of different sizes."""
     for pair, site in facts.together.items():

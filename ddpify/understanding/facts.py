@@ -83,6 +83,7 @@ class WholeCall:
 
     site: Site
     models: frozenset[Instance]
+    gathered: bool  # rows of all ranks, to be trained on
 
 
 @record

@@ -717,3 +717,11 @@ def test_a_backward_that_writes_what_it_was_given(tmp_path: Path, write: str) ->
         return
     with pytest.raises(Refusal, match="a rank's own samples"):
         convert_text(tmp_path, text)
+
+
+def test_a_model_that_would_train_on_the_rows_of_all_ranks_is_refused(tmp_path: Path) -> None:
+    kept = "    kept = torch.stack([row for row in a if row.sum() > 0])\n"
+    step = STEP.replace("    penalty = F.cross_entropy(brain(a), b)\n", "{}")
+    text = step.format(kept + "    penalty = brain(kept).pow(2).mean()\n")
+    with pytest.raises(Refusal, match="the whole batch on every rank"):
+        convert_text(tmp_path, HEAD + text)

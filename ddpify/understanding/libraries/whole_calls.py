@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.facts import WholeCall
+from ddpify.understanding.libraries import kinds
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Atom, Data, Instance, Tup, Value, deep_atoms
 
@@ -33,11 +34,20 @@ def note(
     elif run.in_batch_loop() and node not in run.facts.sharded_calls:
         known = run.facts.whole_calls.get(node)
         models = (known.models if known else frozenset()) | {model}
-        run.facts.whole_calls[node] = WholeCall(run.site(node), models)
+        gathered = _trains_on_all(run, model, given) or (known is not None and known.gathered)
+        run.facts.whole_calls[node] = WholeCall(run.site(node), models, gathered)
 
 
 def _is_local(atom: Atom) -> bool:
     return isinstance(atom, Data) and atom.placement.local
+
+
+def _trains_on_all(run: Interpreter, model: Instance, given: list[Value]) -> bool:
+    """Whether it is no loss, and gets gathered rows."""
+    if run.no_grad or kinds.is_loss(model) or kinds.is_criterion(model):
+        return False
+    atoms = (atom for one in given for atom in deep_atoms(one))
+    return any(isinstance(atom, Data) and atom.form == "gathered" for atom in atoms)
 
 
 def _is_rows(atom: Atom) -> bool:
