@@ -59,10 +59,10 @@ class Data:
 
     Forms: "tensor", "batch", "shape", "number", the "multiple" of a number of rows, "masked" or
     "ragged" rows, "stacked", "permutation", "range", "interleaved" rows, "pairs" of rows that were
-    copied for each other, a single "row", a recurrent layer's "state" or, of several layers,
-    "states", the "order" that sorting gives, what a loader has "yielded" in a known layout, what is
-    "sized" as a whole batch, the "samples" that a collate function gets, and "position", a number
-    that counts rows, where a rank counts its own by
+    copied for each other, a single "row", a recurrent layer's "state", with its rows behind a
+    dimension of size one, or "states" of several layers, the "order" that sorting gives, what a
+    loader has "yielded" in a known layout, what is "sized" as a whole batch, the "samples" that a
+    collate function gets, and "position", a number that counts rows, where a rank counts its own by
     ``births``.
     """
 

@@ -166,6 +166,7 @@ def test_views_that_give_a_sample_parts_of_others(tmp_path: Path, layers: str, r
     [
         ("1", "h.view(x.size(0), -1)"),
         ("num_layers=1", "torch.relu(h).view(-1, 5)"),
+        ("1", "self.cells(y[0].view(1, x.size(0), -1)[..., :4])[0].view(x.size(0), -1)"),
         ("2", "h.transpose(0, 1).reshape(x.size(0), -1)"),
         ("2, bidirectional=True", "h.view(2, 2, len(x), 5)[-1][0]"),
         ("2, bidirectional=True", "h.view(2, 2, -1, 5)[-1][0]"),

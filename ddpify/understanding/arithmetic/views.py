@@ -39,9 +39,10 @@ def reshaped(
         return value(replace(data.placed(Placement.ROWS), births=frozenset({operand})))
     if _cuts_across(data, sizes):
         return _cut(run, data, operand)
-    dim = int(len(sizes) > 1 and sizes[0].constant() == 1)
+    if data.dim == 0 and len(sizes) > 1 and sizes[0].constant() == 1:
+        return value(replace(_kept(data, 1), form="state"))  # behind a dimension of size one
     behind = data.dim > 0 and data.form != "state"  # the rows of each place follow each other
-    return value(replace(_kept(data, dim), form="interleaved") if behind else _kept(data, dim))
+    return value(replace(_kept(data, 0), form="interleaved") if behind else _kept(data, 0))
 
 
 def _sizes(rest: Sequence[Value]) -> Sequence[Value]:

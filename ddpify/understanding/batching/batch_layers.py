@@ -10,6 +10,7 @@ from ddpify.understanding.values import (
     UNKNOWN,
     Atom,
     Class,
+    Const,
     Data,
     Instance,
     Number,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
 
 _RECURRENT = ("torch.nn.RNN", "torch.nn.LSTM", "torch.nn.GRU")
+_MULTIPLYING = (("num_layers", "2", 1), ("bidirectional", "6", False))  # name, position, default
 _ATTENTION = (
     "torch.nn.Transformer", "torch.nn.TransformerEncoder", "torch.nn.TransformerDecoder",
     "torch.nn.TransformerEncoderLayer", "torch.nn.TransformerDecoderLayer",
@@ -75,7 +77,8 @@ def _recurrent(target: Instance, args: list[Value], batch_dims: tuple[int, ...])
     held = (atom for one in args for atom in deep_atoms(one))
     sources = frozenset(s for atom in held if isinstance(atom, Data) for s in atom.loaders)
     taken = join(value(*(_from(a, sources) for a in args[0].atoms)))
-    state = join(value(*(_second(a, batch_dims[1]) for a in taken.atoms)))
+    form = form_of_states(target)
+    state = join(value(*(_second(a, batch_dims[1], form) for a in taken.atoms)))
     last = value(Tup((state, state))) if target.type == "torch.nn.LSTM" else state
     return value(Tup((taken, last)))
 
@@ -84,8 +87,18 @@ def _from(atom: Atom, sources: frozenset[Instance]) -> Atom:
     return replace(atom, loaders=sources) if isinstance(atom, Data) else atom
 
 
-def _second(atom: Atom, dim: int) -> Atom:
+def _second(atom: Atom, dim: int, form: str) -> Atom:
     """The state that belongs to an input; that of a whole batch needs no splitting of its own."""
     if isinstance(atom, Data):
-        return replace(atom, dim=dim, births=frozenset())
+        return replace(atom, dim=dim, births=frozenset(), form=form)
     return Number() if isinstance(atom, Whole) else atom
+
+
+def form_of_states(layer: Instance) -> str:
+    """The form of the last states: of one layer and direction, or of several, as may be."""
+    for name, position, single in _MULTIPLYING:
+        given = layer.arguments.get(name) or layer.arguments.get(position)
+        known = [atom.value for atom in given.of(Const)] if given else [single]  # type: ignore[union-attr]
+        if not known or any(one != single for one in known):
+            return "states"
+    return "state"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding.batching import batch_layers
 from ddpify.understanding.facts import States
 from ddpify.understanding.language.arguments import Keywords, argument_pairs, local_data
 from ddpify.understanding.placement import Placement
@@ -32,7 +33,6 @@ _PACKING = ("pack_padded_sequence", "pack_sequence")
 _PADDING = ("pad_packed_sequence", "pad_sequence")
 _TOTAL_LENGTH = 3  # its position among the arguments of pad_packed_sequence
 _RECURRENT = ("torch.nn.RNN", "torch.nn.LSTM", "torch.nn.GRU")
-_MULTIPLYING = (("num_layers", "2", 1), ("bidirectional", "6", False))  # name, position, default
 _CELLS = ("torch.nn.RNNCell", "torch.nn.LSTMCell", "torch.nn.GRUCell")
 
 
@@ -78,21 +78,12 @@ def through_layer(layer: Instance, args: list[Value]) -> Value | None:
     rows = next((d for one in args[:1] for d in one.data if d.placement is Placement.SHARD), None)
     if rows is None:
         return None
-    form = "states" if _has_several(layer) else "state"
+    form = batch_layers.form_of_states(layer)
     state = value(replace(rows.placed(Placement.SHARD), form=form, dim=1))
     states = value(Tup((state, state))) if layer.type == "torch.nn.LSTM" else state
     packed = rows.form == "packed"
-    return value(Tup((value(rows if packed else rows.placed(rows.placement)), states)))
-
-
-def _has_several(layer: Instance) -> bool:
-    """Whether a recurrent layer gives the states of several layers or directions, or may do so."""
-    for name, position, single in _MULTIPLYING:
-        given = layer.arguments.get(name) or layer.arguments.get(position)
-        known = [atom.value for atom in given.of(Const)] if given else [single]  # type: ignore[union-attr]
-        if not known or any(one != single for one in known):
-            return True
-    return False
+    outputs = rows if packed or rows.form == "state" else rows.placed(rows.placement)
+    return value(Tup((value(outputs), states)))
 
 
 def note_states(
