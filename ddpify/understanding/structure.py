@@ -19,6 +19,8 @@ from ddpify.understanding.syntax import dotted, is_main_guard
 Node = TypeVar("Node", bound=cst.CSTNode)
 Other = TypeVar("Other", bound=cst.CSTNode)
 
+Block = tuple[cst.CSTNode, cst.CSTNode]  # and the child of it in which a node stands
+_BLOCKS = frozenset({cst.For, cst.While, cst.FunctionDef, cst.Lambda, cst.ClassDef})
 _EXITS = ("sys.exit", "exit", "quit", "os._exit")
 _SILENT = (
     "whitespace", "comma", "semicolon", "lpar", "rpar", "lbracket", "rbracket", "lbrace", "rbrace",
@@ -47,6 +49,7 @@ class Structure:
         self.parents: dict[cst.CSTNode, cst.CSTNode] = {}
         self.order: dict[cst.CSTNode, int] = {}
         self._by_type: dict[type, list[cst.CSTNode]] = {}
+        self._blocks: dict[cst.CSTNode, Sequence[Block]] = {}
         self._guards: dict[cst.CSTNode, Sequence[Guard]] = {}
         self._exits: dict[cst.CSTNode, list[Guard]] = {}  # of each block
         self._index()
@@ -84,17 +87,29 @@ class Structure:
 
     def up(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         """What encloses a node, from the inside out."""
-        while node in self.parents:
-            node = self.parents[node]
-            yield node
+        above = self.parents.get(node)
+        while above is not None:
+            yield above
+            above = self.parents.get(above)
+
+    def blocks(self, node: cst.CSTNode) -> Sequence[Block]:
+        """The loops, functions and classes around a node, innermost first."""
+        known = self._blocks.get(node)
+        if known is None:
+            above = self.parents.get(node)
+            known = self.blocks(above) if above is not None else ()
+            if above is not None and type(above) in _BLOCKS:
+                known = ((above, node), *known)
+            self._blocks[node] = known
+        return known
 
     def function(self, node: cst.CSTNode) -> cst.FunctionDef | None:
         """The innermost function around a node."""
-        return next((n for n in self.up(node) if isinstance(n, cst.FunctionDef)), None)
+        return next((n for n, _ in self.blocks(node) if isinstance(n, cst.FunctionDef)), None)
 
     def class_of(self, node: cst.CSTNode) -> cst.ClassDef | None:
         """The innermost class around a node."""
-        return next((n for n in self.up(node) if isinstance(n, cst.ClassDef)), None)
+        return next((n for n, _ in self.blocks(node) if isinstance(n, cst.ClassDef)), None)
 
     def statement(self, node: cst.CSTNode) -> cst.CSTNode:
         """The statement that a node stands in."""
@@ -105,13 +120,11 @@ class Structure:
     def loops(self, node: cst.CSTNode) -> list[cst.For | cst.While]:
         """The loops around a node inside its function, innermost first."""
         found: list[cst.For | cst.While] = []
-        below = node
-        for above in self.up(node):
+        for above, below in self.blocks(node):
             if isinstance(above, (cst.FunctionDef, cst.Lambda)):
                 break
             if isinstance(above, (cst.For, cst.While)) and below is above.body:
                 found.append(above)
-            below = above
         return found
 
     def inside(self, node: cst.CSTNode, kind: type[Node]) -> Iterator[Node]:

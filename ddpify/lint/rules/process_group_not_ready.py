@@ -162,13 +162,11 @@ def _early(script: Script, scope: cst.FunctionDef | None) -> Iterator[cst.Call]:
 
 def _scope(script: Script, node: cst.CSTNode) -> cst.FunctionDef | bool | None:
     """The function whose body a node stands in; its defaults and decorators run outside of it."""
-    below = node
-    for above in script.structure.up(node):
+    for above, below in script.structure.blocks(node):
         if isinstance(above, cst.Lambda):
             return False
         if isinstance(above, cst.FunctionDef) and below is above.body:
             return above
-        below = above
     return None
 
 

@@ -63,8 +63,7 @@ class Slots:
         """
         structure = self.structures[module]
         found: list[Slot] = []
-        below: cst.CSTNode = node
-        for above in structure.up(node):
+        for above, below in structure.blocks(node):
             if isinstance(above, (cst.For, cst.While)) and node.value in self._scopes.looped[above]:
                 if below is above.body or (isinstance(above, cst.For) and below is above.target):
                     found.append(("name", above, node.value))
@@ -73,7 +72,6 @@ class Slots:
                     break
                 if node.value in self._scopes.local.get(above, ()):
                     return [*found, ("name", above, node.value)]
-            below = above
         return [*found, ("name", structure.tree, node.value)]
 
     def of_target(self, target: cst.BaseExpression, module: ModuleFile) -> list[Slot]:
