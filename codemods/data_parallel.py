@@ -33,7 +33,9 @@ def edit(plan: Plan, edits: Edits) -> None:
             edits.note(site, "DataParallel on the device of this rank", rule="data-parallel")
         else:
             _drop(site.module, edits, site.node)
-            edits.note(site, "no DataParallel: each rank works on its own device")
+            edits.note(
+                site, "no DataParallel: each rank works on its own device", rule="data-parallel"
+            )
     _drop_unwraps(plan, edits, kept)
 
 

@@ -198,7 +198,9 @@ def _settings(plan: Plan, edits: Edits) -> None:
         if name == "torch.cuda.device" and within and site.module.editable:
             _stay_on_device(edits, site)
     for site in plan.sites(cst.Assign):
-        if isinstance(site.node, cst.Assign) and _sets_visible(site.node):
+        assert isinstance(site.node, cst.Assign)
+        targets = (one.target for one in site.node.targets)
+        if any(world.environment_key(plan.facts, one) == world.VISIBLE for one in targets):
             edits.note(
                 site,
                 "CUDA_VISIBLE_DEVICES is for the launcher to set: it hides GPUs from ranks here",
@@ -229,11 +231,3 @@ def _stay_on_device(edits: Edits, site: Site) -> None:
         edits.note(
             site, "the rank's device is set when the process group starts", rule="hard-coded-device"
         )
-
-
-def _sets_visible(node: cst.Assign) -> bool:
-    return any(
-        isinstance(n, cst.SimpleString) and n.evaluated_value == "CUDA_VISIBLE_DEVICES"
-        for target in node.targets
-        for n in walk(target.target)
-    )

@@ -14,6 +14,8 @@ from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import brief, code_of
 from ddpify.understanding.values import UNKNOWN, Instance
 
+_RULE = "same-seed-everywhere"
+
 
 def edit(plan: Plan, edits: Edits) -> None:
     """Change the draws outside of a wrapped model's forward, where ranks share the generators."""
@@ -21,16 +23,16 @@ def edit(plan: Plan, edits: Edits) -> None:
     for node, site in plan.facts.made_whole.items():
         if isinstance(node, cst.BaseExpression):
             edits.wrap(node, f"{alias}.split")
-            edits.note(site, _text(node))
+            edits.note(site, _text(node), rule=_RULE)
     for node, site in plan.facts.whole_rows.items():
         assert isinstance(node, cst.BaseExpression)
         if site.module.editable:
             edits.wrap(node, f"{alias}.split")
-            edits.note(site, _text(node))
+            edits.note(site, _text(node), rule=_RULE)
     for node, draw in plan.facts.counted_slices.items():
         assert isinstance(node, cst.BaseExpression)
         _change(node, draw, alias, edits, whole=False)
-        edits.note(draw.site, _text(node))
+        edits.note(draw.site, _text(node), rule=_RULE)
     for node, draw in plan.facts.draws.items():
         if not draw.site.module.editable or not _is_shared(draw, wrapped):
             continue
@@ -40,7 +42,8 @@ def edit(plan: Plan, edits: Edits) -> None:
             _keep_others_whole(plan, edits, draw)
             whole = node in plan.reductions and plan.reductions[node].how == "gather"
             _change(node, draw, alias, edits, whole=whole)
-            edits.note(draw.site, f"{brief(node)}: all rows of the batch" if whole else _text(node))
+            text = f"{brief(node)}: all rows of the batch" if whole else _text(node)
+            edits.note(draw.site, text, rule=_RULE)
 
 
 def _is_shared(draw: Draw, wrapped: frozenset[Instance]) -> bool:
@@ -65,7 +68,8 @@ def _keep_others_whole(plan: Plan, edits: Edits, draw: Draw) -> None:
             plan.refuse(_for_both(draw))
             continue
         edits.put_under(call.module.statement(call.node), f"with {plan.options.alias}.whole():")
-        edits.note(call, f"{brief(call.node)}: for all ranks alike, not for the batch")
+        text = f"{brief(call.node)}: for all ranks alike, not for the batch"
+        edits.note(call, text, rule=_RULE)
 
 
 def _is_whole(plan: Plan, call: Site) -> bool:

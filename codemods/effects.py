@@ -17,6 +17,7 @@ _RULES = {
     "download": "download-on-all-ranks",
     "writer": "logger-on-all-ranks",
     "logfile": "logger-on-all-ranks",
+    "bar": "logger-on-all-ranks",
 }
 
 # Where a conditional expression stands alone, and needs no parentheses.

@@ -26,7 +26,7 @@ from ddpify.codemods import (
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 
-CODEMODS: tuple[Callable[[Plan, Edits], None], ...] = (
+COLLECTED: tuple[Callable[[Plan, Edits], None], ...] = (
     devices.edit,
     checkpoints.edit,
     loaders.edit,
@@ -42,5 +42,18 @@ CODEMODS: tuple[Callable[[Plan, Edits], None], ...] = (
     files.edit,
     order.edit,
     resume.edit,
-    process_group.edit,
 )
+# The imports and the start of the process group go by what the others have changed.
+CODEMODS = (*COLLECTED, process_group.edit)
+
+
+def collect(plan: Plan) -> Edits:
+    """What a conversion changes but for imports and the start, of which nothing is done yet.
+
+    Raises:
+        Refusal: The training is not converted.
+    """
+    edits = Edits()
+    for codemod in COLLECTED:
+        codemod(plan, edits)
+    return edits

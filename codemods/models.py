@@ -13,6 +13,7 @@ from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import Refusal
 from ddpify.understanding.facts import Event, Site
 from ddpify.understanding.language.elements import CONTAINERS
+from ddpify.understanding.layers import batchnorm_in
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of, is_main_guard
@@ -124,7 +125,7 @@ def _wrap_where_bound(plan: Plan, edits: Edits, model: Instance, extra: str, tex
             continue
         statement = _last_before_use(site.module, site.node, code_of(name))
         edits.rebind(statement, code_of(name), function, extra)
-        edits.note(site, f"model {text}")
+        _say(plan, edits, site, f"model {text}", model)
         return
     raise Refusal(
         model.module,
@@ -148,14 +149,26 @@ def _wrap_at(
         if not gone and (_stands_alone(module, outermost) or _is_listed(module, model, outermost)):
             if function not in edits.wrapped.get(outermost, ()):
                 edits.wrap(outermost, function, extra)
-            edits.note(Site(outermost, module), f"model {text}")
+            _say(plan, edits, Site(outermost, module), f"model {text}", model)
             return
     if event.kind == "make" and _kept_in_a_collection(plan, model, event.site):
         _wrap_where_bound(plan, edits, model, extra, text)
         return
     statement, name = _after(module, event.site.node)
     edits.rebind(statement, name, function, extra)
-    edits.note(Site(statement, module), f"{name} {text}")
+    _say(plan, edits, Site(statement, module), f"{name} {text}", model)
+
+
+def _say(plan: Plan, edits: Edits, site: Site, text: str, model: Instance) -> None:
+    """What the wrapper does at a place: to the gradients, and to layers that look at the batch."""
+    normalisation = "batchnorm-not-synced"
+    if not text.endswith(plan.options.wrapped_as):
+        edits.note(site, text, rule=normalisation)
+        return
+    edits.note(site, text, rule="parameters-outside-ddp")
+    if plan.options.sync_batchnorm and batchnorm_in(model) is not None:
+        text = "its BatchNorm takes the statistics of the global batch"
+        edits.note(site, text, rule=normalisation)
 
 
 def _kept_in_a_collection(plan: Plan, model: Instance, site: Site) -> bool:

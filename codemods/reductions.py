@@ -21,6 +21,11 @@ _TEXT = {
     "count": "the size of the global batch",
     "shape": "the shape of the global batch",
 }
+_METRIC = "unreduced-metric"
+_LOSSES = {
+    "mean": "mean-of-means",
+    "sum": "sum-or-token-normalised-loss",
+}
 
 
 def edit(plan: Plan, edits: Edits) -> None:
@@ -30,7 +35,7 @@ def edit(plan: Plan, edits: Edits) -> None:
         if reduction.how == "gather" and reduction.node in plan.facts.draws:
             continue  # what draws the whole batch's rows keeps them all
         site = plan.site(reduction.node)
-        rule = "sum-or-token-normalised-loss" if reduction.trained_on else "unreduced-metric"
+        rule = _rule(reduction)
         edits.note(site, f"{brief(reduction.node)}: {_TEXT[reduction.how]}", rule=rule)
         if is_bound_name(site):
             _rebind(plan, reduction, edits)
@@ -117,6 +122,13 @@ def _orders(plan: Plan, edits: Edits) -> None:
             regrouped.site,
             f"{brief(node)}: this rank's rows, once the whole batch is put in order",
         )
+
+
+def _rule(reduction: Reduction) -> str:
+    """The lint rule that a reduction satisfies."""
+    if reduction.coupled:
+        return "batch-coupled-loss"
+    return _LOSSES.get(reduction.how, _METRIC) if reduction.trained_on else _METRIC
 
 
 def _named_sizes(plan: Plan, edits: Edits) -> None:

@@ -10,6 +10,7 @@ CODES: dict[str, str] = {
     "DDP000": "syntax-error",
     "DDP001": "unused-suppression",
     "DDP002": "not-converted",
+    "DDP003": "conversion-step",
     # data
     "DDP101": "missing-distributed-sampler",
     "DDP102": "missing-set-epoch",

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import libcst as cst
 
-from ddpify.codemods.in_order import CODEMODS
+from ddpify.codemods import process_group
+from ddpify.codemods.in_order import collect
 from ddpify.convert.distributed import advice
 from ddpify.convert.formatting import formatted_alike
 from ddpify.convert.marking import mark
@@ -82,9 +83,8 @@ def conversions(project: Project, options: Options) -> dict[ModuleFile, Conversi
     plan.options = _with_free_alias(options, plan.editable)
     if options.strategy != "ddp":
         refuse_unshardable(plan)
-    edits = Edits()
-    for codemod in CODEMODS:
-        codemod(plan, edits)
+    edits = collect(plan)
+    process_group.edit(plan, edits)
     for refusal in plan.refusals:
         mark(refusal, plan, edits)
     changed = [m for m in plan.editable if m in project.entries or edits.change_in(m)]

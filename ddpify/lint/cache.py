@@ -37,6 +37,7 @@ class Cache:
         key = hashlib.blake2b(self._stem, digest_size=20)
         key.update(os.path.abspath(document.path).encode("utf-8", "surrogateescape"))
         key.update(document.path.encode("utf-8", "surrogateescape"))
+        key.update(str(document.folder).encode("utf-8", "surrogateescape"))
         key.update(document.data)
         return self.folder / key.hexdigest()
 
@@ -53,7 +54,7 @@ class Cache:
         """Store a result; a folder that cannot be written to is no error."""
         if result.failure is not None:
             return
-        needs = [(path, hash_of(path)) for path in result.needs]
+        needs = [(path, hash_of(path)) for path in result.read.needs]
         target = self._file(document)
         aside = target.with_name(f"{target.name}.{os.getpid()}")
         try:

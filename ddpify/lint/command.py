@@ -93,7 +93,13 @@ def _words(given: Sequence[str]) -> tuple[str, ...]:
 def _from_files(paths: Sequence[Path], options: Options, settings: Settings) -> Outcome:
     files = discovery.discover(paths or [Path()], settings, force_exclude=options.force_exclude)
     outcome = Outcome(files=len(files))
-    results = runner.lint_files(files, settings, jobs=options.jobs, cached=not options.no_cache)
+    results = runner.lint_files(
+        files,
+        settings,
+        folders=[path for path in paths or [Path()] if path.is_dir()],
+        jobs=options.jobs,
+        cached=not options.no_cache,
+    )
     for document, result in results:
         _take(outcome, document, result, options, settings)
     return outcome
@@ -160,13 +166,14 @@ def _fix(
     from ddpify.lint.fixer import fix_until_stable
 
     before, encoding = _decode(document.data)
+    given = result.given
 
     def encoded(text: str) -> Document:
         return replace(document, data=text.encode(encoding))
 
     def check(text: str) -> list[Diagnostic]:
         same = text == before
-        return list((result if same else lint(encoded(text), settings)).found)
+        return list((result if same else lint(encoded(text), settings, given)).found)
 
     def compiles(text: str) -> bool:
         return document.kind != PYTHON or _is_python(encoded(text).data)
@@ -184,7 +191,7 @@ def _fix(
         from ddpify.source import write_atomically
 
         write_atomically(document.path, changed.data)
-    return changed, lint(changed, settings) if count else result
+    return changed, lint(changed, settings, given) if count else result
 
 
 def _is_python(data: bytes) -> bool:

@@ -82,6 +82,11 @@ class Diagnostic:
     cell: int | None = field(compare=False, default=None)
 
     @property
+    def sentence(self) -> str:
+        """The message where it stands alone: no error yet is said to be none."""
+        return f"for several processes: {self.message}" if self.single else self.message
+
+    @property
     def fixable(self) -> bool:
         """Whether any option applies its fix."""
         return self.fix is not None and self.fix.applicability > Applicability.DISPLAY

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import warnings
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 from ddpify.lint.diagnostics import Span
 from ddpify.records import record
 from ddpify.source import Source, source_from_bytes
+from ddpify.understanding.searching import repository
 
 PYTHON, NOTEBOOK, LAUNCH = "python", "notebook", "launch"
 _LAUNCH_SUFFIXES = (".sh", ".bash", ".sbatch", ".slurm", ".mk")
@@ -20,11 +22,18 @@ _MAGIC = re.compile(r"^(\s*)([%!?].*|[\w.]+\?{1,2}\s*)$")
 
 @record
 class Document:
-    """The bytes of a file and what they are."""
+    """The bytes of a file and what they are; ``folder`` is the one in which it was found."""
 
     path: str
     data: bytes
     kind: str = PYTHON
+    folder: Path | None = None
+
+    @property
+    def project(self) -> Path:
+        """The project that it belongs to: its repository, the folder that was named, or its own."""
+        path = Path(os.path.abspath(self.path))
+        return repository(path) or self.folder or path.parent
 
 
 @record

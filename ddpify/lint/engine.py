@@ -8,55 +8,53 @@ from pathlib import Path
 
 from ddpify.errors import DdpifyError
 from ddpify.lint import suppressions
+from ddpify.lint.checking import NOTHING, Read, read_by_rules
 from ddpify.lint.config import Settings
-from ddpify.lint.diagnostics import Diagnostic, Fix, Severity, Span
+from ddpify.lint.diagnostics import Diagnostic, Severity, Span
 from ddpify.lint.document import LAUNCH, NOTEBOOK, Cells, Document, join_cells
+from ddpify.lint.relevance import files_without_training
 from ddpify.records import record
-from ddpify.source import Source, source_from_bytes
+from ddpify.source import source_from_bytes
 from ddpify.stack import roomy
-from ddpify.understanding.libraries.frameworks import ALL, frameworks_of
 from ddpify.understanding.libraries.runtime_names import is_vendored
 
-# A file without any of these words has nothing that a rule could find, whatever it imports.
-_OF_RULES = re.compile(
-    r"backward|distributed|DataLoader|multiprocessing|cuda|\.to\(|torch\.save|torch\.load|random_split"
-    r"|makedirs|mkdir|SummaryWriter|wandb|download|open\(|fairscale|apex|listdir|glob|ddpify"
-)
-# The same for the rules that no framework makes moot.
-_OF_OLD_NAMES = re.compile(
-    r"cuda\.amp|_six\b|_multigpu|DataParallelCPU|clip_grad_norm\b|NCCL_|distributed\.(?:launch|depr|pipe)"
-    r"|apex|fairscale|_gather_base|_scatter_base|_into_tensor|_scatter_tensor|broadcast_buffers"
-    r"|_composable|distributed\._tensor|_state_dict|state_dict_type|wrap_policy"
-)
-# The same for the rules that look at files without training, too.
-_OF_ANY_FILE = re.compile(_OF_OLD_NAMES.pattern + r"|distributed|[sS]ampler|cuda import|ddpify")
-# Groups of rules whose findings are about what a rank does.
-_OF_RANKS = frozenset("data device wrapping synchronisation checkpoint rng performance".split())
 _OF_INTEREST = re.compile(rb"\b(?:torch|apex|fairscale|ddpify)\b")
 
 
 @record
 class Result:
-    """What came of one document; ``needs`` are the other files that the findings depend on."""
+    """What came of one document: its findings, sorted.
+
+    ``given`` is what scripts that it takes part in need in it; None where there are none.
+    """
 
     found: tuple[Diagnostic, ...] = ()
-    needs: tuple[str, ...] = ()
-    failure: str | None = None
+    read: Read = NOTHING
+    given: tuple[Diagnostic, ...] | None = None
+
+    @property
+    def failure(self) -> str | None:
+        """Why it was not analysed."""
+        return self.read.failure
 
 
 @roomy
-def lint(document: Document, settings: Settings) -> Result:
-    """The findings of a document, sorted."""
+def lint(
+    document: Document, settings: Settings, given: tuple[Diagnostic, ...] | None = None
+) -> Result:
+    """The findings of a document, with those that others ``given`` for it, sorted."""
     codes = settings.codes - settings.ignored_in(Path(document.path))
     if document.kind == LAUNCH:
         from ddpify.lint.launch_files import check_launch_file
 
         return Result(tuple(check_launch_file(document, codes)))
     if not _OF_INTEREST.search(document.data):
-        return Result(tuple(_syntax(document, codes)))
+        found = _syntax(document, codes)
+        if found or b"__main__" not in document.data or not _starts_a_training(document):
+            return Result(tuple(found))
     if is_vendored(document.data[:400].decode("utf-8", "replace")):
         return Result()  # ddpify's own file, not the user's code
-    return _lint_python(document, settings, codes)
+    return _lint_python(document, settings, codes, given)
 
 
 def _syntax(document: Document, codes: set[str]) -> list[Diagnostic]:
@@ -72,7 +70,18 @@ def _syntax(document: Document, codes: set[str]) -> list[Diagnostic]:
     return []
 
 
-def _lint_python(document: Document, settings: Settings, codes: set[str]) -> Result:
+def _starts_a_training(document: Document) -> bool:
+    """Whether files of the project that a script imports may train, which the script starts."""
+    source = source_from_bytes(document.data, document.path)
+    return files_without_training(source, document.project) is None
+
+
+def _lint_python(
+    document: Document,
+    settings: Settings,
+    codes: set[str],
+    given: tuple[Diagnostic, ...] | None,
+) -> Result:
     cells: Cells | None = None
     try:
         data = document.data
@@ -80,21 +89,49 @@ def _lint_python(document: Document, settings: Settings, codes: set[str]) -> Res
             text, cells = join_cells(data)
             data = text.encode()
         source = source_from_bytes(data, document.path)
-        found, needs, failure = _run_rules(source, settings, codes)
-        if found:
+        read = read_by_rules(source, document.project, settings, codes)
+        if read.found:
             _ = source.module  # whether the tree gives back the text, in which findings have places
     except DdpifyError as error:
         return Result(tuple(_unreadable(document, error, codes, cells)))
     except ValueError as error:
         return Result(tuple(_unreadable(document, DdpifyError(str(error)), codes)))
-    comments = suppressions.read(source.text)
+    return _settled(document.path, source.text, read, codes, given, cells)
+
+
+def joined(
+    document: Document, settings: Settings, result: Result, given: tuple[Diagnostic, ...]
+) -> Result:
+    """The result of a document that takes part in trainings which other files start."""
+    codes = settings.codes - settings.ignored_in(Path(document.path))
+    text = source_from_bytes(document.data, document.path).text
+    return _settled(document.path, text, result.read, codes, given)
+
+
+def _settled(
+    path: str,
+    text: str,
+    read: Read,
+    codes: set[str],
+    given: tuple[Diagnostic, ...] | None,
+    cells: Cells | None = None,
+) -> Result:
+    """What is left when the comments of a file have silenced what they are about."""
+    found = list(read.found)
+    if given is not None:
+        # What it would need as a script of its own is beside the point where nobody runs it so.
+        own = [one for one in found if read.covers or not one.single]
+        known = {(one.code, one.span) for one in own}
+        more = (one for one in given if (one.code, one.span) not in known)
+        found = own + [replace(one, path=path) for one in more if one.code in codes]
+    comments = suppressions.read(text)
     kept = suppressions.apply(found, comments)
-    if "DDP001" in codes and failure is None:
-        idle = suppressions.unused(document.path, source.text, comments, codes - {"DDP001"})
+    if "DDP001" in codes and read.failure is None:
+        idle = suppressions.unused(path, text, comments, codes - {"DDP001"})
         kept += suppressions.apply(idle, [])
     if cells is not None:
         kept = [_in_cell(one, cells) for one in kept]
-    return Result(tuple(sorted(kept)), needs, failure)
+    return Result(tuple(sorted(kept)), read, given)
 
 
 def _unreadable(
@@ -113,77 +150,3 @@ def _in_cell(found: Diagnostic, cells: Cells) -> Diagnostic:
     """A finding in a notebook; its fixes are shown, not applied."""
     cell, span = cells.locate(found.span)
     return replace(found, cell=cell, span=span, fix=None)
-
-
-def _run_rules(
-    source: Source, settings: Settings, codes: set[str]
-) -> tuple[list[Diagnostic], tuple[str, ...], str | None]:
-    """All findings of the rules; a defect of ours is reported, never raised.
-
-    Where imports lead too deep, the file is understood alone.
-
-    Raises:
-        DdpifyError: The file itself cannot be parsed.
-    """
-    for most_files in (60, 1):
-        try:
-            return *_check(source, settings, codes, most_files), None
-        except RecursionError:
-            continue
-        except DdpifyError:
-            raise
-        except Exception as error:
-            return [], (), f"{type(error).__name__}: {error}"
-    return [], (), "an expression or a chain of calls is nested too deeply"
-
-
-def _check(
-    source: Source, settings: Settings, codes: set[str], most_files: int
-) -> tuple[list[Diagnostic], tuple[str, ...]]:
-    covered = {group for one in frameworks_of(source.text) for group in one.covers}
-    if not (_OF_OLD_NAMES if covered >= ALL else _OF_RULES).search(source.text):
-        return [], ()
-    from ddpify.lint.relevance import files_without_training
-
-    quiet = files_without_training(source, most_files)
-    if quiet is not None and not _OF_ANY_FILE.search(source.text):
-        return [], quiet
-    from ddpify.lint import registry
-    from ddpify.lint.one_process import concerns_no_rank
-    from ddpify.lint.script import Script
-
-    alone = quiet is not None
-    script = Script(
-        source,
-        strict=settings.strict,
-        most_files=1 if alone else most_files,
-        follow=not alone,
-    )
-    found: dict[tuple[str, Span], Diagnostic] = {}
-    for rule in registry.load_all(codes):
-        if script.kind not in rule.applies or rule.group in covered:
-            continue
-        for finding in rule.check(script):
-            if rule.group in _OF_RANKS and concerns_no_rank(script.control, finding.node):
-                continue
-            one = _diagnostic(rule, script, source.path, finding)
-            found.setdefault((rule.code, one.span), one)
-    others = list(quiet or ())
-    others += [str(f.path.resolve()) for f in script.project.files if f is not script.module]
-    declared = script.__dict__.get("requirements")
-    others += [str(declared)] if declared is not None else []
-    return sorted(found.values()), tuple(sorted(others))
-
-
-def _diagnostic(rule, script, path: str, finding) -> Diagnostic:  # type: ignore[no-untyped-def]
-    fix: Fix | None = finding.fix
-    return Diagnostic(
-        path,
-        script.positions.span(finding.node),
-        rule.code,
-        rule.name,
-        finding.message,
-        rule.severity,
-        single=script.kind == "single",
-        fix=fix,
-    )

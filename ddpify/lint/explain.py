@@ -66,6 +66,7 @@ def explain(name: str) -> str:
 def _facts(found: Rule) -> str:
     kinds = {
         "single": "single-process scripts",
+        "converted": "single-process scripts (what convert does)",
         "distributed": "distributed scripts",
         "other": "others",
     }

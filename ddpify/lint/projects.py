@@ -45,8 +45,8 @@ _RECENT = RecentFiles(_MOST_BYTES)
 class BoundedProject(Project):
     """A project of which only so many files are read: what is beyond them is as a library."""
 
-    def __init__(self, entry: Source, most: int) -> None:
-        super().__init__(entry)
+    def __init__(self, entry: Source, folder: Path, most: int) -> None:
+        super().__init__(entry, folder=folder)
         self._most = most
 
     def _load(self, path: Path) -> Source:

@@ -74,15 +74,20 @@ class Reading:
     def __init__(
         self,
         source: Source,
+        folder: Path,
         *,
         strict: bool = False,
         most_files: int = 60,
         follow: bool = True,
     ) -> None:
-        """Raises RecursionError where calls or imports go too deep."""
+        """Understand a file as a part of the project in ``folder``.
+
+        Raises:
+            RecursionError: Calls or imports go too deep.
+        """
         self.source = source
         self.strict = strict
-        self.project = BoundedProject(source, most_files)
+        self.project = BoundedProject(source, folder, most_files)
         self.module = self.project.entry
         self.choices = Choices(stated=imports_runtime(source.text))
         self.facts: Facts = interpret(self.project, self.choices, follow=follow)
@@ -97,8 +102,20 @@ class Reading:
         starts = [name for name in _STARTS if name in self.facts.library_calls]
         if starts and not (starts == [SAMPLER] and self.is_whole_program):
             return DISTRIBUTED
-        trains = any(site.module is self.module for site, _ in self.facts.backwards.values())
+        trains = self._trains or self.starts_training
         return SINGLE if trains and self.facts.optimizers else OTHER
+
+    @property
+    def starts_training(self) -> bool:
+        """Whether a training runs when the file does, also in functions of other files.
+
+        What a file's guarded part does with its functions is not always seen.
+        """
+        return bool(self.facts.reached_backwards) or (self.is_whole_program and self._trains)
+
+    @cached_property
+    def _trains(self) -> bool:
+        return any(site.module is self.module for site, _ in self.facts.backwards.values())
 
     @property
     def has_runtime(self) -> bool:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from ddpify.codes import BY_NAME, CODES
 from ddpify.lint.diagnostics import Fix, Severity
+from ddpify.lint.kinds import CONVERTED, SINGLE
 from ddpify.records import record
 
 if TYPE_CHECKING:
@@ -47,7 +48,8 @@ class Rule:
 def rule(name: str, *, group: str, severity: Severity, applies: str) -> Callable[[Check], Rule]:
     """Make a rule of a function; its page is the docstring of its module.
 
-    ``applies`` lists kinds: "single" (one process), "distributed", "other" (neither seen).
+    ``applies`` lists kinds: "single" (one process), "distributed", "other" (neither seen), and
+    "converted": one process, where the rule's findings are what `ddpify convert` does about it.
     """
 
     def decorate(check: Check) -> Rule:
@@ -56,6 +58,21 @@ def rule(name: str, *, group: str, severity: Severity, applies: str) -> Callable
         return Rule(BY_NAME[name], name, group, severity, kinds, check, page)
 
     return decorate
+
+
+def of_convert(script: Script, code: str) -> Iterator[Finding]:
+    """What `ddpify convert` would do about one rule's subject in a script of one process."""
+    for step in script.steps:
+        if step.code == code and step.site.module is script.module:
+            yield Finding(step.site.node, step.text)
+
+
+def findings(rule: Rule, script: Script) -> Iterator[Finding]:
+    """What a rule finds in a script of any kind."""
+    if script.kind in rule.applies:
+        yield from rule.check(script)
+    elif script.kind == SINGLE and CONVERTED in rule.applies:
+        yield from of_convert(script, rule.code)
 
 
 def load(code: str) -> Rule:

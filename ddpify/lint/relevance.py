@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ddpify.source import Source
-from ddpify.understanding.searching import search_path
+from ddpify.understanding.searching import roots_of
 
 # What makes a file a distributed one: see ``Script.kind``.
 _STARTS = re.compile(
@@ -24,41 +24,53 @@ _IMPORT = re.compile(
     r"|import[ \t]+([^\n#]+))",
     re.MULTILINE,
 )
+# What makes a file one that runs by itself: it may start a training that other files hold.
+_PROGRAM = re.compile(r"__main__|^[A-Za-z_][\w.]*\(", re.MULTILINE)
+MOST_FILES = 60  # of a project, beside which the rest is as a library
 _Stamp = tuple[int, int]
 _Imports = tuple[tuple[int, str, tuple[str, ...]], ...]
-_known: dict[str, tuple[_Stamp, bool, _Imports]] = {}
+_known: dict[str, tuple[_Stamp, bool, bool, _Imports]] = {}
 
 
-def files_without_training(source: Source, most_files: int) -> tuple[str, ...] | None:
+def files_without_training(
+    source: Source, folder: Path, most_files: int = MOST_FILES
+) -> tuple[str, ...] | None:
     """The local files that a script imports, if neither they nor it have words of training."""
     if "backward" in source.text or _STARTS.search(source.text):
         return None
+    program = is_program(source)
     entry = os.path.realpath(source.path)
-    bases = [str(root) for root in search_path([Path(entry).parent])]
+    bases = [str(root) for root in roots_of([Path(entry)], folder)]
     seen, todo = {entry}, list(_imported(_imports(source.text), entry, bases))
     while todo and len(seen) < most_files:
         path = todo.pop(0)
         if path in seen:
             continue
         seen.add(path)
-        starts, imports = _look(path)
-        if starts:
+        starts, trains, imports = _look(path)
+        if starts or (program and trains):
             return None
         todo += _imported(imports, path, bases)
     return tuple(sorted(seen - {entry}))
 
 
-def _look(path: str) -> tuple[bool, _Imports]:
-    """Whether a file has the words, and what it imports; read again only if it has changed."""
+def is_program(source: Source) -> bool:
+    """Whether a file may do more than define: it is run, or acts when it is imported."""
+    return _PROGRAM.search(source.text) is not None
+
+
+def _look(path: str) -> tuple[bool, bool, _Imports]:
+    """Whether a file has words of either kind, and what it imports; read again if it changed."""
     try:
         state = os.stat(path)
         stamp = (state.st_mtime_ns, state.st_size)
         known = _known.get(path)
         if known is None or known[0] != stamp:
             text = Path(path).read_text("utf-8", "replace")
-            known = _known[path] = (stamp, bool(_STARTS.search(text)), _imports(text))
+            starts, trains = bool(_STARTS.search(text)), "backward" in text
+            known = _known[path] = (stamp, starts, trains, _imports(text))
     except OSError:
-        return False, ()
+        return False, False, ()
     return known[1:]
 
 

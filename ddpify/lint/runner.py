@@ -12,7 +12,7 @@ from ddpify.errors import DdpifyError
 from ddpify.lint.config import Settings, usage
 from ddpify.lint.diagnostics import Diagnostic, Severity, Span
 from ddpify.lint.document import PYTHON, Document, kind_of
-from ddpify.lint.engine import Result, lint
+from ddpify.lint.engine import Result, joined, lint
 
 if TYPE_CHECKING:
     from ddpify.lint.cache import Cache
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _BYTES_PER_WORKER = 250_000
 
 
-def read(path: Path, display: str | None = None) -> Document:
+def read(path: Path, folder: Path | None = None) -> Document:
     """A file as a document. A file that is named is Python whatever it is called.
 
     Raises:
@@ -31,14 +31,19 @@ def read(path: Path, display: str | None = None) -> Document:
         data = path.read_bytes()
     except OSError as error:
         raise usage(f"cannot read: {error.strerror}", path=path) from error
-    return Document(display or str(path), data, kind_of(path) or PYTHON)
+    return Document(str(path), data, kind_of(path) or PYTHON, folder)
 
 
 def lint_files(
-    paths: Sequence[Path], settings: Settings, *, jobs: int | None = None, cached: bool = True
+    paths: Sequence[Path],
+    settings: Settings,
+    *,
+    folders: Sequence[Path] = (),
+    jobs: int | None = None,
+    cached: bool = True,
 ) -> list[tuple[Document, Result]]:
-    """The result of each file, in order."""
-    documents = [_read_or_report(path) for path in paths]
+    """The result of each file, in order; ``folders`` are those that were named."""
+    documents = [_read_or_report(path, folders) for path in paths]
     cache = _cache(settings) if cached else None
     results: dict[int, Result] = {}
     todo = []
@@ -53,7 +58,8 @@ def lint_files(
         results[number] = result
         if cache is not None:
             cache.put(documents[number][0], result)
-    return [(documents[n][0], results[n]) for n in range(len(documents))]
+    found = [(documents[n][0], results[n]) for n in range(len(documents))]
+    return list(_with_what_others_need(found, settings))
 
 
 def _cache(settings: Settings) -> Cache:
@@ -63,10 +69,28 @@ def _cache(settings: Settings) -> Cache:
     return Cache(settings)
 
 
-def _read_or_report(path: Path) -> tuple[Document, Result | None]:
+def _with_what_others_need(
+    results: list[tuple[Document, Result]], settings: Settings
+) -> Iterator[tuple[Document, Result]]:
+    """The results, those of files that take part in another's training with what it needs there."""
+    given: dict[str, list[Diagnostic]] = {}
+    for _, result in results:
+        for path in result.read.covers:
+            given.setdefault(path, [])
+        for one in result.read.elsewhere:
+            given[one.path].append(one)
+    for document, result in results:
+        needed = given.get(os.path.realpath(document.path)) if given else None
+        if needed is not None and document.kind == PYTHON and result.failure is None:
+            result = joined(document, settings, result, tuple(needed))
+        yield document, result
+
+
+def _read_or_report(path: Path, folders: Sequence[Path]) -> tuple[Document, Result | None]:
     """A file that cannot be read is a finding; the others go on."""
+    folder = next((one.absolute() for one in folders if path.is_relative_to(one)), None)
     try:
-        return read(path), None
+        return read(path, folder), None
     except DdpifyError as error:
         span = Span(1, 1, 1, 2)
         found = Diagnostic(str(path), span, "DDP000", "syntax-error", error.message, Severity.CRASH)

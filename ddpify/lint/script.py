@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.errors import DdpifyError
 from ddpify.lint import doubts, parts
 from ddpify.lint.control import Control
-from ddpify.lint.kinds import SINGLE
 from ddpify.lint.parts import Part
 from ddpify.lint.reading import Reading
+from ddpify.lint.steps import Step, steps_of
 from ddpify.understanding.libraries.distributed import REDUCING
 from ddpify.understanding.values import Instance
-
-if TYPE_CHECKING:
-    from ddpify.planning.plan import Plan
-    from ddpify.planning.refusals import Refusal
 
 
 class Script(Reading):
@@ -64,25 +58,6 @@ class Script(Reading):
         return found
 
     @cached_property
-    def _planned(self) -> Plan | Refusal | None:
-        """What convert would do with a script of one process, or why it would not."""
-        from ddpify.planning.deciding import make_plan
-        from ddpify.planning.options import Options
-        from ddpify.planning.refusals import Refusal
-
-        if self.kind != SINGLE:
-            return None
-        try:
-            return make_plan(self.project, Options(), (self.facts, self.choices))
-        except Refusal as refusal:
-            return refusal
-
-    @property
-    def plan(self) -> Plan | None:
-        """The plan of a conversion, where there is one."""
-        return self._planned if not isinstance(self._planned, DdpifyError) else None
-
-    @property
-    def refusal(self) -> Refusal | None:
-        """Why convert does not take a script of one process."""
-        return self._planned if isinstance(self._planned, DdpifyError) else None
+    def steps(self) -> tuple[Step, ...]:
+        """What convert would do with a script of one process, and what it would not convert."""
+        return tuple(steps_of(self.project, (self.facts, self.choices)))

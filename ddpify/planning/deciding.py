@@ -59,10 +59,15 @@ def make_plan(
     for entry in project.entries:
         refuse_runtime_itself(entry)
     choices = Choices(trained=set(known[1].trained)) if known else Choices()
-    plan = Plan(project, options, known[0] if known else interpret(project, choices), choices)
+    plan = Plan(project, options, known[0] if known else _interpreted(project, choices), choices)
+    states: set[object] = set()
     for number in range(_ROUNDS):
         if number:
-            plan.facts = interpret(project, plan.choices)
+            plan.facts = _interpreted(project, plan.choices)
+            state = plan.state()
+            if state in states:
+                break  # it would go round in a circle
+            states.add(state)
         if not _decide_more(plan):
             _refuse_what_is_lost(plan)
             return plan
@@ -96,6 +101,23 @@ def _refuse_what_is_lost(plan: Plan) -> None:
     )
     for refusal in found:
         plan.refuse(refusal)
+
+
+def _interpreted(project: Project, choices: Choices) -> Facts:
+    """The facts of a project.
+
+    Raises:
+        Refusal: Its calls go too deep.
+    """
+    try:
+        return interpret(project, choices)
+    except RecursionError:
+        raise Refusal(
+            project.entry,
+            None,
+            "its calls are nested too deeply to be followed",
+            "report this script",
+        ) from None
 
 
 def _run_whole(plan: Plan) -> bool:

@@ -23,6 +23,7 @@ class Note:
     """One thing that a conversion did, or that the user must look at.
 
     ``code``: the lint rule whose pitfall it mends, as in ``DDP101``; empty where there is none.
+    ``site``: the place itself, where it is one in a tree.
     """
 
     path: str
@@ -31,6 +32,7 @@ class Note:
     code: str = ""
     attention: bool = False
     unconverted: bool = False
+    site: Site | None = field(default=None, compare=False, repr=False)
 
     def __str__(self) -> str:
         code = f"{self.code} " if self.code else ""
@@ -131,7 +133,8 @@ class Edits:
         """Say what was done, or what to look at; ``rule`` is the lint rule that it satisfies."""
         code = BY_NAME[rule] if rule else ""
         path = str(site.module.path)
-        note = Note(path, site.line, text, code, attention or unconverted, unconverted)
+        look = attention or unconverted
+        note = Note(path, site.line, text, code, look, unconverted, site)
         if note not in self.notes:
             self.notes.append(note)
 

@@ -17,16 +17,18 @@ from ddpify.understanding.values import UNKNOWN, Data, Instance, Value
 def gather_names(plan: Plan, demand: Demand) -> bool:
     """Gather rows where they got their names, before a computation couples them."""
     picked = demand.data.placement is Placement.ROWS and plan.barred & demand.data.births
-    coupled = (Placement.COUPLED, Placement.SHARD, Placement.WEIGHTED)
-    if not picked and demand.data.placement not in coupled:
+    known = (Placement.COUPLED, Placement.SHARD, Placement.WEIGHTED)
+    if not picked and demand.data.placement not in known:
         return False
     names = demand.data.names - plan.barred
     nodes = [part for name in names for part in _parts(plan, name)]
     owners = [plan.project.owner(node) for node in nodes]
     if not nodes or not all(owner is not None and owner.editable for owner in owners):
         return False
+    of_loss = demand.reader in ("backward()", "a loss")
+    coupled = of_loss and demand.data.placement is Placement.COUPLED
     for node in _given_together(plan, demand, nodes) or nodes:
-        plan.record(Reduction(node, "gather"))
+        plan.record(Reduction(node, "gather", coupled=coupled))
     return True
 
 

@@ -20,13 +20,14 @@ from ddpify.understanding.project import ModuleFile, Project
 class Reduction:
     """One expression to reduce: how is mean, sum, gather, shape or count; weight as code.
 
-    ``trained_on``: gradients come from it.
+    ``trained_on``: gradients come from it. ``coupled``: a loss compares these rows with each other.
     """
 
     node: cst.BaseExpression
     how: str
     weight: str = ""
     trained_on: bool = False
+    coupled: bool = False
 
 
 @dataclass(slots=True)
@@ -59,6 +60,19 @@ class Plan:
             raise refusal
         if all(str(refusal) != str(known) for known in self.refusals):
             self.refusals.append(refusal)
+
+    def state(self) -> object:
+        """All decisions so far, to compare: the same ones lead to the same again."""
+        made = self.choices
+        loops = (made.reduced, made.replicated, made.beside, made.trained, made.flat, self.barred)
+        return (
+            frozenset(self.reductions.items()),
+            frozenset(self.replicated),
+            *map(frozenset, loops),
+            frozenset(made.split.items()),
+            frozenset(made.batches.items()),
+            (made.by_hand, made.stated, made.split_all, len(self.refusals)),
+        )
 
     def record(self, reduction: Reduction) -> None:
         """Decide on a reduction, for the next run of the interpreter to take into account."""

@@ -14,7 +14,7 @@ from ddpify.source import Source, read_source
 from ddpify.understanding.libraries.runtime_names import is_runtime, is_vendored
 from ddpify.understanding.offsets import Offsets
 from ddpify.understanding.parsed import Parsed
-from ddpify.understanding.searching import search_path
+from ddpify.understanding.searching import roots_of
 from ddpify.understanding.structure import Structure
 
 
@@ -110,21 +110,11 @@ class Project:
         self.entries = [self._module(entry, "__main__", editable=True) for entry in entries]
         self.entry = self.entries[0]
         self.folder = folder
-        beside = [file.path.resolve().parent for file in self.entries]
-        self.roots = search_path(beside, self._inner_roots(beside))
+        self.roots = roots_of((file.path.resolve() for file in self.entries), folder)
         self._resolved: dict[tuple[str, ModuleFile, int], ModuleFile | None] = {}
         self._files: dict[Path, ModuleFile | None] = {
             file.path.resolve(): file for file in self.entries
         }
-
-    def _inner_roots(self, beside: list[Path]) -> list[Path]:
-        """The project's folders above its entries, up to its root, and its ``src``."""
-        if self.folder is None:
-            return []
-        root = self.folder.resolve()
-        above = [parent for start in beside for parent in start.parents]
-        inside = [parent for parent in above if parent.is_relative_to(root)]
-        return [*inside, root, root / "src"]
 
     @property
     def files(self) -> list[ModuleFile]:

@@ -12,6 +12,30 @@ def search_path(beside: list[Path], inner: Iterable[Path] = ()) -> tuple[Path, .
     return tuple(dict.fromkeys([*beside, *inner, *_python_path(), *_around(beside[0])]))
 
 
+def roots_of(entries: Iterable[Path], folder: Path | None = None) -> tuple[Path, ...]:
+    """Where scripts look for what they import; of a project's folder, those above them and ``src``.
+
+    Args:
+        entries: The scripts' files, with links followed.
+        folder: The project that they are in, where that is known.
+    """
+    beside = [entry.parent for entry in entries]
+    if folder is None:
+        return search_path(beside)
+    root = folder.resolve()
+    inside = [one for start in beside for one in start.parents if one.is_relative_to(root)]
+    return search_path(beside, [*inside, root, root / "src"])
+
+
+def repository(path: Path) -> Path | None:
+    """The root of the repository that a file is in."""
+    return next((folder for folder in path.parents if _is_root(folder)), None)
+
+
+def _is_root(folder: Path) -> bool:
+    return any((folder / mark).exists() for mark in (".git", "pyproject.toml", "setup.py"))
+
+
 def _python_path() -> list[Path]:
     """The folders of the environment's ``PYTHONPATH``."""
     given = os.environ.get("PYTHONPATH", "")
@@ -23,6 +47,6 @@ def _around(folder: Path) -> list[Path]:
     above = []
     for parent in folder.parents:
         above.append(parent)
-        if any((parent / mark).exists() for mark in (".git", "pyproject.toml", "setup.py")):
+        if _is_root(parent):
             return above
     return []

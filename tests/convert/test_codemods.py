@@ -28,8 +28,8 @@ def test_notes_name_the_rules_of_lint(tmp_path: Path) -> None:
     notes = [str(note).split(" ")[1:3] for note in convert_text(tmp_path, text).notes]
     assert notes == [
         ["DDP101", "loader"],
-        ["model", "wrapped"],
-        ["DDP408", "F.cross_entropy(brain(a),"],
+        ["DDP305", "model"],
+        ["DDP413", "F.cross_entropy(brain(a),"],
         ["DDP501", "saved"],
     ]
 

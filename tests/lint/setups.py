@@ -66,6 +66,7 @@ SETUPS = {
     "distributed": _IMPORTS + _DISTRIBUTED,
     "single": _IMPORTS + _SINGLE,
     "recent": _IMPORTS + _DISTRIBUTED,
+    "strict": _IMPORTS + _DISTRIBUTED,  # linted with --strict
     "bare": "",
 }
 # Files beside the script, for the setups that have any.

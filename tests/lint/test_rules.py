@@ -56,7 +56,8 @@ def test_a_page_is_complete(rule: Rule) -> None:
 def test_examples(code: str, example: Example, lint_text: Lint, tmp_path: Path) -> None:
     text = text_of(example)
     put_beside(example, tmp_path)
-    found = [one for one in lint_text(text) if one.code == code]
+    strict = example.setup == "strict"
+    found = [one for one in lint_text(text, strict=strict) if one.code == code]
     assert bool(found) == (example.section == "Example"), [one.message for one in found]
 
 

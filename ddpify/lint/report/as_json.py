@@ -29,6 +29,6 @@ def entry(one: Diagnostic) -> dict[str, object]:
         "name": one.name,
         "severity": one.severity.word,
         "context": "single-process" if one.single else "distributed",
-        "message": one.message,
+        "message": one.sentence,
         "fix": fix,
     }

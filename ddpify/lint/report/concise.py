@@ -9,7 +9,7 @@ def render(report: Report) -> str:
     """``path:line:column: code name: message``."""
     lines = [
         f"{place(one)}: {one.code} {'[*] ' if one.fix and one.fix.applicability == 2 else ''}"
-        f"{one.name}: {one.message}"
+        f"{one.name}: {one.sentence}"
         for one in report.found
     ]
     return "\n".join([*lines, summary(report)])

@@ -48,9 +48,8 @@ def _line(text: str, one: Diagnostic) -> str | None:
 
 
 def _checklist(path: str, found: list[Diagnostic]) -> str:
-    """What matters when a single-process script goes distributed."""
-    lines = [f"{path} trains in one process. On several, these points matter"
-             " (`ddpify convert` looks after them):"]  # fmt: skip
+    """What a single-process script needs to go distributed."""
+    lines = [f"{path} trains in one process. What `ddpify convert` would do for several:"]
     width = max(len(str(one.span.line)) for one in found)
     for one in found:
         lines.append(f"  {one.span.line:>{width}}  {one.code} {one.name}: {one.message}")

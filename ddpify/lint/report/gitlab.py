@@ -17,7 +17,7 @@ def render(report: Report) -> str:
     seen: Counter[str] = Counter()
     entries = []
     for one in report.found:
-        key = f"{one.path}:{one.code}:{one.message}"
+        key = f"{one.path}:{one.code}:{one.sentence}"
         seen[key] += 1
         entries.append(_entry(one, f"{key}:{seen[key]}"))
     return json.dumps(entries, indent=2)
@@ -25,7 +25,7 @@ def render(report: Report) -> str:
 
 def _entry(one: Diagnostic, key: str) -> dict[str, object]:
     return {
-        "description": f"{one.code} {one.name}: {one.message}",
+        "description": f"{one.code} {one.name}: {one.sentence}",
         "check_name": one.name,
         "fingerprint": hashlib.blake2b(key.encode(), digest_size=16).hexdigest(),
         "severity": "info" if one.single else _LEVELS.get(one.severity, "blocker"),

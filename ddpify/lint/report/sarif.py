@@ -34,7 +34,7 @@ def _result(one: Diagnostic, number: int, text: str | None) -> dict[str, object]
         "ruleId": one.code,
         "ruleIndex": number,
         "level": _level(one),
-        "message": {"text": one.message},
+        "message": {"text": one.sentence},
         "locations": [
             {
                 "physicalLocation": {

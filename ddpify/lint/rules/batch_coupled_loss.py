@@ -62,7 +62,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
-from ddpify.lint.kinds import SINGLE
 from ddpify.lint.reaching import reaches_loss
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
@@ -81,11 +80,11 @@ _GATHERS = (
     "batch-coupled-loss",
     group="synchronisation",
     severity=Severity.SILENT,
-    applies="single distributed",
+    applies="converted distributed",
 )
 def check(script: Script) -> Iterator[Finding]:
     """Places where samples of one batch first meet, on the way to a loss."""
-    if script.kind != SINGLE and (not script.wraps or script.uses(*_GATHERS)):
+    if not script.wraps or script.uses(*_GATHERS):
         return
     for node in script.structure.order:
         if not _is_coupled(script, node) or any(_is_coupled(script, c) for c in children(node)):

@@ -47,27 +47,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import libcst as cst
-
 from ddpify.lint.diagnostics import Severity
-from ddpify.lint.kinds import SINGLE
-from ddpify.lint.layers import batchnorm_in, synchronises_batchnorm
+from ddpify.lint.layers import synchronises_batchnorm
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
-from ddpify.understanding.values import UNKNOWN, Instance, Params, deep_atoms
+from ddpify.understanding.layers import batchnorm_in
+from ddpify.understanding.values import UNKNOWN, Instance
 
 _ENOUGH = 32
 
 
 @rule(
-    "batchnorm-not-synced", group="wrapping", severity=Severity.SILENT, applies="single distributed"
+    "batchnorm-not-synced",
+    group="wrapping",
+    severity=Severity.SILENT,
+    applies="converted distributed",
 )
 def check(script: Script) -> Iterator[Finding]:
     """Models with BatchNorm whose statistics are those of one rank."""
     if synchronises_batchnorm(script):
-        return
-    if script.kind == SINGLE:
-        yield from _in_one_process(script)
         return
     size = _batch_size(script)
     if (size is not None and size >= _ENOUGH) or (size is None and not script.strict):
@@ -79,15 +77,6 @@ def check(script: Script) -> Iterator[Finding]:
                 wrap.call,
                 f"BatchNorm normalises with {what} of each rank: it is not synchronised",
             )
-
-
-def _in_one_process(script: Script) -> Iterator[Finding]:
-    owners = {a.owner for o in script.facts.optimizers for a in deep_atoms(o.arguments["params"])
-              if isinstance(a, Params)}  # fmt: skip
-    for model in script.facts.models:
-        layer = batchnorm_in(model) if model in owners else None
-        if layer is not None and model.module is script.module and isinstance(model.site, cst.Call):
-            yield Finding(model.site, "its BatchNorm must take statistics over all ranks' samples")
 
 
 def _batch_size(script: Script) -> int | None:

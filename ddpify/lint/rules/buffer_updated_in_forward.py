@@ -99,25 +99,24 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
-from ddpify.lint.kinds import SINGLE
-from ddpify.lint.layers import layers
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
 from ddpify.understanding.batching import stores
 from ddpify.understanding.labels.slots import Slot, parameters
-from ddpify.understanding.values import Class, Function, Instance, Params, deep_atoms
+from ddpify.understanding.layers import layers
+from ddpify.understanding.values import Class, Function
 
 
 @rule(
     "buffer-updated-in-forward",
     group="wrapping",
     severity=Severity.SILENT,
-    applies="single distributed",
+    applies="distributed",
 )
 def check(script: Script) -> Iterator[Finding]:
     """Updates of buffers from the rows of a batch."""
     reported: set[cst.CSTNode] = set()
-    for model in _trained(script):
+    for model in (model for wrap in script.wraps for model in wrap.held):
         for layer in layers(model):
             if not isinstance(layer.type, Class) or layer.type.node in reported:
                 continue
@@ -126,18 +125,9 @@ def check(script: Script) -> Iterator[Finding]:
             if node is not None and script.owners.get(node) is script.module:
                 yield Finding(
                     node,
-                    "the statistic must be taken over all ranks' samples"
-                    if script.kind == SINGLE
-                    else "each rank updates this buffer from its own samples, and rank 0's"
+                    "each rank updates this buffer from its own samples, and rank 0's"
                     " overwrites the others",
                 )
-
-
-def _trained(script: Script) -> list[Instance]:
-    if script.kind != SINGLE:
-        return [model for wrap in script.wraps for model in wrap.held]
-    stepped = [a for o in script.facts.optimizers for a in deep_atoms(o.arguments["params"])]
-    return list(dict.fromkeys(a.owner for a in stepped if isinstance(a, Params)))
 
 
 def _update(script: Script, kind: Class) -> cst.CSTNode | None:

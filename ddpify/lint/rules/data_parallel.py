@@ -20,7 +20,7 @@ model2 = DDP(Net().to(device), device_ids=[local_rank])
 ```
 
 ## Also fine
-```python single
+```python
 if isinstance(model, nn.DataParallel):
     model = model.module
 ```
@@ -40,19 +40,16 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
-from ddpify.lint.kinds import SINGLE
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
 from ddpify.understanding.syntax import argument
 
 
-@rule("data-parallel", group="wrapping", severity=Severity.SLOW, applies="single distributed")
+@rule("data-parallel", group="wrapping", severity=Severity.SLOW, applies="converted distributed")
 def check(script: Script) -> Iterator[Finding]:
     """Calls of DataParallel in scripts that train."""
     for call in script.calls("torch.nn.DataParallel", "torch.nn.parallel.data_parallel"):
-        if script.kind == SINGLE:
-            yield Finding(call, "DistributedDataParallel takes its place")
-        elif not script.control.guards(call) and not _has_one_device(call):
+        if not script.control.guards(call) and not _has_one_device(call):
             yield Finding(call, "one process drives all GPUs, beside the ranks that have one each")
 
 

@@ -39,7 +39,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
-from ddpify.lint.kinds import SINGLE
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
 from ddpify.understanding.facts import Effect
@@ -57,7 +56,9 @@ _HARMLESS = (
 )
 
 
-@rule("download-on-all-ranks", group="data", severity=Severity.CRASH, applies="single distributed")
+@rule(
+    "download-on-all-ranks", group="data", severity=Severity.CRASH, applies="converted distributed"
+)
 def check(script: Script) -> Iterator[Finding]:
     """Downloads that no rank does first."""
     for effect in script.facts.effects.values():
@@ -66,9 +67,7 @@ def check(script: Script) -> Iterator[Finding]:
             continue
         if effect.name.startswith(_HARMLESS):
             continue
-        if script.kind == SINGLE:
-            yield Finding(node, "one rank of each node must download, the others wait for it")
-        elif not _excused(script, effect):
+        if not _excused(script, effect):
             yield Finding(node, "all ranks download at once, into the same files")
 
 

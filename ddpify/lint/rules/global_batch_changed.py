@@ -9,7 +9,7 @@ N ranks with B samples each step on N times B: another optimisation problem, for
 rate, the warm-up and the number of steps were not chosen.
 
 ## Example
-```python single
+```python strict
 batches = DataLoader(dataset, batch_size=64)
 for x, y in batches:
     criterion(model(x), y).backward()
@@ -44,7 +44,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
-from ddpify.lint.kinds import SINGLE
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
 from ddpify.understanding.labels.origins import ANY_RANK, DEVICES, WORLD
@@ -53,12 +52,10 @@ from ddpify.understanding.syntax import argument
 _SIZES = ANY_RANK | {WORLD, DEVICES}
 
 
-@rule("global-batch-changed", group="data", severity=Severity.SILENT, applies="single distributed")
+@rule("global-batch-changed", group="data", severity=Severity.SILENT, applies="distributed")
 def check(script: Script) -> Iterator[Finding]:
     """Batch sizes of training loaders that do not know the number of ranks."""
-    if script.kind != SINGLE and (
-        not script.strict or script.has_runtime or not script.wraps or _scales(script)
-    ):
+    if not script.strict or script.has_runtime or not script.wraps or _scales(script):
         return
     for loader in script.training_loaders:
         call = loader.site
@@ -67,10 +64,7 @@ def check(script: Script) -> Iterator[Finding]:
         given = argument(call, "batch_size", 1)
         if given is None:
             continue
-        if script.kind == SINGLE:
-            text = f"{script.code(given.value, 30)} is the global batch: ranks must share it"
-            yield Finding(given, text)
-        elif not script.flow.origins(given.value, script.module) & _SIZES:
+        if not script.flow.origins(given.value, script.module) & _SIZES:
             yield Finding(
                 given, "each rank takes this many samples: the global batch grows with them"
             )

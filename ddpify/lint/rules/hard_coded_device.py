@@ -41,7 +41,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Fix, Severity
-from ddpify.lint.kinds import SINGLE
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import runtime
 from ddpify.lint.script import Script
@@ -69,7 +68,7 @@ _MAKERS = (
 )  # fmt: skip
 
 
-@rule("hard-coded-device", group="device", severity=Severity.CRASH, applies="single distributed")
+@rule("hard-coded-device", group="device", severity=Severity.CRASH, applies="converted distributed")
 def check(script: Script) -> Iterator[Finding]:
     """Literal devices, in every form that names one."""
     seen: set[cst.CSTNode] = set()
@@ -78,18 +77,15 @@ def check(script: Script) -> Iterator[Finding]:
     for node in literals:
         if node in seen or any(above in seen for above in script.structure.up(node)):
             continue
-        if script.kind != SINGLE and (_excused(script, node) or _around(script, node) in spread):
+        if _excused(script, node) or _around(script, node) in spread:
             continue
         seen.add(node)
-        if script.kind == SINGLE:
-            yield Finding(node, f"{script.code(node)} must become the device of the rank")
-        else:
-            yield Finding(
-                node,
-                f"{script.code(node)} is the same GPU for every rank of a node: they share it,"
-                " and NCCL refuses that",
-                _fix(script, node),
-            )
+        yield Finding(
+            node,
+            f"{script.code(node)} is the same GPU for every rank of a node: they share it,"
+            " and NCCL refuses that",
+            _fix(script, node),
+        )
 
 
 def _fix(script: Script, node: cst.CSTNode) -> Fix | None:
@@ -172,7 +168,7 @@ def _in_other_branch(script: Script, node: cst.CSTNode) -> bool:
 
 
 def _literals(script: Script) -> Iterator[cst.CSTNode]:
-    bare = script.kind == SINGLE or not _knows_its_gpu(script)
+    bare = not _knows_its_gpu(script)
     for call in script.structure.all(cst.Call):
         names = script.names(call.func)
         if (
@@ -236,7 +232,7 @@ def _move(script: Script, call: cst.Call, bare: bool) -> bool:
     if call.func.attr.value == "cuda":
         chosen = argument(call, "device", 0)
         if chosen is None:
-            return bare and (script.kind == SINGLE or not _is_loss(script, call.func.value))
+            return bare and not _is_loss(script, call.func.value)
         return _index(script, chosen.value) is not None
     if call.func.attr.value != "to" or not call.args:
         return False
@@ -273,7 +269,7 @@ def _text(script: Script, node: cst.BaseExpression, bare: bool) -> bool:
 
 def _device_ids(script: Script, call: cst.Call) -> Iterator[cst.CSTNode]:
     given = argument(call, "device_ids")
-    if given is None or not isinstance(given.value, cst.List) or script.kind == SINGLE:
+    if given is None or not isinstance(given.value, cst.List):
         return
     if any(name.endswith("DistributedDataParallel") for name in script.names(call.func)):
         constants = [script.value(e.value).constant() for e in given.value.elements]

@@ -76,11 +76,12 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Fix, Severity
-from ddpify.lint.layers import layers, synchronises_batchnorm
+from ddpify.lint.layers import synchronises_batchnorm
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import add_argument
 from ddpify.lint.script import Script
 from ddpify.understanding.labels.origins import WORLD
+from ddpify.understanding.layers import layers
 from ddpify.understanding.syntax import argument
 from ddpify.understanding.values import Instance
 

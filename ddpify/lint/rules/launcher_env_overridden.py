@@ -36,8 +36,8 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.rules.cuda_visible_devices_in_script import environment_key
 from ddpify.lint.script import Script
+from ddpify.understanding.libraries.world import environment_key
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
 
@@ -50,7 +50,7 @@ def check(script: Script) -> Iterator[Finding]:
     if script.control.spawned or not _reads_launcher(script):
         return
     for assign in script.structure.all(cst.Assign):
-        name = environment_key(script, assign.targets[0].target)
+        name = environment_key(script.facts, assign.targets[0].target)
         if (
             name not in _VARIABLES
             or script.control.guards(assign)

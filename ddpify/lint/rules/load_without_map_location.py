@@ -39,7 +39,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
-from ddpify.lint.kinds import SINGLE
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import add_argument
 from ddpify.lint.script import Script
@@ -53,12 +52,12 @@ from ddpify.understanding.syntax import argument, code_of, spreads
     "load-without-map-location",
     group="device",
     severity=Severity.CRASH,
-    applies="single distributed",
+    applies="converted distributed",
 )
 def check(script: Script) -> Iterator[Finding]:
     """Loads of states, without a device or to one GPU."""
     loads = script.calls("torch.load")
-    if script.kind != SINGLE and (_is_for_cpus(script) or not _runs_on_ranks(script)):
+    if _is_for_cpus(script) or not _runs_on_ranks(script):
         return
     checkpoints = Checkpoints(script.facts, script.flow) if loads else None
     for call in loads:
@@ -67,7 +66,7 @@ def check(script: Script) -> Iterator[Finding]:
         state = checkpoints.is_state(call, script.module)
         if not state and not checkpoints.is_model(call, script.module):
             continue
-        if script.kind != SINGLE and script.may_be_guarded(call):
+        if script.may_be_guarded(call):
             continue
         given = argument(call, "map_location", 1)
         if given is None and (_is_the_other_case(script, call) or _is_in_memory(script, call)):

@@ -35,7 +35,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Fix, Severity
-from ddpify.lint.kinds import SINGLE
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import runtime
 from ddpify.lint.script import Script
@@ -45,16 +44,17 @@ from ddpify.understanding.syntax import code_of
 
 
 @rule(
-    "logger-on-all-ranks", group="checkpoint", severity=Severity.STYLE, applies="single distributed"
+    "logger-on-all-ranks",
+    group="checkpoint",
+    severity=Severity.STYLE,
+    applies="converted distributed",
 )
 def check(script: Script) -> Iterator[Finding]:
     """Writers and runs that each rank starts."""
     for call in script.calls(*WRITERS, "wandb.init", "mlflow.start_run"):
         if script.has_runtime and "wandb.init" in script.names(call.func):
             continue  # the runtime has switched it off on other ranks
-        if script.kind == SINGLE:
-            yield Finding(call, "rank 0 alone keeps the log")
-        elif not script.may_be_guarded(call) and not _names_rank(script, call):
+        if not script.may_be_guarded(call) and not _names_rank(script, call):
             yield Finding(call, "every rank keeps its own log of the run", _fix(script, call))
 
 

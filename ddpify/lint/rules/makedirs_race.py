@@ -38,7 +38,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
-from ddpify.lint.kinds import SINGLE
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import add_argument
 from ddpify.lint.script import Script
@@ -47,7 +46,7 @@ from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument, spreads
 
 
-@rule("makedirs-race", group="checkpoint", severity=Severity.CRASH, applies="single distributed")
+@rule("makedirs-race", group="checkpoint", severity=Severity.CRASH, applies="converted distributed")
 def check(script: Script) -> Iterator[Finding]:
     """Folders that each rank tries to make first."""
     for call in script.calls("os.makedirs", "os.mkdir"):
@@ -56,9 +55,7 @@ def check(script: Script) -> Iterator[Finding]:
         fix = None
         if "os.makedirs" in script.names(call.func):
             fix = add_argument(script, call, "exist_ok=True", "accept a folder that is there")
-        if script.kind == SINGLE:
-            yield Finding(call, "another rank may be first to make the folder", fix)
-        elif not _excused(script, call):
+        if not _excused(script, call):
             yield Finding(call, "the second rank to get here fails with FileExistsError", fix)
 
 

@@ -73,7 +73,7 @@ _APART = ANY_RANK | {WORLD}
     "manual-batches-same-on-all-ranks",
     group="data",
     severity=Severity.SILENT,
-    applies="distributed",
+    applies="converted distributed",
 )
 def check(script: Script) -> Iterator[Finding]:
     """Hand-made batches that do not depend on the rank."""

@@ -81,7 +81,12 @@ from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument
 
 
-@rule("mean-of-means", group="synchronisation", severity=Severity.SILENT, applies="distributed")
+@rule(
+    "mean-of-means",
+    group="synchronisation",
+    severity=Severity.SILENT,
+    applies="converted distributed",
+)
 def check(script: Script) -> Iterator[Finding]:
     """Reductions of quotients whose denominators differ between ranks."""
     yield from _losses(script)

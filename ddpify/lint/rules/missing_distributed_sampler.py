@@ -64,7 +64,6 @@ from ddpify.lint.datasets import (
     samplers,
 )
 from ddpify.lint.diagnostics import Applicability, Severity
-from ddpify.lint.kinds import SINGLE
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import runtime
 from ddpify.lint.script import Script
@@ -80,20 +79,18 @@ from ddpify.understanding.values import UNKNOWN, Class, Instance
     "missing-distributed-sampler",
     group="data",
     severity=Severity.SILENT,
-    applies="single distributed",
+    applies="converted distributed",
 )
 def check(script: Script) -> Iterator[Finding]:
     """Training loaders that are not split among the ranks."""
-    for loader in _asked_about(script):
+    for loader in script.training_loaders:
         if not isinstance(loader.site, cst.Call) or loader.module is not script.module:
             continue
         if _is_of_a_part(script, loader.site):
             continue
-        if script.kind != SINGLE and script.control.is_only_before_spawning(loader.site):
+        if script.control.is_only_before_spawning(loader.site):
             continue
-        if script.kind == SINGLE:
-            yield Finding(loader.site, "each rank must get its own part of every batch")
-        elif script.has_runtime:
+        if script.has_runtime:
             if not script.may_be_sharded(loader):
                 yield _not_shared(script, loader.site)
         elif not script.averages or not script.updates or script.may_be_sharded(loader):
@@ -103,14 +100,6 @@ def check(script: Script) -> Iterator[Finding]:
                 loader.site,
                 "every rank trains on all of the data: the sampler does not split it",
             )
-
-
-def _asked_about(script: Script) -> list[Instance]:
-    """The loaders of the training; of one process's, all that a conversion would split."""
-    plan = script.plan
-    if plan is None:
-        return script.training_loaders
-    return [one for one in plan.facts.iterated_loaders if one.site not in plan.replicated]
 
 
 def _is_split_elsewhere(script: Script, loader: Instance) -> bool:

@@ -37,8 +37,8 @@ import libcst as cst
 from ddpify.launching.variables import RENAMED, UNREAD
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.rules.cuda_visible_devices_in_script import environment_key
 from ddpify.lint.script import Script
+from ddpify.understanding.libraries.world import environment_key
 
 
 @rule(
@@ -48,7 +48,7 @@ def check(script: Script) -> Iterator[Finding]:
     """Assignments under old or unknown names."""
     for assign in script.structure.all(cst.Assign):
         target = assign.targets[0].target
-        name = environment_key(script, target)
+        name = environment_key(script.facts, target)
         if name in RENAMED and isinstance(target, cst.Subscript):
             key = target.slice[0].slice
             fix = script.replace(key, f'"{RENAMED[name]}"', "use the new name")

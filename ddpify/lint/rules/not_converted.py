@@ -47,21 +47,16 @@ from ddpify.lint.script import Script
 
 @rule("not-converted", group="data", severity=Severity.STYLE, applies="single")
 def check(script: Script) -> Iterator[Finding]:
-    """The reason, at its line."""
-    refusal = script.refusal
-    if refusal is not None:
-        yield Finding(
-            _place(script, refusal.path, refusal.line), f"not converted: {refusal.message}"
-        )
+    """The reasons, at their lines, in the script that starts the training."""
+    if not script.starts_training:
+        return  # what is imported is converted with what imports it
+    for step in script.steps:
+        if step.refused and step.site.module is script.module:
+            yield Finding(step.site.node, f"not converted: {step.text}")
+        elif step.refused:
+            place = f"{step.site.module.path.name}:{step.site.line}"
+            yield Finding(_first_statement(script), f"not converted: {place}: {step.text}")
 
 
-def _place(script: Script, path: str | None, line: int | None) -> cst.CSTNode:
-    """The statement of a line of this file; else the first backward pass."""
-    if path == str(script.module.path) and line is not None:
-        kinds = (cst.SimpleStatementLine, cst.For, cst.While, cst.With, cst.If)
-        statements: list[cst.CSTNode] = script.structure.all(*kinds)
-        for node in statements:
-            if script.positions.span(node).line == line:
-                return node
-    own = [node for node in script.facts.backwards if script.owners.get(node) is script.module]
-    return own[0] if own else script.module.tree
+def _first_statement(script: Script) -> cst.CSTNode:
+    return script.module.tree.body[0]

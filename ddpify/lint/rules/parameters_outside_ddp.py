@@ -52,17 +52,23 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
-from ddpify.lint.layers import is_part_of, is_trainable, layers
+from ddpify.lint.layers import is_part_of, is_trainable
 from ddpify.lint.one_process import joins_no_group, runs_alone
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
+from ddpify.understanding.layers import layers
 from ddpify.understanding.libraries.distributed import REDUCING, is_wrapper
 from ddpify.understanding.libraries.runtime_names import INIT, WRAP
 from ddpify.understanding.structure import walk
 from ddpify.understanding.values import Instance, Params, deep_atoms
 
 
-@rule("parameters-outside-ddp", group="wrapping", severity=Severity.SILENT, applies="distributed")
+@rule(
+    "parameters-outside-ddp",
+    group="wrapping",
+    severity=Severity.SILENT,
+    applies="converted distributed",
+)
 def check(script: Script) -> Iterator[Finding]:
     """Optimizers over what no wrapper looks after."""
     if not (script.wraps or script.uses(INIT)) or _averages_by_hand(script):

@@ -50,7 +50,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpify.lint.diagnostics import Severity
-from ddpify.lint.kinds import SINGLE
 from ddpify.lint.one_process import is_called_from_elsewhere
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
@@ -58,9 +57,7 @@ from ddpify.lint.seeds import seeds
 from ddpify.lint.splits import draw_alike, splits
 
 
-@rule(
-    "per-rank-dataset-split", group="data", severity=Severity.SILENT, applies="single distributed"
-)
+@rule("per-rank-dataset-split", group="data", severity=Severity.SILENT, applies="distributed")
 def check(script: Script) -> Iterator[Finding]:
     """Random splits that ranks need not agree on."""
     for one in splits(script):
@@ -68,13 +65,11 @@ def check(script: Script) -> Iterator[Finding]:
             continue
         if script.control.is_only_before_spawning(one.call):
             continue  # the ranks get what their parent has drawn
-        elsewhere = script.kind != SINGLE and is_called_from_elsewhere(script.control, one.call)
+        elsewhere = is_called_from_elsewhere(script.control, one.call)
         if elsewhere and not script.strict:
             continue  # whoever calls it may have seeded
         text = (
             "each rank splits the data by its own random numbers: they validate on what others"
             " train on"
         )
-        if script.kind == SINGLE:
-            text = "all ranks must draw the same split"
         yield Finding(one.call, text, draw_alike(script, one))

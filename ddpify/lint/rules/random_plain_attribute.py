@@ -91,11 +91,11 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Severity
 from ddpify.lint.forward_use import forward_of
-from ddpify.lint.layers import layers
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
 from ddpify.lint.seeds import agreed
 from ddpify.understanding.labels.origins import draws
+from ddpify.understanding.layers import layers
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import Class
 

@@ -130,7 +130,12 @@ from ddpify.understanding.values import Class, Data, Function, Instance
 _GENERATORS = ("random.Random", "numpy.random.default_rng", "numpy.random.RandomState")
 
 
-@rule("rank-dependent-dataset", group="data", severity=Severity.SILENT, applies="distributed")
+@rule(
+    "rank-dependent-dataset",
+    group="data",
+    severity=Severity.SILENT,
+    applies="converted distributed",
+)
 def check(script: Script) -> Iterator[Finding]:
     """Split loaders over data sets that are drawn at random."""
     yield from _split_again(script)

@@ -71,18 +71,20 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
-from ddpify.lint.layers import layers
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
 from ddpify.lint.seeds import SEEDS, differs, seeds
 from ddpify.understanding.labels.origins import draws
+from ddpify.understanding.layers import layers
 from ddpify.understanding.values import UNKNOWN, Instance
 
 _DROPOUT = ("torch.nn.Dropout", "torch.nn.AlphaDropout", "torch.nn.FeatureAlphaDropout")
 _FUNCTIONS = ("torch.nn.functional.dropout", "torch.nn.functional.gumbel_softmax")
 
 
-@rule("same-seed-everywhere", group="rng", severity=Severity.SILENT, applies="distributed")
+@rule(
+    "same-seed-everywhere", group="rng", severity=Severity.SILENT, applies="converted distributed"
+)
 def check(script: Script) -> Iterator[Finding]:
     """Seeds of PyTorch's generators that no rank changes, before training that draws."""
     if script.has_runtime:

@@ -46,7 +46,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
-from ddpify.lint.kinds import SINGLE
 from ddpify.lint.parts import make_whole
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import runtime
@@ -60,7 +59,7 @@ from ddpify.understanding.placement import Placement
     "sum-or-token-normalised-loss",
     group="synchronisation",
     severity=Severity.SILENT,
-    applies="single distributed",
+    applies="converted distributed",
 )
 def check(script: Script) -> Iterator[Finding]:
     """Backward passes from sums over the batch."""
@@ -70,11 +69,7 @@ def check(script: Script) -> Iterator[Finding]:
         placements = {data.placement for data in loss.data if not data.opaque}
         if placements != {Placement.SUM} or not isinstance(node.func, cst.Attribute):
             continue
-        if script.kind == SINGLE:
-            yield Finding(
-                node, "a sum over the batch must be added up over the ranks, not averaged"
-            )
-        elif script.has_runtime:
+        if script.has_runtime:
             yield from _in_parts(script, node)
         elif script.averages and not _is_scaled(script, node.func.value):
             yield Finding(

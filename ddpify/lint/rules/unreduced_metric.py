@@ -56,7 +56,6 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.displays import displayed
-from ddpify.lint.kinds import SINGLE
 from ddpify.lint.parts import make_whole
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import runtime
@@ -76,13 +75,6 @@ _FUNCTIONS = (
     "json.dump",
     "tqdm.tqdm.write",
 )
-_HOW = {
-    "mean": "a rank sees a part of the batch: the mean must be taken over all ranks",
-    "sum": "a rank sees a part of the batch: the sum must be taken over all ranks",
-    "gather": "a rank holds a part of the rows: all ranks' rows must be put together",
-    "shape": "a rank sees a part of the batch: the shape of all of it is meant",
-    "count": "a rank counts its part of the batch: the size of all of it is meant",
-}
 _METHODS = frozenset(
     "add_scalar add_scalars info log log_metrics log_metric write writerow".split()
 )
@@ -92,13 +84,10 @@ _METHODS = frozenset(
     "unreduced-metric",
     group="synchronisation",
     severity=Severity.SILENT,
-    applies="single distributed",
+    applies="converted distributed",
 )
 def check(script: Script) -> Iterator[Finding]:
     """Reports of totals that no collective made whole."""
-    if script.kind == SINGLE:
-        yield from _in_one_process(script)
-        return
     if script.has_runtime:
         yield from _parts(script)
         return
@@ -146,15 +135,6 @@ def _says_whose(script: Script, call: cst.Call) -> bool:
     """``f"[rank {rank}] loss {total}"``: a report that claims no more than it is."""
     shown = [script.labels(one) for given in call.args for one in displayed(given.value)]
     return any(labels & ANY_RANK and TOTAL not in labels for labels in shown)
-
-
-def _in_one_process(script: Script) -> Iterator[Finding]:
-    """Values of which each rank will hold a part."""
-    if script.plan is None:
-        return
-    for node, reduction in script.plan.reductions.items():
-        if script.owners.get(node) is script.module:
-            yield Finding(node, f"{script.code(node, 40)}: {_HOW[reduction.how]}")
 
 
 def _reports(script: Script, call: cst.Call) -> bool:

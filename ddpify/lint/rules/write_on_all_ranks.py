@@ -52,7 +52,6 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Fix, Severity
-from ddpify.lint.kinds import SINGLE
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import on_rank_zero, runtime
 from ddpify.lint.script import Script
@@ -69,7 +68,10 @@ _READS = ("os.remove", "os.unlink", "os.rmdir", "shutil.rmtree", "os.removedirs"
 
 
 @rule(
-    "write-on-all-ranks", group="checkpoint", severity=Severity.SILENT, applies="single distributed"
+    "write-on-all-ranks",
+    group="checkpoint",
+    severity=Severity.SILENT,
+    applies="converted distributed",
 )
 def check(script: Script) -> Iterator[Finding]:
     """Writes that more than one rank makes to one path."""
@@ -77,13 +79,10 @@ def check(script: Script) -> Iterator[Finding]:
         node = _place(script, effect)
         if node is None or effect.kind not in _KINDS or effect.name in _READS:
             continue
-        if script.kind != SINGLE and _into_open_file(script, effect):
+        if _into_open_file(script, effect):
             continue  # where it is opened says enough
         name = effect.name.rsplit(".", 1)[-1]
-        if script.kind == SINGLE:
-            if not _is_buffer(script, effect):
-                yield Finding(node, f"{name}() is for rank 0 alone")
-        elif not _has_own_path(script, effect) and not _excused(script, effect, node):
+        if not _has_own_path(script, effect) and not _excused(script, effect, node):
             fix = None if script.has_fsdp else _fix(script, node, name)
             yield Finding(
                 node, f"all ranks write the same file with {name}(): it may be corrupt", fix

@@ -23,6 +23,7 @@ from ddpify.understanding.values import (
     Data,
     Device,
     Instance,
+    Lib,
     Number,
     Value,
     deep_atoms,
@@ -30,12 +31,31 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
+    from ddpify.understanding.facts import Facts
     from ddpify.understanding.interpreter import Interpreter
 
 Keywords = dict[str, Value]
 
 
 # ---------------------------------------------------------------------- devices
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+
+
+def environment_key(facts: Facts, target: cst.BaseExpression) -> str | None:
+    """The variable that ``os.environ[...]`` names as a target; None for another target."""
+    if not isinstance(target, cst.Subscript) or not isinstance(
+        part := target.slice[0].slice, cst.Index
+    ):
+        return None
+    owner = facts.values.get(target.value, UNKNOWN)
+    if not any(isinstance(atom, Lib) and atom.name == "os.environ" for atom in owner.atoms):
+        return None
+    held = facts.values.get(part.value, UNKNOWN).constant()
+    if held is ... and isinstance(part.value, cst.SimpleString):
+        held = part.value.evaluated_value
+    return held if isinstance(held, str) else None
+
+
 def devices(given: Value, rest: list[Value]) -> list[Atom]:
     """The devices that ``torch.device(given)`` makes."""
     made: list[Atom] = []

@@ -1,0 +1,146 @@
+"""What the rules find in one file, and what a training that it starts needs in others."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ddpify.errors import DdpifyError
+from ddpify.lint.config import Settings
+from ddpify.lint.diagnostics import Diagnostic, Span
+from ddpify.lint.kinds import SINGLE
+from ddpify.lint.relevance import MOST_FILES, files_without_training, is_program
+from ddpify.records import record
+from ddpify.source import Source
+from ddpify.understanding.libraries.frameworks import ALL, frameworks_of
+
+if TYPE_CHECKING:
+    from ddpify.lint.script import Script
+
+# A file without any of these words has nothing that a rule could find, whatever it imports.
+_OF_RULES = re.compile(
+    r"backward|distributed|DataLoader|multiprocessing|cuda|\.to\(|torch\.save|torch\.load|random_split"
+    r"|makedirs|mkdir|SummaryWriter|wandb|download|open\(|fairscale|apex|listdir|glob|ddpify"
+)
+# The same for the rules that no framework makes moot.
+_OF_OLD_NAMES = re.compile(
+    r"cuda\.amp|_six\b|_multigpu|DataParallelCPU|clip_grad_norm\b|NCCL_|distributed\.(?:launch|depr|pipe)"
+    r"|apex|fairscale|_gather_base|_scatter_base|_into_tensor|_scatter_tensor|broadcast_buffers"
+    r"|_composable|distributed\._tensor|_state_dict|state_dict_type|wrap_policy"
+)
+# The same for the rules that look at files without training, too.
+_OF_ANY_FILE = re.compile(_OF_OLD_NAMES.pattern + r"|distributed|[sS]ampler|cuda import|ddpify")
+# Groups of rules whose findings are about what a rank does.
+_OF_RANKS = frozenset("data device wrapping synchronisation checkpoint rng performance".split())
+
+
+@record
+class Read:
+    """What the rules say of one file, before its comments silence any of it.
+
+    ``needs`` are the other files that this depends on. Of a file that starts a training,
+    ``covers`` are the files that take part, and ``elsewhere`` is what it needs in them.
+    """
+
+    found: tuple[Diagnostic, ...] = ()
+    needs: tuple[str, ...] = ()
+    failure: str | None = None
+    covers: tuple[str, ...] = ()
+    elsewhere: tuple[Diagnostic, ...] = ()
+
+
+NOTHING = Read()
+
+
+def read_by_rules(source: Source, folder: Path, settings: Settings, codes: set[str]) -> Read:
+    """All findings of the rules; a defect of ours is reported, never raised.
+
+    Where imports lead too deep, the file is understood alone.
+
+    Raises:
+        DdpifyError: The file itself cannot be parsed.
+    """
+    for most_files in (MOST_FILES, 1):
+        try:
+            return _check(source, folder, settings, codes, most_files)
+        except RecursionError:
+            continue
+        except DdpifyError:
+            raise
+        except Exception as error:
+            return Read(failure=f"{type(error).__name__}: {error}")
+    return Read(failure="an expression or a chain of calls is nested too deeply")
+
+
+def _check(
+    source: Source, folder: Path, settings: Settings, codes: set[str], most_files: int
+) -> Read:
+    covered = {group for one in frameworks_of(source.text) for group in one.covers}
+    words = (_OF_OLD_NAMES if covered >= ALL else _OF_RULES).search(source.text)
+    if not words and (covered >= ALL or not is_program(source)):
+        return NOTHING
+    quiet = files_without_training(source, folder, most_files)
+    if quiet is not None and not _OF_ANY_FILE.search(source.text):
+        return Read(needs=quiet)
+    from ddpify.lint import registry
+    from ddpify.lint.one_process import concerns_no_rank
+    from ddpify.lint.script import Script
+
+    alone = quiet is not None
+    script = Script(
+        source,
+        folder,
+        strict=settings.strict,
+        most_files=1 if alone else most_files,
+        follow=not alone,
+    )
+    found: dict[tuple[str, Span], Diagnostic] = {}
+    for rule in registry.load_all(codes):
+        if rule.group in covered:
+            continue
+        for finding in registry.findings(rule, script):
+            if rule.group in _OF_RANKS and concerns_no_rank(script.control, finding.node):
+                continue
+            one = _diagnostic(rule, script, source.path, finding)
+            found.setdefault((rule.code, one.span), one)
+    starts = script.kind == SINGLE and script.starts_training and not _OF_RANKS & covered
+    others = list(quiet or ())
+    others += [str(f.path.resolve()) for f in script.project.files if f is not script.module]
+    declared = script.__dict__.get("requirements")
+    others += [str(declared)] if declared is not None else []
+    covers, elsewhere = _in_other_files(script, settings.codes) if starts else ((), ())
+    return Read(tuple(sorted(found.values())), tuple(sorted(others)), None, covers, elsewhere)
+
+
+def _in_other_files(
+    script: Script, codes: set[str]
+) -> tuple[tuple[str, ...], tuple[Diagnostic, ...]]:
+    """The files that take part in a training of one process, and what it needs in them."""
+    from ddpify.lint.positions import Positions
+    from ddpify.lint.registry import load
+
+    inner = [file for file in script.project.files if file.editable and file is not script.module]
+    places = {file: Positions(file) for file in inner}
+    found: dict[tuple[str, str, Span], Diagnostic] = {}
+    for step in script.steps:
+        if step.refused or step.site.module not in places or step.code not in codes:
+            continue
+        rule, path = load(step.code), str(step.site.module.path.resolve())
+        span = places[step.site.module].span(step.site.node)
+        one = Diagnostic(path, span, rule.code, rule.name, step.text, rule.severity, single=True)
+        found.setdefault((path, rule.code, span), one)
+    return tuple(str(file.path.resolve()) for file in inner), tuple(sorted(found.values()))
+
+
+def _diagnostic(rule, script, path: str, finding) -> Diagnostic:  # type: ignore[no-untyped-def]
+    return Diagnostic(
+        path,
+        script.positions.span(finding.node),
+        rule.code,
+        rule.name,
+        finding.message,
+        rule.severity,
+        single=script.kind == SINGLE and rule.group in _OF_RANKS,
+        fix=finding.fix,
+    )

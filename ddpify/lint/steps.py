@@ -1,0 +1,67 @@
+"""What `ddpify convert` would do with a script, as points of a list: its own notes and refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from ddpify.codes import BY_NAME
+from ddpify.records import record
+from ddpify.understanding.facts import Site
+
+if TYPE_CHECKING:
+    from ddpify.planning.edits import Note
+    from ddpify.planning.refusals import Refusal
+    from ddpify.understanding.choices import Choices
+    from ddpify.understanding.facts import Facts
+    from ddpify.understanding.project import Project
+
+_OTHER = BY_NAME["conversion-step"]
+_REFUSED = BY_NAME["not-converted"]
+
+
+@record
+class Step:
+    """One point: the code of the rule that it is about, the place, and what is done there."""
+
+    code: str
+    site: Site
+    text: str
+
+    @property
+    def refused(self) -> bool:
+        """Whether nothing is done, and the text says why."""
+        return self.code == _REFUSED
+
+
+def steps_of(project: Project, known: tuple[Facts, Choices]) -> Iterator[Step]:
+    """The points of a script that is not distributed, in all of its files.
+
+    Args:
+        project: The script, with files beside it that a conversion may change.
+        known: What interpreting it gave.
+    """
+    from ddpify.codemods.in_order import collect
+    from ddpify.planning.deciding import make_plan
+    from ddpify.planning.options import Options
+    from ddpify.planning.refusals import Refusal
+
+    try:
+        plan = make_plan(project, Options(force=True), known)
+        edits = collect(plan)
+    except Refusal as refusal:
+        yield _refused(refusal)
+        return
+    yield from map(_refused, plan.refusals)
+    yield from map(_done, edits.notes)
+
+
+def _refused(refusal: Refusal) -> Step:
+    site = Site(refusal.node or refusal.module.tree, refusal.module)
+    return Step(_REFUSED, site, refusal.message)
+
+
+def _done(note: Note) -> Step:
+    assert note.site is not None
+    text = f"look at this: {note.text}" if note.attention else note.text
+    return Step(note.code or _OTHER, note.site, text)
