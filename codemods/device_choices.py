@@ -9,6 +9,7 @@ from ddpify.understanding.labels.origins import library_names
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
+from ddpify.understanding.values import Value
 
 
 def may_choose(facts: Facts, asked: cst.BaseExpression, module: ModuleFile) -> bool:
@@ -20,13 +21,15 @@ def may_choose(facts: Facts, asked: cst.BaseExpression, module: ModuleFile) -> b
     return isinstance(asked, (cst.Attribute, cst.Subscript))
 
 
-def asks_what_is_there(test: cst.BaseExpression, module: ModuleFile) -> bool:
-    """Whether a condition comes from ``is_available()``, there or where its names are set."""
+def asks_what_is_there(facts: Facts, test: cst.BaseExpression, module: ModuleFile) -> bool:
+    """Whether a condition asks for an accelerator, there or where its names are set.
+
+    One whose names are set elsewhere may do so.
+    """
     names = {code_of(node) for node in walk(test) if isinstance(node, (cst.Name, cst.Attribute))}
-    if any(name.endswith("is_available") for name in names):
-        return True
-    set_by = [code_of(one) for name in names for one in _set_by(name, module)]
-    return any("is_available" in code for code in set_by) or not set_by
+    set_by = [one for name in names for one in _set_by(name, module)]
+    asked = (node for part in (test, *set_by) for node in walk(part))
+    return any(_is_question(facts.values.get(node)) for node in asked) or not set_by
 
 
 def _is_availability(facts: Facts, test: cst.BaseExpression, module: ModuleFile) -> bool:
@@ -34,7 +37,11 @@ def _is_availability(facts: Facts, test: cst.BaseExpression, module: ModuleFile)
     if isinstance(test, cst.Name):
         set_by = _set_by(test.value, module)
         return len(set_by) == 1 and _is_availability(facts, set_by[0], module)
-    called = facts.values.get(test.func) if isinstance(test, cst.Call) else None
+    return isinstance(test, cst.Call) and _is_question(facts.values.get(test.func))
+
+
+def _is_question(called: Value | None) -> bool:
+    """Whether this is ``torch.cuda.is_available`` or its like."""
     return any(
         name.startswith("torch.") and name.endswith(".is_available")
         for name in library_names(called)

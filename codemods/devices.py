@@ -108,7 +108,7 @@ def _device_option(plan: Plan, edits: Edits, site: Site) -> None:
     """``torch.device('cuda' if args.cuda else 'cpu')`` does not ask which accelerator is there."""
     given = site.node.args[0].value if isinstance(site.node, cst.Call) and site.node.args else None
     if not isinstance(given, cst.IfExp) or device_choices.asks_what_is_there(
-        given.test, site.module
+        plan.facts, given.test, site.module
     ):
         return
     held = plan.facts.values.get(given.body)

@@ -78,16 +78,18 @@ def hash_of(path: str) -> str | None:
 def _own_digest() -> str:
     """Changes with ddpify's own code, so that a development version never serves old findings."""
     root = Path(__file__).parents[1]
+    # In a checkout, the codemods stand beside the package.
+    tops = [root / "lint", root / "understanding", root / "planning", root / "codemods"]
+    folders = [folder for top in (*tops, root.parent / "codemods") for folder in _below(top)]
     stamps = [
         f"{entry.name}{(state := entry.stat()).st_mtime_ns}{state.st_size}"
-        for folder in (
-            root / "lint",
-            root / "lint" / "rules",
-            root / "understanding",
-            root / "convert",
-        )
-        if folder.is_dir()
+        for folder in folders
         for entry in sorted(os.scandir(folder), key=lambda e: e.name)
         if entry.name.endswith(".py")
     ]
     return hashlib.blake2b("".join(stamps).encode(), digest_size=8).hexdigest()
+
+
+def _below(top: Path) -> list[str]:
+    """A folder and those in it, sorted; none where it is not there."""
+    return sorted(folder for folder, _, _ in os.walk(top) if not folder.endswith("__pycache__"))

@@ -447,8 +447,13 @@ DEVICES = {
         "kept = dd.load('x.pt', weights_only=True)",
     ),
     "a whole model": (
-        "best = torch.load('x.pt').eval()\nprint(sum(p.sum() for p in best.parameters()))",
+        "best = torch.load('x.pt').eval()\nprint(best(features).shape)",
         "best = dd.load('x.pt').eval()",
+    ),
+    "a whole model that is trained on": (
+        "kept = torch.load('x.pt')\nbest = kept['net']\n"
+        "other = torch.optim.SGD(best.parameters(), lr=0.1)",
+        "kept = dd.load('x.pt')",
     ),
     "to(name)": ("labels = labels.to('cuda:0')", "labels = labels.to(dd.device())"),
     "a name for the text": (
@@ -495,6 +500,7 @@ def test_hard_coded_devices(tmp_path: Path, name: str) -> None:
     "code",
     [
         "labels = torch.load('labels.pt')['y']",
+        "class Table:\n    def eval(self): pass\ntable = torch.load('table.pt')\ntable.eval()",
         "brain.load_state_dict(torch.load('x.pt', map_location=torch.device('cpu')))",
         "d = torch.device('cuda' if torch.cuda.is_available() else 'cpu')",
         "d = torch.device('cpu')",

@@ -124,8 +124,8 @@ def test_each_change_is_named_with_its_file(ddpify: Ddpify, project: Path) -> No
     done = ddpify("convert", "project", "-o", "out", "--entry", "train.py")
     lines = done.stderr.splitlines()
     assert lines[0] == "project: 3 changes in 3 files, written to out"
-    assert "  project/train.py:8: model wrapped in DistributedDataParallel" in lines
-    assert any(line.startswith("  project/engine.py:5: DDP408 ") for line in lines)
+    assert "  project/train.py:8: DDP305 model wrapped in DistributedDataParallel" in lines
+    assert any(line.startswith("  project/engine.py:5: DDP413 ") for line in lines)
     assert any(line.startswith("  project/data.py:10: DDP101 ") for line in lines)
     assert lines[-1] == "run it: torchrun --nproc_per_node=N out/train.py"
 

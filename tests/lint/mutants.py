@@ -595,6 +595,7 @@ ENGINE = [
         ONE,
         ("criterion(model(x), y)\n", "max(row.max() for row in model(x))\n"),
     ),
+    _mutant("DDP003", ONE, ("criterion(model(x), y)\n", "criterion(model(x).squeeze(), y)\n")),
 ]
 GROUPS = (
     (ENGINE, DATA, DEVICE, MODEL, SYNCHRONISATION),

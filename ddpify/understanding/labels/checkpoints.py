@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 
 import libcst as cst
@@ -11,9 +11,12 @@ from ddpify.understanding.facts import Facts
 from ddpify.understanding.labels.flow import Flow
 from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.project import ModuleFile
+from ddpify.understanding.structure import walk
+from ddpify.understanding.values import UNKNOWN, Class, Instance
 
 _TAKES_STATE = "load_state_dict"
-_OF_MODELS = ("eval", "train", "parameters", "state_dict")
+_OPTIMIZERS = "torch.optim."
+_LITERALS = (cst.SimpleString, cst.FormattedString, cst.ConcatenatedString)
 _SAME_OBJECT = ("to", "cuda", "cpu", "eval", "train", "float", "half")
 
 
@@ -38,7 +41,7 @@ class Checkpoints:
         return False
 
     def is_model(self, load: cst.Call, module: ModuleFile) -> bool:
-        """Whether a load gives a model itself, which is called or asked for its parameters."""
+        """Whether a load gives a model itself, which is called or trained."""
         for above in module.structure.up(load):
             if isinstance(above, cst.Assign):
                 given = _same_object(above.value) is load
@@ -50,12 +53,16 @@ class Checkpoints:
     @cached_property
     def _states(self) -> set[Slot]:
         """Names from which a ``load_state_dict`` gets its state."""
-        todo = [
+        return self._leading_to(
             slot
             for call, module in self._calls(_TAKES_STATE)
             for given in call.args
             for slot in self.flow.slots(given.value, module)
-        ]
+        )
+
+    def _leading_to(self, slots: Iterable[Slot]) -> set[Slot]:
+        """Names with those that they get what they hold from."""
+        todo = list(slots)
         found = set(todo)
         while todo:
             sources = (move.source for move in self.flow.moves_to({todo.pop()}))
@@ -66,18 +73,39 @@ class Checkpoints:
 
     @cached_property
     def _models(self) -> set[Slot]:
-        """Names of which something is asked that only a model answers."""
-        return {
-            slot
-            for call, module in self._calls(*_OF_MODELS)
-            for slot in self.flow.slots(call.func.value, module)  # type: ignore[attr-defined]
-        }
+        """Names of what is called on a value, or trained by an optimizer: data is neither."""
+        used = [site for _, site in self.facts.calls_to(_OPTIMIZERS)]
+        trained = [(part, site.module) for site in used for part in _asked_of(site.node)]
+        called = [
+            (call.func, module)
+            for module, structure in self.flow.structures.items()
+            for call in structure.all(cst.Call)
+            if self._holds(call.func)
+            if any(not isinstance(given.value, _LITERALS) for given in call.args)
+        ]
+        return self._leading_to(
+            slot for node, module in (*trained, *called) for slot in self.flow.slots(node, module)
+        )
+
+    def _holds(self, called: cst.BaseExpression) -> bool:
+        """Whether what is called is held by a name or an object, and is no method of something."""
+        if not isinstance(called, cst.Attribute):
+            return isinstance(called, cst.Name)
+        owner = self.facts.values.get(called.value, UNKNOWN)
+        return any(isinstance(a, Instance) and isinstance(a.type, Class) for a in owner.atoms)
 
     def _calls(self, *methods: str) -> Iterator[tuple[cst.Call, ModuleFile]]:
         for module, structure in self.flow.structures.items():
             for call in structure.all(cst.Call):
                 if _method(call) in methods:
                     yield call, module
+
+
+def _asked_of(optimizer: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """What an optimizer's arguments ask for something: ``net`` of ``net.parameters()``."""
+    for node in walk(optimizer):
+        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+            yield node.func.value
 
 
 def _method(call: cst.Call) -> str | None:
