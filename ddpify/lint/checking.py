@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ddpify.errors import DdpifyError
 from ddpify.lint.config import Settings
-from ddpify.lint.diagnostics import Diagnostic, Span
+from ddpify.lint.diagnostics import Diagnostic
 from ddpify.lint.kinds import SINGLE
 from ddpify.lint.relevance import MOST_FILES, files_without_training, is_program
 from ddpify.records import record
@@ -95,7 +95,7 @@ def _check(
         most_files=1 if alone else most_files,
         follow=not alone,
     )
-    found: dict[tuple[str, Span], Diagnostic] = {}
+    found: dict[tuple[object, ...], Diagnostic] = {}
     for rule in registry.load_all(codes):
         if rule.group in covered:
             continue
@@ -103,7 +103,7 @@ def _check(
             if rule.group in _OF_RANKS and concerns_no_rank(script.control, finding.node):
                 continue
             one = _diagnostic(rule, script, source.path, finding)
-            found.setdefault((rule.code, one.span), one)
+            found.setdefault(one.subject, one)
     starts = script.kind == SINGLE and script.starts_training and not _OF_RANKS & covered
     others = list(quiet or ())
     others += [str(f.path.resolve()) for f in script.project.files if f is not script.module]
@@ -122,14 +122,14 @@ def _in_other_files(
 
     inner = [file for file in script.project.files if file.editable and file is not script.module]
     places = {file: Positions(file) for file in inner}
-    found: dict[tuple[str, str, Span], Diagnostic] = {}
+    found: dict[tuple[object, ...], Diagnostic] = {}
     for step in script.steps:
         if step.refused or step.site.module not in places or step.code not in codes:
             continue
         rule, path = load(step.code), str(step.site.module.path.resolve())
         span = places[step.site.module].span(step.site.node)
         one = Diagnostic(path, span, rule.code, rule.name, step.text, rule.severity, single=True)
-        found.setdefault((path, rule.code, span), one)
+        found.setdefault((path, *one.subject), one)
     return tuple(str(file.path.resolve()) for file in inner), tuple(sorted(found.values()))
 
 

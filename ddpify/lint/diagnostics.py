@@ -82,6 +82,11 @@ class Diagnostic:
     cell: int | None = field(compare=False, default=None)
 
     @property
+    def subject(self) -> tuple[object, ...]:
+        """What is said once: of a place, or of one of the things that are done there."""
+        return (self.code, self.span, self.message if self.single else None)
+
+    @property
     def sentence(self) -> str:
         """The message where it stands alone: no error yet is said to be none."""
         return f"for several processes: {self.message}" if self.single else self.message

@@ -10,7 +10,7 @@ from ddpify.errors import DdpifyError
 from ddpify.lint import suppressions
 from ddpify.lint.checking import NOTHING, Read, read_by_rules
 from ddpify.lint.config import Settings
-from ddpify.lint.diagnostics import Diagnostic, Severity, Span
+from ddpify.lint.diagnostics import Applicability, Diagnostic, Fix, Severity, Span
 from ddpify.lint.document import LAUNCH, NOTEBOOK, Cells, Document, join_cells
 from ddpify.lint.relevance import files_without_training
 from ddpify.records import record
@@ -121,9 +121,9 @@ def _settled(
     if given is not None:
         # What it would need as a script of its own is beside the point where nobody runs it so.
         own = [one for one in found if read.covers or not one.single]
-        known = {(one.code, one.span) for one in own}
-        more = (one for one in given if (one.code, one.span) not in known)
-        found = own + [replace(one, path=path) for one in more if one.code in codes]
+        known = {one.subject for one in own}
+        more = {one.subject: one for one in given if one.subject not in known and one.code in codes}
+        found = own + [replace(one, path=path) for one in more.values()]
     comments = suppressions.read(text)
     kept = suppressions.apply(found, comments)
     if "DDP001" in codes and read.failure is None:
@@ -149,4 +149,5 @@ def _unreadable(
 def _in_cell(found: Diagnostic, cells: Cells) -> Diagnostic:
     """A finding in a notebook; its fixes are shown, not applied."""
     cell, span = cells.locate(found.span)
-    return replace(found, cell=cell, span=span, fix=None)
+    fix = None if found.fix is None else Fix(found.fix.title, (), Applicability.DISPLAY)
+    return replace(found, cell=cell, span=span, fix=fix)

@@ -67,7 +67,8 @@ def _look(path: str) -> tuple[bool, bool, _Imports]:
         known = _known.get(path)
         if known is None or known[0] != stamp:
             text = Path(path).read_text("utf-8", "replace")
-            starts, trains = bool(_STARTS.search(text)), "backward" in text
+            starts = bool(_STARTS.search(text))
+            trains = ".backward(" in text and "torch" in text
             known = _known[path] = (stamp, starts, trains, _imports(text))
     except OSError:
         return False, False, ()

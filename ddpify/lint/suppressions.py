@@ -147,4 +147,5 @@ def _removal(one: Suppression, idle: list[str], whole: bool, text: str, start: i
         if begin == start and not rest:  # a line of its own goes whole
             end = text.find("\n", end) + 1 or len(text)
         edit = Edit(begin, end, "")
-    return Fix("remove the comment", (edit,), Applicability.SAFE)
+    title = "remove the comment" if whole else f"remove {', '.join(idle)} from the comment"
+    return Fix(title, (edit,), Applicability.SAFE)

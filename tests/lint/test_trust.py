@@ -46,6 +46,8 @@ def test_converted_scripts_are_clean(
         "import torch\nasync def f():\n    async for x in y: await x\n    yield\n",
         "import torch\ntry: pass\nexcept* ValueError as e: raise\n",
         "import torch\ntype X = int\n",
+        "import torch\nfor a in torch.backward():\n    for b in a:\n        c = b\n    else:\n"
+        "        continue\n    break\n",
         "import torch\nx = " + "(" * 60 + "1" + ")" * 60 + "\n",
         "import torch\nx = " + "+".join("1" * 3000) + "\n",
     ],

@@ -56,9 +56,9 @@ class Liveness:
 
     def _before_small(self, node: cst.BaseSmallStatement, after: Names) -> Names:
         if isinstance(node, cst.Break):
-            return self._breaks[-1]
+            return _innermost(self._breaks)
         if isinstance(node, cst.Continue):
-            return self._continues[-1]
+            return _innermost(self._continues)
         if isinstance(node, (cst.Return, cst.Raise)):
             return reads(node)
         if isinstance(node, cst.Assign):
@@ -108,6 +108,11 @@ class Liveness:
         handled = last.union(*(self._before_body(h.body, last) for h in node.handlers))
         body = self._before_body(node.body, self._before_else(node.orelse, last) | handled)
         return body | handled  # any statement of the body may be the last that runs
+
+
+def _innermost(ways: list[Names]) -> Names:
+    """Where the loop around is no part of what is looked at, nothing of that follows."""
+    return ways[-1] if ways else _NONE
 
 
 def live_in(body: Iterable[cst.BaseStatement]) -> dict[cst.CSTNode, Names]:
