@@ -15,6 +15,7 @@ from ddpify.lint.document import Document
 from ddpify.lint.engine import Result
 
 FOLDER = ".ddpify_cache"
+_PACKAGE = Path(__file__).parents[1]
 
 
 class Cache:
@@ -30,7 +31,7 @@ class Cache:
 
     @cached_property
     def _stem(self) -> bytes:
-        parts = (__version__, _own_digest(), self._settings, str(sys.version_info[:2]))
+        parts = (__version__, digest_of(_PACKAGE), self._settings, str(sys.version_info[:2]))
         return "\n".join(parts).encode()
 
     def _file(self, document: Document) -> Path:
@@ -75,21 +76,12 @@ def hash_of(path: str) -> str | None:
         return None
 
 
-def _own_digest() -> str:
-    """Changes with ddpify's own code, so that a development version never serves old findings."""
-    root = Path(__file__).parents[1]
-    # In a checkout, the codemods stand beside the package.
-    tops = [root / "lint", root / "understanding", root / "planning", root / "codemods"]
-    folders = [folder for top in (*tops, root.parent / "codemods") for folder in _below(top)]
-    stamps = [
-        f"{entry.name}{(state := entry.stat()).st_mtime_ns}{state.st_size}"
-        for folder in folders
-        for entry in sorted(os.scandir(folder), key=lambda e: e.name)
-        if entry.name.endswith(".py")
-    ]
+def digest_of(package: Path) -> str:
+    """Changes with a package's code, so that a development version never serves old findings."""
+    stamps = []
+    for folder, inner, names in os.walk(package):
+        inner[:] = sorted(name for name in inner if name != "__pycache__")
+        for name in sorted(name for name in names if name.endswith(".py")):
+            state = os.stat(os.path.join(folder, name))
+            stamps.append(f"{name}{state.st_mtime_ns}{state.st_size}")
     return hashlib.blake2b("".join(stamps).encode(), digest_size=8).hexdigest()
-
-
-def _below(top: Path) -> list[str]:
-    """A folder and those in it, sorted; none where it is not there."""
-    return sorted(folder for folder, _, _ in os.walk(top) if not folder.endswith("__pycache__"))

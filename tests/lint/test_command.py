@@ -14,6 +14,7 @@ import pytest
 
 from ddpify import cli
 from ddpify.lint import options
+from ddpify.lint.cache import digest_of
 from tests.conftest import Ddpify
 from tests.lint.setups import SETUPS
 
@@ -266,6 +267,15 @@ def test_the_cache_follows_the_files_that_are_imported(script: Path, ddpify: Ddp
     assert ddpify("lint", script).code == 0
 
 
+def test_the_cache_follows_the_code_of_all_packages(tmp_path: Path) -> None:
+    deep = tmp_path / "understanding" / "labels" / "flow.py"
+    deep.parent.mkdir(parents=True)
+    deep.write_text("LABELS = 1\n")
+    before = digest_of(tmp_path)
+    deep.write_text("LABELS = 12\n")
+    assert digest_of(tmp_path) != before
+
+
 def test_rule_pages(ddpify: Ddpify) -> None:
     by_code, by_name = ddpify("rule", "ddp102"), ddpify("rule", "missing-set-epoch")
     assert by_code.stdout == by_name.stdout and "## Why is this bad" in by_code.stdout
@@ -286,7 +296,8 @@ def test_start_up_is_light(script: Path) -> None:
 def test_rules_import_no_matchers(script: Path) -> None:
     code = (
         "import sys; from ddpify.start import main; main(['lint', 'train.py', '--no-cache']);"
-        " names = ('torch', 'black', 'libcst.matchers', 'libcst.codemod');"
+        " names = ('torch', 'black', 'libcst.matchers', 'libcst.codemod', 'typer', 'hashlib',"
+        " 'tempfile', 'difflib', 'ddpify.planning');"
         " print([m for m in names if m in sys.modules])"
     )
     assert python("-c", code, cwd=script.parent).stdout.splitlines()[-1] == "[]"
