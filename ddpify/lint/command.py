@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -102,7 +103,19 @@ def _from_files(paths: Sequence[Path], options: Options, settings: Settings) -> 
     )
     for document, result in results:
         _take(outcome, document, result, options, settings)
+    if not options.quiet:
+        _mention_others(results)
     return outcome
+
+
+def _mention_others(results: Sequence[tuple[Document, Result]]) -> None:
+    """Say which files that were not asked for a training of one process needs changes in."""
+    asked = {os.path.realpath(document.path) for document, _ in results}
+    others = sorted({one.path for _, result in results for one in result.read.elsewhere} - asked)
+    if others:
+        shown = ", ".join(os.path.relpath(path) for path in others[:3])
+        more = f" and {len(others) - 3} more files" if len(others) > 3 else ""
+        print(f"ddpify: there is more in {shown}{more}: lint the whole folder", file=sys.stderr)
 
 
 def _from_stdin(options: Options, settings: Settings) -> Outcome:

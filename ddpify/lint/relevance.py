@@ -36,7 +36,8 @@ def files_without_training(
     source: Source, folder: Path, most_files: int = MOST_FILES
 ) -> tuple[str, ...] | None:
     """The local files that a script imports, if neither they nor it have words of training."""
-    if "backward" in source.text or _STARTS.search(source.text):
+    text = source.text
+    if ("torch" in text and "backward" in text) or _STARTS.search(text):
         return None
     program = is_program(source)
     entry = os.path.realpath(source.path)

@@ -130,6 +130,11 @@ def test_the_reason_is_that_of_convert(tmp_path: Path) -> None:
     )
 
 
+def test_other_files_are_mentioned_where_one_is_asked_for(project: Path, ddpify: Ddpify) -> None:
+    assert "there is more in data.py, trainer.py" in ddpify("lint", "train.py").stderr
+    assert "there is more" not in ddpify("lint", ".").stderr
+
+
 def test_what_convert_does_not_mend_is_no_part_of_the_list(project: Path, ddpify: Ddpify) -> None:
     (project / "train.py").write_text(SETUPS["single"] + "scaler = torch.cuda.amp.GradScaler()\n")
     out = ddpify("lint", "train.py").stdout

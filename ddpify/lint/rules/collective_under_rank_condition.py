@@ -14,6 +14,10 @@ if rank == 0:
     torch.save(net.state_dict(), path)
     dist.barrier()
 ```
+```python
+if rank < 4:
+    group = dist.new_group([0, 1, 2, 3])
+```
 
 ## Use instead
 ```python

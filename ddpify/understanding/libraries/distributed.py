@@ -52,7 +52,7 @@ REDUCING = frozenset(
 REDUCING_NAMES = frozenset(name.rsplit(".", 1)[-1] for name in REDUCING)
 COLLECTIVES = REDUCING | frozenset(
     f"torch.distributed.{name}"
-    for name in "barrier monitored_barrier new_group init_process_group".split()
+    for name in "barrier monitored_barrier new_group new_subgroups init_process_group".split()
 )
 METRICS = ("torchmetrics.", "torcheval.", "pytorch_lightning.metrics.")
 _SPAWNS = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes")
