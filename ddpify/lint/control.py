@@ -196,11 +196,13 @@ class Control:
         )
 
     def takes_turns(self, node: cst.CSTNode) -> bool:
-        """Whether a node stands under a context manager with a barrier: one rank goes first."""
+        """Whether a node stands under a context manager with a barrier or a lock."""
         if self.script.has_runtime and self.is_within(node, LOCAL_MAIN_FIRST):
             return True
         for above in self.script.structure_of(node).up(node):
             for item in above.items if isinstance(above, cst.With) else ():
+                if "lock" in code_of(item.item).lower():
+                    return True
                 if isinstance(item.item, cst.Call) and any(
                     name.endswith(".barrier")
                     for function in called(self.script.facts, item.item)

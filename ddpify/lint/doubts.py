@@ -9,6 +9,7 @@ import libcst as cst
 
 from ddpify.lint.control import Control
 from ddpify.lint.one_process import is_kept_to_one_process, runs_alone
+from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import Method
@@ -17,6 +18,9 @@ from ddpify.understanding.values import Method
 _MAY_BE_RANK = re.compile(
     r"(?i)rank|master|main_proc|is_main|primary|chief|leader|writer|logger|proc_id"
 )
+# What a name may keep of a question: calls give something else.
+_PLAIN = (cst.Name, cst.Attribute, cst.Comparison, cst.BooleanOperation, cst.UnaryOperation,
+          cst.IfExp)  # fmt: skip
 
 
 def may_be_guarded(
@@ -70,13 +74,20 @@ def _may_depend_on_rank(control: Control, test: cst.BaseExpression) -> bool:
 
 
 def _wordings(control: Control, test: cst.BaseExpression) -> Iterator[str]:
-    """A test, and what was assigned to the names in it: ``saves = options.rank in (-1, 0)``."""
+    """A test, and the questions whose answers are kept in the names in it.
+
+    ``saves = options.rank in (-1, 0)``, also as an argument that an object keeps.
+    """
     yield code_of(test)
-    for one in walk(test):
-        if isinstance(one, (cst.Name, cst.Attribute)):
-            for move in control.script.flow.moves_to(control.slots(one)):
-                if move.value is not None and not move.passes:
-                    yield code_of(move.value)
+    todo, seen = [test], set[Slot]()
+    while todo:
+        read = (one for one in walk(todo.pop()) if isinstance(one, (cst.Name, cst.Attribute)))
+        slots = {slot for one in read for slot in control.slots(one)} - seen
+        seen |= slots
+        for move in control.script.flow.moves_to(slots):
+            if isinstance(move.value, _PLAIN):
+                yield code_of(move.value)
+                todo.append(move.value)
 
 
 def _compares_unknown(control: Control, node: cst.CSTNode) -> bool:

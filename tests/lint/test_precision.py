@@ -193,6 +193,36 @@ for epoch in range(epochs):
     for x, y in whole:
         mean.update(criterion(model(x), y))
 """,
+    "a path with an option for the process": """
+options = argparse.ArgumentParser().parse_args()
+torch.save(net.state_dict(), os.path.join(path, "part_" + str(options.shard_id) + ".pt"))
+torch.save(net.state_dict(), f"{path}.{options.gpu}")
+""",
+    "a save under a lock": """
+from filelock import FileLock
+with FileLock("model.lock"):
+    torch.save(net.state_dict(), path)
+""",
+    "an object that is told whether to write": """
+class Log:
+    def __init__(self, on):
+        self.on = on
+
+    def write(self, text):
+        if self.on:
+            with open("log.txt", "a") as file:
+                file.write(text)
+
+Log(argparse.ArgumentParser().parse_args().local_rank <= 0).write("started")
+""",
+    "parts of all of the data, which are then summed": """
+hits = torch.zeros(1, device=device)
+for x, y in loader:
+    hits += (model(x).argmax(1) == y).sum()
+hits = hits / len(dataset)
+dist.all_reduce(hits)
+print(hits)
+""",
     "a rank that ends all with an error": """
 import sys
 if rank == 0 and epochs > 100:

@@ -62,12 +62,24 @@ from ddpify.understanding.values import UNKNOWN
 def check(script: Script) -> Iterator[Finding]:
     """Divisions of a rank's own total by the length of the data set."""
     for node, top, bottom in divisions(script):
-        if TOTAL in script.labels(top) and _is_whole_length(script, bottom):
+        if TOTAL not in script.labels(top) or _is_summed_then(script, node):
+            continue
+        if _is_whole_length(script, bottom):
             yield Finding(
                 node,
                 f"{script.code(top, 30)} counts this rank's part only, {script.code(bottom, 40)}"
                 " all of the data: the result is too small",
             )
+
+
+def _is_summed_then(script: Script, node: cst.CSTNode) -> bool:
+    """Whether a collective gets the quotient: the sum of all ranks' is right."""
+    for above in script.structure.up(node):
+        if any({*move.targets} & script.flow.cleaned for move in script.flow.moves_at(above)):
+            return True
+        if isinstance(above, cst.BaseStatement):
+            break
+    return False
 
 
 def _is_whole_length(script: Script, node: cst.BaseExpression) -> bool:

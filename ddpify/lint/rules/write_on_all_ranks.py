@@ -47,6 +47,7 @@ https://github.com/NVIDIA/apex/issues/629
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -59,9 +60,14 @@ from ddpify.understanding.facts import Effect, Site
 from ddpify.understanding.labels.origins import ANY_RANK, CLOCK, LOCAL, RANDOM, TAKEN
 from ddpify.understanding.libraries.runtime_names import MAIN_SAVES
 from ddpify.understanding.structure import walk
-from ddpify.understanding.syntax import argument
+from ddpify.understanding.syntax import argument, code_of
 
 _APART = ANY_RANK | {CLOCK, RANDOM, LOCAL, *TAKEN}
+# Words for a process, as options have them. They only ever silence the rule.
+_OWN = re.compile(
+    r"(?i)(?<![a-z])(local_)?(rank|shard|gpu|worker|host|proc|pid|node|job|task|chunk)"
+    r"(_?(id|idx|index|no|num|name))?(?![a-z])"
+)
 _KINDS = ("save", "write")
 _SHARED = ("tempfile", "tempfile.gettempdir", "tempfile.gettempprefix", "tempfile.tempdir")
 _READS = ("os.remove", "os.unlink", "os.rmdir", "shutil.rmtree", "os.removedirs")
@@ -149,8 +155,21 @@ def _says_whose_lines(script: Script, effect: Effect) -> bool:
 def _has_own_path(script: Script, effect: Effect) -> bool:
     """A path of the rank, of the time, in a folder of the process, or no path at all."""
     return _is_buffer(script, effect) or any(
-        script.flow.origins(one, effect.site.module) & _APART or _is_private(script, one)
+        script.flow.origins(one, effect.site.module) & _APART
+        or _is_private(script, one)
+        or (_may_be_own(script, one) and not script.strict)
         for one in _targets(effect)
+    )
+
+
+def _may_be_own(script: Script, target: cst.BaseExpression) -> bool:
+    """Whether words of a path say that it is one process's: ``f"{options.shard_id}.pt"``."""
+    slots = {one.slot for one in script.flow.ancestry(target, script.owners[target]) if one.slot}
+    made = [move.value for move in script.flow.moves_to(slots) if move.value is not None]
+    return any(
+        isinstance(one, (cst.Name, cst.Attribute)) and _OWN.search(code_of(one))
+        for text in (target, *made)
+        for one in walk(text)
     )
 
 
