@@ -20,7 +20,9 @@ Node = TypeVar("Node", bound=cst.CSTNode)
 Other = TypeVar("Other", bound=cst.CSTNode)
 
 Block = tuple[cst.CSTNode, cst.CSTNode]  # and the child of it in which a node stands
-_BLOCKS = frozenset({cst.For, cst.While, cst.FunctionDef, cst.Lambda, cst.ClassDef})
+_BLOCKS = frozenset(
+    {cst.For, cst.While, cst.If, cst.Else, cst.With, cst.FunctionDef, cst.Lambda, cst.ClassDef}
+)
 _EXITS = ("sys.exit", "exit", "quit", "os._exit")
 _SILENT = (
     "whitespace", "comma", "semicolon", "lpar", "rpar", "lbracket", "rbracket", "lbrace", "rbrace",
@@ -93,7 +95,7 @@ class Structure:
             above = self.parents.get(above)
 
     def blocks(self, node: cst.CSTNode) -> Sequence[Block]:
-        """The loops, functions and classes around a node, innermost first."""
+        """The loops, conditions, contexts, functions and classes around a node, innermost first."""
         known = self._blocks.get(node)
         if known is None:
             above = self.parents.get(node)

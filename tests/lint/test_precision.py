@@ -223,6 +223,29 @@ hits = hits / len(dataset)
 dist.all_reduce(hits)
 print(hits)
 """,
+    "a line of a step's numbers, put together in a condition": """
+for i, (x, y) in enumerate(loader):
+    shown = {"loss": criterion(model(x), y).item()}
+    if rank == 0 and i % 100 == 0:
+        line = f"step {i}"
+        for name in shown:
+            line += f" {name}: {shown[name]:.3f}"
+        print(line)
+""",
+    "a name of a step's numbers that stands for something else, then": """
+for x, y in loader:
+    metrics = {"loss": criterion(model(x), y).item()}
+    if rank == 0:
+        with open("scores.txt", "a") as file:
+            if epochs > 5:
+                metrics = ["a", "b"]
+            else:
+                metrics = ["a"]
+            chosen = []
+            for metric in metrics:
+                chosen.append(metric)
+            file.write(" ".join(chosen))
+""",
     "a rank that ends all with an error": """
 import sys
 if rank == 0 and epochs > 100:

@@ -95,8 +95,8 @@ from ddpify.lint.accumulation import Window, condition, windows
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
+from ddpify.understanding.labels.freshness import target_names
 from ddpify.understanding.labels.origins import LENGTH
-from ddpify.understanding.labels.slots import target_names
 from ddpify.understanding.structure import walk
 
 _ENDS = ("step", "zero_grad")

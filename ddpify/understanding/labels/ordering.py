@@ -14,9 +14,10 @@ from ddpify.understanding.facts import Facts
 from ddpify.understanding.labels import origins
 from ddpify.understanding.labels.callees import called
 from ddpify.understanding.labels.flow import Flow
+from ddpify.understanding.labels.freshness import target_names
 from ddpify.understanding.labels.last_set import last_of
 from ddpify.understanding.labels.moves import Move
-from ddpify.understanding.labels.slots import Slot, target_names
+from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import Structure, walk
 from ddpify.understanding.values import UNKNOWN, Class, Function, Instance

@@ -10,8 +10,9 @@ import libcst as cst
 
 from ddpify.understanding.facts import Facts
 from ddpify.understanding.labels import origins
+from ddpify.understanding.labels.freshness import Freshness, target_names
 from ddpify.understanding.project import ModuleFile
-from ddpify.understanding.structure import Structure, children
+from ddpify.understanding.structure import Structure
 from ddpify.understanding.values import (
     Class,
     Instance,
@@ -28,7 +29,7 @@ class Scopes:
 
     local: dict[cst.CSTNode, set[str]] = field(default_factory=lambda: defaultdict(set))
     shared: dict[cst.CSTNode, set[str]] = field(default_factory=lambda: defaultdict(set))
-    looped: dict[cst.CSTNode, set[str]] = field(default_factory=dict)  # fresh in each round
+    fresh: dict[cst.CSTNode, set[str]] = field(default_factory=dict)  # of loops and blocks
 
 
 class Slots:
@@ -48,15 +49,15 @@ class Slots:
             owner = structure.function(statement)
             if owner is not None:
                 self._scopes.shared[owner] |= {item.name.value for item in statement.names}
-        for loop in structure.all(cst.For, cst.While):
-            self._scopes.looped[loop] = fresh_names(loop)
+        self._scopes.fresh |= Freshness(structure.tree).names
         for node, target in bindings(structure):
             owner = structure.function(node)
             if owner is not None:
                 self._scopes.local[owner] |= set(target_names(target))
 
     def of_name(self, node: cst.Name, module: ModuleFile) -> list[Slot]:
-        """The slots that a name sets: of the loops in which it is fresh, then of its scope.
+        """The slots that a name sets: of the loops and blocks in which it is fresh, then of its
+        scope.
 
         Two loops that use one name for different things keep them apart; after the loops the name
         may be either. Reading takes the first slot.
@@ -64,8 +65,8 @@ class Slots:
         structure = self.structures[module]
         found: list[Slot] = []
         for above, below in structure.blocks(node):
-            if isinstance(above, (cst.For, cst.While)) and node.value in self._scopes.looped[above]:
-                if below is above.body or (isinstance(above, cst.For) and below is above.target):
+            if node.value in self._scopes.fresh.get(above, ()):
+                if _is_inside(above, below):
                     found.append(("name", above, node.value))
             elif isinstance(above, (cst.FunctionDef, cst.Lambda)):
                 if node.value in self._scopes.shared.get(above, ()):
@@ -101,6 +102,13 @@ class Slots:
         return slots or [("text", module.path, origins.name_of(node))]
 
 
+def _is_inside(scope: cst.CSTNode, below: cst.CSTNode) -> bool:
+    """Whether a part of a loop or of a block's statement belongs to its rounds, or to the block."""
+    if isinstance(scope, cst.For) and below is scope.target:
+        return True
+    return below is scope.body  # type: ignore[attr-defined]
+
+
 def parameters(function: FunctionNode) -> list[cst.Param]:
     """The named parameters of a function, in order."""
     given = function.params
@@ -116,53 +124,3 @@ def bindings(structure: Structure) -> Iterator[tuple[cst.CSTNode, cst.BaseExpres
     for item in structure.all(cst.AsName):
         if isinstance(item.name, (cst.Name, cst.Tuple, cst.List)):
             yield item, item.name
-
-
-def target_names(target: cst.BaseExpression) -> Iterator[str]:
-    """The names that a target binds."""
-    if isinstance(target, cst.Name):
-        yield target.value
-    elif isinstance(target, (cst.Tuple, cst.List)):
-        for element in target.elements:
-            yield from target_names(element.value)
-    elif isinstance(target, cst.StarredElement):
-        yield from target_names(target.value)
-
-
-def fresh_names(loop: cst.For | cst.While) -> set[str]:
-    """Names that a loop's body surely sets in each round before it reads them."""
-    fresh = set(target_names(loop.target)) if isinstance(loop, cst.For) else set()
-    read: set[str] = set()
-    for one in _in_order(loop.body, True):
-        name, written = one
-        if written and name not in read:
-            fresh.add(name)
-        elif name not in fresh:
-            read.add(name)
-    return fresh
-
-
-def _in_order(node: cst.CSTNode, surely: bool) -> Iterator[tuple[str, bool]]:
-    """Names as they are evaluated, each with whether it is surely set there."""
-    if isinstance(node, cst.Name):
-        yield node.value, False
-    elif isinstance(node, cst.Assign):
-        yield from _in_order(node.value, surely)
-        for target in node.targets:
-            if surely:
-                yield from ((name, True) for name in target_names(target.target))
-            if not isinstance(target.target, (cst.Name, cst.Tuple, cst.List)) or not surely:
-                yield from _in_order(target.target, surely)
-    else:
-        certain = isinstance(
-            node,
-            (
-                cst.IndentedBlock,
-                cst.SimpleStatementLine,
-                cst.With,
-                cst.Expr,
-                cst.SimpleStatementSuite,
-            ),
-        )
-        for child in children(node):
-            yield from _in_order(child, surely and certain)

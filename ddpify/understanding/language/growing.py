@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import readers
-from ddpify.understanding.labels.slots import fresh_names, target_names
+from ddpify.understanding.labels.freshness import fresh_names, target_names
 from ddpify.understanding.language import births
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator
 import libcst as cst
 
 from ddpify.understanding.facts import Facts
-from ddpify.understanding.labels.slots import Slot, parameters, target_names
+from ddpify.understanding.labels.freshness import target_names
+from ddpify.understanding.labels.slots import Slot, parameters
 from ddpify.understanding.structure import Structure
 from ddpify.understanding.values import Function, value
 
