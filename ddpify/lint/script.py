@@ -11,7 +11,9 @@ from ddpify.lint.control import Control
 from ddpify.lint.parts import Part
 from ddpify.lint.reading import Reading
 from ddpify.lint.steps import Step, steps_of
+from ddpify.understanding.labels.callees import called, initialisers
 from ddpify.understanding.libraries.distributed import REDUCING
+from ddpify.understanding.structure import walk
 from ddpify.understanding.values import Instance
 
 
@@ -42,6 +44,27 @@ class Script(Reading):
     def parts(self) -> list[Part]:
         """What a script with ddpify's runtime reads although a rank holds a part of it."""
         return parts.parts(self)
+
+    def trains(self, node: cst.CSTNode) -> bool:
+        """Whether a block reaches ``backward()``, where a graph is recorded."""
+        return any(one in self.facts.backwards or self._calls_training(one) for one in walk(node))
+
+    def _calls_training(self, node: cst.CSTNode) -> bool:
+        if not isinstance(node, cst.Call):
+            return False
+        functions = [*called(self.facts, node), *initialisers(self.facts, node)]
+        known = [one.node for one in functions if one.module in self.structures]
+        return any(map(self._may_train, known)) and not self.control.without_grad(node)
+
+    def _may_train(self, function: cst.CSTNode) -> bool:
+        if function not in self._trained_in:
+            self._trained_in[function] = super().trains(function)
+        return self._trained_in[function]
+
+    @cached_property
+    def _trained_in(self) -> dict[cst.CSTNode, bool]:
+        """Of each function that was asked about, whether it reaches ``backward()``."""
+        return {}
 
     @cached_property
     def training_loaders(self) -> list[Instance]:

@@ -246,6 +246,32 @@ for x, y in loader:
                 chosen.append(metric)
             file.write(" ".join(chosen))
 """,
+    "a single epoch, by a name": """
+most = 1
+for epoch in range(most):
+    for x, y in loader:
+        criterion(model(x), y).backward()
+        optimizer.step()
+""",
+    "a step of training that also evaluates": """
+class Trainer:
+    def step(self, x, y, training=True):
+        loss = criterion(model(x), y)
+        if training:
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        return loss.item()
+
+trainer, whole = Trainer(), DataLoader(dataset, 32)
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        trainer.step(x, y)
+    for x, y in whole:
+        with torch.no_grad():
+            trainer.step(x, y, training=False)
+""",
     "a rank that ends all with an error": """
 import sys
 if rank == 0 and epochs > 100:

@@ -154,18 +154,18 @@ def _epoch_loop(script: Script, sampler: Instance) -> tuple[cst.For, Loop] | Non
             loaders = script.loaders_in(loop.iter)
             if not any(sampler in one.arguments.get("sampler", UNKNOWN).atoms for one in loaders):
                 continue
-            outer = [one for one in script.control.around(loop) if not _once(one)]
+            outer = [one for one in script.control.around(loop) if not _once(script, one)]
             if outer and script.trains(loop):
                 return loop, outer[0]
     return None
 
 
-def _once(loop: Loop) -> bool:
-    """``for _ in range(1)``."""
+def _once(script: Script, loop: Loop) -> bool:
+    """``for _ in range(1)``, also by a name that is nothing else."""
     call = loop.iter if isinstance(loop, cst.For) else None
-    return isinstance(call, cst.Call) and [
-        a.value.value for a in call.args if isinstance(a.value, cst.Integer)
-    ] == ["1"]
+    if not isinstance(call, cst.Call) or "builtins.range" not in script.names(call.func):
+        return False
+    return [script.value(one.value).constant() for one in call.args] == [1]
 
 
 def _fix(script: Script, sampler: Instance, loop: Loop) -> Fix | None:
