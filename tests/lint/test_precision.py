@@ -272,6 +272,25 @@ for epoch in range(epochs):
         with torch.no_grad():
             trainer.step(x, y, training=False)
 """,
+    "the state of a schedule, which has no tensors": """
+schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+schedule.load_state_dict(torch.load("schedule.pt"))
+""",
+    "a path with a name out of code that is not seen": """
+from recipes import fresh_name
+torch.save(net.state_dict(), f"{path}-{fresh_name()}.pt")
+""",
+    "a function that reads the rank and the number of ranks": """
+def first_of(names):
+    for name in names:
+        if name in os.environ:
+            return int(os.environ[name])
+    return -1
+
+place, count = first_of(["RANK", "PMI_RANK"]), first_of(["WORLD_SIZE", "PMI_SIZE"])
+if count > 1:
+    dist.barrier()
+""",
     "a rank that ends all with an error": """
 import sys
 if rank == 0 and epochs > 100:

@@ -34,6 +34,7 @@ https://github.com/pytorch/pytorch/issues/23138
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -46,6 +47,9 @@ from ddpify.understanding.labels.checkpoints import Checkpoints
 from ddpify.understanding.labels.origins import ANY_RANK
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument, code_of, spreads
+
+# Words that make it doubtful that a state has tensors. They only ever silence the rule.
+_SCHEDULES = re.compile(r"(?i)sched|scaler")
 
 
 @rule(
@@ -69,7 +73,7 @@ def check(script: Script) -> Iterator[Finding]:
         if script.may_be_guarded(call):
             continue
         given = argument(call, "map_location", 1)
-        if given is None and (_is_the_other_case(script, call) or _is_in_memory(script, call)):
+        if given is None and _brings_no_gpu(script, call):
             continue
         if given is None:
             fix = add_argument(script, call, 'map_location="cpu"', "load into main memory first")
@@ -95,6 +99,25 @@ def _is_for_cpus(script: Script) -> bool:
         and not script.facts.device_moves
         for one in given
     )
+
+
+def _brings_no_gpu(script: Script, call: cst.Call) -> bool:
+    """Whether what is loaded may hold no tensor of another rank's GPU."""
+    return (
+        _is_the_other_case(script, call)
+        or _is_in_memory(script, call)
+        or _is_of_plain_numbers(script, call)
+    )
+
+
+def _is_of_plain_numbers(script: Script, call: cst.Call) -> bool:
+    """``scheduler.load_state_dict(torch.load(f))``: the state of a schedule or of a scaler."""
+    above = script.structure.parents.get(script.structure.parents.get(call, call))
+    if not isinstance(above, cst.Call) or not isinstance(above.func, cst.Attribute):
+        return False
+    receiver = above.func.value
+    types = [one.type for one in script.instances(receiver) if isinstance(one.type, str)]
+    return any(map(_SCHEDULES.search, (code_of(receiver), *types)))
 
 
 def _is_in_memory(script: Script, call: cst.Call) -> bool:

@@ -68,6 +68,12 @@ _OWN = re.compile(
     r"(?i)(?<![a-z])(local_)?(rank|shard|gpu|worker|host|proc|pid|node|job|task|chunk)"
     r"(_?(id|idx|index|no|num|name))?(?![a-z])"
 )
+# Libraries whose functions give all processes the same path.
+_PLAIN = tuple(
+    f"{name}."
+    for name in "builtins os pathlib posixpath str argparse sys re torch glob yaml json omegaconf"
+    " hydra click copy shutil math".split()
+)
 _KINDS = ("save", "write")
 _SHARED = ("tempfile", "tempfile.gettempdir", "tempfile.gettempprefix", "tempfile.tempdir")
 _READS = ("os.remove", "os.unlink", "os.rmdir", "shutil.rmtree", "os.removedirs")
@@ -163,14 +169,20 @@ def _has_own_path(script: Script, effect: Effect) -> bool:
 
 
 def _may_be_own(script: Script, target: cst.BaseExpression) -> bool:
-    """Whether words of a path say that it is one process's: ``f"{options.shard_id}.pt"``."""
+    """Whether a path may be one process's: by its words, or out of code that is not seen."""
     slots = {one.slot for one in script.flow.ancestry(target, script.owners[target]) if one.slot}
     made = [move.value for move in script.flow.moves_to(slots) if move.value is not None]
     return any(
-        isinstance(one, (cst.Name, cst.Attribute)) and _OWN.search(code_of(one))
+        (isinstance(one, (cst.Name, cst.Attribute)) and _OWN.search(code_of(one)))
+        or (isinstance(one, cst.Call) and _is_unseen(script, one))
         for text in (target, *made)
         for one in walk(text)
     )
+
+
+def _is_unseen(script: Script, call: cst.Call) -> bool:
+    """Whether a library's function that is not known gives a part of a path."""
+    return any(not name.startswith(_PLAIN) for name in script.names(call.func))
 
 
 def _is_private(script: Script, target: cst.BaseExpression) -> bool:

@@ -103,10 +103,17 @@ def _reduces_by_name(name: str) -> bool:
 
 
 def environment_labels(key: Value) -> Iterator[str]:
-    """What a variable of the environment says."""
-    for atom in key.atoms:
-        if isinstance(atom, Const) and isinstance(atom.value, str) and atom.value in _ENVIRONMENT:
-            yield _ENVIRONMENT[atom.value]
+    """What a variable of the environment says.
+
+    Nothing, where it may be the rank as well as the number of ranks: a function reads both.
+    """
+    found = {
+        _ENVIRONMENT[atom.value]
+        for atom in key.atoms
+        if isinstance(atom, Const) and isinstance(atom.value, str) and atom.value in _ENVIRONMENT
+    }
+    if WORLD not in found or found == {WORLD}:
+        yield from sorted(found)
 
 
 def declares_local_rank(arguments: list[Value]) -> bool:
