@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 _STARTING = ("torch.multiprocessing.", "multiprocessing.", "torch.distributed.launcher.")
 _SPARK = "pyspark.ml.torch.distributor.TorchDistributor"
 _EXITS = ("exit", "sys.exit", "os._exit")
+# Words that make a condition doubtful. They only ever silence a rule, never speak for a finding.
+MAY_BE_RANK = re.compile(
+    r"(?i)rank|master|main_proc|is_main|primary|chief|leader|writer|logger|proc_id"
+)
 _CACHES = frozenset({"functools.cache", "functools.lru_cache"})
 
 
@@ -49,6 +54,7 @@ class Control:
             for guard in self.guards(node)
             if not (guard.left_early and _fails(guard.statement))
             and self.asks_rank(guard.test)
+            and any(map(self.asks_rank, _but_entries(guard.test)))
             and not self._asks_whose_turn(guard)
         ]
 
@@ -303,6 +309,21 @@ class Control:
         callers = self.callers(function)
         inner = seen | {function}
         return bool(callers) and all(self.without_grad(site.node, inner) for site in callers)
+
+
+def _but_entries(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """The parts of a test, but for entries of dictionaries: in a dictionary that goes through
+    functions, those beside the rank are not told apart from it, unless their key speaks of it.
+    """
+    if isinstance(node, cst.Subscript):
+        index = node.slice[0].slice
+        key = index.value if isinstance(index, cst.Index) else None
+        if isinstance(key, cst.SimpleString) and not MAY_BE_RANK.search(key.value):
+            return
+    if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript, cst.Call)):
+        yield node
+    for child in node.children:
+        yield from _but_entries(child)
 
 
 def _denied(guard: Guard) -> Iterator[str]:

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.control import Control
+from ddpify.lint.control import MAY_BE_RANK, Control
 from ddpify.lint.one_process import is_kept_to_one_process, runs_alone
 from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import Method
 
-# Words that make a condition doubtful. They only ever silence a rule, never speak for a finding.
-_MAY_BE_RANK = re.compile(
-    r"(?i)rank|master|main_proc|is_main|primary|chief|leader|writer|logger|proc_id"
-)
 # What a name may keep of a question: calls give something else.
 _PLAIN = (cst.Name, cst.Attribute, cst.Comparison, cst.BooleanOperation, cst.UnaryOperation,
           cst.IfExp)  # fmt: skip
@@ -58,7 +53,7 @@ def _may_depend_on_rank(control: Control, test: cst.BaseExpression) -> bool:
     """Whether a test reads something that is set under a condition on the rank, or unknown."""
     if any(_compares_unknown(control, one) for one in walk(test)):
         return True
-    if control.asks_rank(test) or any(map(_MAY_BE_RANK.search, _wordings(control, test))):
+    if control.asks_rank(test) or any(map(MAY_BE_RANK.search, _wordings(control, test))):
         return True
     if control.is_set_by_rank(test):
         return True

@@ -291,6 +291,18 @@ place, count = first_of(["RANK", "PMI_RANK"]), first_of(["WORLD_SIZE", "PMI_SIZE
 if count > 1:
     dist.barrier()
 """,
+    "an entry beside the rank, in settings that went through functions": """
+def read(given):
+    found = {"infer": {"enabled": False}}
+    found.update(given)
+    return found
+
+given = {}
+given["group"] = {"rank": rank}
+settings = read(given)
+if dist.is_initialized() and not settings["infer"]["enabled"]:
+    dist.barrier()
+""",
     "a rank that ends all with an error": """
 import sys
 if rank == 0 and epochs > 100:

@@ -72,7 +72,7 @@ _OWN = re.compile(
 _PLAIN = tuple(
     f"{name}."
     for name in "builtins os pathlib posixpath str argparse sys re torch glob yaml json omegaconf"
-    " hydra click copy shutil math".split()
+    " hydra click copy shutil math tempfile".split()
 )
 _KINDS = ("save", "write")
 _SHARED = ("tempfile", "tempfile.gettempdir", "tempfile.gettempprefix", "tempfile.tempdir")
