@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from ddpify.lint.one_process import runs_alone
 from ddpify.lint.script import Script
 from ddpify.understanding.labels.dependencies import Dependency
 from ddpify.understanding.labels.moves import Move
@@ -53,6 +54,8 @@ def _is_whole(script: Script, one: Dependency, seen: set[Slot]) -> bool:
 
 
 def _copies_whole(script: Script, move: Move, seen: set[Slot]) -> bool:
+    if runs_alone(script.control, move.node):
+        return True  # where there is one rank, its part is all
     if move.value is None or move.adds or move.passes:
         return False
     return sees_all_data(script, move.value, seen)

@@ -303,6 +303,24 @@ settings = read(given)
 if dist.is_initialized() and not settings["infer"]["enabled"]:
     dist.barrier()
 """,
+    "a score that one process alone has taken": """
+settings = argparse.ArgumentParser().parse_args()
+
+def evaluate():
+    score = 0.0
+    parts = None if settings.local_rank == -1 else DistributedSampler(dataset)
+    for x, y in DataLoader(dataset, 32, sampler=parts):
+        score += criterion(model(x), y).item()
+    return {"score": score}
+
+best = 0.0
+if rank == 0:
+    if settings.local_rank == -1:
+        found = evaluate()
+    if found["score"] > best:
+        best = found["score"]
+        print("best", best)
+""",
     "a rank that ends all with an error": """
 import sys
 if rank == 0 and epochs > 100:
