@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 
 import libcst as cst
@@ -11,6 +12,7 @@ from ddpify.understanding.labels.callees import called
 from ddpify.understanding.labels.origins import GIVEN, LOCAL, TOTAL
 from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.structure import walk
+from ddpify.understanding.syntax import code_of
 
 _TOTALS = frozenset({TOTAL, GIVEN[TOTAL]})
 _PARTS = _TOTALS | {LOCAL, GIVEN[LOCAL]}
@@ -19,6 +21,8 @@ _KNOWN = frozenset(
     "builtins torch numpy math statistics scipy sklearn pandas tqdm time datetime os json copy"
     " collections itertools functools operator logging random wandb matplotlib".split()
 )
+# Words for what makes numbers whole. They only ever silence the rule.
+_REDUCES = re.compile(r"(?i)reduc|gather|sync|average|distributed|all_mean|across")
 
 
 class UnseenCode:
@@ -48,7 +52,9 @@ class UnseenCode:
         if not isinstance(call.func, cst.Attribute):
             return set()
         made = [one.type for one in self.script.instances(call.func.value)]
-        if not made or any(not isinstance(name, str) or self._is_known(name) for name in made):
+        if any(not isinstance(name, str) or self._is_known(name) for name in made):
+            return set()
+        if not made and self.script.value(call.func.value).atoms:
             return set()
         if not any(map(self._may_be_part, call.args)):
             return set()
@@ -67,9 +73,13 @@ class UnseenCode:
         return any(
             isinstance(one, cst.Call)
             and self._is_unseen(one)
-            and any(self.script.labels(given.value) & _TOTALS for given in one.args)
+            and any(self.script.labels(given.value) & self._taken_by(one) for given in one.args)
             for one in walk(node)
         )
+
+    def _taken_by(self, call: cst.Call) -> frozenset[str]:
+        """What a function may make whole: totals, and by its name the numbers of a step."""
+        return _PARTS if _REDUCES.search(code_of(call.func)) else _TOTALS
 
     def _is_unseen(self, call: cst.Call) -> bool:
         if any(True for _ in called(self.script.facts, call)):

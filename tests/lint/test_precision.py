@@ -321,6 +321,24 @@ if rank == 0:
         best = found["score"]
         print("best", best)
 """,
+    "a rate out of a table, times that of the group": """
+rates = [0.1] * 100
+for step, (x, y) in enumerate(loader):
+    loss = criterion(model(x), y)
+    for group in optimizer.param_groups:
+        group["lr"] = rates[step] * group["base"]
+        group.update({"last": loss.item()})
+""",
+    "meters and reductions out of a module that is not seen": """
+from recipes import *
+
+meter = AverageMeter()
+for x, y in loader:
+    score = reduce_tensor((model(x).argmax(1) == y).float().mean(), world_size)
+    meter.update(score.item(), len(x))
+    if rank == 0:
+        print("score", meter.avg)
+""",
     "a rank that ends all with an error": """
 import sys
 if rank == 0 and epochs > 100:

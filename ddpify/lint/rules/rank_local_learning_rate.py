@@ -55,6 +55,8 @@ from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
 from ddpify.lint.whole_data import is_own
+from ddpify.understanding.structure import walk
+from ddpify.understanding.syntax import code_of
 
 
 @rule(
@@ -75,8 +77,25 @@ def check(script: Script) -> Iterator[Finding]:
             yield Finding(call.args[0], text.format(script.code(call.args[0].value, 40)))
     for assign in script.structure.all(cst.Assign):
         target = assign.targets[0].target
-        if _is_rate(target) and is_own(script, assign.value):
+        if _is_rate(target) and _is_own_but_for_group(script, target, assign.value):
             yield Finding(assign.value, text.format(script.code(assign.value, 40)))
+
+
+def _is_own_but_for_group(
+    script: Script, target: cst.BaseAssignTargetExpression, node: cst.BaseExpression
+) -> bool:
+    """Whether a rank's own number goes in, other than by an entry of the same group.
+
+    ``group["lr"] = rates[i] * group["base_lr"]``: what a group holds is not told apart.
+    """
+    group = code_of(cst.ensure_type(target, cst.Subscript).value)
+    parts = [
+        one
+        for one in walk(node)
+        if isinstance(one, (cst.Name, cst.Attribute, cst.Call))
+        and not any(isinstance(x, cst.Name) and x.value == group for x in walk(one))
+    ]
+    return is_own(script, node) and any(is_own(script, one) for one in parts)
 
 
 def _is_rate(target: cst.BaseExpression) -> bool:
