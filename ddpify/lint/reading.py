@@ -103,7 +103,8 @@ class Reading:
         if starts and not (starts == [SAMPLER] and self.is_whole_program):
             return DISTRIBUTED
         trains = self._trains or self.starts_training
-        return SINGLE if trains and self.facts.optimizers else OTHER
+        steps = self.facts.optimizers or self.facts.stepped
+        return SINGLE if trains and steps else OTHER
 
     @property
     def starts_training(self) -> bool:

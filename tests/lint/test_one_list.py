@@ -114,6 +114,15 @@ def test_why_not_is_said_where_the_training_starts(project: Path) -> None:
     )
 
 
+def test_steps_by_hand_are_a_training(tmp_path: Path) -> None:
+    text = SETUPS["single"].replace("optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n", "")
+    by_hand = "for p in model.parameters():\n        p.data -= 0.1 * p.grad"
+    for old, new in (("optimizer.zero_grad()", "model.zero_grad()"), ("optimizer.step()", by_hand)):
+        text = text.replace(old, new)
+    (tmp_path / "train.py").write_text(text)
+    assert {one.code for one in listed(tmp_path)} == {"DDP101", "DDP305", "DDP413"}
+
+
 def test_a_file_that_nothing_starts_is_not_refused(project: Path) -> None:
     assert all(one.code != "DDP002" for one in listed(project, "trainer.py"))
 
