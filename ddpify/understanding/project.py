@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from functools import cached_property
 from pathlib import Path
@@ -111,6 +112,7 @@ class Project:
         self.entry = self.entries[0]
         self.folder = folder
         self.roots = roots_of((file.path.resolve() for file in self.entries), folder)
+        self._absolute: dict[str, ModuleFile | None] = {}
         self._resolved: dict[tuple[str, ModuleFile, int], ModuleFile | None] = {}
         self._files: dict[Path, ModuleFile | None] = {
             file.path.resolve(): file for file in self.entries
@@ -140,11 +142,13 @@ class Project:
             for _ in range(level - 1):
                 base = base.parent
             return self._find(base, name)
-        for root in self.roots:
-            found = self._find(root, name)
-            if found is not None:
-                return found
-        return self._elsewhere(name) if "sys.path" in importer.source.text else None
+        if name not in self._absolute:
+            places = (self._find(root, name) for root in self.roots)
+            self._absolute[name] = next((found for found in places if found is not None), None)
+        found = self._absolute[name]
+        if found is None and "sys.path" in importer.source.text:
+            return self._elsewhere(name)
+        return found
 
     def _elsewhere(self, name: str) -> ModuleFile | None:
         """The one module of this name in the project's folder, wherever it stands."""
@@ -167,10 +171,11 @@ class Project:
         return found
 
     def _find(self, base: Path, name: str) -> ModuleFile | None:
-        target = base.joinpath(*name.split(".")) if name else base
-        for candidate in (target.with_suffix(".py") if name else None, target / "__init__.py"):
-            if candidate is not None and candidate.is_file():
-                return self._read(candidate, name)
+        target = os.path.join(base, *name.split(".")) if name else str(base)
+        package = os.path.join(target, "__init__.py")
+        for candidate in (f"{target}.py", package) if name else (package,):
+            if os.path.isfile(candidate):  # many names are looked for, and few are there
+                return self._read(Path(candidate), name)
         return None
 
     def _read(self, path: Path, name: str) -> ModuleFile | None:
