@@ -34,6 +34,7 @@ from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import Project
 
 _ROUNDS = 25
+_CHANGES_OF_MIND = 8  # about one place: more do not settle, either
 _SUITED = {
     "mean": {Placement.MEAN, Placement.WEIGHTED},
     "sum": {Placement.SUM, Placement.COUNT, Placement.PER_COUNT},
@@ -131,15 +132,29 @@ def _run_whole(plan: Plan) -> bool:
     return bool(found)
 
 
+def _drop(plan: Plan, node: cst.CSTNode) -> None:
+    """Take a decision back.
+
+    Raises:
+        Refusal: That has happened here again and again.
+    """
+    del plan.reductions[node]
+    plan.choices.reduced.discard(node)
+    plan.dropped[node] += 1
+    if plan.dropped[node] > _CHANGES_OF_MIND:
+        site = plan.site(node)
+        message = "whether this is whole or a rank's part depends on how it is read itself"
+        remedy = "compute it from per-sample values, a mean or a sum over the batch"
+        raise Refusal(site.module, node, message, remedy, final=True)
+
+
 def _decide(plan: Plan) -> bool:
     """One more decision for each open demand; whether any was made."""
     for node in [n for n in plan.reductions if n not in plan.facts.reduced]:
-        del plan.reductions[node]  # another reduction, decided in the same round, did it
-        plan.choices.reduced.discard(node)
+        _drop(plan, node)  # another reduction, decided in the same round, did it
     outdated = [node for node in plan.reductions if _is_outdated(plan, node)]
     for node in outdated:
-        del plan.reductions[node]  # something in it is whole by now: to be decided anew
-        plan.choices.reduced.discard(node)
+        _drop(plan, node)  # something in it is whole by now: to be decided anew
     for node in [n for n in plan.reductions if _is_unfit(plan, n)]:
         del plan.reductions[node]
         plan.choices.reduced.discard(node)

@@ -11,7 +11,7 @@ from ddpify.understanding.facts import Demand, Site
 from ddpify.understanding.libraries.kinds import is_criterion, is_loss, is_model
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
-from ddpify.understanding.values import UNKNOWN, Data, Instance, Value
+from ddpify.understanding.values import UNKNOWN, Data, Instance, Value, deep_atoms
 
 
 def gather_names(plan: Plan, demand: Demand) -> bool:
@@ -77,14 +77,25 @@ def gather_arguments(plan: Plan, demand: Demand) -> bool:
             return False
         if _may_be_rows_or_not(plan.facts.values.get(call.node, UNKNOWN)):
             return False
+        counts = given_to(plan, call, Placement.COUNT)
+        if counts and _gives_rows(plan.facts.values.get(call.node, UNKNOWN)):
+            return False  # as many as this rank has, or as all have: it cannot be told
         for node in shards:
             plan.record(Reduction(node, "gather"))
+        for node in counts:
+            plan.record(Reduction(node, "sum"))
         returned = plan.facts.values.get(call.node, UNKNOWN).data
         if shards and any(d.placement in (Placement.ROWS, Placement.SHARD) for d in returned):
             loaders = frozenset(loader for d in returned for loader in d.loaders)
             plan.choices.split[call.node] = loaders
         return bool(shards)
     return False
+
+
+def _gives_rows(returned: Value) -> bool:
+    """Whether rows are among what a call returns."""
+    held = (atom for atom in deep_atoms(returned) if isinstance(atom, Data))
+    return any(atom.placement in (Placement.ROWS, Placement.SHARD) for atom in held)
 
 
 def gather_for_unseen(plan: Plan, demand: Demand) -> bool:

@@ -39,7 +39,7 @@ def mend(plan: Plan, demand: Demand, learnt: frozenset[cst.BaseExpression]) -> b
             _reduce(plan, node, how, demand)
     elif not trained:
         replicate(plan, demand)
-    elif demand.reader in (readers.A_KEPT_TENSOR, readers.A_VIEW):
+    elif demand.reader in readers.UNMENDABLE:
         return False  # a model would otherwise get the whole batch on each rank
     else:
         return gathering.gather_names(plan, demand) or gathering.gather_arguments(plan, demand)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -41,6 +42,7 @@ class Plan:
     reductions: dict[cst.CSTNode, Reduction] = field(default_factory=dict)
     replicated: dict[cst.CSTNode, str] = field(default_factory=dict)  # loader's place -> why
     assumed: set[cst.CSTNode] = field(default_factory=set)
+    dropped: Counter[cst.CSTNode] = field(default_factory=Counter)  # how often, as outdated
     barred: set[cst.CSTNode] = field(default_factory=set)  # gets what is whole in another call
     refusals: list[Refusal] = field(default_factory=list)  # what is left unconverted by force
 

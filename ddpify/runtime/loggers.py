@@ -1,6 +1,9 @@
 """A logger that does nothing, for the ranks that do not log."""
 
-import os
+import atexit
+import functools
+import shutil
+import tempfile
 from typing import Any
 
 
@@ -8,7 +11,7 @@ class SilentLogger:
     """Stands for any logger: each attribute, call and item is the object itself.
 
     It is false, has no elements and may be used as a context manager. As a path, such as a folder
-    that the logger writes to, it is the null device.
+    that the logger writes to, it is a folder of this process, which is gone when it ends.
     """
 
     def __call__(self, *args: Any, **kwargs: Any) -> "SilentLogger":
@@ -33,19 +36,27 @@ class SilentLogger:
         pass
 
     def __fspath__(self) -> str:
-        return os.devnull
+        return _own_folder()
 
     def __str__(self) -> str:
-        return os.devnull
+        return _own_folder()
 
     def __add__(self, other: str) -> str:
-        return os.devnull + other
+        return _own_folder() + other
 
     def __iter__(self) -> Any:
         return iter(())
 
     def __len__(self) -> int:
         return 0
+
+
+@functools.cache
+def _own_folder() -> str:
+    """Where what a script puts beside a log does no harm."""
+    folder = tempfile.mkdtemp(prefix="ddpify-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def silent() -> SilentLogger:

@@ -106,3 +106,29 @@ def test_a_question_about_all_rows_leaves_them_where_they_are(tmp_path: Path) ->
     lines = added(tmp_path, HEAD + step)
     assert "if dd.gather(w == 0).any():" in lines
     assert "penalty = dd.mean(F.cross_entropy(brain(a) * w, b))" in lines
+
+
+FILLED = """\
+def targets(x, y, size):
+    mask = torch.ones(size, 3)
+    for i in range(size):
+        if int(y[i]) == 1 and x[i].sum() > 0:
+            mask[i, 1] = 0
+    return mask, 2 * mask
+
+
+"""
+
+
+def test_rows_that_are_filled_by_what_is_read_of_all_samples_are_refused(tmp_path: Path) -> None:
+    step = STEP.replace("F.cross_entropy(brain(a), b)", "F.cross_entropy(brain(a) * m, b)").replace(
+        "    penalty =", "    m, n = targets(brain(a), b, a.shape[0])\n    penalty ="
+    )
+    with pytest.raises(Refusal):
+        convert_text(tmp_path, HEAD + FILLED + step)
+
+
+def test_a_write_into_the_first_row_is_refused(tmp_path: Path) -> None:
+    step = STEP.replace("    penalty =", "    a[0] = 0\n    penalty =")
+    with pytest.raises(Refusal, match="a write into the row at one position"):
+        convert_text(tmp_path, HEAD + step)

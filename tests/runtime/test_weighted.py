@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -65,7 +66,10 @@ def test_a_silent_logger_takes_anything() -> None:
 
 def test_a_silent_logger_has_a_folder_that_takes_anything() -> None:
     folder = dd.silent().log_dir
-    assert os.path.join(folder, "x") == f"{folder}/x" == folder + "/x" == f"{os.devnull}/x"
+    inside = os.path.join(folder, "checkpoints")
+    assert inside == f"{folder}/checkpoints" == folder + "/checkpoints"
+    os.makedirs(inside)
+    Path(inside, "config.yaml").write_text("lr: 0.1")
 
 
 @pytest.mark.parametrize("weight", [None, [1.0, 2.0, 0.5, 3.0]])

@@ -13,7 +13,7 @@ from ddpify.understanding.batching import batches, collating
 from ddpify.understanding.facts import Draw, Regrouped
 from ddpify.understanding.libraries import sequences
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.values import REPLICATED, UNKNOWN, Data, Value, value
+from ddpify.understanding.values import REPLICATED, UNKNOWN, Const, Data, Number, Value, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
@@ -124,6 +124,23 @@ def _whole_rows(atom: Data) -> Data:
     kept = atom.form if atom.form in ("stacked", "interleaved") else "tensor"
     kept = "masked" if atom.ragged else kept
     return replace(atom, births=frozenset(), form=kept)
+
+
+def write(run: Interpreter, target: cst.Subscript, owner: Value) -> None:
+    """A write into the row at a position that all ranks share: each has another row there."""
+    first = target.slice[0].slice
+    if run.frames_forward() or run.collating or not isinstance(first, cst.Index):
+        return
+    index = run.seen(first.value)
+    shared = bool(index.atoms) and all(
+        isinstance(a, Number) or (isinstance(a, Const) and isinstance(a.value, int))
+        for a in index.atoms
+    )
+    for data in owner.data if shared else ():
+        rows = data.placement is Placement.SHARD and data.form == "tensor" and data.dim == 0
+        if rows and not data.opaque:
+            unmendable = Data(Placement.SHARD, data.loaders, form="packed")
+            run.demand(target, value(unmendable), readers.A_ROW)
 
 
 def _index_kind(run: Interpreter, part_: cst.BaseSlice) -> tuple[str, Value]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.arithmetic import tensor_pairs
+from ddpify.understanding.arithmetic import tensor_items, tensor_pairs
 from ddpify.understanding.batching import batches, keeping
 from ddpify.understanding.language import attributes, births, elements, growing
 from ddpify.understanding.placement import Placement
@@ -151,6 +151,7 @@ def _assign_attribute(run: Interpreter, target: cst.Attribute, new: Value) -> No
 def _assign_item(run: Interpreter, target: cst.Subscript, new: Value) -> None:
     owner = run.eval(target.value)
     key = elements.subscript_key(run, target)
+    tensor_items.write(run, target, owner)
     picked = any(d.placement is Placement.ROWS for d in new.data)
     for atom in owner.of(Instance):
         assert isinstance(atom, Instance)
