@@ -53,10 +53,21 @@ class Control:
             guard
             for guard in self.guards(node)
             if not (guard.left_early and _fails(guard.statement))
+            and (self.script.strict or not self._leaves_in_a_mode(guard))
             and self.asks_rank(guard.test)
             and any(map(self.asks_rank, _but_entries(guard.test)))
             and not self._asks_whose_turn(guard)
         ]
+
+    def _leaves_in_a_mode(self, guard: Guard) -> bool:
+        """``if measuring and rank == 0: ...; return``: in other modes all ranks go on."""
+        test = guard.test
+        return (
+            guard.left_early
+            and isinstance(test, cst.BooleanOperation)
+            and isinstance(test.operator, cst.And)
+            and not (self.asks_rank(test.left) and self.asks_rank(test.right))
+        )
 
     def _asks_whose_turn(self, guard: Guard) -> bool:
         """``for i in ...: if i % world_size == rank``: in the loop, each rank has its turn."""

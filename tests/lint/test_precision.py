@@ -339,6 +339,15 @@ for x, y in loader:
     if rank == 0:
         print("score", meter.avg)
 """,
+    "a mode in which rank 0 alone measures": """
+def main(measures):
+    if measures and rank == 0:
+        print(model.module(torch.zeros(32, 10, device=device)).shape)
+        return
+    dist.barrier()
+
+main(argparse.ArgumentParser().parse_args().measures)
+""",
     "a rank that ends all with an error": """
 import sys
 if rank == 0 and epochs > 100:
