@@ -31,6 +31,7 @@ def lines_of(folder: Path, step: str) -> list[str]:
     ("read", "wanted"),
     [
         ("harder = a + a.grad", "harder = a + (a.grad / dd.world_size())"),
+        ("harder = a + a.grad\n    a.grad.zero_()", "harder = a + (a.grad / dd.world_size())"),
         ("g = a.grad.data\n    harder = a + g", "g = (a.grad / dd.world_size()).data"),
         ("harder = torch.add(a, a.grad)", "harder = torch.add(a, a.grad / dd.world_size())"),
     ],

@@ -43,7 +43,8 @@ def _note_rows(run: Interpreter, node: cst.Attribute, rows: Data) -> None:
     structure = run.module.structure
     function = structure.function(node) or structure.tree
     alike = [one for one in structure.inside(function, cst.Attribute) if one.deep_equals(node)]
-    written = [one for one in alike if stores.is_written(structure, one)]
+    scaled = (one for one in alike if not _is_free_of_scale(structure, one))
+    written = [one for one in scaled if stores.is_written(structure, one)]
     if not written:
         run.facts.row_gradients.setdefault(node, run.site(node))
     elif not any(_is_normalised(structure, one) for one in written):
