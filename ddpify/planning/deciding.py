@@ -72,6 +72,8 @@ def make_plan(
         if not _decide_more(plan):
             _refuse_what_is_lost(plan)
             return plan
+    for demand in plan.unmet:
+        plan.refuse(refuse_reading(demand))
     plan.refuse(Refusal(project.entry, None, "its data flow does not settle", "report this script"))
     return plan
 
@@ -165,6 +167,7 @@ def _decide(plan: Plan) -> bool:
     before = (len(plan.reductions), len(plan.replicated))
     learnt = _learnt_from(plan)
     left = [d for d in plan.facts.demands.values() if not mending.mend(plan, d, learnt)]
+    plan.unmet = left
     for node in plan.reductions:
         _check_alike(plan, node)
     if left and (len(plan.reductions), len(plan.replicated)) == before:

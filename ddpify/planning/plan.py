@@ -12,7 +12,7 @@ from ddpify.planning.options import Options
 from ddpify.planning.refusals import Refusal
 from ddpify.records import record
 from ddpify.understanding.choices import Choices
-from ddpify.understanding.facts import Facts, Site
+from ddpify.understanding.facts import Demand, Facts, Site
 from ddpify.understanding.labels.flow import Flow
 from ddpify.understanding.project import ModuleFile, Project
 
@@ -44,6 +44,7 @@ class Plan:
     assumed: set[cst.CSTNode] = field(default_factory=set)
     dropped: Counter[cst.CSTNode] = field(default_factory=Counter)  # how often, as outdated
     barred: set[cst.CSTNode] = field(default_factory=set)  # gets what is whole in another call
+    unmet: list[Demand] = field(default_factory=list)  # when it last decided
     refusals: list[Refusal] = field(default_factory=list)  # what is left unconverted by force
 
     _flow: Flow | None = None

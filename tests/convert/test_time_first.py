@@ -177,6 +177,7 @@ def test_views_that_give_a_sample_parts_of_others(tmp_path: Path, layers: str, r
             "y.permute(2, 1, 0).reshape(-1, 7).view(5, len(x), 7).permute(1, 0, 2)"
             ".reshape(len(x), -1)",
         ),
+        ("1", "torch.stack([y[-1][i, :4] for i in range(len(x))]).view(x.size(0), -1)"),
         ("1", "y.view(7, x.size(0) * 5, 1).transpose(0, 1).reshape(x.size(0), 5, 7).mean(2)"),
     ],
 )

@@ -175,6 +175,8 @@ def _index_rows(
         return replace(atom, births=frozenset(), form="tensor" if each else "masked")
     row = kind == "index" and isinstance(index.constant(), int) and not atom.opaque
     counted = any(isinstance(a, Data) and a.form == "position" for a in index.atoms)
+    if counted and kind == "index" and run.frames_forward() and atom.dim == 0:
+        return replace(atom, births=frozenset(), dim=collating.NO_ROWS)  # one sample after another
     if (atom.opaque and not counted) or run.frames_forward():
         # An element of an unseen container; in a forward, which treats each sample alone, the
         # dimension that is indexed is not the batch.

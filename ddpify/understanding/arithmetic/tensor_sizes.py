@@ -100,6 +100,6 @@ def count(data: Data, node: cst.BaseExpression) -> Value:
         return known
     if data.ragged:
         return value(first_size(shape(data)))
-    return value(
-        replace(data, placement=Placement.COUNT, form="number", births=frozenset({node}), dim=0)
-    )
+    form = "multiple" if data.form == "interleaved" else "number"  # several rows for a sample
+    births = frozenset({node})
+    return value(replace(data, placement=Placement.COUNT, form=form, births=births, dim=0))
