@@ -107,7 +107,7 @@ class Plan:
     def sites(self, *kinds: type[cst.CSTNode]) -> Iterator[Site]:
         """All nodes of these types in the files that may be changed."""
         for file in self.editable:
-            yield from (Site(node, file) for node in file.parents if isinstance(node, kinds))
+            yield from (Site(node, file) for node in file.structure.all(*kinds))
 
     def site(self, node: cst.CSTNode) -> Site:
         """A node with its file."""

@@ -15,6 +15,7 @@ from ddpify.understanding.libraries.frameworks import training_framework
 from ddpify.understanding.libraries.runtime_names import TRAINING, is_vendored
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import ModuleFile, Project
+from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import Data, Instance
 
 _DISTRIBUTED = (
@@ -173,13 +174,11 @@ def _refuse_frameworks(facts: Facts, project: Project) -> None:
 
 
 def _imports(file: ModuleFile) -> list[tuple[str, cst.CSTNode]]:
-    from ddpify.understanding.syntax import dotted
-
     found: list[tuple[str, cst.CSTNode]] = []
-    for node in file.parents:
+    for node in file.structure.all(cst.Import, cst.ImportFrom):
         if isinstance(node, cst.Import):
             found += [(dotted(alias.name) or "", node) for alias in node.names]
-        elif isinstance(node, cst.ImportFrom) and node.module is not None and not node.relative:
+        elif node.module is not None and not node.relative:
             base = dotted(node.module) or ""
             if isinstance(node.names, cst.ImportStar):
                 found.append((base, node))

@@ -112,6 +112,7 @@ class Project:
         self.entry = self.entries[0]
         self.folder = folder
         self.roots = roots_of((file.path.resolve() for file in self.entries), folder)
+        self._names: dict[Path, frozenset[str]] = {}  # of what is in a folder
         self._absolute: dict[str, ModuleFile | None] = {}
         self._resolved: dict[tuple[str, ModuleFile, int], ModuleFile | None] = {}
         self._files: dict[Path, ModuleFile | None] = {
@@ -171,12 +172,23 @@ class Project:
         return found
 
     def _find(self, base: Path, name: str) -> ModuleFile | None:
+        if name and not self._holds(base, name.partition(".")[0]):
+            return None
         target = os.path.join(base, *name.split(".")) if name else str(base)
         package = os.path.join(target, "__init__.py")
         for candidate in (f"{target}.py", package) if name else (package,):
-            if os.path.isfile(candidate):  # many names are looked for, and few are there
+            if os.path.isfile(candidate):
                 return self._read(Path(candidate), name)
         return None
+
+    def _holds(self, folder: Path, name: str) -> bool:
+        """Whether a folder has a module of a name: many are looked for, few are there."""
+        if folder not in self._names:
+            try:
+                self._names[folder] = frozenset(os.listdir(folder))
+            except OSError:
+                self._names[folder] = frozenset()
+        return name in self._names[folder] or f"{name}.py" in self._names[folder]
 
     def _read(self, path: Path, name: str) -> ModuleFile | None:
         path = path.resolve()

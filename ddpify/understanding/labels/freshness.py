@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import libcst as cst
 
@@ -49,16 +50,8 @@ class Freshness:
         found = Use()
         if isinstance(node, cst.Name):
             found.read.add(node.value)
-        elif isinstance(node, cst.Assign):
-            self._assign(node, found)
-        elif isinstance(node, cst.If):
-            self._branches(node, found)
-        elif isinstance(node, (cst.For, cst.While)):
-            self._loop(node, found)
-        elif isinstance(node, cst.With):
-            self._with(node, found)
         elif node is not None:
-            self._others(node, found)
+            self._BY_TYPE.get(type(node), Freshness._others)(self, node, found)
         return found
 
     def _assign(self, node: cst.Assign, found: Use) -> None:
@@ -107,13 +100,22 @@ class Freshness:
         return found
 
     def _others(self, node: cst.CSTNode, found: Use) -> None:
+        in_turn = isinstance(node, _IN_TURN)
         for child in children(node):
             used = self._use(child)
-            found.then(used if isinstance(node, _IN_TURN) else Use(used.read, bound=used.bound))
+            found.then(used if in_turn else Use(used.read, bound=used.bound))
         if isinstance(node, (cst.AugAssign, cst.AnnAssign)):
             found.bound |= set(target_names(node.target))
         elif isinstance(node, (cst.FunctionDef, cst.ClassDef, cst.Lambda)):
             found.bound = set()
+
+    _BY_TYPE: ClassVar[dict[type, Callable[[Freshness, Any, Use], None]]] = {
+        cst.Assign: _assign,
+        cst.If: _branches,
+        cst.For: _loop,
+        cst.While: _loop,
+        cst.With: _with,
+    }
 
 
 def fresh_names(loop: Loop) -> set[str]:
