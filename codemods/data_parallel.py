@@ -8,10 +8,11 @@ import libcst as cst
 
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
+from ddpify.planning.refusals import Refusal
 from ddpify.understanding.facts import Site
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.syntax import code_of
-from ddpify.understanding.values import Instance, deep_atoms
+from ddpify.understanding.values import Instance, Tup, deep_atoms
 
 _KEYED = frozenset(
     "state_dict load_state_dict named_parameters named_buffers named_modules named_children".split()
@@ -37,6 +38,36 @@ def edit(plan: Plan, edits: Edits) -> None:
                 site, "no DataParallel: each rank works on its own device", rule="data-parallel"
             )
     _drop_unwraps(plan, edits, kept)
+    for _, site in plan.facts.calls_to("torch.nn.parallel.data_parallel"):
+        if site.module.editable:
+            _call_directly(plan, edits, site)
+
+
+def _call_directly(plan: Plan, edits: Edits, site: Site) -> None:
+    """``data_parallel(model, x, devices)`` becomes ``model(x)``."""
+    assert isinstance(site.node, cst.Call)
+    given = [one.value for one in site.node.args if one.keyword is None and not one.star]
+    shown = given[1] if len(given) > 1 else None
+    held = plan.facts.values.get(shown) if shown is not None else None
+    tuple_ = held is not None and any(isinstance(atom, Tup) for atom in held.atoms)
+    if shown is None or tuple_ or _has_other_options(site.node):
+        message = "this spreads a batch over the GPUs of one process"
+        remedy = "call the model itself: each rank has its part of the batch"
+        plan.refuse(Refusal(site.module, site.node, message, remedy))
+        return
+
+    def change(updated: cst.CSTNode) -> cst.CSTNode:
+        assert isinstance(updated, cst.Call)
+        model, rows = updated.args[0].value, updated.args[1].value
+        return updated.with_changes(func=model, args=[cst.Arg(rows)])
+
+    edits.change(site.node, change)
+    edits.note(site, "no DataParallel: each rank works on its own device", rule="data-parallel")
+
+
+def _has_other_options(call: cst.Call) -> bool:
+    named = {one.keyword.value for one in call.args if one.keyword is not None}
+    return not named <= {"device_ids", "output_device"} or len(call.args) - len(named) > 4
 
 
 def is_kept(plan: Plan, site: Site) -> bool:

@@ -52,6 +52,9 @@ _REMEDIES = {
     " -1) does; as it stands, the view gives each sample parts of others",
 }
 _RUNTIME = ("ddpify.runtime", "ddpify_runtime")
+_GPUS_BY_HAND = tuple(
+    f"torch.nn.parallel.{name}" for name in ("replicate", "scatter", "parallel_apply")
+)
 _ENVIRONMENTS = ("gym.", "gymnasium.", "pettingzoo.", "procgen.")
 
 
@@ -102,6 +105,12 @@ def refuse_before(facts: Facts, project: Project, choices: Choices) -> None:
             site,
             "it learns from an environment that it runs itself",
             "each process must run its own environments; split them by hand",
+        )
+    for _, site in facts.calls_to(*_GPUS_BY_HAND):
+        raise _at(
+            site,
+            "this spreads a batch over the GPUs of one process",
+            "call the model itself: each rank has its part of the batch",
         )
     if not facts.optimizers and not facts.stepped:
         site, _ = next(iter(facts.backwards.values()))

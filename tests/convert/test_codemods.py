@@ -212,6 +212,49 @@ def test_data_parallel_keeps_the_keys_of_checkpoints(tmp_path: Path) -> None:
     assert "brain = dd.wrap(nn.DataParallel(nn.Linear(4, 3), device_ids=[dd.device()]))" in lines
 
 
+SPREAD = """\
+class Wide(nn.Module):
+    def __init__(self, ngpu):
+        super().__init__()
+        self.ngpu, self.main = ngpu, nn.Linear(4, 3)
+    def forward(self, x):
+        if x.is_cuda and self.ngpu > 1:
+            return {}
+        return self.main(x)
+
+
+brain = Wide(2)
+"""
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "nn.parallel.data_parallel(self.main, x, range(self.ngpu))",
+        "nn.parallel.data_parallel(self.main, x, device_ids=[0, 1], output_device=0)",
+    ],
+)
+def test_a_model_that_data_parallel_calls_is_called(tmp_path: Path, call: str) -> None:
+    text = HEAD.replace("brain = nn.Linear(4, 3)\n", SPREAD.format(call)) + STEP
+    lines = added(tmp_path, text)
+    assert "return self.main(x)" in lines
+    assert "penalty = dd.mean(F.cross_entropy(brain(a), b))" in lines
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "nn.parallel.data_parallel(self.main, (x,), range(self.ngpu))",
+        "nn.parallel.data_parallel(self.main, x, range(self.ngpu), dim=1)",
+        "nn.parallel.parallel_apply(nn.parallel.replicate(self.main, [0, 1]), [x, x])[0]",
+    ],
+)
+def test_a_batch_that_is_spread_by_hand_is_refused(tmp_path: Path, call: str) -> None:
+    text = HEAD.replace("brain = nn.Linear(4, 3)\n", SPREAD.format(call)) + STEP
+    with pytest.raises(Refusal, match="over the GPUs of one process"):
+        convert_text(tmp_path, text)
+
+
 def test_data_parallel_in_a_builder_of_several_models(tmp_path: Path) -> None:
     build = (
         "def build(many):\n    net = nn.Linear(4, 3)\n    if many:\n"

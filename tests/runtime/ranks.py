@@ -1,5 +1,6 @@
 """Run a function on several ranks, each a fork of this process that calls init() for real."""
 
+import faulthandler
 import os
 import pickle
 import signal
@@ -145,6 +146,7 @@ def _become_rank(base: Path, variables: dict[str, str]) -> None:
         os.dup2(target, number)
     sys.stdout, sys.stderr = os.fdopen(1, "w", closefd=False), os.fdopen(2, "w", closefd=False)
     sys.excepthook = sys.__excepthook__
+    faulthandler.register(signal.SIGUSR1, sys.stderr)
     for name in RANK_VARIABLES:
         os.environ.pop(name, None)
     os.environ.update(variables)
@@ -165,7 +167,11 @@ def _wait(pids: list[int], deadline: float) -> list[int | None]:
             if done:
                 codes[pid] = os.waitstatus_to_exitcode(status)
         time.sleep(0.005)
-    for pid in (p for p in pids if p not in codes):
+    hung = [p for p in pids if p not in codes]
+    for pid in hung:
+        os.kill(pid, signal.SIGUSR1)  # they write where they hang
+    time.sleep(bool(hung))
+    for pid in hung:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
     return [codes.get(pid) for pid in pids]

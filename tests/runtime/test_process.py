@@ -191,13 +191,13 @@ def _before_init(call: str) -> None:
 
 
 SCRIPT = """
-import multiprocessing, sys
+import multiprocessing, os, sys
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 from ddpify import runtime as dd
 
-print("module")
+os.write(1, b"module\\n")  # whole, beside those of the other processes
 dd.init()
 
 if __name__ == "__main__":

@@ -214,6 +214,16 @@ def _filter(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Va
     return value(made)
 
 
+def _data_parallel(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    """``data_parallel(model, inputs)``: what the model gives."""
+    given = args[1] if len(args) > 1 else kwargs.get("inputs", UNKNOWN)
+    items = [list(a.items) for a in given.atoms if isinstance(a, Tup)]
+    model = args[0] if args else kwargs.get("module", UNKNOWN)
+    return run.call(node, model, items[0] if items else [given], {})
+
+
 def _super(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
     names = run.frame.scope.names
     first = next(iter(names.values()), UNKNOWN)
@@ -368,6 +378,7 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "torch.autograd.grad": _autograd_grad,
     "torch.load": _load,
     "importlib.import_module": _import_module,
+    "torch.nn.parallel.data_parallel": _data_parallel,
     "apex.amp.initialize": _amp,
     "apex.amp.scale_loss": _partial,
     "apex.parallel.convert_syncbn_model": _partial,
