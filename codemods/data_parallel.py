@@ -8,7 +8,7 @@ import libcst as cst
 
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
-from ddpify.planning.refusals import Refusal
+from ddpify.planning.refusals import spread_by_hand
 from ddpify.understanding.facts import Site
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.syntax import code_of
@@ -51,9 +51,7 @@ def _call_directly(plan: Plan, edits: Edits, site: Site) -> None:
     held = plan.facts.values.get(shown) if shown is not None else None
     tuple_ = held is not None and any(isinstance(atom, Tup) for atom in held.atoms)
     if shown is None or tuple_ or _has_other_options(site.node):
-        message = "this spreads a batch over the GPUs of one process"
-        remedy = "call the model itself: each rank has its part of the batch"
-        plan.refuse(Refusal(site.module, site.node, message, remedy))
+        plan.refuse(spread_by_hand(site))
         return
 
     def change(updated: cst.CSTNode) -> cst.CSTNode:

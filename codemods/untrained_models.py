@@ -8,12 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import libcst as cst
-
 from ddpify.planning.plan import Plan
 from ddpify.understanding.libraries.kinds import is_criterion, is_loss, is_model
-from ddpify.understanding.syntax import argument, dotted
-from ddpify.understanding.values import UNKNOWN, Class, Instance, deep_atoms
+from ddpify.understanding.values import Class, Instance, deep_atoms
 
 # torchvision's networks without batch normalisation.
 _WITHOUT = ("alexnet", "vgg", "squeezenet", "vit_", "swin_", "convnext_")
@@ -21,28 +18,12 @@ _WITHOUT = ("alexnet", "vgg", "squeezenet", "vit_", "swin_", "convnext_")
 
 def normalising(plan: Plan) -> Iterator[Instance]:
     """The models among those that get rows of the batch which normalise over it, as far as seen."""
-    modes = _modes(plan)
     for model in plan.facts.row_calls:
-        left_evaluating = modes.get(model) == {False}
+        switches = plan.facts.switches.get(model, {}).values()
+        left_evaluating = {mode for one in switches for mode in one.modes} == {False}
         computes = is_criterion(model) or is_loss(model)
         if not computes and not left_evaluating and _normalises(model, set()):
             yield model
-
-
-def _modes(plan: Plan) -> dict[Instance, set[bool]]:
-    """Which modes the script sets of a model: training is True, evaluation False."""
-    found: dict[Instance, set[bool]] = {}
-    for site in plan.sites(cst.Call):
-        call = site.node
-        func = call.func if isinstance(call, cst.Call) else None
-        if not isinstance(func, cst.Attribute) or func.attr.value not in ("train", "eval"):
-            continue
-        assert isinstance(call, cst.Call)
-        given = argument(call, "mode", 0)
-        training = func.attr.value == "train" and (given is None or dotted(given.value) != "False")
-        for atom in plan.facts.values.get(func.value, UNKNOWN).of(Instance):
-            found.setdefault(atom, set()).add(training)  # type: ignore[arg-type]
-    return found
 
 
 def _normalises(model: Instance, seen: set[Instance]) -> bool:

@@ -83,7 +83,7 @@ def modes(text: str) -> list[bool | None]:
 def _mode(run: Interpretation, site: Site) -> bool | None:
     assert isinstance(site.node, cst.Call)
     (net,) = run.facts.values[site.node.func].of(Instance)
-    return run.modes.at(run.facts.callers, site, net)  # type: ignore[arg-type]
+    return run.modes.at(run.facts, site, net)  # type: ignore[arg-type]
 
 
 def _shown(call: cst.Call) -> str:

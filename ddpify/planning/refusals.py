@@ -107,11 +107,7 @@ def refuse_before(facts: Facts, project: Project, choices: Choices) -> None:
             "each process must run its own environments; split them by hand",
         )
     for _, site in facts.calls_to(*_GPUS_BY_HAND):
-        raise _at(
-            site,
-            "this spreads a batch over the GPUs of one process",
-            "call the model itself: each rank has its part of the batch",
-        )
+        raise spread_by_hand(site)
     if not facts.optimizers and not facts.stepped:
         site, _ = next(iter(facts.backwards.values()))
         raise _at(
@@ -127,6 +123,15 @@ def refuse_before(facts: Facts, project: Project, choices: Choices) -> None:
             " samples a model takes one by one, so there is nothing to split",
             "feed the model with batches of samples along the first dimension",
         )
+
+
+def spread_by_hand(site: Site) -> Refusal:
+    """The script drives several GPUs from one process, other than by a wrapper."""
+    return _at(
+        site,
+        "this spreads a batch over the GPUs of one process",
+        "call the model itself: each rank has its part of the batch",
+    )
 
 
 def refuse_runtime_itself(entry: ModuleFile) -> None:

@@ -87,6 +87,15 @@ class WholeCall:
 
 
 @record
+class Switch:
+    """A place where a model may change its mode, ``True`` for training; perhaps another model."""
+
+    site: Site
+    modes: frozenset[bool]
+    surely: bool = False
+
+
+@record
 class States:
     """States of the whole batch that a recurrent layer gets beside this rank's rows.
 
@@ -212,6 +221,8 @@ class Facts:
     # Calls in a model's forward that mix the samples of its batch, as ``x.mean(dim=0)`` does.
     statistics: dict[cst.CSTNode, Site] = field(default_factory=dict)
     callers: dict[cst.CSTNode, set[Site]] = field(default_factory=dict)
+    # By the places of ``train()`` and ``eval()``. These and the callers outlast a pass.
+    switches: dict[Instance, dict[Site, Switch]] = field(default_factory=dict)
     # Batches that the script makes by hand: what enters models, and what is known of the rows.
     entries: dict[tuple[cst.CSTNode, int], Entry] = field(default_factory=dict)
     entered_together: set[frozenset[cst.CSTNode]] = field(default_factory=set)  # by their places

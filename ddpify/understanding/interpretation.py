@@ -50,7 +50,7 @@ class Interpretation(Interpreter):
         """Interpret the entry, and code that nothing calls, until nothing comes out differently."""
         for _ in range(_PASSES):
             self.one_pass()
-            if not self.reads_change and not self.modes.outdated(self.facts.callers):
+            if not self.reads_change and not self.modes.outdated(self.facts):
                 break
         return self.facts
 
@@ -62,7 +62,9 @@ class Interpretation(Interpreter):
         for known in (self.results, self.scopes, self.called, self.latest):
             known.clear()
         self.at_hand = frozenset()
-        self.facts = Facts(values=self.facts.values, callers=self.facts.callers)
+        self.modes.answers.clear()
+        before = self.facts
+        self.facts = Facts(values=before.values, callers=before.callers, switches=before.switches)
         self.running_entry = True
         for entry in self.project.entries:
             self.module_scope(entry)

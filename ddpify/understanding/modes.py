@@ -7,62 +7,50 @@ mode in which that function is called. A model is made in training mode.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import libcst as cst
 
-from ddpify.understanding.facts import Site
+from ddpify.understanding.facts import Facts, Site, Switch
 from ddpify.understanding.values import Instance, deep_atoms
 
-Callers = Mapping[cst.CSTNode, set[Site]]
 Found = frozenset[bool]
 _TRAINING, _BOTH = frozenset({True}), frozenset({True, False})
 
 
-@dataclass(frozen=True, slots=True)
-class _Switch:
-    """A place where a model may change its mode, by itself or in the function called there."""
-
-    site: Site
-    modes: Found
-    surely: bool
-
-
 @dataclass(slots=True)
 class Modes:
-    """What a run has seen so far of ``train()`` and ``eval()``, and what it has answered."""
+    """What a pass has answered about the modes of models."""
 
-    switches: dict[Instance, dict[Site, _Switch]] = field(default_factory=dict)
     answers: dict[tuple[Site, Instance], Found] = field(default_factory=dict)
 
-    def switch(self, site: Site, model: Instance, mode: object, *, surely: bool) -> None:
-        """Note ``model.train(mode)``; it may be another model where it is not surely this one."""
-        held = self.switches.setdefault(model, {})
-        modes = frozenset({mode}) if isinstance(mode, bool) else _BOTH
-        known = held.get(site, _Switch(site, modes, surely))
-        held[site] = _Switch(site, modes | known.modes, surely and known.surely)
-
-    def at(self, callers: Callers, site: Site, model: Instance) -> bool | None:
+    def at(self, facts: Facts, site: Site, model: Instance) -> bool | None:
         """Whether a model is in training mode where it is called; None where it may be either."""
-        found = self.answers[site, model] = _Search(self, callers, model).at(site)
+        found = self.answers[site, model] = _Search(facts, model).at(site)
         return next(iter(found)) if len(found) == 1 else None
 
-    def outdated(self, callers: Callers) -> bool:
-        """Whether an answer of this pass would be another one now; forgets all of them."""
-        given = list(self.answers.items())
-        self.answers.clear()
-        return any(_Search(self, callers, m).at(s) != found for (s, m), found in given)
+    def outdated(self, facts: Facts) -> bool:
+        """Whether an answer of this pass would be another one now."""
+        return any(_Search(facts, m).at(s) != found for (s, m), found in self.answers.items())
+
+
+def switch(facts: Facts, site: Site, model: Instance, mode: object, *, surely: bool) -> None:
+    """Note ``model.train(mode)``; it may be another model where it is not surely this one."""
+    held = facts.switches.setdefault(model, {})
+    modes = frozenset({mode}) if isinstance(mode, bool) else _BOTH
+    known = held.get(site, Switch(site, modes, surely))
+    held[site] = Switch(site, modes | known.modes, surely and known.surely)
 
 
 class _Search:
     """The modes of one model, through the functions that call each other."""
 
-    def __init__(self, modes: Modes, callers: Callers, model: Instance) -> None:
-        self.callers = callers
+    def __init__(self, facts: Facts, model: Instance) -> None:
+        self.callers = facts.callers
         self.own = [
             switch
-            for held, switches in modes.switches.items()
+            for held, switches in facts.switches.items()
             if held is model or _holds(held, model, set())
             for switch in switches.values()
         ]
@@ -101,10 +89,10 @@ class _Search:
         start = last.modes if last is not None else self._at_start(site)
         return start.union(*left)
 
-    def _switches(self) -> Iterator[_Switch]:
+    def _switches(self) -> Iterator[Switch]:
         yield from self.own
         for site, modes in self.inside.items():
-            yield _Switch(site, modes, surely=False)
+            yield Switch(site, modes)
 
     def _at_start(self, site: Site) -> Found:
         """The modes in which the function of a place is called."""
@@ -138,7 +126,7 @@ def _surely_before(switch: Site, site: Site) -> bool:
     return _order(switch) < _order(site) and _runs_with(switch, site)
 
 
-def _undoes(other: _Switch, switch: Site, site: Site) -> bool:
+def _undoes(other: Switch, switch: Site, site: Site) -> bool:
     """Whether after one switch another surely follows, before the place is reached."""
     start, end = _order(switch), _order(other.site)
     follows = start < end and not start < _order(site) < end
@@ -158,7 +146,7 @@ def _runs_with(switch: Site, site: Site) -> bool:
     )
 
 
-def _may_run(switch: Site, last: _Switch | None, site: Site) -> bool:
+def _may_run(switch: Site, last: Switch | None, site: Site) -> bool:
     """Whether a switch may run between the last sure one and the place, or a round before it."""
     structure = site.module.structure
     start = _order(last.site) if last is not None else -1

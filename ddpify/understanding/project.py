@@ -51,6 +51,11 @@ class ModuleFile:
         """Whether it imports relative to its package, and so runs as ``python -m`` alone."""
         return any(isinstance(n, cst.ImportFrom) and n.relative for n in self.parents)
 
+    @cached_property
+    def reads_modes(self) -> bool:
+        """Whether its code may ask a model for its mode."""
+        return ".training" in self.source.text
+
     @property
     def lines(self) -> Lines:
         """Lines and columns of the text's offsets."""

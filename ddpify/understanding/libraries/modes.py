@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding import modes
 from ddpify.understanding.values import Instance, Value
 
 if TYPE_CHECKING:
@@ -20,19 +21,19 @@ def switched(
     mode = next((one.constant() for one in given), name == "train")
     owner = node.func if isinstance(node, cst.Call) else None
     surely = isinstance(owner, cst.Attribute) and len(run.seen(owner.value).atoms) == 1
-    run.modes.switch(run.site(node), model, mode, surely=surely)
+    modes.switch(run.facts, run.site(node), model, mode, surely=surely)
 
 
 def of_call(run: Interpreter, node: cst.BaseExpression, model: Instance) -> bool | None:
     """Whether a model that is called is in training mode, as far as any code asks for it."""
     if run.frames_forward():
         return run.training
-    if not any(".training" in file.source.text for file in run.project.files):
+    if not any(file.reads_modes for file in run.project.files):
         return None
-    return run.modes.at(run.facts.callers, run.site(node), model)
+    return run.modes.at(run.facts, run.site(node), model)
 
 
 def of_layer(run: Interpreter, layer: Instance) -> bool | None:
     """Whether a layer of the model in progress is in training mode: with it, or by itself."""
-    own = layer in run.modes.switches and layer is not run.frame.receiver
+    own = layer in run.facts.switches and layer is not run.frame.receiver
     return None if own else run.training
