@@ -180,6 +180,12 @@ def _read_bytes(path: str) -> bytes:
     try:
         if Path(path).is_dir():
             raise _unreadable("this is a folder", path, remedy="name one Python script")
+        if path.endswith(".ipynb"):
+            raise _unreadable(
+                "this is a notebook, which torchrun cannot start",
+                path,
+                remedy="jupyter nbconvert --to script makes a script of it",
+            )
         # A huge file is refused by its size, without reading it.
         if Path(path).is_file() and (size := Path(path).stat().st_size) > MAX_BYTES:
             raise _too_large(size, path)

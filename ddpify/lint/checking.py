@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from ddpify.errors import DdpifyError
 from ddpify.lint.config import Settings
-from ddpify.lint.diagnostics import Diagnostic
+from ddpify.lint.diagnostics import Diagnostic, by_place
 from ddpify.lint.kinds import SINGLE
 from ddpify.lint.relevance import MOST_FILES, files_without_training, is_program
 from ddpify.records import record
@@ -110,7 +110,9 @@ def _check(
     declared = script.__dict__.get("requirements")
     others += [str(declared)] if declared is not None else []
     covers, elsewhere = _in_other_files(script, settings.codes) if starts else ((), ())
-    return Read(tuple(sorted(found.values())), tuple(sorted(others)), None, covers, elsewhere)
+    return Read(
+        tuple(sorted(found.values(), key=by_place)), tuple(sorted(others)), None, covers, elsewhere
+    )
 
 
 def _in_other_files(
@@ -130,7 +132,9 @@ def _in_other_files(
         span = places[step.site.module].span(step.site.node)
         one = Diagnostic(path, span, rule.code, rule.name, step.text, rule.severity, single=True)
         found.setdefault((path, *one.subject), one)
-    return tuple(str(file.path.resolve()) for file in inner), tuple(sorted(found.values()))
+    return tuple(str(file.path.resolve()) for file in inner), tuple(
+        sorted(found.values(), key=by_place)
+    )
 
 
 def _diagnostic(rule, script, path: str, finding) -> Diagnostic:  # type: ignore[no-untyped-def]

@@ -12,8 +12,8 @@ from pathlib import Path
 from ddpify.errors import DdpifyError, ExitCode
 from ddpify.lint import baseline, config, discovery, report, runner
 from ddpify.lint.config import Settings, usage
-from ddpify.lint.diagnostics import Diagnostic
-from ddpify.lint.document import NOTEBOOK, PYTHON, Document, kind_of
+from ddpify.lint.diagnostics import Diagnostic, by_place
+from ddpify.lint.document import PYTHON, Document, kind_of
 from ddpify.lint.engine import Result, lint
 from ddpify.lint.options import Options
 
@@ -25,7 +25,7 @@ class Outcome:
     """What a run came to."""
 
     found: list[Diagnostic] = field(default_factory=list)
-    texts: dict[str, str] = field(default_factory=dict)
+    texts: dict[tuple[str, int | None], str] = field(default_factory=dict)
     diffs: list[str] = field(default_factory=list)
     fixed: int = 0
     files: int = 0
@@ -146,27 +146,10 @@ def _take(
         _write_stdout(document.data)
     outcome.found += result.found
     if result.found:
-        outcome.texts[document.path] = _text(document)
+        texts = document.texts()
+        outcome.texts |= {(document.path, cell): text for cell, text in texts.items()}
 
 
-def _text(document: Document) -> str:
-    if document.kind == NOTEBOOK:
-        return ""
-    return _decode(document.data)[0]
-
-
-def _decode(data: bytes) -> tuple[str, str]:
-    """Text and encoding of a file; the text may be approximate where it is not valid."""
-    from ddpify.source import source_from_bytes
-
-    try:
-        source = source_from_bytes(data, "")
-        return source.text, source.encoding
-    except DdpifyError:
-        return data.decode("utf-8", "replace"), "utf-8"
-
-
-# ---------------------------------------------------------------------- fixes
 def _fix(
     outcome: Outcome,
     document: Document,
@@ -176,54 +159,24 @@ def _fix(
     to_stdout: bool,
 ) -> tuple[Document, Result]:
     """Apply fixes to a file, or show what they would do; what is left afterwards."""
-    from ddpify.lint.fixer import fix_until_stable
+    from ddpify.lint import mending
 
-    before, encoding = _decode(document.data)
-    given = result.given
-
-    def encoded(text: str) -> Document:
-        return replace(document, data=text.encode(encoding))
-
-    def check(text: str) -> list[Diagnostic]:
-        same = text == before
-        return list((result if same else lint(encoded(text), settings, given)).found)
-
-    def compiles(text: str) -> bool:
-        return document.kind != PYTHON or _is_python(encoded(text).data)
-
-    after, count = fix_until_stable(before, check, unsafe=options.unsafe_fixes, compiles=compiles)
-    if options.diff:
-        if after != before:
-            outcome.diffs.append(_diff(before, after, document.path))
+    try:
+        mended, count = mending.mend(document, result, settings, unsafe=options.unsafe_fixes)
+    except DdpifyError as error:
+        print(f"ddpify: {document.path}: not fixed ({error})", file=sys.stderr)
         return document, result
-    changed = encoded(after)
+    if options.diff:
+        outcome.diffs += mending.diffs(document, mended)
+        return document, result
     outcome.fixed += count
     if to_stdout:
-        _write_stdout(changed.data)
+        _write_stdout(mended.data)
     elif count:
         from ddpify.source import write_atomically
 
-        write_atomically(document.path, changed.data)
-    return changed, lint(changed, settings, given) if count else result
-
-
-def _is_python(data: bytes) -> bool:
-    from ddpify.source import source_from_bytes
-
-    try:
-        source_from_bytes(data, "")
-    except DdpifyError:
-        return False
-    return True
-
-
-def _diff(before: str, after: str, path: str) -> str:
-    from difflib import unified_diff
-
-    lines = unified_diff(
-        before.splitlines(keepends=True), after.splitlines(keepends=True), path, path
-    )
-    return "".join(line if line.endswith("\n") else line + "\n" for line in lines)
+        write_atomically(document.path, mended.data)
+    return mended, lint(mended, settings, result.given) if count else result
 
 
 def _write_stdout(data: bytes) -> None:
@@ -241,7 +194,7 @@ def _show(outcome: Outcome, options: Options) -> None:
     if options.statistics:
         print(_statistics(outcome.found), end="", file=stream)
         return
-    found = tuple(sorted(outcome.found))
+    found = tuple(sorted(outcome.found, key=by_place))
     if options.quiet and not found and options.output_format in ("full", "concise"):
         return
     text = report.render(

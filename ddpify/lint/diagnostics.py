@@ -63,7 +63,7 @@ class Span:
     end_column: int
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class Diagnostic:
     """One finding.
 
@@ -79,7 +79,7 @@ class Diagnostic:
     severity: Severity = field(compare=False, default=Severity.SILENT)
     single: bool = field(compare=False, default=False)
     fix: Fix | None = field(compare=False, default=None)
-    cell: int | None = field(compare=False, default=None)
+    cell: int | None = None
 
     @property
     def subject(self) -> tuple[object, ...]:
@@ -95,3 +95,8 @@ class Diagnostic:
     def fixable(self) -> bool:
         """Whether any option applies its fix."""
         return self.fix is not None and self.fix.applicability > Applicability.DISPLAY
+
+
+def by_place(one: Diagnostic) -> tuple[str, int, Span, str, str]:
+    """What findings are sorted by."""
+    return one.path, one.cell or 0, one.span, one.code, one.name

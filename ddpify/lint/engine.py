@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from ddpify.errors import DdpifyError
-from ddpify.lint import suppressions
+from ddpify.lint import notebooks, suppressions
 from ddpify.lint.checking import NOTHING, Read, read_by_rules
 from ddpify.lint.config import Settings
-from ddpify.lint.diagnostics import Applicability, Diagnostic, Fix, Severity, Span
-from ddpify.lint.document import LAUNCH, NOTEBOOK, Cells, Document, join_cells
+from ddpify.lint.diagnostics import Diagnostic, Severity, Span, by_place
+from ddpify.lint.document import LAUNCH, NOTEBOOK, Document
 from ddpify.lint.relevance import files_without_training
 from ddpify.records import record
 from ddpify.source import source_from_bytes
@@ -82,11 +82,11 @@ def _lint_python(
     codes: set[str],
     given: tuple[Diagnostic, ...] | None,
 ) -> Result:
-    cells: Cells | None = None
+    cells: notebooks.Cells | None = None
     try:
         data = document.data
         if document.kind == NOTEBOOK:
-            text, cells = join_cells(data)
+            text, cells = notebooks.join(data)
             data = text.encode()
         source = source_from_bytes(data, document.path)
         read = read_by_rules(source, document.project, settings, codes)
@@ -114,7 +114,7 @@ def _settled(
     read: Read,
     codes: set[str],
     given: tuple[Diagnostic, ...] | None,
-    cells: Cells | None = None,
+    cells: notebooks.Cells | None = None,
 ) -> Result:
     """What is left when the comments of a file have silenced what they are about."""
     found = list(read.found)
@@ -131,11 +131,11 @@ def _settled(
         kept += suppressions.apply(idle, [])
     if cells is not None:
         kept = [_in_cell(one, cells) for one in kept]
-    return Result(tuple(sorted(kept)), read, given)
+    return Result(tuple(sorted(kept, key=by_place)), read, given)
 
 
 def _unreadable(
-    document: Document, error: DdpifyError, codes: set[str], cells: Cells | None = None
+    document: Document, error: DdpifyError, codes: set[str], cells: notebooks.Cells | None = None
 ) -> list[Diagnostic]:
     if "DDP000" not in codes:
         return []
@@ -146,8 +146,7 @@ def _unreadable(
     return [_in_cell(found, cells) if cells is not None else found]
 
 
-def _in_cell(found: Diagnostic, cells: Cells) -> Diagnostic:
-    """A finding in a notebook; its fixes are shown, not applied."""
+def _in_cell(found: Diagnostic, cells: notebooks.Cells) -> Diagnostic:
+    """A finding in a notebook; the edits of its fix are those of the joined script."""
     cell, span = cells.locate(found.span)
-    fix = None if found.fix is None else Fix(found.fix.title, (), Applicability.DISPLAY)
-    return replace(found, cell=cell, span=span, fix=fix)
+    return replace(found, cell=cell, span=span)

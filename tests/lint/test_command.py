@@ -240,6 +240,19 @@ def test_notebooks(script: Path, ddpify: Ddpify) -> None:
     path.write_text(json.dumps({"cells": cells, "nbformat": 4}))
     done = ddpify("lint", path, "--output-format", "concise")
     assert "a.ipynb:cell 3:1:1: DDP501" in done.stdout
+    done = ddpify("lint", path)
+    assert """1 | torch.save(net.state_dict(), "m.pt")\n  | ^""" in done.stdout
+
+
+def test_findings_of_a_notebook_are_in_the_order_of_its_cells(script: Path, ddpify: Ddpify) -> None:
+    save = "torch.save(net.state_dict(), 'm.pt')"
+    sources = [CLEAN, f"\n\n\n{save}", save]
+    path = script.with_name("a.ipynb")
+    path.write_text(
+        json.dumps({"cells": [{"cell_type": "code", "source": one} for one in sources]})
+    )
+    done = ddpify("lint", path, "--output-format", "concise")
+    assert done.stdout.index("cell 2:4:1") < done.stdout.index("cell 3:1:1")
 
 
 def test_launch_files(script: Path, ddpify: Ddpify) -> None:

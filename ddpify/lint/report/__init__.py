@@ -22,12 +22,19 @@ FORMATS = {
 
 @record
 class Report:
-    """All findings of a run, sorted, and the texts of the files that have any."""
+    """All findings of a run, sorted.
+
+    ``texts`` are those of the files that have any, each by its path and the cell of a notebook.
+    """
 
     found: tuple[Diagnostic, ...]
-    texts: Mapping[str, str] = field(default_factory=dict)
+    texts: Mapping[tuple[str, int | None], str] = field(default_factory=dict)
     fixed: int = 0
     files: int = 0
+
+    def text_of(self, one: Diagnostic) -> str | None:
+        """The text that a finding's lines are of."""
+        return self.texts.get((one.path, one.cell))
 
     @property
     def paths(self) -> list[str]:

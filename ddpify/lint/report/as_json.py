@@ -1,4 +1,4 @@
-"""A JSON array; offsets of edits count characters of the decoded text."""
+"""A JSON array; offsets of edits count characters of the decoded text (none in notebooks)."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ def render(report: Report) -> str:
 
 def entry(one: Diagnostic) -> dict[str, object]:
     """A finding as plain data."""
+    edits = one.fix.edits if one.fix and one.cell is None else ()
     fix = one.fix and {
         "title": one.fix.title,
         "applicability": one.fix.applicability.name.lower(),
-        "edits": [{"start": e.start, "end": e.end, "content": e.text} for e in one.fix.edits],
+        "edits": [{"start": e.start, "end": e.end, "content": e.text} for e in edits],
     }
     return {
         "filename": one.path,

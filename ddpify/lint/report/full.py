@@ -13,7 +13,7 @@ def render(report: Report) -> str:
     parts = []
     for path, group in groupby(report.found, key=lambda one: one.path):
         found = list(group)
-        parts += [_finding(one, report.texts.get(path)) for one in found if not one.single]
+        parts += [_finding(one, report.text_of(one)) for one in found if not one.single]
         single = [one for one in found if one.single]
         if single:
             parts.append(_checklist(path, single))
@@ -22,7 +22,7 @@ def render(report: Report) -> str:
 
 def _finding(one: Diagnostic, text: str | None) -> str:
     lines = [f"{one.code} {one.name}: {one.message}", f"  --> {place(one)}"]
-    source = _line(text, one) if text is not None and one.cell is None else None
+    source = _line(text, one) if text is not None else None
     if source is not None:
         number = str(one.span.line)
         pad = " " * len(number)
@@ -50,7 +50,8 @@ def _line(text: str, one: Diagnostic) -> str | None:
 def _checklist(path: str, found: list[Diagnostic]) -> str:
     """What a single-process script needs to go distributed."""
     lines = [f"{path} trains in one process. What `ddpify convert` would do for several:"]
-    width = max(len(str(one.span.line)) for one in found)
-    for one in found:
-        lines.append(f"  {one.span.line:>{width}}  {one.code} {one.name}: {one.message}")
+    places = [f"cell {one.cell}:" * bool(one.cell) + str(one.span.line) for one in found]
+    width = max(map(len, places))
+    for where, one in zip(places, found, strict=True):
+        lines.append(f"  {where:>{width}}  {one.code} {one.name}: {one.message}")
     return "\n".join(lines)

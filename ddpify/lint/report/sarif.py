@@ -20,7 +20,7 @@ def render(report: Report) -> str:
     rules = [{"id": code, "name": name, "shortDescription": {"text": name}} for code, name in codes]
     numbers = {code: number for number, (code, _) in enumerate(codes)}
     driver = {"name": "ddpify", "version": __version__, "rules": rules}
-    results = [_result(one, numbers[one.code], report.texts.get(one.path)) for one in report.found]
+    results = [_result(one, numbers[one.code], report.text_of(one)) for one in report.found]
     run = {
         "tool": {"driver": driver},
         "columnKind": "unicodeCodePoints",
@@ -44,7 +44,7 @@ def _result(one: Diagnostic, number: int, text: str | None) -> dict[str, object]
             }
         ],
     }
-    if one.fixable and one.fix is not None and text is not None:
+    if one.fixable and one.fix is not None and text is not None and one.cell is None:
         changes = [_replacement(edit, line_starts(text)) for edit in one.fix.edits]
         artifact = {"artifactLocation": {"uri": _uri(one.path)}, "replacements": changes}
         result["fixes"] = [{"description": {"text": one.fix.title}, "artifactChanges": [artifact]}]
