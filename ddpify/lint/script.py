@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Callable
+from functools import cache, cached_property
 
 import libcst as cst
 
@@ -56,15 +57,10 @@ class Script(Reading):
         known = [one.node for one in functions if one.module in self.structures]
         return any(map(self._may_train, known)) and not self.control.without_grad(node)
 
-    def _may_train(self, function: cst.CSTNode) -> bool:
-        if function not in self._trained_in:
-            self._trained_in[function] = super().trains(function)
-        return self._trained_in[function]
-
     @cached_property
-    def _trained_in(self) -> dict[cst.CSTNode, bool]:
-        """Of each function that was asked about, whether it reaches ``backward()``."""
-        return {}
+    def _may_train(self) -> Callable[[cst.CSTNode], bool]:
+        """Whether a function reaches ``backward()`` in any way; found out once for each."""
+        return cache(super().trains)
 
     @cached_property
     def training_loaders(self) -> list[Instance]:

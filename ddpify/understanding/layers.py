@@ -9,10 +9,13 @@ from ddpify.understanding.libraries.kinds import is_model
 from ddpify.understanding.values import Instance, Value, deep_atoms
 
 _BATCHNORM = re.compile(r"torch\.nn\.(?:modules\.batchnorm\.)?(?:Lazy)?BatchNorm[123]d$")
-_ZOO = re.compile(
+# Libraries' networks that have batch normalisation, and those that have none.
+_WITH = re.compile(
     r"torchvision\.models\.(?:\w+\.)?(?:(?:wide_)?resn[et]xt?\d*|resnext|densenet|mobilenet|"
     r"shufflenet|mnasnet|efficientnet|googlenet|inception|regnet|vgg\d+_bn|deeplab|fcn|lraspp)"
 )
+
+_WITHOUT = re.compile(r"\.(?:alexnet|vgg(?!\w*_bn$)|squeezenet|vit_|swin_|convnext_)\w*$")
 
 
 def layers(model: Instance) -> Iterator[Instance]:
@@ -34,8 +37,23 @@ def layers(model: Instance) -> Iterator[Instance]:
 
 
 def batchnorm_in(model: Instance) -> Instance | None:
-    """A BatchNorm layer of a model, or a zoo model that has some."""
-    for layer in layers(model):
-        if isinstance(layer.type, str) and (_BATCHNORM.match(layer.type) or _ZOO.match(layer.type)):
-            return layer
-    return None
+    """A BatchNorm layer of a model, or a library's network that has some."""
+    return next(filter(_has_batchnorm, layers(model)), None)
+
+
+def may_have_batchnorm(model: Instance) -> bool:
+    """Whether a model has batch normalisation, or a library's network that may have some."""
+    return any(_has_batchnorm(layer) or _is_unseen(layer) for layer in layers(model))
+
+
+def _has_batchnorm(layer: Instance) -> bool:
+    name = layer.type
+    return isinstance(name, str) and bool(_BATCHNORM.match(name) or _WITH.match(name))
+
+
+def _is_unseen(layer: Instance) -> bool:
+    """Whether it is a network of which neither the layers nor the name are known."""
+    name = layer.type
+    if not isinstance(name, str) or not is_model(layer) or name.startswith("torch.nn."):
+        return False
+    return _WITHOUT.search(name) is None

@@ -6,7 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from ddpify.convert import convert_file
+from ddpify.errors import DdpifyError
+from ddpify.planning import deciding
 from ddpify.planning.refusals import Refusal
+from tests.conftest import FIXTURES
 from tests.convert.examples import HEAD, STEP, added, changed_lines, convert_text
 
 EVALUATION = """\
@@ -725,3 +729,15 @@ def test_a_model_that_would_train_on_the_rows_of_all_ranks_is_refused(tmp_path: 
     text = step.format(kept + "    penalty = brain(kept).pow(2).mean()\n")
     with pytest.raises(Refusal, match="the whole batch on every rank"):
         convert_text(tmp_path, HEAD + text)
+
+
+def test_a_decision_that_is_taken_back_too_often_is_a_refusal_of_its_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    script = FIXTURES / "reduction_in_helper" / "train.py"
+    assert convert_file(script).data  # one decision is taken back once
+    monkeypatch.setattr(deciding, "_CHANGES_OF_MIND", 0)
+    with pytest.raises(DdpifyError, match="depends on how it is read itself") as refused:
+        convert_file(script)
+    line = script.read_text().splitlines()[(refused.value.line or 0) - 1]
+    assert "loss" in line, line
