@@ -31,8 +31,9 @@ def edit(plan: Plan, edits: Edits) -> None:
             edits.note(site, _text(node), rule=_RULE)
     for node, draw in plan.facts.counted_slices.items():
         assert isinstance(node, cst.BaseExpression)
-        _change(node, draw, alias, edits, whole=False)
-        edits.note(draw.site, _text(node), rule=_RULE)
+        whole = is_gathered(plan, node)
+        _change(node, draw, alias, edits, whole=whole)
+        edits.note(draw.site, _text(node, whole=whole), rule=_RULE)
     for node, draw in plan.facts.draws.items():
         if not draw.site.module.editable or not _is_shared(draw, wrapped):
             continue
@@ -40,10 +41,15 @@ def edit(plan: Plan, edits: Edits) -> None:
             plan.refuse(_for_both(draw))
         elif isinstance(node, cst.Call):
             _keep_others_whole(plan, edits, draw)
-            whole = node in plan.reductions and plan.reductions[node].how == "gather"
+            whole = is_gathered(plan, node)
             _change(node, draw, alias, edits, whole=whole)
-            text = f"{brief(node)}: all rows of the batch" if whole else _text(node)
-            edits.note(draw.site, text, rule=_RULE)
+            edits.note(draw.site, _text(node, whole=whole), rule=_RULE)
+
+
+def is_gathered(plan: Plan, node: cst.CSTNode) -> bool:
+    """Whether what makes the whole batch's rows on every rank is to keep them all."""
+    makes = node in plan.facts.draws or node in plan.facts.counted_slices
+    return makes and node in plan.reductions and plan.reductions[node].how == "gather"
 
 
 def _is_shared(draw: Draw, wrapped: frozenset[Instance]) -> bool:
@@ -52,8 +58,9 @@ def _is_shared(draw: Draw, wrapped: frozenset[Instance]) -> bool:
     return not all(outside) if draw.given else bool(outside)
 
 
-def _text(node: cst.BaseExpression) -> str:
-    return f"{brief(node)}: this rank's rows of the global batch's"
+def _text(node: cst.BaseExpression, *, whole: bool = False) -> str:
+    rows = "all rows of the batch" if whole else "this rank's rows of the global batch's"
+    return f"{brief(node)}: {rows}"
 
 
 def _keep_others_whole(plan: Plan, edits: Edits, draw: Draw) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import libcst as cst
+from ddpify.codemods.draws import is_gathered
 from ddpify.codemods.sizes import count_rows, whole_count, whole_shape
 
 from ddpify.planning.bindings import is_bound_name
@@ -32,8 +33,8 @@ def edit(plan: Plan, edits: Edits) -> None:
     """Wrap each expression that is to be reduced."""
     _squeezes(plan, edits)  # what a reduction gets
     for reduction in plan.reductions.values():
-        if reduction.how == "gather" and reduction.node in plan.facts.draws:
-            continue  # what draws the whole batch's rows keeps them all
+        if is_gathered(plan, reduction.node):
+            continue  # what makes the whole batch's rows keeps them all
         site = plan.site(reduction.node)
         rule = _rule(reduction)
         edits.note(site, f"{brief(reduction.node)}: {_TEXT[reduction.how]}", rule=rule)

@@ -16,6 +16,7 @@ from ddpify.planning.options import Options
 from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import (
     Refusal,
+    layers_along_rows,
     layers_in_forwards,
     loose_gradients,
     lost_losses,
@@ -97,6 +98,7 @@ def _refuse_what_is_lost(plan: Plan) -> None:
         *taken_gradients(facts),
         *loose_gradients(facts),
         *layers_in_forwards(facts),
+        *layers_along_rows(facts),
         *work_of_all(facts),
         *own_backwards.written(facts, plan.project),
         *unequal_batches(facts, plan.choices),

@@ -253,6 +253,17 @@ def layers_in_forwards(facts: Facts) -> Iterator[Refusal]:
         )
 
 
+def layers_along_rows(facts: Facts) -> Iterator[Refusal]:
+    """Layers that take the samples of a batch for the steps of one sequence."""
+    for site in facts.along_rows.values():
+        yield _at(
+            site,
+            "this layer goes along the samples of the batch as if they were the steps of one"
+            " sequence: what it makes of a sample depends on those of the other ranks",
+            "give it batch_first=True, or put the steps first, as x.transpose(0, 1) does",
+        )
+
+
 def work_of_all(facts: Facts) -> Iterator[Refusal]:
     """Models that only ever train on the rows of all ranks: each rank would do all the work."""
     split = {model.site for model in facts.row_calls}

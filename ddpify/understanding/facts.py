@@ -193,6 +193,8 @@ class Facts:
     whole_through: dict[cst.CSTNode, set[Calls]] = field(default_factory=dict)
     # Reductions that get rows of all ranks on one way through the script, a rank's on another.
     half_gathered: set[cst.CSTNode] = field(default_factory=set)
+    # Layers that go along the samples of the batch, as if those were the steps of a sequence.
+    along_rows: dict[cst.CSTNode, Site] = field(default_factory=dict)
     made_in_forward: dict[cst.CSTNode, Site] = field(default_factory=dict)  # with random weights
     half_reduced: set[cst.CSTNode] = field(default_factory=set)
     iterated: set[Instance] = field(default_factory=set)

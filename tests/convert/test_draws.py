@@ -206,13 +206,22 @@ def test_rows_that_are_drawn_before_the_batch_and_after_its_loop(tmp_path: Path)
     ("taken", "converted"),
     [
         ("fixed[:a.size(0)]", "dd.split(fixed[:dd.global_batch_size(a)])"),
+        (
+            "torch.tensor(listed[:len(a)])",
+            "torch.tensor(dd.split(listed[:dd.global_batch_size(a)]))",
+        ),
+        (
+            "torch.stack(kept[:len(a)])",
+            "torch.stack(dd.split(kept[:dd.global_batch_size(a)]))",
+        ),
         ("fixed[0:len(a), :4]", "dd.split(fixed[0:dd.global_batch_size(a), :4])"),
     ],
 )
 def test_rows_that_were_drawn_once_for_all_batches(
     tmp_path: Path, taken: str, converted: str
 ) -> None:
-    text = script(f"noise = {taken}", before="fixed = torch.randn(6, 4)\n")
+    before = "fixed = torch.randn(6, 4)\nlisted = fixed.tolist()\nkept = [torch.ones(4)] * 6\n"
+    text = script(f"noise = {taken}", before=before)
     assert f"noise = {converted}" in added(tmp_path, text)
 
 

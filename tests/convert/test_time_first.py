@@ -153,6 +153,8 @@ for a, b in feed:
         ("2, bidirectional=True", "h.flatten(0, 1).view(len(x), 20)"),
         ("1", "y.reshape(x.shape[0], 35)"),
         ("1", "y.flatten(1).view(x.shape[0], -1)"),
+        ("1", "y.reshape(-1, 35)"),
+        ("1", "y.view(-1, 7, 5).flatten(1)"),
     ],
 )
 def test_views_that_give_a_sample_parts_of_others(tmp_path: Path, layers: str, result: str) -> None:
@@ -167,6 +169,7 @@ def test_views_that_give_a_sample_parts_of_others(tmp_path: Path, layers: str, r
         ("1", "h.view(x.size(0), -1)"),
         ("num_layers=1", "torch.relu(h).view(-1, 5)"),
         ("1", "self.cells(y[0].view(1, x.size(0), -1)[..., :4])[0].view(x.size(0), -1)"),
+        ("1", "self.cells(y[0].unsqueeze(0))[0].view(-1, 5)"),
         ("2", "h.transpose(0, 1).reshape(x.size(0), -1)"),
         ("2, bidirectional=True", "h.view(2, 2, len(x), 5)[-1][0]"),
         ("2, bidirectional=True", "h.view(2, 2, -1, 5)[-1][0]"),
@@ -184,6 +187,43 @@ def test_views_that_give_a_sample_parts_of_others(tmp_path: Path, layers: str, r
 def test_views_that_keep_samples_apart(tmp_path: Path, layers: str, result: str) -> None:
     text = RECURRENT.replace("LAYERS", layers).replace("RESULT", result)
     assert "loss = dd.mean(F.cross_entropy(brain(a), b))" in added(tmp_path, text)
+
+
+ALONG = "self.words(x).permute(1, 0, 2)"
+
+
+@pytest.mark.parametrize(
+    ("layer", "given"),
+    [
+        ("nn.LSTM(4, 5)", "self.words(x)"),
+        ("nn.GRU(4, 5, 1, True, True)", ALONG),
+        ("nn.TransformerEncoderLayer(4, 2)", "self.words(x)"),
+        ("nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2), 1)", "self.words(x)"),
+        ("nn.MultiheadAttention(4, 2, batch_first=True)", f"*[{ALONG}] * 3"),
+    ],
+)
+def test_layers_that_take_samples_for_steps(tmp_path: Path, layer: str, given: str) -> None:
+    text = RECURRENT.replace("nn.LSTM(4, 5, LAYERS)", layer).replace(ALONG, given)
+    text = text.replace("y, (h, c) =", "y =").replace("RESULT", "y[0]")
+    with pytest.raises(Refusal, match="goes along the samples of the batch") as caught:
+        convert_text(tmp_path, text)
+    assert "batch_first=True" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("layer", "given"),
+    [
+        ("nn.LSTM(4, 5, batch_first=True)", "self.words(x)"),
+        ("nn.TransformerEncoderLayer(4, 2, 8, 0.1, 'relu', 1e-5, True)", "self.words(x)"),
+        ("nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, **options), 1)", "self.words(x)"),
+        ("nn.GRU(4, 5)", ALONG),
+        ("nn.GRU(4, 5)", "self.words(x).mean(1)[None]"),
+    ],
+)
+def test_layers_that_take_steps_for_steps(tmp_path: Path, layer: str, given: str) -> None:
+    text = RECURRENT.replace("nn.LSTM(4, 5, LAYERS)", layer).replace(ALONG, given)
+    text = text.replace("y, (h, c) =", "y =").replace("RESULT", "y[0]")
+    assert any("dd.wrap(" in line for line in added(tmp_path, f"options = {{}}\n{text}"))
 
 
 def test_a_view_outside_of_a_model_is_one_of_all_ranks(tmp_path: Path) -> None:

@@ -62,6 +62,7 @@ REORDERING = frozenset("flip roll".split())
 _TO_ONE = frozenset("mean sum prod norm max min std var".split())
 _NUMBERS = ("number", "multiple")
 _DOTS = frozenset("dot vdot".split())
+_REPEATING = frozenset("expand expand_as repeat tile repeat_interleave".split())
 # Functions of two tensors that broadcast them against each other.
 _BROADCASTING = frozenset(
     "cosine_similarity pairwise_distance where maximum minimum max min fmax fmin logaddexp".split()
@@ -243,9 +244,13 @@ def _one(
         return value(mixed if scalar else data)
     if data.dim == collating.NO_ROWS and name == "unsqueeze" and rest and rest[0].constant() == 0:
         return value(collating.one_row(data))
+    if _picks_rows(name, data, rest, kwargs):
+        return value(replace(data, dim=0, births=frozenset(), form="masked"))
     dim = _dimension_after(name, data, rest, kwargs)
     if dim is not None:
-        return value(replace(data, dim=dim, births=frozenset()))
+        behind_one = name == "unsqueeze" and data.dim == 0 < dim and data.form == "tensor"
+        form = "state" if behind_one else data.form
+        return value(replace(data, dim=dim, births=frozenset(), form=form))
     if name == "squeeze" and not run.collating:
         run.facts.squeezes.setdefault(node, (run.site(node), data.dim))
     if name == "squeeze" and data.form in ("state", "states"):
@@ -262,7 +267,20 @@ def _one(
         return value(tensor_items.regrouped(run, node, operand, data))
     if name in SELF_COUPLING or (data.form == "permutation" and name not in LINEAR):
         return value(data.placed(coupled(run)))
-    return value(replace(data, births=frozenset(), form=kept_form(data)))
+    repeated = name in _REPEATING and data.form == "state"  # which is several of them by now
+    form = "tensor" if repeated else kept_form(data)
+    return value(replace(data, births=frozenset(), form=form))
+
+
+def _picks_rows(name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
+    """Whether a function leaves as many rows as a mask, or positions of a rank's rows, say."""
+    if name == "masked_select":
+        return True
+    index = kwargs.get("index") or (rest[1] if len(rest) > 1 else UNKNOWN)
+    along = (kwargs.get("dim") or (rest[0] if rest else UNKNOWN)).constant()
+    positions = [d for d in index.data if d.placement is Placement.SHARD]
+    each = any(d.form in ("range", "order") for d in positions)
+    return name == "index_select" and along == data.dim and bool(positions) and not each
 
 
 def _dimension_after(

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ddpify.understanding.batching.batches import wholes
+from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
     UNKNOWN,
     Atom,
@@ -33,6 +34,19 @@ _ATTENTION = (
     "torch.nn.MultiheadAttention",
 )  # fmt: skip
 _BATCH_FIRST = ("torch.nn.Conv", "torch.nn.BatchNorm", "torch.nn.MaxPool", "torch.nn.AvgPool")
+# Where ``batch_first`` stands among the arguments, and the argument that holds a layer that has it.
+_POSITIONS = {
+    **dict.fromkeys(_RECURRENT, "4"),
+    "torch.nn.Transformer": "10",
+    "torch.nn.TransformerEncoderLayer": "6",
+    "torch.nn.TransformerDecoderLayer": "6",
+    "torch.nn.MultiheadAttention": "8",
+}
+_STACKS = {
+    "torch.nn.TransformerEncoder": "encoder_layer",
+    "torch.nn.TransformerDecoder": "decoder_layer",
+}
+_APART = ("tensor", "batch", "yielded", "masked")  # forms of rows that lie where they are said to
 
 
 def _expect(run: Interpreter, one: Value, dim: int) -> None:
@@ -57,12 +71,35 @@ def layer(run: Interpreter, target: Instance, args: list[Value]) -> Value | None
 def _batch_dims(target: Instance) -> tuple[int, ...]:
     """Along which dimensions of its inputs a layer expects the batch, as far as it says."""
     kind = str(target.type)
-    first = target.arguments.get("batch_first", UNKNOWN).constant() is True
+    first = is_batch_first(target) is True
     if kind in _RECURRENT:
         return (0 if first else 1), 1
     if kind in _ATTENTION:
         return (0, 0, 0) if first else (1, 1, 1)
     return (0,) if kind.startswith(_BATCH_FIRST) else ()
+
+
+def is_batch_first(layer: Instance) -> bool | None:
+    """Whether a recurrent layer, or one of attention, takes the batch first; None: not known."""
+    held = layer.arguments
+    if layer.type in _STACKS:
+        inner = held.get("0") or held.get(_STACKS[str(layer.type)]) or UNKNOWN
+        told = {is_batch_first(one) for one in inner.of(Instance)}  # type: ignore[arg-type]
+        return told.pop() if len(told) == 1 else None
+    if layer.type not in _POSITIONS or "*" in held or "**" in held:
+        return None
+    given = held.get("batch_first") or held.get(_POSITIONS[str(layer.type)])
+    known = given.constant() if given else False
+    return known if isinstance(known, bool) else None
+
+
+def goes_along_rows(layer: Instance, args: list[Value]) -> bool:
+    """Whether a layer surely takes the samples of a batch for the steps of one sequence."""
+    first = is_batch_first(layer)
+    rows = [d for one in args[:1] for d in one.data if d.placement is Placement.SHARD]
+    known = bool(rows) and all(not d.opaque and d.form in _APART for d in rows)
+    steps = 1 if first else 0
+    return known and first is not None and all(d.dim == steps for d in rows)
 
 
 def inherited(run: Interpreter, owner: Instance, args: list[Value]) -> None:

@@ -10,6 +10,7 @@ import libcst as cst
 
 from ddpify.understanding.arithmetic import tensor_items, tensors
 from ddpify.understanding.batching import batch_rows, collating
+from ddpify.understanding.language.arguments import local_data
 from ddpify.understanding.libraries import instances, kinds
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
@@ -117,10 +118,20 @@ def _instance_item(run: Interpreter, node: cst.Subscript, atom: Instance, key: s
     if kinds.is_model(atom):
         # A layer, as good as its model; or a layer's parameter, of which the index takes rows.
         return tensor_items.rows_of_weights(run, node) or value(atom)
+    if atom.type == "list" and _is_whole(run, atom):
+        rows = tensor_items.rows_by_index(run, node)
+        if rows is not None:
+            return rows
     exact = atom.attribute(key) if key != "*" else None
     if exact is not None:
         return join(exact, atom.attribute("*") or UNKNOWN)
     return atom.elements if atom.type in CONTAINERS else instances.item(atom)
+
+
+def _is_whole(run: Interpreter, listed: Instance) -> bool:
+    """Whether a list was there before the batch at hand, and holds nothing of one."""
+    inside = run.frames_forward() or not run.in_batch_loop() or not run.is_older(listed)
+    return not inside and not any(True for _ in local_data(value(listed)))
 
 
 def iterate(run: Interpreter, node: cst.BaseExpression, iterable: Value) -> Value:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, permutations
 from typing import TYPE_CHECKING
 
+from ddpify.understanding import readers
 from ddpify.understanding.arithmetic import tensor_pairs
 from ddpify.understanding.batching import batches, together
 from ddpify.understanding.libraries.denominators import LossCall, denominator
@@ -36,6 +37,8 @@ _MODULES = {
     "TripletMarginWithDistanceLoss": "triplet_margin_with_distance_loss",
 }  # fmt: skip
 
+_A_ROW_EACH = ("tensor", "batch", "yielded")  # forms of rows that are those of one sample each
+
 
 def is_function(name: str) -> bool:
     """Whether a qualified name is a functional loss."""
@@ -63,6 +66,7 @@ def call(run: Interpreter, loss: LossCall) -> Value:
     shards = [d for d in data if d.placement in (Placement.SHARD, Placement.ROWS)]
     for rows, targets in combinations(shards[:2], 2):
         together.combine(run, rows, targets)
+    _tell_orders_apart(run, shown[:2])
     if tensor_pairs.beside_whole(run, [(n, a) for n, v in shown for a in v.of(Data)]):  # type: ignore[misc]
         return value(shards[0].placed(Placement.REPLICATE))
     if not shards:
@@ -77,6 +81,19 @@ def _take_numbers(run: Interpreter, shown: list[batches.Operand]) -> None:
         for partial in one.data:
             if partial.placement.partial:
                 run.demand(expression, value(partial), "a loss")
+
+
+def _tell_orders_apart(run: Interpreter, shown: list[batches.Operand]) -> None:
+    """Rows of all steps, one sample's behind another's, do not belong to rows that are a sample's.
+
+    Then a view has put several steps of different samples into one row.
+    """
+    held = [(node, [d for d in one.data if not d.opaque]) for node, one in shown]
+    for (node, rows), (_, others) in permutations(held, 2):
+        each = bool(others) and all(d.dim == 0 and d.form in _A_ROW_EACH for d in others)
+        if each and rows and all(d.form == "interleaved" for d in rows):
+            cut = Data(Placement.SHARD, rows[0].loaders, form="packed")  # no reduction suits it
+            run.demand(node, value(cut), readers.A_VIEW)
 
 
 def _of_rows(loss: LossCall, data: list[Data], shards: list[Data]) -> Data:

@@ -141,6 +141,8 @@ def call_instance(
 ) -> Value:
     """``object(...)`` of a library object."""
     sequences.note_states(run, node, target, args, kwargs)
+    if not run.collating and batch_layers.goes_along_rows(target, args):
+        run.facts.along_rows.setdefault(node, run.site(node))
     if isinstance(target.type, str) and losses.is_module(target.type):
         loss = LossCall(node, losses.function_name(target.type), args, kwargs, target)
         return losses.call(run, loss)

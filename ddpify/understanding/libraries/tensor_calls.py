@@ -184,6 +184,9 @@ def _concatenated(
         return value(replace(placed, births=births))
     if any(d.ragged for d in inner):
         placed = replace(placed, form="masked")
+    rows = all(a.form == "tensor" and not a.opaque for a in pieces.data)
+    if short == "stack" and dim == first.dim == 0 and pieces.data and rows:
+        return value(placed)  # the rows of a tensor, or a list with an item for each of them
     if short == "stack" and isinstance(dim, int) and 0 <= dim <= first.dim:
         return value(replace(placed, dim=first.dim + 1))
     if dim not in (0, ...) or short in ("stack", "hstack"):
