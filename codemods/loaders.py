@@ -24,8 +24,7 @@ def edit(plan: Plan, edits: Edits) -> None:
         changes = {} if unsplit else _changes(plan, loader)
         padded = not unsplit and _pads(loader) and not changes
         layout = plan.facts.layouts.get(loader) if padded else None
-        extra = "".join(changes) + _padding(layout)
-        extra += ", aside=True" if loader.site in plan.aside else ""
+        extra = "".join(changes) + _padding(layout) + _beside_others(plan, loader)
         for site in _wrap(plan, edits, loader, function, extra):
             _say(edits, site, unsplit)
             for text in changes.values():
@@ -35,6 +34,23 @@ def edit(plan: Plan, edits: Edits) -> None:
             elif not unsplit and _pads(loader):
                 edits.note(site, _PADDING, attention=True)
     _cycles(plan, edits)
+    _turns(plan, edits)
+
+
+def _beside_others(plan: Plan, loader: Instance) -> str:
+    """The arguments for batches that are taken beside, or joined with, those of other loaders."""
+    if loader.site in plan.replicated:
+        return ", aside=True" if loader.site in plan.aside else ""
+    joined = any(loader.site is other.site for other in plan.facts.joined)
+    return ", joined=True" if joined else ""
+
+
+def _turns(plan: Plan, edits: Edits) -> None:
+    """Where a step goes by the batch of one loader again, after that of another has come."""
+    for statement, turn in plan.choices.turns.items():
+        if statement in plan.facts.turned:
+            edits.insert_before(statement, f"{plan.options.alias}.at_hand({turn.code})\n")
+            edits.note(plan.site(statement), f"goes by the latest batch of {turn.code}")
 
 
 def _cycles(plan: Plan, edits: Edits) -> None:

@@ -41,12 +41,14 @@ def edit(plan: Plan, edits: Edits) -> None:
         if is_bound_name(site):
             _rebind(plan, reduction, edits)
         elif reduction.how == "count":
-            count_rows(reduction.node, plan.options.alias, edits)
+            count_rows(reduction.node, plan.options.alias, edits, _named(plan, reduction))
         elif reduction.how == "shape":
-            whole_shape(reduction.node, plan.options.alias, _along(plan, reduction), edits)
+            extra = _along(plan, reduction) + _named(plan, reduction)
+            whole_shape(reduction.node, plan.options.alias, extra, edits)
         else:
             weight = reduction.weight.replace(denominators.HELPER, plan.options.alias)
             extra = f", weight={weight}" if weight else _along(plan, reduction)
+            extra += _named(plan, reduction)
             edits.wrap(reduction.node, f"{plan.options.alias}.{_function(plan, reduction)}", extra)
         if reduction.node in plan.assumed:
             edits.note(
@@ -106,7 +108,14 @@ def _rebind(plan: Plan, reduction: Reduction, edits: Edits) -> None:
     name = code_of(reduction.node)
     statement = plan.module_of(reduction.node).statement(reduction.node)
     function = f"{plan.options.alias}.{_function(plan, reduction)}"
-    edits.rebind(statement, name, function, _along(plan, reduction))
+    extra = _along(plan, reduction) + _named(plan, reduction)
+    edits.rebind(statement, name, function, extra)
+
+
+def _named(plan: Plan, reduction: Reduction) -> str:
+    """The argument for what goes by another batch than the one at hand."""
+    name = plan.choices.named.get(reduction.node)
+    return f", of={name}" if name else ""
 
 
 def _orders(plan: Plan, edits: Edits) -> None:

@@ -8,13 +8,13 @@ from ddpify.planning.edits import Edits, wrapped
 from ddpify.understanding.syntax import code_of
 
 
-def count_rows(node: cst.BaseExpression, alias: str, edits: Edits) -> None:
+def count_rows(node: cst.BaseExpression, alias: str, edits: Edits, extra: str = "") -> None:
     """``len(x)``, ``x.size(0)`` or ``x.shape[0]`` becomes the size of the global batch."""
 
     def change(updated: cst.CSTNode) -> cst.CSTNode:
         rows: cst.BaseExpression
         if not _of_first_dimension(updated):
-            return wrapped(updated, f"{alias}.global_batch_size")
+            return wrapped(updated, f"{alias}.global_batch_size", extra)
         if isinstance(updated, cst.Subscript):
             rows = _owner(updated.value)
         elif isinstance(updated, cst.Call) and isinstance(updated.func, cst.Attribute):
@@ -22,9 +22,7 @@ def count_rows(node: cst.BaseExpression, alias: str, edits: Edits) -> None:
         else:
             assert isinstance(updated, cst.Call)
             rows = updated.args[0].value
-        made = cst.parse_expression(f"{alias}.global_batch_size(_)")
-        assert isinstance(made, cst.Call)
-        return made.with_changes(args=[made.args[0].with_changes(value=rows)])
+        return wrapped(rows, f"{alias}.global_batch_size", extra)
 
     edits.change(node, change)
 

@@ -8,8 +8,9 @@ import libcst as cst
 
 from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Site
+from ddpify.understanding.libraries.kinds import is_loader
 from ddpify.understanding.structure import walk
-from ddpify.understanding.syntax import names_of
+from ddpify.understanding.syntax import code_of, dotted, names_of
 from ddpify.understanding.values import UNKNOWN, Instance
 
 
@@ -38,6 +39,46 @@ def bindings(
                 value = plan.facts.values.get(seen)
                 if value is not None and held in value.atoms:
                     yield Site(site.module.statement(node), site.module), name
+
+
+def loader_name(plan: Plan, site: Site, loaders: frozenset[Instance]) -> str:
+    """Code that stands for the loader of these at a place; empty where it has no name there."""
+    made = {loader.site for loader in loaders}
+    structure = site.module.structure
+    function = structure.function(site.node)
+    own = _names_of_loaders(plan, function or structure.tree)
+    found = next((code for code, sites in own.items() if len(made) == 1 and sites == made), "")
+    if found or function is None:
+        return found
+    around = _names_of_loaders(plan, structure.tree)
+    shared = (code for code, sites in around.items() if len(made) == 1 and sites == made)
+    return next((code for code in shared if code in _globals(structure.tree)), "")
+
+
+def _names_of_loaders(plan: Plan, scope: cst.CSTNode) -> dict[str, set[cst.CSTNode]]:
+    """By their code, names in a scope with the places of the loaders that they stand for."""
+    found: dict[str, set[cst.CSTNode]] = {}
+    for node in walk(scope):
+        if isinstance(node, (cst.Name, cst.Attribute)) and dotted(node) is not None:
+            held = plan.facts.values.get(node, UNKNOWN)
+            loaders = {a.site for a in held.of(Instance) if is_loader(a)}  # type: ignore[union-attr,arg-type]
+            if held:
+                found.setdefault(code_of(node), set()).update(loaders or {node})
+    return found
+
+
+def _globals(tree: cst.Module) -> set[str]:
+    """The names that the top level of a module assigns."""
+    return {
+        name.value
+        for line in tree.body
+        if isinstance(line, cst.SimpleStatementLine)
+        for part in line.body
+        if isinstance(part, cst.Assign)
+        for target in part.targets
+        for name in names_of(target.target)
+        if isinstance(name, cst.Name)
+    }
 
 
 def _comes_from_itself(plan: Plan, held: Instance, source: cst.BaseExpression) -> bool:

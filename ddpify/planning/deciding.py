@@ -27,7 +27,7 @@ from ddpify.planning.refusals import (
     unequal_batches,
     work_of_all,
 )
-from ddpify.planning.turns import lost_turns, note_beside, unsplit
+from ddpify.planning.turns import lost_turns, note_beside, note_unequal, take_turns, unsplit
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Demand, Facts
 from ddpify.understanding.interpretation import interpret
@@ -88,7 +88,10 @@ def _decide_more(plan: Plan) -> bool:
     except Refusal as refusal:
         plan.refuse(refusal)
     note_beside(plan.facts, plan.choices)
-    return _decide(plan) or _run_whole(plan)
+    if note_unequal(plan.facts, plan.choices):
+        plan.forget_reductions()
+        return True
+    return _decide(plan) or _run_whole(plan) or take_turns(plan)
 
 
 def _refuse_what_is_lost(plan: Plan) -> None:
@@ -101,7 +104,7 @@ def _refuse_what_is_lost(plan: Plan) -> None:
         *layers_along_rows(facts),
         *work_of_all(facts),
         *own_backwards.written(facts, plan.project),
-        *unequal_batches(facts, plan.choices),
+        *unequal_batches(facts),
         *lost_turns(plan),
     )
     for refusal in found:

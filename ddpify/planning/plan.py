@@ -74,6 +74,9 @@ class Plan:
             *map(frozenset, loops),
             frozenset(made.split.items()),
             frozenset(made.batches.items()),
+            frozenset(made.unequal),
+            frozenset(made.turns.items()),
+            frozenset(made.named.items()),
             (made.by_hand, made.stated, made.split_all, len(self.refusals)),
         )
 

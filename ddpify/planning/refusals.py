@@ -8,7 +8,6 @@ import libcst as cst
 
 from ddpify.errors import DdpifyError
 from ddpify.understanding import readers
-from ddpify.understanding.batching.together import same_sizes
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Demand, Facts, Site
 from ddpify.understanding.libraries.frameworks import training_framework
@@ -277,18 +276,16 @@ def work_of_all(facts: Facts) -> Iterator[Refusal]:
             )
 
 
-def unequal_batches(facts: Facts, choices: Choices) -> Iterator[Refusal]:
-    """Pairs of loaders that are trained on together, whose batches may be of different sizes."""
-    for pair, site in facts.together.items():
-        trained = all(loader.site in choices.trained for loader in pair)
-        whole = any(loader.site in choices.replicated for loader in pair)
-        if trained and not whole and not same_sizes(facts, pair):
-            yield _at(
-                site,
-                f"the batches of two loaders ({places(pair)}) are used together, and may"
-                " have different numbers of samples",
-                "give both loaders the same batch_size, and drop_last=True",
-            )
+def unequal_batches(facts: Facts) -> Iterator[Refusal]:
+    """What is made of the batches of two loaders, which may be of different sizes."""
+    for use in facts.two_sizes.values():
+        yield _at(
+            use.site,
+            f"this is computed from the batches of two loaders ({places(use.loaders)}), which may"
+            " have different numbers of samples",
+            "give both loaders the same batch_size, and drop_last=True; or compute from each in"
+            " lines of their own",
+        )
 
 
 def places(loaders: Iterable[Instance]) -> str:

@@ -10,16 +10,19 @@ from collections.abc import Iterator
 from itertools import product
 from typing import TYPE_CHECKING
 
+import libcst as cst
+
+from ddpify.planning.bindings import loader_name
 from ddpify.planning.refusals import Refusal, places
 from ddpify.understanding.batching.together import equally_large, same_sizes
-from ddpify.understanding.choices import Choices
-from ddpify.understanding.facts import Facts
+from ddpify.understanding.choices import Choices, Turn
+from ddpify.understanding.facts import Facts, OutOfTurn
 from ddpify.understanding.values import Instance
 
 if TYPE_CHECKING:
     from ddpify.planning.plan import Plan
 
-Turn = tuple[frozenset[Instance], frozenset[Instance]]
+_Met = tuple[frozenset[Instance], frozenset[Instance]]
 
 
 def note_beside(facts: Facts, choices: Choices) -> None:
@@ -30,9 +33,55 @@ def note_beside(facts: Facts, choices: Choices) -> None:
         choices.beside |= {loader.site for loader in pair - trained if trained}
 
 
+def note_unequal(facts: Facts, choices: Choices) -> bool:
+    """Remember pairs of loaders that are trained on together, with batches of different sizes."""
+    before = len(choices.unequal)
+    for pair in facts.together:
+        trained = all(loader.site in choices.trained for loader in pair)
+        whole = any(loader.site in choices.replicated for loader in pair)
+        sites = frozenset(loader.site for loader in pair)
+        if trained and not whole and len(sites) > 1 and not same_sizes(facts, pair):
+            choices.unequal.add(sites)
+    return len(choices.unequal) > before
+
+
+def take_turns(plan: Plan) -> bool:
+    """Let what goes by a batch that is not at hand go by it; whether there was any.
+
+    Before a line that calls a model, the batch is made the one at hand. A reduction names the
+    loader.
+    """
+    uses = [use for use in plan.facts.out_of_turn.values() if _is_unequal(plan, use)]
+    before = len(plan.choices.turns)
+    for use in uses:
+        if use.site.node not in plan.reductions:
+            _turn_to(plan, use)
+    if len(plan.choices.turns) > before:
+        return True
+    named = {use.site.node: loader_name(plan, use.site, use.loaders) for use in uses}
+    found = {n: name for n, name in named.items() if n in plan.reductions and name}
+    plan.choices.named |= found
+    return bool(found)
+
+
+def _is_unequal(plan: Plan, use: OutOfTurn) -> bool:
+    pairs = {frozenset((a.site, b.site)) for a in use.loaders for b in use.at_hand}
+    return bool(pairs & plan.choices.unequal)
+
+
+def _turn_to(plan: Plan, use: OutOfTurn) -> None:
+    """Choose the innermost line of the calls in progress at which the loader has a name."""
+    for site in (use.site, *reversed(use.calls)):
+        statement = site.module.statement(site.node)
+        name = loader_name(plan, site, use.loaders)
+        if name and isinstance(statement, cst.SimpleStatementLine) and site.module.editable:
+            plan.choices.turns.setdefault(statement, Turn(use.loaders, name))
+            return
+
+
 def unsplit(facts: Facts, choices: Choices) -> set[Instance]:
     """The loaders to run whole, since their batches meet those that are trained on."""
-    turns: list[Turn] = [(use.loaders, use.at_hand) for use in facts.out_of_turn.values()]
+    turns: list[_Met] = [(use.loaders, use.at_hand) for use in facts.out_of_turn.values()]
     met = [one | other for one, other in turns if _may_differ(one, other)]
     met += [pair for pair in facts.in_step if not same_sizes(facts, pair)]
     known = choices.trained | choices.replicated
@@ -58,7 +107,8 @@ def lost_turns(plan: Plan) -> Iterator[Refusal]:
                 node,
                 f"this uses a batch of one loader ({places(use.loaders)}) after the next one came"
                 f" from another ({places(use.at_hand)}), which may have another number of samples",
-                "take the other batch after the last use of this one",
+                "take the other batch after the last use of this one, or use each in lines of their"
+                " own, where its loader has a name",
             )
     for node, site in plan.facts.reduced_whole.items():
         both = node in plan.facts.reduced and node in plan.reductions

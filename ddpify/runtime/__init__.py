@@ -34,8 +34,10 @@ from ddpify.runtime.share import whole
 from ddpify.runtime.spread import spread
 from ddpify.runtime.squeezing import squeeze
 from ddpify.runtime.start import init
+from ddpify.runtime.turns import at_hand
 
 __all__ = [
+    "at_hand",
     "barrier",
     "cycle",
     "device",

@@ -73,7 +73,7 @@ def _has_ghosts(share: Share) -> bool:
 def _normalised(layer: _BatchNorm, input: torch.Tensor, share: Share) -> torch.Tensor:
     """Two passes, as E[x^2] - E[x]^2 cancels: the mean of all rows, then the squares about it."""
     per_row = input[0].numel() // input.shape[1]
-    if len(input) // share.rows * share.total * per_row <= 1:
+    if share.total == 1 and len(input) * per_row <= 1:
         raise ValueError(f"Expected more than 1 value per channel, got a batch of {share.total}")
     x = input.float() if input.dtype in (torch.float16, torch.bfloat16) else input
     over = [0, *range(2, x.dim())]

@@ -1,11 +1,13 @@
 """Batches that are kept and given again and again, as by ``itertools.cycle``."""
 
 import itertools
+import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ddpify.runtime.process import world_size
-from ddpify.runtime.share import Share, current_share, loops
+from ddpify.runtime.share import Loop, Share, current_share, loops
+from ddpify.runtime.shared_loader import SharedLoader
 
 
 class RepeatedBatches:
@@ -13,6 +15,8 @@ class RepeatedBatches:
 
     def __init__(self, loader: Iterable[Any]) -> None:
         self.batches = iter(loader)
+        self.loader = loader
+        self.loop = Loop()
         self.kept: list[tuple[Share | None, Any]] = []
         self.again: Iterator[tuple[Share | None, Any]] | None = None
 
@@ -28,9 +32,15 @@ class RepeatedBatches:
             else:
                 self.kept.append((current_share(), batch))
                 return batch
-        share, batch = next(self.again)
-        loops().repeated(share)
+        self.loop.share, batch = next(self.again)
+        loops().repeated(self.loop)
+        if isinstance(self.loader, SharedLoader):
+            self.loader.__dict__["ddpify_latest"] = self.loop
         return batch
+
+    def __del__(self) -> None:
+        if not sys.is_finalizing() and "loop" in self.__dict__:
+            loops().exhausted(self.loop)
 
 
 def cycle(loader: Iterable[Any]) -> Iterator[Any]:

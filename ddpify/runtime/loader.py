@@ -33,6 +33,7 @@ def shard(
     batch: str = "global",
     padding: str = "own",
     dim: int | Sequence[int] = 0,
+    joined: bool = False,
 ) -> AnyLoader:
     """A loader that yields this rank's part of each batch of ``loader`` (the global batch).
 
@@ -54,6 +55,10 @@ def shard(
     the collate function pads is as long as in one process, and then keep its rows: along ``dim``,
     which may be one for each tensor of a tuple.
 
+    ``joined``: the script joins its rows with those of another loader, of another number, where
+    a rank that has none cannot be told from one that has a single one: a batch of fewer samples
+    than there are ranks raises RuntimeError on all of them.
+
     Raises TypeError for what is not a torch DataLoader, or one over a DataPipe, for a sampler
     that DistributedSampler cannot take the place of, and with ``batch="per-rank"`` for one that
     does not put batches together itself.
@@ -67,6 +72,7 @@ def shard(
     shared = _shared(loader)
     if not isinstance(shared, SharedLoader) or shared is loader:
         return loader
+    shared.__dict__["ddpify_joined"] = joined
     if batch == "per-rank":
         _join_batches(shared)
     if padding == "global" and sampler == "exact" and shared.batch_sampler is not None:

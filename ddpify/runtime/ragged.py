@@ -7,22 +7,21 @@ from typing import Any
 import torch
 
 from ddpify.runtime.process import world
-from ddpify.runtime.reduce import exchanged, over_ranks
-from ddpify.runtime.share import current_share
+from ddpify.runtime.reduce import exchanged, over_ranks, shared_as
 
 
-def gather_ragged(x: Any) -> Any:
+def gather_ragged(x: Any, *, of: object = None) -> Any:
     """All ranks' rows, in order of rank, where each has any number of them.
 
     x: a tensor or array, with rows of one shape on all ranks in dimension 0. Returns the same
     kind, on every rank; the same object where the batch at hand is not shared. Two collectives;
-    a tensor is differentiable.
+    a tensor is differentiable. ``of`` as for mean().
     """
-    share = current_share()
+    share = shared_as(of)
     if share is None:
         return x
     if "numpy" in sys.modules and isinstance(x, sys.modules["numpy"].ndarray):
-        return gather_ragged(torch.from_numpy(x)).numpy()
+        return gather_ragged(torch.from_numpy(x), of=of).numpy()
     if not isinstance(x, torch.Tensor):
         raise TypeError(f"cannot gather a {type(x).__name__}: not a tensor or an array")
     rows: torch.Tensor = _GatherRagged.apply(x, 0 if share.ghost else len(x))  # type: ignore[no-untyped-call]

@@ -85,7 +85,20 @@ def _weighted_part(x: torch.Tensor, factor: float) -> torch.Tensor:
     return kept((wide * factor if factor else torch.zeros_like(wide)).contiguous())
 
 
-def mean(x: Any, *, weight: Any = None) -> Any:
+def shared_as(of: object) -> Share | None:
+    """How the latest batch of a loader is shared; with None, the batch at hand.
+
+    of: a loader that ``shard`` or ``replicate`` gave, for a line that goes by several batches.
+    Raises TypeError for another object.
+    """
+    if of is None or world_size() == 1:
+        return current_share()
+    if not hasattr(of, "ddpify_latest"):
+        raise TypeError(f"a {type(of).__name__} is no loader that shard() or replicate() gave")
+    return of.ddpify_latest.share if of.ddpify_latest is not None else None
+
+
+def mean(x: Any, *, weight: Any = None, of: object = None) -> Any:
     """From a mean over this rank's samples to the mean over the global batch.
 
     x: a floating-point tensor or array of any shape, the same on all ranks, or a number. Returns
@@ -95,9 +108,10 @@ def mean(x: Any, *, weight: Any = None) -> Any:
 
     ``weight``: what this rank's x was divided by, where that is not its number of samples (the
     targets that count, the sum of their class weights); a number or a scalar tensor. It costs
-    a second small collective.
+    a second small collective. ``of``: the loader whose latest batch it goes by, where that is not
+    the batch at hand.
     """
-    share = current_share()
+    share = shared_as(of)
     if share is None:
         return x
     if weight is not None:
@@ -106,18 +120,18 @@ def mean(x: Any, *, weight: Any = None) -> Any:
     if isinstance(x, torch.Tensor):
         return _reduced(x if x.is_floating_point() else x.to(torch.get_default_dtype()), factor)
     if _is_numpy_array(x):
-        return mean(torch.from_numpy(x)).numpy()
+        return mean(torch.from_numpy(x), of=of).numpy()
     return _as_number(x, _reduced(torch.tensor(float(x), dtype=torch.float64), factor).item())
 
 
-def sum(x: Any) -> Any:
+def sum(x: Any, *, of: object = None) -> Any:
     """From a sum over this rank's samples to the sum over the global batch.
 
     x: a tensor or array of any shape, the same on all ranks, or a number; integers stay integers.
     Returns the same kind; the same object where the batch at hand is not shared. A collective,
-    and differentiable like mean().
+    and differentiable like mean(). ``of`` as there.
     """
-    share = current_share()
+    share = shared_as(of)
     if share is None:
         return x
     factor = 0 if share.ghost else 1
@@ -138,47 +152,48 @@ def _summed(x: torch.Tensor, factor: int) -> torch.Tensor:
     return sum_scaled(x.long() if x.dtype == torch.bool else x, factor)
 
 
-def gather(x: Any, *, stacked: bool = False, dim: int = 0) -> Any:
+def gather(x: Any, *, stacked: bool = False, dim: int = 0, of: object = None) -> Any:
     """The global batch's rows, in order, from each rank's rows.
 
     x: a tensor or array with a row (or a fixed number of rows) per sample, a tuple, list or
     dict of such tensors, or a list of Python objects with a fixed number per sample.
     ``stacked``: the rows are those of several tensors under each other, each with a row per
     sample, as of ``torch.cat([view1, view2])``. ``dim``: along which dimension of a tensor,
-    array or nested list the rows lie.
+    array or nested list the rows lie. ``of`` as for mean().
     Returns the same kind, whole, on every rank; the same object where the batch at hand is not
     shared. A collective; tensors are differentiable.
 
     Raises RuntimeError where the rows are not a multiple of this rank's samples.
     """
-    share = current_share()
+    share = shared_as(of)
     if share is None:
         return x
-    return _gathered(x, share, stacked) if dim == 0 else _gathered_along(x, share, stacked, dim)
+    return _gathered_along(x, share, stacked, dim)
 
 
-def global_batch_size(x: Any) -> int:
+def global_batch_size(x: Any, *, of: object = None) -> int:
     """How many rows x has over all ranks, without communication.
 
     x: a tensor, array or list with a fixed number of rows per sample, or a count of such rows.
-    Raises RuntimeError where the rows are not a multiple of this rank's samples.
+    ``of`` as for mean(). Raises RuntimeError where the rows are not a multiple of this rank's
+    samples.
     """
-    share = current_share()
+    share = shared_as(of)
     rows = int(x) if isinstance(x, numbers.Integral) else len(x)
     return rows if share is None else _per_sample(rows, share) * share.total
 
 
-def global_shape(x: Any, *, dim: int = 0) -> tuple[int, ...]:
+def global_shape(x: Any, *, dim: int = 0, of: object = None) -> tuple[int, ...]:
     """The shape that x has over all ranks, with their rows along ``dim``, without communication.
 
     x: a tensor or array with a fixed number of rows per sample, or the shape of one. Returns a
-    torch.Size, or a tuple for an array.
+    torch.Size, or a tuple for an array. ``of`` as for mean().
     Raises RuntimeError where the rows are not a multiple of this rank's samples.
     """
     known = getattr(x, "shape", x)
     shape = list(known)
     if len(shape) > dim:
-        shape[dim] = global_batch_size(shape[dim])
+        shape[dim] = global_batch_size(shape[dim], of=of)
     return torch.Size(shape) if isinstance(known, torch.Size) else tuple(shape)
 
 
@@ -268,12 +283,14 @@ def _as_number(like: Any, value: Any) -> Any:
 
 
 def _gathered_along(x: Any, share: Share, stacked: bool, dim: int) -> Any:
+    if dim == 0:
+        return _gathered(x, share, stacked)
     if isinstance(x, torch.Tensor):
         return _gathered(x.transpose(0, dim), share, stacked).transpose(0, dim)
     if _is_numpy_array(x):
         return _gathered_along(torch.from_numpy(x), share, stacked, dim).numpy()
     if isinstance(x, list):
-        return [gather(part, stacked=stacked, dim=dim - 1) for part in x]
+        return [_gathered_along(part, share, stacked, dim - 1) for part in x]
     raise TypeError(f"cannot gather a {type(x).__name__} along dimension {dim}")
 
 

@@ -75,10 +75,12 @@ class Loops:
         else:
             self.by_hand = share
 
-    def repeated(self, share: Share | None) -> None:
-        """A batch of a loop that has ended is at hand again."""
-        if not self.running:
-            self.by_hand, self.ended = None, share
+    def repeated(self, loop: Loop) -> None:
+        """A batch that came before is given again: ``loop`` says how it is shared."""
+        if self.running:
+            self.yielded(loop)
+        else:
+            self.by_hand, self.ended = None, loop.share
 
     def exhausted(self, loop: Loop) -> None:
         """``loop`` has no more batches: the loop around it holds again."""

@@ -49,8 +49,11 @@ class SharedIterator:
         elif loader.ddpify_in_batch:
             share, data = data
             self._loop.share = Share(*share)
+        if loader.ddpify_joined:
+            _check_all_have_some(self._loop.share)
         if not loader.ddpify_aside:
             loops().yielded(self._loop)
+        loader.__dict__["ddpify_latest"] = self._loop
         frame = sys._getframe(1)
         self._asked_from = frame.f_code, frame.f_lasti
         return data
@@ -86,6 +89,8 @@ class SharedLoader(DataLoader[Any]):
     ddpify_sampler: PartSampler | None
     ddpify_in_batch: bool
     ddpify_aside = False
+    ddpify_joined = False
+    ddpify_latest: Loop | None = None  # the pass that yielded last
 
     def __iter__(self) -> Any:
         """As the loader's own, from rank 0's random states. A collective."""
@@ -117,6 +122,14 @@ class SharedLoader(DataLoader[Any]):
         if self.ddpify_sampler is None:
             return super()._index_sampler
         return self.ddpify_sampler
+
+
+def _check_all_have_some(share: Share | None) -> None:
+    if share is not None and share.total < world_size():
+        raise RuntimeError(
+            f"a batch of {share.total} samples, to be joined with another loader's, leaves some of"
+            f" the {world_size()} ranks without any: give the loader drop_last=True"
+        )
 
 
 def generators_of(loader: DataLoader[Any]) -> list[torch.Generator]:

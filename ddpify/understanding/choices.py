@@ -6,7 +6,16 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
+from ddpify.records import record
 from ddpify.understanding.values import Instance
+
+
+@record
+class Turn:
+    """The loaders, of one place, whose batch is made the one at hand; ``code`` names the loader."""
+
+    loaders: frozenset[Instance]
+    code: str
 
 
 @dataclass(slots=True)
@@ -16,6 +25,12 @@ class Choices:
     reduced: set[cst.CSTNode] = field(default_factory=set)
     replicated: set[cst.CSTNode] = field(default_factory=set)  # loaders' places that are not split
     beside: set[cst.CSTNode] = field(default_factory=set)  # that are taken beside other batches
+    # Pairs of loaders' places whose batches are trained on together, and may differ in size.
+    unequal: set[frozenset[cst.CSTNode]] = field(default_factory=set)
+    # Statements before which the batch of one of several loaders is made the one at hand again.
+    turns: dict[cst.CSTNode, Turn] = field(default_factory=dict)
+    # Reductions that go by another batch than the rest of their line, with code for its loader.
+    named: dict[cst.CSTNode, str] = field(default_factory=dict)
     trained: set[cst.CSTNode] = field(default_factory=set)  # loaders' places that feed a backward
     # Calls that return the whole batch's rows, with the loaders of that batch.
     split: dict[cst.CSTNode, frozenset[Instance]] = field(default_factory=dict)

@@ -115,6 +115,7 @@ class OutOfTurn:
     site: Site
     loaders: frozenset[Instance]
     at_hand: frozenset[Instance]
+    calls: Calls = ()
 
 
 @dataclass(slots=True)
@@ -160,6 +161,9 @@ class Facts:
     combined: set[frozenset[Instance]] = field(default_factory=set)
     beside: set[Instance] = field(default_factory=set)  # taken while others' are at hand
     out_of_turn: dict[cst.CSTNode, OutOfTurn] = field(default_factory=dict)
+    turned: set[cst.CSTNode] = field(default_factory=set)  # of the chosen turns, those needed
+    joined: set[Instance] = field(default_factory=set)  # to rows of others, of another number
+    two_sizes: dict[cst.CSTNode, OutOfTurn] = field(default_factory=dict)  # made of two batches
     cycled: dict[cst.CSTNode, Site] = field(default_factory=dict)  # itertools.cycle(loader)
     # Loaders whose collate function is understood: the dimension of the rows, of all or each part.
     layouts: dict[Instance, tuple[int, ...]] = field(default_factory=dict)

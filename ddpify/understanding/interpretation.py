@@ -151,7 +151,7 @@ class Interpretation(Interpreter):
         if result.data:
             self.facts.reduced.setdefault(node, set()).update(result.data)
             self.facts.reduced_through.setdefault(node, set()).add(path)
-            at_hand.used(self, node, result.data)
+            at_hand.reduced(self, node, result.data)
             if any(isinstance(a, Data) and a.form == "gathered" for a in result.atoms):
                 self.facts.half_gathered.add(node)
             if any(isinstance(a, Data) and a.reduced for a in result.atoms):

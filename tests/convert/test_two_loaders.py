@@ -1,4 +1,4 @@
-"""Batches of two loaders at hand together: shared alike only if they are of one size."""
+"""Batches of two loaders in one step: each is gone by in turn, unless they are of one size."""
 
 from __future__ import annotations
 
@@ -39,10 +39,84 @@ def script(left: str, right: str, loop: str) -> str:
 
 @pytest.mark.parametrize("loop", [ZIPPED, CYCLED, ASKED, ENDLESS])
 @pytest.mark.parametrize("right", ["batch_size=4", "batch_size=6, drop_last=True"])
-def test_batches_that_may_differ_in_size(tmp_path: Path, loop: str, right: str) -> None:
-    with pytest.raises(Refusal, match="may have different numbers of samples") as caught:
-        convert_text(tmp_path, script("batch_size=6", right, loop))
-    assert "drop_last=True" in str(caught.value)
+def test_a_step_goes_by_each_batch_in_turn(tmp_path: Path, loop: str, right: str) -> None:
+    lines = added(tmp_path, script("batch_size=6", right, loop))
+    step = lines[lines.index("dd.at_hand(left)") :]
+    assert step == [
+        "dd.at_hand(left)",
+        "one = dd.mean(F.cross_entropy(brain(a), b))",
+        "dd.at_hand(right)",
+        "two = dd.mean(brain(c).pow(2).mean())",
+    ]
+
+
+def test_a_line_that_counts_both_batches_names_the_loader(tmp_path: Path) -> None:
+    loop = ZIPPED + "    print(len(a), len(c))\n"
+    lines = added(tmp_path, script("batch_size=6", "batch_size=4", loop))
+    counts = "dd.global_batch_size(a, of=left), dd.global_batch_size(c)"
+    assert lines[-1] == f"print({counts})"
+
+
+def test_rows_are_drawn_and_ordered_in_turn(tmp_path: Path) -> None:
+    drawn = "    c = c + torch.rand(len(c), 1)\n    a = a[torch.randperm(len(a))]\n"
+    lines = added(
+        tmp_path, script("batch_size=6", "batch_size=4", ZIPPED.replace(BODY, drawn + BODY))
+    )
+    step = lines[lines.index("c = c + dd.split(torch.rand(dd.global_batch_size(c), 1))") :]
+    assert step[1:3] == [
+        "dd.at_hand(left)",
+        "a = dd.split(dd.gather(a)[torch.randperm(dd.global_batch_size(a))])",
+    ]
+    assert step.count("dd.at_hand(left)") == 1
+
+
+@pytest.mark.parametrize("loop", [ZIPPED, ASKED])
+def test_batches_that_are_joined(tmp_path: Path, loop: str) -> None:
+    joined = """\
+    out = brain(torch.cat([a, c]))
+    side = torch.cat([torch.ones(a.size(0)), torch.zeros(len(c))])
+    one = F.cross_entropy(out[: len(a)], b)
+    two = F.binary_cross_entropy_with_logits(out[:, 0], side)
+    rest = out[len(a) :].pow(2).mean()
+    (one + two + rest).backward()
+"""
+    text = script("batch_size=6", "batch_size=4", loop.replace(BODY, joined))
+    lines = added(tmp_path, text)
+    loss = "F.binary_cross_entropy_with_logits(out[:, 0], side)"
+    assert lines[-3:] == [
+        "one = dd.mean(F.cross_entropy(out[: len(a)], b), of=left)",
+        f"two = dd.mean({loss}, weight=len(side))",
+        "rest = dd.mean(out[len(a) :].pow(2).mean())",
+    ]
+    assert "right = dd.shard(DataLoader(shared, batch_size=4), joined=True)" in lines
+
+
+def test_the_loader_is_named_where_the_loop_is(tmp_path: Path) -> None:
+    step = """\
+def train(source, target):
+    for (a, b), (c, d) in zip(source, target):
+        rule.zero_grad()
+        one = F.cross_entropy(brain(a), b)
+        two = brain(c).pow(2).mean()
+        (one + two).backward()
+        rule.step()
+"""
+    text = script("batch_size=6", "batch_size=4", f"{step}\n\ntrain(left, right)\n")
+    assert "dd.at_hand(source)" in added(tmp_path, text)
+    unnamed = text.replace("zip(source,", "zip(DataLoader(shared, batch_size=6),")
+    with pytest.raises(Refusal, match="after the next one came"):
+        convert_text(tmp_path, unnamed)
+
+
+def test_one_line_for_two_batches(tmp_path: Path) -> None:
+    both = ZIPPED.replace("    two = brain(c).pow(2).mean()\n", "").replace("(one + two)", "one")
+    text = both.replace("brain(a), b)", "brain(a), b) + brain(c).pow(2).mean()")
+    with pytest.raises(Refusal, match="another number of samples") as caught:
+        convert_text(tmp_path, script("batch_size=6", "batch_size=4", text))
+    assert "in lines of their own" in str(caught.value)
+    summed = ZIPPED.replace("(one + two)", "sum([one, two])")
+    with pytest.raises(Refusal, match="computed from the batches of two loaders"):
+        convert_text(tmp_path, script("batch_size=6", "batch_size=4", summed))
 
 
 @pytest.mark.parametrize("loop", [ZIPPED, CYCLED, ASKED, ENDLESS])
@@ -62,8 +136,8 @@ def test_batches_whose_rows_are_combined_are_of_one_size(tmp_path: Path, how: st
 def test_two_loaders_over_one_data_set_in_step(tmp_path: Path) -> None:
     lines = added(tmp_path, script("batch_size=6", "batch_size=6, shuffle=True", ZIPPED))
     assert any("dd.mean(one + two)" in line for line in lines)
-    with pytest.raises(Refusal, match="may have different numbers"):
-        convert_text(tmp_path, script("batch_size=6", "batch_size=6, shuffle=True", ASKED))
+    lines = added(tmp_path, script("batch_size=6", "batch_size=6, shuffle=True", ASKED))
+    assert "dd.at_hand(right)" in lines
 
 
 def test_a_validation_inside_the_training_loop(tmp_path: Path) -> None:
@@ -175,11 +249,7 @@ def numbers(count):
 def test_samplers_that_never_end_give_full_batches(tmp_path: Path, end: str) -> None:
     loader = "batch_size=6, sampler=Endless(shared)"
     text = script(loader, loader, ASKED).replace("features,", SAMPLER + end + "features,", 1)
-    if end:
-        with pytest.raises(Refusal, match="may have different numbers of samples"):
-            convert_text(tmp_path, text)
-    else:
-        assert f"right = dd.shard(DataLoader(shared, {loader}))" in added(tmp_path, text)
+    assert ("dd.at_hand(left)" in added(tmp_path, text)) is bool(end)
 
 
 def test_batches_of_either_loader_in_turn(tmp_path: Path) -> None:

@@ -432,6 +432,52 @@ def test_repeated_batches_keep_their_shares() -> None:
         assert all(found == [1, 3.5, 1, 3.5, 1] for found in run(_repeated, size))
 
 
+def _in_turn() -> list[float]:
+    """Means of batches of two loaders, of 3 and 2 samples and then of 2 and 1, and their sizes."""
+    left: Any = dd.shard(DataLoader(range(5), 3))  # type: ignore[arg-type]
+    right: Any = dd.shard(DataLoader(range(10, 13), 2))  # type: ignore[arg-type]
+    found: list[float] = []
+    for a, b in zip(left, right, strict=True):
+        found.append(dd.mean(a.double().mean(), of=left).item())
+        found.append(dd.mean(b.double().mean()).item())
+        dd.at_hand(left)
+        found += [dd.mean(a.double().mean()).item(), dd.sum(a.sum()).item()]
+        found += [dd.global_batch_size(a), dd.global_batch_size(b, of=right)]
+        found += [*dd.gather(b, of=right).tolist(), *dd.gather(a).tolist()]
+    return found
+
+
+def test_batches_of_two_loaders_in_turn() -> None:
+    first = [1, 10.5, 1, 3, 3, 2, 10, 11, 0, 1, 2]
+    second = [3.5, 12, 3.5, 7, 2, 1, 12, 3, 4]
+    for size in (1, 2, 3):
+        assert all(found == first + second for found in run(_in_turn, size))
+
+
+def _wrong_turns() -> list[str]:
+    told: list[str] = []
+    loader: Any = DataLoader(range(5), 3)  # type: ignore[arg-type]
+    for other in (loader, dd.shard(loader)):
+        try:
+            dd.at_hand(other)
+        except (TypeError, RuntimeError) as error:
+            told.append(str(error))
+    try:
+        list(dd.shard(loader, joined=True))
+    except RuntimeError as error:
+        told.append(str(error))
+    return told
+
+
+def test_turns_that_cannot_be_taken_and_batches_that_cannot_be_joined() -> None:
+    assert run(_wrong_turns, 1) == [[]]
+    not_shared, not_begun, too_few = run(_wrong_turns, 3)[2]
+    assert "no loader that shard() or replicate() gave" in not_shared
+    assert "no batch has come from this loader" in not_begun
+    assert "a batch of 2 samples" in too_few
+    assert "drop_last=True" in too_few
+
+
 def _listed(samples: list[int]) -> tuple[Any, ...]:
     """Time first, rows first, lists, and what has no rows."""
     rows = [torch.ones(n + 1) * n for n in samples]

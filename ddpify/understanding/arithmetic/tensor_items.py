@@ -9,11 +9,20 @@ import libcst as cst
 
 from ddpify.understanding import readers
 from ddpify.understanding.arithmetic import tensor_pairs, tensor_sizes
-from ddpify.understanding.batching import batches, collating
+from ddpify.understanding.batching import at_hand, batches, collating, together
 from ddpify.understanding.facts import Draw, Regrouped
 from ddpify.understanding.libraries import sequences
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.values import REPLICATED, UNKNOWN, Const, Data, Number, Value, value
+from ddpify.understanding.values import (
+    REPLICATED,
+    UNKNOWN,
+    Const,
+    Data,
+    Instance,
+    Number,
+    Value,
+    value,
+)
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
@@ -161,8 +170,10 @@ def _index_rows(
 ) -> Data:
     if kind == "whole":
         return _whole_rows(atom)
-    if _counted_bounds(run, node):
-        return replace(atom, births=frozenset(), form="tensor")
+    counts = _counted_bounds(run, node)
+    if counts:
+        loaders = _loaders_within(run, part_, atom, counts[0])
+        return replace(atom, births=frozenset(), form="tensor", loaders=loaders)
     if any(isinstance(a, Data) and a.form == "permutation" for a in index.atoms):
         return regrouped(run, node, node.value, atom)
     for mixed in (d for d in index.data if d.placement is Placement.COUPLED):
@@ -188,12 +199,24 @@ def _index_rows(
     return replace(atom.placed(Placement.ROWS), births=picked_from, form="row" if row else "tensor")
 
 
+def _loaders_within(
+    run: Interpreter, part_: cst.BaseSlice, atom: Data, count: Data
+) -> frozenset[Instance]:
+    """The loaders of the first rows, as many as one batch has, of several batches; of the rest."""
+    if not isinstance(part_, cst.Slice) or not together.unequal(run, atom.loaders, atom.loaders):
+        return atom.loaders
+    if part_.lower is None:
+        return count.loaders
+    return atom.loaders - count.loaders if part_.upper is None else atom.loaders
+
+
 def regrouped(
     run: Interpreter, node: cst.BaseExpression, rows: cst.BaseExpression, atom: Data
 ) -> Data:
     """Rows of the batch in another order: this rank's, once the whole batch is put in order."""
     if run.frames_forward() or not run.module.editable or atom.form == "permutation":
         return atom.placed(Placement.COUPLED)
+    at_hand.used(run, node, [atom])
     run.facts.regrouped.setdefault(node, Regrouped(run.site(node), rows))
     return atom.placed(Placement.SHARD)
 
@@ -235,6 +258,7 @@ def _note_slice(run: Interpreter, node: cst.Subscript) -> None:
     if run.module.editable and _is_counted(run, part_.upper):
         draw = run.facts.counted_slices.setdefault(node, Draw(run.site(node)))
         draw.counts = _bounds(run, part_)
+        at_hand.used(run, node, _counted_bounds(run, node))
         return
     for data in _counted_bounds(run, node):
         rows = Data(Placement.SHARD, data.loaders, form="packed")  # which no reduction suits

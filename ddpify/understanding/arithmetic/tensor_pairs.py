@@ -116,8 +116,15 @@ def _met(
     else:
         one, other = _placement(operator, left, right), _placement(operator, right, left)
         placement = combine(operator, one, other)
+    if placement is not None and placement.partial and _of_two_sizes(run, left, right):
+        return Placement.SUM if placement is Placement.COUNT else None
     crosswise = placement is Placement.SHARD and crossed(run, left, right)
     return Placement.COUPLED if crosswise else placement
+
+
+def _of_two_sizes(run: Interpreter, left: Data | None, right: Data | None) -> bool:
+    """Whether parts of two batches meet that may differ in size: each goes by its own."""
+    return bool(left and right and together.unequal(run, left.loaders, right.loaders))
 
 
 def births(data: Data | None) -> frozenset[cst.BaseExpression]:
@@ -169,6 +176,8 @@ def surely_crossed(left: Data | None, right: Data | None) -> bool:
 
 
 def _result(base: Data, placement: Placement, left: Data | None, right: Data | None) -> Data:
+    if placement is Placement.SUM and base.placement is Placement.COUNT:
+        return replace(base.placed(placement), form="number")
     if placement in (Placement.COUNT, Placement.PER_COUNT):
         births = (left.births if left else frozenset()) | (right.births if right else frozenset())
         form = "multiple" if placement is Placement.COUNT else "number"

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding.batching import together
 from ddpify.understanding.facts import OutOfTurn
+from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Data, Instance
 
 if TYPE_CHECKING:
@@ -31,6 +33,14 @@ def asked(run: Interpreter, sources: frozenset[Instance]) -> None:
     taken(run, sources)
 
 
+def turned(run: Interpreter, statement: cst.CSTNode, loaders: frozenset[Instance]) -> None:
+    """Before a statement, the batch of these loaders is made the one at hand, if it is not."""
+    made = {one.site for one in loaders}
+    if any({one.site for one in owner} != made for owner in run.at_hand):
+        run.facts.turned.add(statement)
+    taken(run, loaders)
+
+
 def left(run: Interpreter) -> None:
     """A loop has ended: the batch of the loop around it is the one at hand again, if it has one."""
     ended = run.frame.loops[-1].own
@@ -46,5 +56,17 @@ def used(run: Interpreter, node: cst.CSTNode, rows: Iterable[Data]) -> None:
         made = {one.site for one in loaders}  # what was decided names those of an earlier run
         for owner in run.at_hand:
             if made and made.isdisjoint(one.site for one in owner):
-                found = OutOfTurn(run.site(node), loaders, owner)
+                found = OutOfTurn(run.site(node), loaders, owner, run.call_path)
                 run.facts.out_of_turn.setdefault(node, found)
+
+
+def reduced(run: Interpreter, node: cst.CSTNode, parts: Iterable[Data]) -> None:
+    """Something is made whole; what comes from two batches of different sizes goes by neither."""
+    parts = list(parts)
+    if node not in run.choices.named:
+        used(run, node, parts)
+    for data in parts:
+        counted = data.ragged or data.placement is Placement.WEIGHTED
+        if not counted and together.unequal(run, data.loaders, data.loaders):
+            found = OutOfTurn(run.site(node), data.loaders, data.loaders)
+            run.facts.two_sizes.setdefault(node, found)

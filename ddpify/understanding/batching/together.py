@@ -39,6 +39,21 @@ def sources(one: Value) -> frozenset[Instance]:
     return frozenset(loader for data in held for loader in data.loaders)
 
 
+def unequal(run: Interpreter, some: frozenset[Instance], others: frozenset[Instance]) -> bool:
+    """Whether batches of these loaders are trained on together, and may differ in size."""
+    pairs = run.choices.unequal
+    return bool(pairs) and any(frozenset((a.site, b.site)) in pairs for a in some for b in others)
+
+
+def last(run: Interpreter, element: Value) -> frozenset[Instance]:
+    """The loaders whose batch comes last where a loop gets several, if these may differ in size."""
+    held = sources(element)
+    if not unequal(run, held, held):
+        return held
+    parts = [item for atom in element.of(Tup) for item in atom.items if sources(item)]  # type: ignore[union-attr]
+    return last(run, parts[-1]) if parts else held
+
+
 def taken_at_once(run: Interpreter, node: cst.CSTNode, element: Value) -> None:
     """A loop gets batches of several loaders in each round, in step with each other."""
     for pair in _side_by_side(element):

@@ -51,7 +51,7 @@ def for_(run: Interpreter, node: cst.For) -> bool:
             run.frame.loops[-1].loaders.append(together.sources(element))
         if any(isinstance(a, Instance) for a in iterable.atoms):
             run.frame.loops[-1].own = together.sources(element)
-            at_hand.taken(run, together.sources(element))
+            at_hand.taken(run, together.last(run, element))
         assignments.assign(run, node.target, _named_target(run, node.target, element))
 
     with run.taking_rows(draws.rows_of(run, node.iter)):

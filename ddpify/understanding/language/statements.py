@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding.batching import at_hand
 from ddpify.understanding.language import assignments, branches, definitions, imports, loops
 from ddpify.understanding.libraries import kinds, runtime_names
 from ddpify.understanding.values import Const, Instance, Value, value
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 def execute(run: Interpreter, node: cst.BaseStatement) -> bool:
     """Run one statement; whether the next one is reached."""
+    if run.choices.turns and node in run.choices.turns:
+        at_hand.turned(run, node, run.choices.turns[node].loaders)
     if isinstance(node, cst.SimpleStatementLine):
         return all(_reaches_end(run, small) for small in node.body)
     return _reaches_end(run, node)

@@ -14,6 +14,7 @@ import libcst as cst
 
 from ddpify.records import record
 from ddpify.understanding import readers
+from ddpify.understanding.batching import at_hand
 from ddpify.understanding.facts import Draw
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.syntax import dotted
@@ -148,6 +149,7 @@ def _drawn(
         if part.data.placement is Placement.COUNT:
             run.facts.shape_uses.update(part.data.births)
     rows = value(_rows(first, [*parts, *([receiver] if receiver else [])]))
+    at_hand.used(run, node, rows.data)
     mixed = bool(draw.given) and draw.dim > 0
     if not run.frames_forward() and (mixed or not run.module.editable):
         _refuse(run, node, rows.data[0])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding.batching import at_hand
 from ddpify.understanding.language import births, elements
 from ddpify.understanding.language.arguments import Keywords
 from ddpify.understanding.libraries import sequences, world
@@ -75,6 +76,14 @@ def _cycle(
     made = run.instance(node, run.module, "generator")
     made.attributes["*"] = elements.iterate(run, node, _first(args, kwargs, "loader"))
     return value(made)
+
+
+def _at_hand(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    held = [a for a in _first(args, kwargs, "loader").of(Instance) if is_loader(a)]  # type: ignore[arg-type]
+    at_hand.taken(run, frozenset(held))  # type: ignore[arg-type]
+    return REPLICATED
 
 
 def _shard_batch(
@@ -204,6 +213,7 @@ _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "shard": _loader(SHARDED),
     "replicate": _loader(WHOLE),
     "cycle": _cycle,
+    "at_hand": _at_hand,
     "shard_batch": _shard_batch,
     "split": _split,
     "mean": _reduction,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.batching import batch_layers
+from ddpify.understanding.batching import at_hand, batch_layers
 from ddpify.understanding.facts import States
 from ddpify.understanding.language.arguments import Keywords, argument_pairs, local_data
 from ddpify.understanding.placement import Placement
@@ -108,6 +108,7 @@ def note_states(
     code = _rows_code(given[0][0], rows, layer)
     # Without a dimension and a size, an LSTM's two states cannot be told from two rows.
     if (dim or code) and any(isinstance(a, Number) for a in held):
+        at_hand.used(run, node, [rows])
         run.facts.states.setdefault(shown, States(run.site(shown), dim, code))
 
 

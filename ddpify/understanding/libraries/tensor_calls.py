@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.arithmetic import tensor_sizes, tensors
-from ddpify.understanding.batching import batch_rows, batch_sizes, batches, collating, single
+from ddpify.understanding.batching import (
+    at_hand,
+    batch_rows,
+    batch_sizes,
+    batches,
+    collating,
+    single,
+    together,
+)
 from ddpify.understanding.facts import Draw
 from ddpify.understanding.language.arguments import Keywords, argument_pairs, local_data
 from ddpify.understanding.libraries import draws
@@ -81,6 +89,7 @@ def _of_a_size(
     loaders = batch_sizes.sized_like(run, node) if short in batch_sizes.MAKING else None
     if loaders and run.module.editable:
         run.facts.made_whole.setdefault(node, run.site(node))
+        at_hand.used(run, node, [Data(Placement.SHARD, loaders)])
         return value(Data(Placement.SHARD, loaders))
     kept = batch_sizes.kept_for(run, node) if short in batch_sizes.MAKING else None
     if kept:
@@ -149,6 +158,7 @@ def _sized(run: Interpreter, node: cst.BaseExpression, short: str, counts: list[
     made = replace(counts[0].placed(Placement.SHARD), dim=sizes[0].dim if sizes else 0)
     if short in ("randperm", "permutation"):
         counted = [part.node for part in sizes]
+        at_hand.used(run, node, counts)
         run.facts.orders.setdefault(node, Draw(run.site(node), counts=counted))
         made = replace(made, form="permutation")
     return value(replace(made, form="range") if short == "arange" else made)
@@ -182,7 +192,11 @@ def _concatenated(
     if worst:
         births = frozenset(b for d in worst if d.placement is Placement.ROWS for b in d.births)
         return value(replace(placed, births=births))
-    if any(d.ragged for d in inner):
+    sources = frozenset(loader for d in inner for loader in d.loaders)
+    placed = replace(placed, loaders=sources)
+    unequal = together.unequal(run, sources, sources)
+    run.facts.joined |= sources if unequal else set()
+    if unequal or any(d.ragged for d in inner):
         placed = replace(placed, form="masked")
     rows = all(a.form == "tensor" and not a.opaque for a in pieces.data)
     if short == "stack" and dim == first.dim == 0 and pieces.data and rows:
