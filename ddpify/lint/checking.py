@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ddpify.errors import DdpifyError
 from ddpify.lint.config import Settings
 from ddpify.lint.diagnostics import Diagnostic, by_place
-from ddpify.lint.kinds import SINGLE
+from ddpify.lint.kinds import DISTRIBUTED, SINGLE
 from ddpify.lint.relevance import MOST_FILES, files_without_training, is_program
 from ddpify.records import record
 from ddpify.source import Source
@@ -84,6 +84,7 @@ def _check(
     if quiet is not None and not _OF_ANY_FILE.search(source.text):
         return Read(needs=quiet)
     from ddpify.lint import registry
+    from ddpify.lint.certainty import is_certain
     from ddpify.lint.one_process import concerns_no_rank
     from ddpify.lint.script import Script
 
@@ -101,6 +102,8 @@ def _check(
             continue
         for finding in registry.findings(rule, script):
             if rule.group in _OF_RANKS and concerns_no_rank(script.control, finding.node):
+                continue
+            if script.kind == DISTRIBUTED and not is_certain(script, rule, finding.node):
                 continue
             one = _diagnostic(rule, script, source.path, finding)
             found.setdefault(one.subject, one)

@@ -55,7 +55,7 @@ class Control:
             if not (guard.left_early and _fails(guard.statement))
             and (self.script.strict or not self._leaves_in_a_mode(guard))
             and self.asks_rank(guard.test)
-            and any(map(self.asks_rank, _but_entries(guard.test)))
+            and any(map(self.asks_rank, but_entries(guard.test)))
             and not self._asks_whose_turn(guard)
         ]
 
@@ -322,7 +322,7 @@ class Control:
         return bool(callers) and all(self.without_grad(site.node, inner) for site in callers)
 
 
-def _but_entries(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+def but_entries(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
     """The parts of a test, but for entries of dictionaries: in a dictionary that goes through
     functions, those beside the rank are not told apart from it, unless their key speaks of it.
     """
@@ -334,7 +334,7 @@ def _but_entries(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
     if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript, cst.Call)):
         yield node
     for child in node.children:
-        yield from _but_entries(child)
+        yield from but_entries(child)
 
 
 def _denied(guard: Guard) -> Iterator[str]:

@@ -59,6 +59,8 @@ def _may_depend_on_rank(control: Control, test: cst.BaseExpression) -> bool:
         return True
     known = ("torch.", "os.path.", "builtins.", "math.", "sys.", "os.environ", "time.")
     for call in walk(test):
+        if isinstance(call, cst.Call) and _reads_switch(control, call):
+            return True
         if isinstance(call, cst.Call) and not control.script.value(call.func).atoms:
             return True
         if isinstance(call, cst.Call) and any(
@@ -66,6 +68,12 @@ def _may_depend_on_rank(control: Control, test: cst.BaseExpression) -> bool:
         ):
             return True
     return False
+
+
+def _reads_switch(control: Control, call: cst.Call) -> bool:
+    """``os.environ.get("DEBUG")``: each process has an environment of its own."""
+    names = control.script.names(call.func)
+    return not control.script.labels(call) and bool(names & {"os.environ.get", "os.getenv"})
 
 
 def _wordings(control: Control, test: cst.BaseExpression) -> Iterator[str]:

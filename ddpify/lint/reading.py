@@ -32,8 +32,8 @@ from ddpify.understanding.libraries.distributed import (
     FULLY_SHARD,
     SAMPLER,
     WRAPPERS,
-    is_distributed_sampler,
     is_wrapper,
+    splits,
 )
 from ddpify.understanding.libraries.kinds import is_loader
 from ddpify.understanding.libraries.runtime_names import SHARDED, imports_runtime
@@ -100,11 +100,19 @@ class Reading:
         if self.has_runtime:
             return DISTRIBUTED
         starts = [name for name in _STARTS if name in self.facts.library_calls]
+        if starts == [SAMPLER] and not any(map(splits, self._samplers)):
+            starts = []
         if starts and not (starts == [SAMPLER] and self.is_whole_program):
             return DISTRIBUTED
         trains = self._trains or self.starts_training
         steps = self.facts.optimizers or self.facts.stepped
         return SINGLE if trains and steps else OTHER
+
+    @property
+    def _samplers(self) -> list[Instance]:
+        return [
+            one for call in self.calls(SAMPLER, everywhere=True) for one in self.instances(call)
+        ]
 
     @property
     def starts_training(self) -> bool:
@@ -224,9 +232,14 @@ class Reading:
         """Whether ``+=`` or ``append`` collects from one batch to the next."""
         if any(slot[0] != "name" for slot in move.targets):
             return True  # an attribute outlives the call
-        loops = self.structure_of(move.node).loops(move.node)
-        over = [x for x in loops if isinstance(x, cst.For) and self.loaders_in(x.iter)]
-        return any(("name", loop, move.targets[0][2]) not in move.targets for loop in over)
+        structure = self.structure_of(move.node)
+        over = [
+            loop
+            for loop in structure.loops(move.node)
+            if isinstance(loop, cst.For) and self.loaders_in(loop.iter)
+        ]
+        scopes = [slot[1] for slot in move.targets if isinstance(slot[1], cst.CSTNode)]
+        return any(not any(_is_at_or_in(structure, one, loop) for one in scopes) for loop in over)
 
     @cached_property
     def ordering(self) -> Ordering:
@@ -269,7 +282,7 @@ class Reading:
             return self.facts.shared[loader] == SHARDED
         for name in ("sampler", "batch_sampler"):
             held = loader.arguments.get(name, UNKNOWN)
-            if any(is_distributed_sampler(atom) for atom in _within(held)):
+            if any(map(splits, _within(held))):
                 return True
         return False
 
@@ -403,6 +416,10 @@ class Reading:
     def arguments(self, call: cst.Call, *names: str) -> Iterable[cst.Arg]:
         """The keyword arguments of a call with these names."""
         return [a for a in call.args if a.keyword is not None and a.keyword.value in names]
+
+
+def _is_at_or_in(structure: Structure, node: cst.CSTNode, other: cst.CSTNode) -> bool:
+    return node is other or any(above is other for above in structure.up(node))
 
 
 def _surely_none(held: Value) -> bool:

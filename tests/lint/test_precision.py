@@ -113,6 +113,54 @@ for x, y in DataLoader(dataset, 32, shuffle=True):
     criterion(model(x), y).backward()
     optimizer.step()
 """,
+    "a random split of rank 0's that all get": """
+torch.manual_seed(1 + rank)
+order = torch.randperm(len(dataset)).to(device)
+dist.broadcast(order, 0)
+part = torch.utils.data.Subset(dataset, order.tolist()[:50])
+""",
+    "a variable under its former and its present name": """
+os.environ["NCCL_BLOCKING_WAIT"] = "1"
+os.environ["TORCH_NCCL_BLOCKING_WAIT"] = "1"
+""",
+    "data of each epoch's own": """
+for epoch in range(epochs):
+    rows = TensorDataset(torch.load(f"part-{epoch}.pt", map_location="cpu"))
+    for x, y in DataLoader(rows, 32, sampler=DistributedSampler(rows)):
+        criterion(model(x), y).backward()
+        optimizer.step()
+""",
+    "a sampler with one part": """
+only = DistributedSampler(dataset, num_replicas=1, rank=0)
+for epoch in range(epochs):
+    for x, y in DataLoader(dataset, 32, sampler=only):
+        criterion(model(x), y).backward()
+        optimizer.step()
+""",
+    "a sum over the parts of a step": """
+for x, y in loader:
+    total = 0.0
+    for part in range(4):
+        total += criterion(model(x[part::4]), y[part::4]).item()
+    if rank == 0:
+        print(total)
+""",
+    "what a switch of the process's environment asks for": """
+if os.environ.get("SHOW"):
+    torch.save(net.state_dict(), path)
+""",
+    "a barrier for the ranks that leave, and one for the others": """
+def merge(first_only):
+    if first_only:
+        if dist.get_rank() != 0:
+            dist.barrier()
+            return None
+    merged = os.listdir(".")
+    dist.barrier()
+    return merged
+
+merge(True)
+""",
     "a load of what was saved in main memory": """
 if rank == 0:
     torch.save({name: one.cpu() for name, one in net.state_dict().items()}, path)
@@ -1494,3 +1542,81 @@ for epoch in range(epochs):
         criterion(model(x), y).backward()
 """
     assert lint_text(text, select=("DDP101", "DDP102")) == []
+
+
+def test_a_sampler_of_one_part_joins_no_group(lint_text: Lint) -> None:
+    text = SETUPS["distributed"].split("local_rank =")[0]
+    text += """
+only = DistributedSampler(dataset, num_replicas=1, rank=0)
+model = Net()
+model.load_state_dict(torch.load(path))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for x, y in DataLoader(dataset, 32, sampler=only):
+    criterion(model(x), y).backward()
+    optimizer.step()
+torch.save(model.state_dict(), path)
+"""
+    assert [one for one in lint_text(text, select=("DDP205", "DDP501")) if not one.single] == []
+    several = text.replace(", num_replicas=1, rank=0", "")
+    assert [one for one in lint_text(several, select=("DDP501",)) if not one.single] != []
+
+
+@pytest.mark.parametrize(
+    ("guard", "found"),
+    [("rank == 0", True), ("place == 0", True), ("unsure == 0", False), ("told['id'] == 0", False)],
+)
+def test_a_hang_needs_a_condition_that_is_on_the_rank(
+    guard: str, found: bool, lint_text: Lint
+) -> None:
+    text = SETUPS["distributed"]
+    text += f"""
+place = -1
+if dist.is_initialized():
+    place = dist.get_rank()
+unsure = len(os.listdir("."))
+if epochs > 5:
+    unsure = dist.get_rank()
+told = {{"id": rank, "kind": len(path)}}
+if {guard}:
+    dist.barrier()
+"""
+    assert [one.code for one in lint_text(text, select=("DDP401",))] == ["DDP401"] * found
+
+
+def test_the_model_inside_is_trained_where_it_is_wrapped_in_any_case(lint_text: Lint) -> None:
+    text = (
+        SETUPS["distributed"]
+        + """
+options = argparse.ArgumentParser().parse_args()
+raw = Net().to(device)
+if options.together:
+    whole = DDP(raw, device_ids=[local_rank])
+for x, y in loader:
+    criterion(raw(x), y).backward()
+"""
+    )
+    assert lint_text(text, select=("DDP304",)) == []
+    assert lint_text(text, select=("DDP304",), strict=True) != []
+    assert lint_text(text.replace("options.together", "epochs > 5"), select=("DDP304",)) != []
+
+
+def test_a_function_that_trains_and_evaluates(lint_text: Lint) -> None:
+    text = (
+        SETUPS["distributed"]
+        + """
+def run(batches, learn):
+    for x, y in batches:
+        loss = criterion(model(x), y)
+        if learn:
+            loss.backward()
+            optimizer.step()
+
+run(loader, True)
+run(DataLoader(dataset, 32), False)
+"""
+    )
+    assert lint_text(text, select=("DDP101",)) == []
+    alone = text.replace("run(loader, True)\n", "").replace(
+        "run(DataLoader(dataset, 32), False)", "run(DataLoader(dataset, 32), True)"
+    )
+    assert lint_text(alone, select=("DDP101",)) != []

@@ -66,7 +66,7 @@ from ddpify.lint.reading import ALL_COLLECTIVES
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
 from ddpify.understanding.labels.callees import called
-from ddpify.understanding.structure import Guard, leaves, rest_of_block
+from ddpify.understanding.structure import Guard, leaves
 from ddpify.understanding.syntax import argument
 
 _IGNORED = {"torch.distributed.init_process_group"}
@@ -126,6 +126,20 @@ def _only_leaves(statement: cst.If) -> bool:
     return statement.orelse is None and leaves(statement.body)
 
 
+def _rest_of_function(script: Script, statement: cst.If) -> list[cst.CSTNode]:
+    """What runs after a statement, in its block and in those around it."""
+    found: list[cst.CSTNode] = []
+    below: cst.CSTNode = statement
+    for above in script.structure.up(statement):
+        if isinstance(above, cst.FunctionDef):
+            break
+        if isinstance(above, (cst.IndentedBlock, cst.Module)):
+            body: list[cst.CSTNode] = list(above.body)
+            found += body[body.index(below) + 1 :]
+        below = above
+    return found
+
+
 def _has_group(call: cst.CSTNode) -> bool:
     return isinstance(call, cst.Call) and argument(call, "group") is not None
 
@@ -137,7 +151,7 @@ def _is_answered(script: Script, guard: Guard, call: cst.Call, name: str) -> boo
         other = statement.orelse if guard.positive else statement.body
         others: list[cst.CSTNode] = [other] if other is not None else []
         if guard.positive and isinstance(statement, cst.If) and _only_leaves(statement):
-            others = rest_of_block(script.structure, statement)
+            others = _rest_of_function(script, statement)
         if any(name == found for one in others for found, _ in script.collectives(one)):
             return True
     function = script.structure.function(call)

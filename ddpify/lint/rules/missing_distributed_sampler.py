@@ -109,7 +109,8 @@ def _is_split_elsewhere(script: Script, loader: Instance) -> bool:
     """
     if any(knows_its_rank(script, one) or _makes_up(script, one) for one in datasets(loader)):
         return True
-    if (may_be_split(script, loader) or _draws_apart(script, loader)) and not script.strict:
+    unsure = may_be_split(script, loader) or _draws_apart(script, loader)
+    if not script.strict and (unsure or not _surely_trains(script, loader)):
         return True
     over = [
         (loop, loaders)
@@ -127,6 +128,19 @@ def _is_split_elsewhere(script: Script, loader: Instance) -> bool:
         and not any(map(script.may_be_sharded, loaders))
         and not _takes_parts(script, loop)
         for loop, loaders in training
+    )
+
+
+def _surely_trains(script: Script, loader: Instance) -> bool:
+    """Whether a loop over this loader alone has ``backward()`` in its own body.
+
+    A function that trains and evaluates gets both loaders.
+    """
+    return any(
+        [one.site for one in script.loaders_in(loop.iter)] == [loader.site]
+        and any(one in script.facts.backwards for one in walk(loop.body))
+        for structure in script.structures.values()
+        for loop in structure.all(cst.For)
     )
 
 

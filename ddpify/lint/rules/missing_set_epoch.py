@@ -66,7 +66,7 @@ from ddpify.lint.diagnostics import Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import at_head_of
 from ddpify.lint.script import Script
-from ddpify.understanding.libraries.distributed import is_distributed_sampler
+from ddpify.understanding.libraries.distributed import is_distributed_sampler, splits
 from ddpify.understanding.syntax import argument
 from ddpify.understanding.values import UNKNOWN, Class, Instance
 
@@ -88,6 +88,8 @@ def check(script: Script) -> Iterator[Finding]:
         if found is None or _makes_itself_known(sampler):
             continue
         inner, outer = found
+        if _has_samples_of_its_own(script, sampler, outer):
+            continue
         node = sampler.site if sampler.module is script.module else inner
         if script.owners.get(node) is script.module:
             yield Finding(
@@ -127,11 +129,26 @@ def _is_seeded_anew(script: Script, sampler: Instance) -> bool:
     return bool(slots & script.flow.derived(changing))
 
 
+def _has_samples_of_its_own(script: Script, sampler: Instance, outer: Loop) -> bool:
+    """Whether the sampler is made in each epoch, of a data set that is made there, too."""
+    structure = script.structure_of(outer)
+    if sampler.module is not script.owners.get(outer) or not isinstance(sampler.site, cst.Call):
+        return False
+    given = argument(sampler.site, "dataset", 0)
+    if given is None or outer not in structure.loops(sampler.site):
+        return False
+    slots = script.flow.slots(given.value, sampler.module)
+    return any(
+        move.node in structure.order and outer in structure.loops(move.node)
+        for move in script.flow.moves_to(slots)
+    )
+
+
 def _shuffling(script: Script) -> list[Instance]:
     found: dict[Instance, None] = {}
     for loader in script.facts.loaders:
         for atom in loader.arguments.get("sampler", UNKNOWN).atoms:
-            if isinstance(atom, Instance) and is_distributed_sampler(atom) and _shuffles(atom):
+            if splits(atom) and isinstance(atom, Instance) and _shuffles(atom):
                 found[atom] = None
     return list(found)
 

@@ -46,10 +46,13 @@ from ddpify.understanding.libraries.world import environment_key
 )
 def check(script: Script) -> Iterator[Finding]:
     """Assignments under old or unknown names."""
-    for assign in script.structure.all(cst.Assign):
-        target = assign.targets[0].target
+    assigned = [(one, one.targets[0].target) for one in script.structure.all(cst.Assign)]
+    names = {environment_key(script.facts, target) for _, target in assigned}
+    for assign, target in assigned:
         name = environment_key(script.facts, target)
         if name in RENAMED and isinstance(target, cst.Subscript):
+            if RENAMED[name] in names:
+                continue  # for any version of PyTorch
             key = target.slice[0].slice
             fix = script.replace(key, f'"{RENAMED[name]}"', "use the new name")
             yield Finding(assign, f"this variable is called {RENAMED[name]} now", fix)

@@ -59,7 +59,7 @@ from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
 from ddpify.lint.seeds import apart
-from ddpify.lint.splits import draw_alike, splits
+from ddpify.lint.splits import Split, draw_alike, splits
 
 
 @rule(
@@ -71,10 +71,19 @@ from ddpify.lint.splits import draw_alike, splits
 def check(script: Script) -> Iterator[Finding]:
     """Splits that are drawn from seeds that differ."""
     for one in splits(script):
-        if apart(script, one.family) and not script.control.rank_guards(one.call):
+        if not apart(script, one.family) or script.control.rank_guards(one.call):
+            continue
+        if not _is_sent(script, one):
             yield Finding(
                 one.call,
                 "the seed differs between ranks, so that each splits the data in its own way: they"
                 " validate on what others train on",
                 draw_alike(script, one),
             )
+
+
+def _is_sent(script: Script, one: Split) -> bool:
+    """Whether what is drawn goes through a collective, as rank 0's to all."""
+    structure = script.structure_of(one.call)
+    moves = [move for above in structure.up(one.call) for move in script.flow.moves_at(above)]
+    return any(script.flow.cleaned.intersection(move.targets) for move in moves)

@@ -44,7 +44,7 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import drop_argument
 from ddpify.lint.script import Script
 from ddpify.understanding.labels.origins import DEVICES, LOCAL_RANK, RANK, SPAWNED
-from ddpify.understanding.libraries.distributed import SAMPLER
+from ddpify.understanding.libraries.distributed import SAMPLER, splits
 from ddpify.understanding.syntax import argument
 
 
@@ -53,7 +53,11 @@ def check(script: Script) -> Iterator[Finding]:
     """Samplers with a local rank or a node's number of GPUs."""
     for call in script.calls(SAMPLER, "torch.utils.data.DistributedSampler"):
         for one in (argument(call, "num_replicas", 1), argument(call, "rank", 2)):
-            if one is None or script.control.spawned:
+            if (
+                one is None
+                or script.control.spawned
+                or not any(map(splits, script.instances(call)))
+            ):
                 continue
             labels = script.labels(one.value)
             local = LOCAL_RANK in labels and not labels & {RANK, SPAWNED}

@@ -78,6 +78,14 @@ def is_distributed_sampler(atom: object) -> bool:
     return any("Distributed" in n and n.endswith("Sampler") for n in names)
 
 
+def splits(atom: object) -> bool:
+    """Whether a DistributedSampler gives each process a part: not with one part in all."""
+    if not isinstance(atom, Instance) or not is_distributed_sampler(atom):
+        return False
+    parts = atom.arguments.get("num_replicas", atom.arguments.get("1", UNKNOWN))
+    return parts.constant() != 1
+
+
 def _wrap(name: str) -> Callable[..., Value]:
     def make(
         run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords

@@ -60,7 +60,7 @@ def devices(given: Value, rest: list[Value]) -> list[Atom]:
     """The devices that ``torch.device(given)`` makes."""
     made: list[Atom] = []
     texts = dict.fromkeys(a.value for a in given.atoms if isinstance(a, Const))
-    conditional = len(texts) > 1
+    conditional = len(texts) > 1 or not all(isinstance(a, Const) for a in given.atoms)
     for text in texts:
         made.append(_device(text, rest, conditional))
     return made or [Number()]

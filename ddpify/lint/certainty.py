@@ -1,0 +1,140 @@
+"""What a finding must rest on besides what its rule looks for, unless ``--strict`` is given.
+
+Some rules put two facts together: what is done at one place, and that a process group and its
+wrappers are there at another. Between them stand conditions on options, of which a script may have
+one set for several processes and one for a single process. These rules speak of what runs in any
+case; and what hangs must hang by a condition that is on the rank, whatever set it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.lint.control import but_entries
+from ddpify.understanding.labels.moves import Move
+from ddpify.understanding.labels.origins import ANY_RANK
+from ddpify.understanding.labels.slots import Slot
+from ddpify.understanding.structure import walk
+
+if TYPE_CHECKING:
+    from ddpify.lint.control import Control
+    from ddpify.lint.registry import Rule
+    from ddpify.lint.script import Script
+
+_ON_ANY_PATH = frozenset(
+    "hard-coded-device manual-batches-same-on-all-ranks moved-or-cast-after-wrap"
+    " stale-unwrapped-reference parameters-outside-ddp rank-local-learning-rate".split()
+)
+_BY_RANK = frozenset(
+    "collective-under-rank-condition rank-zero-forward rank-conditional-update".split()
+)
+_GROUP = "torch.distributed.init_process_group"
+
+
+def is_certain(script: Script, rule: Rule, node: cst.CSTNode) -> bool:
+    """Whether what a finding rests on holds in any run of the script on several processes."""
+    if script.strict or script.has_runtime:
+        return True
+    if rule.name in _ON_ANY_PATH:
+        return runs_in_any_case(script.control, node) and _distributes_in_any_case(script)
+    if rule.name in _BY_RANK:
+        return is_kept_by_rank(script.control, node)
+    return True
+
+
+def _distributes_in_any_case(script: Script) -> bool:
+    """Whether no option decides about the process group and the wrappers."""
+    places = [wrap.site.node for wrap in script.wraps] + script.calls(_GROUP, everywhere=True)
+    return all(runs_in_any_case(script.control, one) for one in places)
+
+
+def runs_in_any_case(
+    control: Control, node: cst.CSTNode, seen: frozenset[cst.CSTNode] = frozenset()
+) -> bool:
+    """Whether a node is reached whatever the options of the run are."""
+    if any(_asks_unknown(control, guard.test) for guard in control.guards(node)):
+        return False
+    function = control.script.structure_of(node).function(node)
+    if function is None or function in control.spawned or function in seen:
+        return True
+    inner = seen | {function}
+    callers = control.callers(function)
+    return any(runs_in_any_case(control, site.node, inner) for site in callers)
+
+
+def _asks_unknown(control: Control, test: cst.BaseExpression) -> bool:
+    """Whether a condition reads what nothing in sight sets."""
+    if control.asks_rank(test):
+        return False
+    flow = control.script.flow
+    module = control.script.owners.get(test, control.script.module)
+    return any(
+        one.slot is not None and not flow.moves_to({one.slot}) and one.slot[0] != "result"
+        for one in flow.ancestry(test, module)
+    )
+
+
+def is_kept_by_rank(
+    control: Control, node: cst.CSTNode, seen: frozenset[cst.CSTNode] = frozenset()
+) -> bool:
+    """Whether a condition around a node, here or where its function is called, surely asks for
+    the rank.
+    """
+    if any(_surely_asks_rank(control, guard.test) for guard in control.rank_guards(node)):
+        return True
+    function = control.script.structure_of(node).function(node)
+    if function is None or function in seen:
+        return False
+    inner = seen | {function}
+    callers = control.callers(function)
+    return any(is_kept_by_rank(control, site.node, inner) for site in callers)
+
+
+def _surely_asks_rank(control: Control, test: cst.BaseExpression) -> bool:
+    return any(_is_surely_rank(control, one, set()) for one in but_entries(test))
+
+
+def _is_surely_rank(control: Control, node: cst.BaseExpression, seen: set[Slot]) -> bool:
+    """Whether an expression is a rank in all ways in which it gets its value."""
+    flow = control.script.flow
+    module = control.script.owners.get(node, control.script.module)
+    for one in flow.made_of.of(node, module):
+        if one.slot is None and one.label in ANY_RANK:
+            return True
+        if one.slot is not None and _holds_only_ranks(control, one.slot, seen):
+            return True
+    return False
+
+
+def _holds_only_ranks(control: Control, slot: Slot, seen: set[Slot]) -> bool:
+    if slot in seen:
+        return False
+    if not control.script.flow.labels.get(slot, set()) & ANY_RANK:
+        return False
+    seen.add(slot)
+    return all(
+        _sets_rank(control, move, seen)
+        for move in control.script.flow.moves_to({slot})
+        if not _is_plain(move.value)
+    )
+
+
+def _sets_rank(control: Control, move: Move, seen: set[Slot]) -> bool:
+    if any(one.slot is None and one.label in ANY_RANK for one in move.source):
+        return True
+    slots = [one.slot for one in move.source if one.slot is not None]
+    return any(slot in seen or _holds_only_ranks(control, slot, seen) for slot in slots)
+
+
+def _is_plain(node: cst.BaseExpression | None) -> bool:
+    """``-1``, ``None``, ``True``: what stands for a rank where there is one process."""
+    return node is not None and not any(_has_source(one) for one in walk(node))
+
+
+def _has_source(node: cst.CSTNode) -> bool:
+    names = (cst.Attribute, cst.Call, cst.Subscript)
+    return isinstance(node, names) or (
+        isinstance(node, cst.Name) and node.value not in ("None", "True", "False")
+    )
