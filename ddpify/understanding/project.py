@@ -36,6 +36,11 @@ class ModuleFile:
         """Where the file is."""
         return Path(self.source.path)
 
+    @cached_property
+    def folder(self) -> str:
+        """The folder that it is in, links followed."""
+        return os.path.dirname(os.path.realpath(self.source.path))
+
     @property
     def structure(self) -> Structure:
         """The order of its nodes and what encloses each."""
@@ -50,6 +55,11 @@ class ModuleFile:
     def is_packaged(self) -> bool:
         """Whether it imports relative to its package, and so runs as ``python -m`` alone."""
         return any(isinstance(n, cst.ImportFrom) and n.relative for n in self.parents)
+
+    @cached_property
+    def changes_search(self) -> bool:
+        """Whether it may change where Python looks for modules."""
+        return "sys.path" in self.source.text
 
     @cached_property
     def reads_modes(self) -> bool:
@@ -117,11 +127,13 @@ class Project:
         self.entry = self.entries[0]
         self.folder = folder
         self.roots = roots_of((file.path.resolve() for file in self.entries), folder)
-        self._names: dict[Path, frozenset[str]] = {}  # of what is in a folder
+        self._names: dict[str, frozenset[str]] = {}  # of what is in a folder
+        self._holders: dict[str, list[str]] = {}  # the roots that have a module of a name
         self._absolute: dict[str, ModuleFile | None] = {}
         self._resolved: dict[tuple[str, ModuleFile, int], ModuleFile | None] = {}
-        self._files: dict[Path, ModuleFile | None] = {
-            file.path.resolve(): file for file in self.entries
+        self._folders: dict[str, tuple[Path, bool]] = {}
+        self._files: dict[str, ModuleFile | None] = {
+            os.path.realpath(file.path): file for file in self.entries
         }
 
     @property
@@ -135,26 +147,31 @@ class Project:
 
     def resolve(self, name: str, importer: ModuleFile, level: int = 0) -> ModuleFile | None:
         """The local file that ``import name`` in ``importer`` reads, if it is a local one."""
-        if not level and is_runtime(name):
-            return None
         key = (name, importer, level)
         if key not in self._resolved:
-            self._resolved[key] = self._resolve(name, importer, level)
+            own = not level and is_runtime(name)
+            self._resolved[key] = None if own else self._resolve(name, importer, level)
         return self._resolved[key]
 
     def _resolve(self, name: str, importer: ModuleFile, level: int) -> ModuleFile | None:
         if level:
-            base = importer.path.resolve().parent
+            base = importer.folder
             for _ in range(level - 1):
-                base = base.parent
+                base = os.path.dirname(base)
             return self._find(base, name)
         if name not in self._absolute:
-            places = (self._find(root, name) for root in self.roots)
+            places = (self._find(root, name) for root in self._holding(name.partition(".")[0]))
             self._absolute[name] = next((found for found in places if found is not None), None)
         found = self._absolute[name]
-        if found is None and "sys.path" in importer.source.text:
+        if found is None and importer.changes_search:
             return self._elsewhere(name)
         return found
+
+    def _holding(self, name: str) -> list[str]:
+        """The roots that have a module of a name: most names are a library's, which none has."""
+        if name not in self._holders:
+            self._holders[name] = [x for x in map(str, self.roots) if self._holds(x, name)]
+        return self._holders[name]
 
     def _elsewhere(self, name: str) -> ModuleFile | None:
         """The one module of this name in the project's folder, wherever it stands."""
@@ -162,13 +179,18 @@ class Project:
         places = self._places.get(top, ())
         if len(places) != 1 or top in sys.stdlib_module_names:
             return None
-        return self._find(places[0], name)
+        return self._find(str(places[0]), name)
+
+    @cached_property
+    def _root(self) -> Path | None:
+        """The project's folder, links followed."""
+        return self.folder.resolve() if self.folder is not None else None
 
     @cached_property
     def _places(self) -> dict[str, list[Path]]:
         """By a module's first name, the folders of the project that hold one of this name."""
         found: dict[str, list[Path]] = {}
-        root = self.folder.resolve() if self.folder is not None else None
+        root = self._root
         for path in sorted(root.rglob("*.py")) if root is not None else ():
             assert root is not None
             if not is_left_out(path, root):
@@ -176,17 +198,17 @@ class Project:
                 found.setdefault(module.stem, []).append(module.parent)
         return found
 
-    def _find(self, base: Path, name: str) -> ModuleFile | None:
+    def _find(self, base: str, name: str) -> ModuleFile | None:
         if name and not self._holds(base, name.partition(".")[0]):
             return None
-        target = os.path.join(base, *name.split(".")) if name else str(base)
+        target = os.path.join(base, *name.split(".")) if name else base
         package = os.path.join(target, "__init__.py")
         for candidate in (f"{target}.py", package) if name else (package,):
             if os.path.isfile(candidate):
-                return self._read(Path(candidate), name)
+                return self._read(candidate, name)
         return None
 
-    def _holds(self, folder: Path, name: str) -> bool:
+    def _holds(self, folder: str, name: str) -> bool:
         """Whether a folder has a module of a name: many are looked for, few are there."""
         if folder not in self._names:
             try:
@@ -195,15 +217,17 @@ class Project:
                 self._names[folder] = frozenset()
         return name in self._names[folder] or f"{name}.py" in self._names[folder]
 
-    def _read(self, path: Path, name: str) -> ModuleFile | None:
-        path = path.resolve()
+    def _read(self, path: str, name: str) -> ModuleFile | None:
+        path = os.path.realpath(path)
         if path not in self._files:
+            folder, file = os.path.split(path)
+            shown, editable = self._folder(folder)
             try:
-                source = self._load(self._shown(path))
+                source = self._load(shown / file)
                 if is_vendored(source.text):
                     self._files[path] = None  # ddpify's own runtime, which is known as a library
                     return None
-                self._files[path] = self._module(source, name, editable=self._is_editable(path))
+                self._files[path] = self._module(source, name, editable=editable)
             except DdpifyError:
                 self._files[path] = None  # unreadable: as unknown as a library
         return self._files[path]
@@ -219,12 +243,18 @@ class Project:
         """The tree of a file, which gives back its bytes."""
         return Parsed(source.module, source.text)
 
+    def _folder(self, path: str) -> tuple[Path, bool]:
+        """A folder as the user would write it, and whether files in it may be changed."""
+        if path not in self._folders:
+            self._folders[path] = self._shown(Path(path)), self._is_editable(Path(path))
+        return self._folders[path]
+
     def _is_editable(self, path: Path) -> bool:
-        root = self.folder.resolve() if self.folder is not None else None
+        root = self._root
         return root is not None and path.is_relative_to(root) and not is_left_out(path, root)
 
     def _shown(self, path: Path) -> Path:
-        """A path as the user would write it: from the folder that was named, if it is in there."""
+        """From the folder that was named, if it is in there."""
         named = self.folder if self.folder is not None else self.entry.path.parent
         root = named.resolve()
         return named / path.relative_to(root) if path.is_relative_to(root) else path
