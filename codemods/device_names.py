@@ -14,7 +14,8 @@ import libcst as cst
 from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Facts, Site
 from ddpify.understanding.labels.callees import passed
-from ddpify.understanding.labels.slots import Slot, Slots, parameters
+from ddpify.understanding.labels.scopes import parameters
+from ddpify.understanding.labels.slots import Slot, Slots
 from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import UNKNOWN, Bound, Class, Function
 

@@ -8,7 +8,7 @@ import libcst as cst
 
 from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Event, Site
-from ddpify.understanding.labels.slots import parameters
+from ddpify.understanding.labels.scopes import parameters
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
 from ddpify.understanding.values import UNKNOWN, Instance

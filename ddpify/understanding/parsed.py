@@ -7,6 +7,7 @@ from functools import cached_property
 import libcst as cst
 
 from ddpify.lines import Lines
+from ddpify.understanding.labels.scopes import Scopes, scopes_of
 from ddpify.understanding.offsets import Offsets, offsets_of
 from ddpify.understanding.structure import Structure
 
@@ -22,6 +23,11 @@ class Parsed:
     def structure(self) -> Structure:
         """The order of the nodes and what encloses each."""
         return Structure(self.tree)
+
+    @cached_property
+    def scopes(self) -> Scopes:
+        """Which function, loop or block each name belongs to."""
+        return scopes_of(self.structure)
 
     @cached_property
     def offsets(self) -> dict[cst.CSTNode, Offsets]:

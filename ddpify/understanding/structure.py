@@ -189,7 +189,8 @@ _IS_NODE = _NodeTypes()
 
 @cache
 def _names(kind: type) -> tuple[str, ...]:
-    names = [f.name for f in fields(kind) if not f.name.startswith(_SILENT)]
+    held = [f for f in fields(kind) if f.type not in (str, bool)]
+    names = [f.name for f in held if not f.name.startswith(_SILENT)]
     if issubclass(kind, (cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp)):
         names.sort(key=lambda name: name != "for_in")  # its names are bound before use
     return tuple(names)

@@ -102,7 +102,8 @@ from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
 from ddpify.understanding.batching import stores
-from ddpify.understanding.labels.slots import Slot, parameters
+from ddpify.understanding.labels.scopes import parameters
+from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.layers import layers
 from ddpify.understanding.values import Class, Function
 

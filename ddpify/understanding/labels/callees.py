@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.understanding.facts import Facts
-from ddpify.understanding.labels.slots import parameters
+from ddpify.understanding.labels.scopes import parameters
 from ddpify.understanding.values import Bound, Class, Function, Instance, Value
 
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import libcst as cst
 
-from ddpify.understanding.structure import children
+from ddpify.understanding.structure import children, walk
 
 Loop = cst.For | cst.While
 _IN_TURN = (cst.IndentedBlock, cst.SimpleStatementLine, cst.Expr, cst.SimpleStatementSuite,
@@ -47,11 +47,14 @@ class Freshness:
         self._use(tree)
 
     def _use(self, node: cst.CSTNode | None) -> Use:
+        handler = self._BY_TYPE.get(type(node))
         found = Use()
-        if isinstance(node, cst.Name):
-            found.read.add(node.value)
+        if handler is not None:
+            handler(self, node, found)
+        elif isinstance(node, cst.BaseExpression):  # binds no names of a loop or a block
+            found.read.update(one.value for one in walk(node) if type(one) is cst.Name)
         elif node is not None:
-            self._BY_TYPE.get(type(node), Freshness._others)(self, node, found)
+            self._others(node, found)
         return found
 
     def _assign(self, node: cst.Assign, found: Use) -> None:

@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-
 import libcst as cst
 
 from ddpify.understanding.facts import Facts
 from ddpify.understanding.labels import origins
-from ddpify.understanding.labels.freshness import Freshness, target_names
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import Structure
 from ddpify.understanding.values import (
@@ -20,16 +15,6 @@ from ddpify.understanding.values import (
 )
 
 Slot = tuple[object, ...]
-FunctionNode = cst.FunctionDef | cst.Lambda
-
-
-@dataclass(slots=True)
-class Scopes:
-    """Which function owns each name."""
-
-    local: dict[cst.CSTNode, set[str]] = field(default_factory=lambda: defaultdict(set))
-    shared: dict[cst.CSTNode, set[str]] = field(default_factory=lambda: defaultdict(set))
-    fresh: dict[cst.CSTNode, set[str]] = field(default_factory=dict)  # of loops and blocks
 
 
 class Slots:
@@ -38,22 +23,6 @@ class Slots:
     def __init__(self, facts: Facts, structures: dict[ModuleFile, Structure]) -> None:
         self.facts = facts
         self.structures = structures
-        self._scopes = Scopes()
-        for structure in structures.values():
-            self._name_scopes(structure)
-
-    def _name_scopes(self, structure: Structure) -> None:
-        for function in structure.all(cst.FunctionDef, cst.Lambda):
-            self._scopes.local[function] |= {p.name.value for p in parameters(function)}
-        for statement in structure.all(cst.Global, cst.Nonlocal):
-            owner = structure.function(statement)
-            if owner is not None:
-                self._scopes.shared[owner] |= {item.name.value for item in statement.names}
-        self._scopes.fresh |= Freshness(structure.tree).names
-        for node, target in bindings(structure):
-            owner = structure.function(node)
-            if owner is not None:
-                self._scopes.local[owner] |= set(target_names(target))
 
     def of_name(self, node: cst.Name, module: ModuleFile) -> list[Slot]:
         """The slots that a name sets: of the loops and blocks in which it is fresh, then of its
@@ -62,16 +31,16 @@ class Slots:
         Two loops that use one name for different things keep them apart; after the loops the name
         may be either. Reading takes the first slot.
         """
-        structure = self.structures[module]
+        structure, scopes = self.structures[module], module.parsed.scopes
         found: list[Slot] = []
         for above, below in structure.blocks(node):
-            if node.value in self._scopes.fresh.get(above, ()):
+            if node.value in scopes.fresh.get(above, ()):
                 if _is_inside(above, below):
                     found.append(("name", above, node.value))
             elif isinstance(above, (cst.FunctionDef, cst.Lambda)):
-                if node.value in self._scopes.shared.get(above, ()):
+                if node.value in scopes.shared.get(above, ()):
                     break
-                if node.value in self._scopes.local.get(above, ()):
+                if node.value in scopes.local.get(above, ()):
                     return [*found, ("name", above, node.value)]
         return [*found, ("name", structure.tree, node.value)]
 
@@ -107,20 +76,3 @@ def _is_inside(scope: cst.CSTNode, below: cst.CSTNode) -> bool:
     if isinstance(scope, cst.For) and below is scope.target:
         return True
     return below is scope.body  # type: ignore[attr-defined]
-
-
-def parameters(function: FunctionNode) -> list[cst.Param]:
-    """The named parameters of a function, in order."""
-    given = function.params
-    return [*given.posonly_params, *given.params, *given.kwonly_params]
-
-
-def bindings(structure: Structure) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression]]:
-    """Every place that binds names, with its target."""
-    for node in structure.all(cst.AssignTarget):
-        yield node, node.target
-    for one in structure.all(cst.AnnAssign, cst.AugAssign, cst.For, cst.CompFor, cst.NamedExpr):
-        yield one, one.target
-    for item in structure.all(cst.AsName):
-        if isinstance(item.name, (cst.Name, cst.Tuple, cst.List)):
-            yield item, item.name

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import cache
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -53,7 +53,7 @@ def _begun(run: Interpreter, loop: cst.CSTNode, name: str) -> bool:
     )
 
 
-@cache
+@lru_cache(maxsize=256)
 def _growing(loop: cst.CSTNode) -> frozenset[str]:
     """Names that a loop's body joins with more rows, and does not begin anew."""
     assert isinstance(loop, (cst.For, cst.While))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 
 import libcst as cst
 
@@ -77,7 +77,7 @@ def is_criterion(instance: Instance, above: tuple[Instance, ...] = ()) -> bool:
     return all(a in above or is_criterion(a, above) for a in models)
 
 
-@cache
+@lru_cache(maxsize=256)
 def _has_parameters(node: cst.ClassDef) -> bool:
     calls = (n.func for n in walk(node) if isinstance(n, cst.Call))
     names = {(dotted(func) or "").rsplit(".", 1)[-1] for func in calls}

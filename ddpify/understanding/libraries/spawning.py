@@ -8,7 +8,8 @@ import libcst as cst
 
 from ddpify.understanding.facts import Facts
 from ddpify.understanding.labels.freshness import target_names
-from ddpify.understanding.labels.slots import Slot, parameters
+from ddpify.understanding.labels.scopes import parameters
+from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.structure import Structure
 from ddpify.understanding.values import Function, value
 

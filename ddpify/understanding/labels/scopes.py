@@ -1,0 +1,56 @@
+"""Which function, loop or block owns each name of a file: this follows from its text alone."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from ddpify.understanding.labels.freshness import Freshness, target_names
+from ddpify.understanding.structure import Structure
+
+FunctionNode = cst.FunctionDef | cst.Lambda
+
+
+@dataclass(slots=True)
+class Scopes:
+    """The names of each function, those that it shares with what is around it, and fresh ones."""
+
+    local: dict[cst.CSTNode, set[str]] = field(default_factory=lambda: defaultdict(set))
+    shared: dict[cst.CSTNode, set[str]] = field(default_factory=lambda: defaultdict(set))
+    fresh: dict[cst.CSTNode, set[str]] = field(default_factory=dict)  # of loops and blocks
+
+
+def scopes_of(structure: Structure) -> Scopes:
+    """Who owns the names of a file."""
+    found = Scopes(fresh=Freshness(structure.tree).names)
+    for function in structure.all(cst.FunctionDef, cst.Lambda):
+        found.local[function] |= {p.name.value for p in parameters(function)}
+    for statement in structure.all(cst.Global, cst.Nonlocal):
+        owner = structure.function(statement)
+        if owner is not None:
+            found.shared[owner] |= {item.name.value for item in statement.names}
+    for node, target in bindings(structure):
+        owner = structure.function(node)
+        if owner is not None:
+            found.local[owner] |= set(target_names(target))
+    return found
+
+
+def parameters(function: FunctionNode) -> list[cst.Param]:
+    """The named parameters of a function, in order."""
+    given = function.params
+    return [*given.posonly_params, *given.params, *given.kwonly_params]
+
+
+def bindings(structure: Structure) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression]]:
+    """Every place that binds names, with its target."""
+    for node in structure.all(cst.AssignTarget):
+        yield node, node.target
+    for one in structure.all(cst.AnnAssign, cst.AugAssign, cst.For, cst.CompFor, cst.NamedExpr):
+        yield one, one.target
+    for item in structure.all(cst.AsName):
+        if isinstance(item.name, (cst.Name, cst.Tuple, cst.List)):
+            yield item, item.name
