@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
+from typing import overload
 
 import libcst as cst
 
@@ -66,6 +67,33 @@ class Wrap:
         """The call that wraps."""
         assert isinstance(self.site.node, cst.Call)
         return self.site.node
+
+
+class Owners:
+    """The file of each node; few nodes are asked about, and most of those are the file's own."""
+
+    def __init__(self, structures: dict[ModuleFile, Structure]) -> None:
+        self._structures = structures  # that of the file itself first
+
+    @overload
+    def get(self, node: cst.CSTNode) -> ModuleFile | None: ...
+    @overload
+    def get(self, node: cst.CSTNode, default: ModuleFile) -> ModuleFile: ...
+    def get(self, node: cst.CSTNode, default: ModuleFile | None = None) -> ModuleFile | None:
+        """The file of a node, or the default for one that is in no file."""
+        for file, structure in self._structures.items():
+            if node in structure.order:
+                return file
+        return default
+
+    def __getitem__(self, node: cst.CSTNode) -> ModuleFile:
+        file = self.get(node)
+        if file is None:
+            raise KeyError(node)
+        return file
+
+    def __contains__(self, node: cst.CSTNode) -> bool:
+        return self.get(node) is not None
 
 
 class Reading:
@@ -160,12 +188,9 @@ class Reading:
         return self.structures[self.module]
 
     @cached_property
-    def owners(self) -> dict[cst.CSTNode, ModuleFile]:
+    def owners(self) -> Owners:
         """The file of each node."""
-        found: dict[cst.CSTNode, ModuleFile] = {}
-        for file, structure in self.structures.items():
-            found |= dict.fromkeys(structure.order, file)
-        return found
+        return Owners(self.structures)
 
     def structure_of(self, node: cst.CSTNode) -> Structure:
         """The structure of the file that a node is in."""

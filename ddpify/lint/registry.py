@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -75,6 +76,7 @@ def findings(rule: Rule, script: Script) -> Iterator[Finding]:
         yield from of_convert(script, rule.code)
 
 
+@cache
 def load(code: str) -> Rule:
     """The rule with this code."""
     module = import_module(f"ddpify.lint.rules.{CODES[code].replace('-', '_')}")
