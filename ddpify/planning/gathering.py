@@ -102,7 +102,13 @@ def gather_for_unseen(plan: Plan, demand: Demand) -> bool:
     """Give a loss that is not seen, and may divide by anything, the rows of all ranks."""
     if not demand.data.opaque:
         return False
-    calls = {call for node in demand.data.births for call in _unseen_calls(plan, node)}
+    return gather_calls(
+        plan, {call for node in demand.data.births for call in _unseen_calls(plan, node)}
+    )
+
+
+def gather_calls(plan: Plan, calls: set[cst.Call]) -> bool:
+    """Give each of these calls of a loss the rows of all ranks; whether that is possible."""
     given = {call: given_to(plan, plan.site(call), Placement.SHARD) for call in calls}
     if not calls or any(len(a) < 2 or _runs_a_model(plan, call) for call, a in given.items()):
         return False

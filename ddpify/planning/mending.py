@@ -13,6 +13,7 @@ from ddpify.understanding import readers
 from ddpify.understanding.arithmetic.tensor_sizes import is_own_number
 from ddpify.understanding.batching import stores
 from ddpify.understanding.facts import Demand
+from ddpify.understanding.libraries import denominators
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import Project
 from ddpify.understanding.values import UNKNOWN, Data
@@ -34,6 +35,10 @@ def mend(plan: Plan, demand: Demand, learnt: frozenset[cst.BaseExpression]) -> b
         return mended or not trained
     if how == "gather" and trained and _again_and_again(plan, demand, editable):
         return True
+    apart = _divided_apart(plan, editable) if how == "mean" else []
+    if apart:
+        done = [_divide_by_any(plan, loss, demand) for loss in apart]
+        return all(done)
     if how is not None and editable:
         for node in editable:
             _reduce(plan, node, how, demand)
@@ -44,6 +49,32 @@ def mend(plan: Plan, demand: Demand, learnt: frozenset[cst.BaseExpression]) -> b
     else:
         return gathering.gather_names(plan, demand) or gathering.gather_arguments(plan, demand)
     return True
+
+
+def _divided_apart(plan: Plan, nodes: list[cst.BaseExpression]) -> list[cst.BaseExpression]:
+    """The losses in these that divide by one thing in one case, and by another in the next."""
+    found: dict[cst.BaseExpression, None] = {}
+    for node in nodes:
+        means = _means(plan, node)
+        if len({data.counted for data in means}) > 1:
+            found.update(dict.fromkeys(b for data in means if data.counted for b in data.births))
+    return list(found)
+
+
+def _means(plan: Plan, node: cst.BaseExpression) -> list[Data]:
+    held = plan.facts.values.get(node, UNKNOWN).data
+    return [data for data in held if data.placement in (Placement.MEAN, Placement.WEIGHTED)]
+
+
+def _divide_by_any(plan: Plan, loss: cst.BaseExpression, demand: Demand) -> bool:
+    """Decide what makes a loss whole whichever it is; whether anything does."""
+    callee = plan.facts.values.get(loss.func, UNKNOWN) if isinstance(loss, cst.Call) else UNKNOWN
+    counted = {data.counted for data in _means(plan, loss)}
+    weight = denominators.of_any_module(loss, callee) if len(counted) > 1 else next(iter(counted))
+    if weight:
+        plan.record(Reduction(loss, "mean", weight[0], demand.reader == "backward()"))
+        return True
+    return gathering.gather_calls(plan, {loss} if isinstance(loss, cst.Call) else set())
 
 
 def _again_and_again(plan: Plan, demand: Demand, births: list[cst.BaseExpression]) -> bool:

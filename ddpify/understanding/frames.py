@@ -40,6 +40,7 @@ class Frame:
     scope: Scope
     call: Site | None = None
     receiver: Instance | None = None
+    runs: cst.CSTNode | None = None  # the function that is called
     in_forward: bool = False
     returned: list[Value] = field(default_factory=list)
     loops: list[Loop] = field(default_factory=list)

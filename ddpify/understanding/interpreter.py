@@ -19,6 +19,7 @@ from ddpify.understanding.frames import Frame
 from ddpify.understanding.modes import Modes
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import ModuleFile, Project
+from ddpify.understanding.syntax import displayed
 from ddpify.understanding.values import (
     UNKNOWN,
     Class,
@@ -28,7 +29,9 @@ from ddpify.understanding.values import (
     Namespace,
     Scope,
     Value,
+    deep_atoms,
     join,
+    value,
 )
 
 _CONTEXT = 3  # calls that tell apart the objects made at one place
@@ -154,15 +157,20 @@ class Interpreter(ABC):
 
     def demand_all(self, node: cst.BaseExpression, what: Value, reader: str) -> None:
         """Note that something reads a value and, where it is a display, each of its parts."""
-        parts: list[cst.BaseExpression] = []
-        if isinstance(node, (cst.Tuple, cst.List)):
-            parts = [element.value for element in node.elements]
-        elif isinstance(node, cst.Dict):
-            parts = [pair.value for pair in node.elements]
-        else:
+        parts = displayed(node)
+        if parts is None:
             self.demand(node, what, reader)
-        for part in parts:
+        for part in parts or ():
             self.demand_all(part, self.seen(part), reader)
+
+    def demand_held(self, node: cst.BaseExpression, what: Value, reader: str) -> None:
+        """Note that something reads all that a value holds; in a display, where it stands."""
+        parts = displayed(node)
+        for part in parts or ():
+            self.demand_held(part, self.seen(part), reader)
+        for atom in deep_atoms(what) if parts is None else ():
+            if isinstance(atom, Data) and atom.placement.local:
+                self.demand(node, value(atom), reader)
 
     def effect(self, kind: str, node: cst.CSTNode, name: str) -> None:
         """Note an action on the outside world; in a file that stays, for each call from outside."""

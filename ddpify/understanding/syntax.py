@@ -67,6 +67,13 @@ def names_of(target: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         yield target
 
 
+def displayed(node: cst.BaseExpression) -> list[cst.BaseExpression] | None:
+    """The parts of a tuple, list or dictionary that stands here; None for anything else."""
+    if isinstance(node, (cst.Tuple, cst.List, cst.Dict)):
+        return [element.value for element in node.elements]
+    return None
+
+
 def argument(call: cst.Call, name: str, position: int | None = None) -> cst.Arg | None:
     """The argument with a name, or at a position (from 0); None where it is not given."""
     for one in call.args:

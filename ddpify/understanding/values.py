@@ -376,6 +376,7 @@ class Scope:
     captured: set[str] = field(default_factory=set)  # names that scopes inside have read
 
 
+_MOST_TUPLES = 16  # that are told apart in one value; of more, only the lengths are
 UNKNOWN = Value()
 REPLICATED = Value((Number(),))
 
@@ -404,7 +405,21 @@ def join(*values: Value) -> Value:
         atoms = first.atoms
         return first if len(atoms) < 2 or _is_merged(atoms) else Value(_merge_data(atoms))
     joined = dict.fromkeys(chain.from_iterable(one.atoms for one in values))
+    if len(joined) > _MOST_TUPLES:
+        joined = dict.fromkeys(_with_few_tuples(joined))
     return Value(joined if _is_merged(joined) else _merge_data(joined))
+
+
+def _with_few_tuples(atoms: Collection[Atom]) -> Iterator[Atom]:
+    """The same atoms, with one tuple for all of a length where there are very many tuples."""
+    tuples = [atom for atom in atoms if type(atom) is Tup]
+    if len(tuples) <= _MOST_TUPLES:
+        yield from atoms
+        return
+    yield from (atom for atom in atoms if type(atom) is not Tup)
+    for length in dict.fromkeys(len(one.items) for one in tuples):
+        alike = [one.items for one in tuples if len(one.items) == length]
+        yield Tup(tuple(join(*items) for items in zip(*alike, strict=True)))
 
 
 def _is_merged(atoms: Collection[Atom]) -> bool:
@@ -457,15 +472,28 @@ def _both(one: Data, other: Data) -> Data:
     )
 
 
-def deep_atoms(one: Value, seen: set[int] | None = None) -> Iterator[Atom]:
-    """All atoms of a value and of what its containers hold."""
-    seen = set() if seen is None else seen
-    for atom in one.atoms:
+def deep_atoms(one: Value) -> Iterator[Atom]:
+    """All atoms of a value and of what its containers hold: what is held twice, once."""
+    seen: set[int] = set()
+    todo = [iter(one.atoms)]
+    while todo:
+        atom = next(todo[-1], None)
+        if atom is None:
+            todo.pop()
+            continue
         yield atom
-        if isinstance(atom, Tup):
-            for item in atom.items:
-                yield from deep_atoms(item, seen)
-        elif isinstance(atom, Instance) and isinstance(atom.type, str) and id(atom) not in seen:
-            seen.add(id(atom))
-            if atom.type in ("list", "dict", "set", "argparse.Namespace"):
-                yield from deep_atoms(atom.elements, seen)
+        for part in _held_by(atom, seen):
+            if id(part) not in seen:
+                seen.add(id(part))
+                todo.append(iter(part.atoms))
+
+
+def _held_by(atom: Atom, seen: set[int]) -> list[Value]:
+    """What a container holds, the last first."""
+    if isinstance(atom, Tup):
+        return [*reversed(atom.items)]
+    if isinstance(atom, Instance) and isinstance(atom.type, str) and id(atom) not in seen:
+        seen.add(id(atom))
+        if atom.type in ("list", "dict", "set", "argparse.Namespace"):
+            return [atom.elements]
+    return []

@@ -134,7 +134,35 @@ def test_an_evaluation_that_shares_code_with_the_training_is_split_too(tmp_path:
     assert "c, d = dd.shard_batch(sky[i : i + 8], sea[i : i + 8])" in lines
 
 
+TAGGER = """\
+class Tagger(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.along = nn.LSTM(4, 4)
+        self.out = nn.Linear(4, 3)
+
+    def forward(self, x):
+        steps, _ = self.along(x.view(len(x), 1, -1))
+        return self.out(steps.view(len(x), -1))
+
+
+brain = Tagger()
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+"""
 REFUSED = {
+    "the steps of one sequence": (
+        f"{TAGGER}for text, kinds in zip(sky.split(9), sea.split(9)):\n"
+        "    a, b = torch.tensor(text.tolist()), torch.tensor(kinds.tolist())\n"
+    ),
+    "one sequence, step by step": (
+        "def coded(word):\n"
+        "    steps = torch.zeros(len(word), 1, 4)\n"
+        "    for i, letter in enumerate(word):\n        steps[i][0][ord(letter) % 4] = 1\n"
+        "    return steps\n\n\n"
+        "for word in ['ab', 'cab']:\n"
+        "    steps, b = coded(word), torch.LongTensor([len(word) % 3])\n"
+        "    for i in range(len(word)):\n        a = steps[i]\n        brain(a)\n"
+    ),
     "one sample a step": "for i in range(90):\n    a, b = sky[i][None], sea[i][None]\n",
     "one sample that is given a batch dimension by NumPy": (
         "import numpy as np\nocean = np.random.randn(90, 4).astype(np.float32)\n"

@@ -48,10 +48,36 @@ def test_a_criterion_of_the_script_may_couple_the_batch(tmp_path: Path) -> None:
     assert any("dd.gather" in line for line in lines)
 
 
-def test_a_median(tmp_path: Path) -> None:
-    body = "    rows = brain(a).pow(2).sum(1)\n    penalty = rows.median()\n"
+@pytest.mark.parametrize("over", ["median()", "quantile(0.9)", "nanmedian()"])
+def test_a_median(tmp_path: Path, over: str) -> None:
+    body = f"    rows = brain(a).pow(2).sum(1)\n    penalty = rows.{over}\n"
     lines = added(tmp_path, HEAD + STEP.replace(PLAIN, body))
-    assert "penalty = dd.gather(rows).median()" in lines
+    assert f"penalty = dd.gather(rows).{over}" in lines
+
+
+RADIUS = """\
+import numpy as np
+
+
+class Sphere:
+    def __init__(self):
+        self.radius = torch.tensor(0.0)
+
+
+sphere = Sphere()
+for a, b in feed:
+    rule.zero_grad()
+    away = brain(a).pow(2).sum(1)
+    penalty = away.mean() + sphere.radius**2
+    penalty.backward()
+    rule.step()
+    sphere.radius.data = torch.tensor(np.quantile(away.detach().numpy(), 0.9))
+"""
+
+
+def test_what_a_tensor_takes_for_the_next_batch_is_of_all_rows(tmp_path: Path) -> None:
+    lines = added(tmp_path, HEAD + RADIUS)
+    assert "np.quantile(dd.gather(away.detach().numpy()), 0.9)" in lines
 
 
 @pytest.mark.parametrize(

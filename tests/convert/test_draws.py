@@ -35,6 +35,10 @@ def script(*lines: str, before: str = "") -> str:
             "dd.split(torch.randn(2, dd.global_batch_size(a), 4), dim=1).sum(0)",
         ),
         (
+            "torch.rand(sizes)",
+            "dd.split(torch.rand(dd.global_shape(sizes)))",
+        ),
+        (
             "torch.bernoulli(torch.sigmoid(a))",
             "dd.split(torch.bernoulli(dd.gather(torch.sigmoid(a))))",
         ),
@@ -59,7 +63,9 @@ def script(*lines: str, before: str = "") -> str:
     ],
 )
 def test_rows_are_drawn_for_the_whole_batch(tmp_path: Path, line: str, converted: str) -> None:
-    lines = added(tmp_path, script(f"noise = {line}", before="rng = np.random.default_rng(0)\n"))
+    sizes = "sizes = [len(a)] + [1] * (a.dim() - 1)"
+    begin = "rng = np.random.default_rng(0)\n"
+    lines = added(tmp_path, script(sizes, f"noise = {line}", before=begin))
     assert f"noise = {converted}" in lines
 
 

@@ -25,13 +25,21 @@ LOOPS = {
         "    for x, y in zip(a, b):\n        print(x[0].item(), y.item())\n",
         ["for x, y in zip(dd.gather(a), dd.gather(b)):"],
     ),
+    "a name for each": (
+        "    for i in range(3):\n        print('%s' % names[b[i]])\n",
+        ["print('%s' % names[dd.gather(b)[i]])"],
+    ),
+    "names of all": (
+        "    print([names[y] for y in b])\n",
+        ["print([names[y] for y in dd.gather(b)])"],
+    ),
 }
 
 
 @pytest.mark.parametrize("name", LOOPS)
 def test_samples_that_are_read_one_by_one_are_those_of_all_ranks(tmp_path: Path, name: str) -> None:
     loop, expected = LOOPS[name]
-    lines = added(tmp_path, HEAD + STEP + loop)
+    lines = added(tmp_path, HEAD + "names = ('x', 'y', 'z')\n" + STEP + loop)
     assert [line for line in lines if line in expected] == expected
 
 

@@ -457,6 +457,42 @@ def test_weights_of_classes_are_the_denominator(tmp_path: Path, name: str) -> No
     assert f"penalty = dd.mean(measure(brain(a), b), weight={weight})" in added(tmp_path, text)
 
 
+FOCAL = """\
+class Focal(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.ignore_index = 2
+
+    def forward(self, out, y):
+        each = F.cross_entropy(out, y, reduction="none", ignore_index=self.ignore_index)
+        return ((1 - torch.exp(-each)) * each).mean()
+
+
+"""
+CHOSEN = {
+    "two of PyTorch's": (
+        "nn.CrossEntropyLoss(weight=torch.ones(3))",
+        "nn.CrossEntropyLoss()",
+        "dd.mean(measure(brain(a), b), weight=dd.target_weight("
+        "b, measure.weight, ignore_index=measure.ignore_index))",
+    ),
+    "one of the script's own": (
+        "nn.CrossEntropyLoss(ignore_index=2)",
+        "Focal()",
+        "measure(dd.gather(brain(a)), dd.gather(b))",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_a_loss_that_may_divide_by_one_thing_or_another(tmp_path: Path, name: str) -> None:
+    one, other, loss = CHOSEN[name]
+    text = step("penalty = measure(brain(a), b)", "penalty.backward()")
+    begin = f"import sys\n{FOCAL}measure = {one} if len(sys.argv) > 1 else {other}\n"
+    text = text.replace("for a, b", f"{begin}for a, b", 1)
+    assert f"penalty = {loss}" in added(tmp_path, text)
+
+
 CALLED = """\
 class Judge(nn.Module):
     def __init__(self):
@@ -741,3 +777,29 @@ def test_a_decision_that_is_taken_back_too_often_is_a_refusal_of_its_place(
         convert_file(script)
     line = script.read_text().splitlines()[(refused.value.line or 0) - 1]
     assert "loss" in line, line
+
+
+COUNTED = {
+    "elements by a function": ("cells += torch.numel(a)", "cells += dd.sum(torch.numel(a))"),
+    "elements of an array": ("cells += a.numpy().size", "cells += dd.sum(a.numpy().size)"),
+    "elements of what is whole": (
+        "cells += np.bincount(b.numpy(), minlength=3).size",
+        "",
+    ),
+    "the shape among other things": (
+        "bar.set_postfix(ordered_dict={'loss': penalty.item(), 'of': a.shape})",
+        "bar.set_postfix(ordered_dict={'loss': penalty.item(), 'of': dd.global_shape(a)})",
+    ),
+    "a key of a dictionary": ("assert 'a' in {'a': a, 'b': b}", ""),
+    "a first token for each row": ("first = torch.tensor([0] * len(b)).reshape(-1, 1) + b", ""),
+    "a method of what may be None": ("vector = coder.encode(a)", ""),
+}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_what_is_asked_of_a_batch(tmp_path: Path, name: str) -> None:
+    line, expected = COUNTED[name]
+    begin = "import numpy as np\nfrom tqdm import tqdm\ncells, coder, bar = 0, None, tqdm([1])\n"
+    lines = added(tmp_path, HEAD + begin + STEP + f"    {line}\n")
+    asked = [one for one in lines if line.split("(")[0].split(" ")[0] in one and "bar =" not in one]
+    assert [one for one in asked if "tqdm" not in one] == ([expected] if expected else [])

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 OVER_A_DIMENSION = frozenset(
     "max min amax amin argmax argmin median std var norm prod all any logsumexp softmax"
     " log_softmax cumsum cumprod topk sort argsort mode kthvalue unbind chunk split count_nonzero"
-    " nanmean nansum mean sum average softmin normalize cosine_similarity argpartition".split()
+    " nanmean nansum mean sum average softmin normalize cosine_similarity argpartition nanmedian"
+    " quantile nanquantile percentile nanpercentile std_mean var_mean aminmax".split()
 )
 ROW_WISE_WITHOUT_DIMENSION = frozenset("softmax log_softmax softmin normalize split chunk".split())
 _ORDERING = frozenset("sort argsort topk".split())  # which give positions
@@ -24,8 +25,12 @@ _KEEPING_DIMENSIONS = frozenset(
     "softmax log_softmax softmin cumsum cumprod topk sort argsort argpartition split chunk"
     " normalize".split()
 )
-_SIZE_FIRST = frozenset("topk split chunk norm kthvalue".split())  # or another number
-_PAIRS = frozenset("max min median mode topk sort kthvalue".split())  # values and indices
+_SIZE_FIRST = frozenset(  # or another number
+    "topk split chunk norm kthvalue quantile nanquantile percentile nanpercentile".split()
+)
+_PAIRS = frozenset(  # values and indices, or two values
+    "max min median nanmedian mode topk sort kthvalue std_mean var_mean aminmax".split()
+)
 
 
 def over_all_rows(dim: int, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import readers
-from ddpify.understanding.arithmetic import dimensions
+from ddpify.understanding.arithmetic import dimensions, tensor_sizes
 from ddpify.understanding.batching import batch_rows, batches, together
 from ddpify.understanding.placement import Placement, combine
 from ddpify.understanding.values import REPLICATED, Data, Instance, Tup, Value, join, value
@@ -35,6 +35,9 @@ def binary(
         if operator == "@" and (batches.wholes(left[1]) or batches.wholes(right[1])):
             return batch_rows.product(run, [left, right])
         return batch_rows.joined([left, right]) or _plain(operator, left[1], right[1])
+    repeated = _repeated(run, left[1], right[1]) if operator == "*" else None
+    if repeated is not None:
+        return repeated
     results: list[Value] = []
     for one in _parts(left[1]):
         for other in _parts(right[1]):
@@ -43,6 +46,18 @@ def binary(
             ndim = 0 if operator == "@" else dimensions.of_pair(one, other, plain)
             results.append(with_ndim(pair, ndim))
     return join(*results)
+
+
+def _repeated(run: Interpreter, left: Value, right: Value) -> Value | None:
+    """``[first] * len(batch)``: an element for each of this rank's rows; else None."""
+    for listed, times in ((left, right), (right, left)):
+        lists = [a for a in listed.atoms if isinstance(a, Instance) and a.type == "list"]
+        plain = bool(lists) and len(lists) == len(listed.atoms)
+        counts = [d for d in times.data if d.placement is Placement.COUNT]
+        if plain and counts and not any(a.elements.data for a in lists):
+            run.facts.shape_uses.update(birth for data in counts for birth in data.births)
+            return value(tensor_sizes.rows_as_many(counts[0]))
+    return None
 
 
 def with_ndim(result: Value, ndim: int) -> Value:

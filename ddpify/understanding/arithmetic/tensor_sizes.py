@@ -67,6 +67,12 @@ def size(data: Data, node: cst.BaseExpression, rest: Sequence[Value]) -> Value:
     return REPLICATED
 
 
+def elements(data: Data) -> Value:
+    """How many elements a tensor or array has: a rank counts those of its own rows."""
+    alike = data.form == "row" or data.placement.partial or not data.placement.local
+    return REPLICATED if alike else value(data.placed(Placement.SUM))
+
+
 def shape(data: Data) -> Data:
     """The sizes of a tensor. The first of ragged rows says nothing about the batch's size."""
     placement = Placement.COUPLED if data.ragged else data.placement

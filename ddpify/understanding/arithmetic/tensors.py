@@ -54,7 +54,8 @@ LINEAR = frozenset(
 )
 # What gives something whole of all rows, without being a sum of what each rank gives.
 _OVER_ALL = frozenset(
-    "max min amax amin median std var norm logsumexp prod quantile any all".split()
+    "max min amax amin median std var norm logsumexp prod any all nanmedian quantile nanquantile"
+    " percentile nanpercentile".split()
 )
 SELF_COUPLING = frozenset("unique bincount histc cdist pdist corrcoef cov".split())
 REORDERING = frozenset("flip roll".split())
@@ -64,7 +65,7 @@ _NUMBERS = ("number", "multiple")
 _DOTS = frozenset("dot vdot".split())
 _REPEATING = frozenset("expand expand_as repeat tile repeat_interleave".split())
 # Functions of two tensors that broadcast them against each other.
-_BROADCASTING = frozenset(
+BROADCASTING = frozenset(
     "cosine_similarity pairwise_distance where maximum minimum max min fmax fmin logaddexp".split()
 )
 
@@ -119,7 +120,7 @@ def attribute(atom: Data, name: str, *, called: bool) -> Value:
     if called:
         return value(Method(value(atom), name))
     if name == "size":  # a NumPy array's number of elements
-        return value(atom.placed(Placement.SUM))
+        return tensor_sizes.elements(atom)
     return value(replace(atom, births=frozenset(), ndim=0))
 
 
@@ -150,7 +151,7 @@ def function(
         return on_whole(name, operands, rest, kwargs)
     if tensor_pairs.beside_whole(run, tensor_pairs.held_tensors(operands)):
         return value(replace(data[0][1].placed(Placement.REPLICATE), form="gathered"))
-    if name in _BROADCASTING and _meet_crosswise(run, [one for _, one in data]):
+    if name in BROADCASTING and _meet_crosswise(run, [one for _, one in data]):
         return tensor_pairs.mixed(run, node, data[0][1], operands)
     results = []
     for operand, one in data:

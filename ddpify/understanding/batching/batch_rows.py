@@ -138,8 +138,13 @@ def _reshaped(atom: Whole, rest: Sequence[Value]) -> Value:
             return value(replace(atom, flat=True))
         # Rows that lie along the second dimension end up interleaved.
         return value(replace(atom, dim=0, mixed=True)) if atom.births else UNKNOWN
+    second = rest[1].constant() if len(rest) > 1 else ...
+    if first == 1 and second is not ...:
+        return value(Number(), Whole(0, 0, mixed=True))  # a batch of one sample
     if first is not ... and atom.births and atom.dim == 0 and isinstance(first, int):
         return REPLICATED
+    if first is ... and second == 1 and atom.dim == 0:
+        return value(atom)
     return value(*(Whole(dim, dim) for dim in DIMENSIONS))
 
 

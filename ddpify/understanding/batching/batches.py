@@ -73,6 +73,17 @@ def unborn(*, guessed: bool = False) -> Value:
     return value(Number(), *(Whole(dim, dim, guessed=guessed) for dim in DIMENSIONS))
 
 
+def without(made: Value, single: frozenset[int]) -> Value:
+    """A new tensor of which some dimensions have the size 1: the rows do not lie along those.
+
+    What has one sample behind its time steps is no batch, though it enters a model.
+    """
+    kept = (a for a in made.atoms if not (isinstance(a, Whole) and a.dim == 0 and 0 in single))
+    return value(
+        *(replace(a, mixed=True) if isinstance(a, Whole) and a.dim in single else a for a in kept)
+    )
+
+
 def unpacked(run: Interpreter, part: Value) -> Value:
     """One of several things that come out of code that is not seen: perhaps a batch."""
     unknown = all(isinstance(atom, Number) for atom in part.atoms)

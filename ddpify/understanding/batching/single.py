@@ -53,14 +53,15 @@ def _is_plain(atom: object) -> bool:
     return isinstance(atom, Const) and isinstance(atom.value, (int, float))
 
 
-def one_row(run: Interpreter, node: cst.BaseExpression, short: str) -> bool:
-    """Whether a tensor is made with 1 as its first size, as a mask for all samples is."""
+def single_dims(run: Interpreter, node: cst.BaseExpression, short: str) -> frozenset[int]:
+    """The dimensions of which a tensor is made with the size 1, as a mask for all samples is."""
     if short not in _SHAPED or not isinstance(node, cst.Call):
-        return False
+        return frozenset()
     given = [a.value for a in node.args if a.keyword is None or a.keyword.value == "size"]
     shapes = [a for one in given for a in run.seen(one).of(Tup)]
     if shapes:
-        first = shapes[0].items[0].constant() if shapes[0].items else None  # type: ignore[union-attr]
-        return first == 1
-    sizes = short in _VARIADIC and len(given) > 1
-    return sizes and isinstance(given[0], cst.Integer) and given[0].value == "1"
+        sizes = [one.constant() for one in shapes[0].items]  # type: ignore[union-attr]
+    else:
+        sizes = [run.seen(one).constant() if isinstance(one, cst.Integer) else ... for one in given]
+        sizes = sizes if short in _VARIADIC and len(sizes) > 1 else []
+    return frozenset(dim for dim, size in enumerate(sizes) if size == 1)

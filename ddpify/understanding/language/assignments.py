@@ -138,6 +138,9 @@ def _unpack(
 
 def _assign_attribute(run: Interpreter, target: cst.Attribute, new: Value) -> None:
     owner = run.eval(target.value)
+    if target.attr.value == "data" and any(data.placement.local for data in new.data):
+        assign(run, target.value, new)  # the tensor takes other values, and is this from now on
+        return
     for atom in owner.atoms:
         if isinstance(atom, Instance):
             attributes.attribute_set(run, target, atom, new)

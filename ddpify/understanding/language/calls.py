@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
 
 _DEEPEST = 40
+_MOST_WITHIN_ITSELF = 3  # calls of one function: in more, arguments may grow without an end
 Keywords = dict[str, Value]
 
 
@@ -170,7 +171,7 @@ def _result(run: Interpreter, call: _Call) -> Value:
     key = call.key(run)
     if key in run.results:
         return run.results[key]
-    if key in run.running or len(run.frames) > _DEEPEST:
+    if key in run.running or _is_too_deep(run, call):
         run.recalled.add(key)
         return run.previous.get(key, UNKNOWN)
     run.running.add(key)
@@ -184,12 +185,18 @@ def _result(run: Interpreter, call: _Call) -> Value:
     return result
 
 
+def _is_too_deep(run: Interpreter, call: _Call) -> bool:
+    """Whether so many calls are in progress that this one goes by the result of the pass before."""
+    same = [f for f in run.frames if f.runs is call.function.node and f.receiver is call.receiver]
+    return len(run.frames) > _DEEPEST or len(same) >= _MOST_WITHIN_ITSELF
+
+
 def _run_body(run: Interpreter, call: _Call) -> Value:
     function, receiver = call.function, call.receiver
     scope = Scope(parent=function.scope)
     inside = call.forward or run.frames_forward()
     own = receiver if isinstance(receiver, Instance) else None
-    frame = Frame(function.module, scope, call.site, own, in_forward=inside)
+    frame = Frame(function.module, scope, call.site, own, function.node, in_forward=inside)
     if isinstance(function.node, cst.Lambda) or attributes.is_static(function):
         receiver = None
     bind_parameters(run, function, call.args, call.kwargs, receiver, scope)

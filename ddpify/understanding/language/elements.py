@@ -41,7 +41,17 @@ def subscript(run: Interpreter, node: cst.Subscript) -> Value:
     """What ``owner[...]`` is, whatever the owner may be."""
     owner = run.eval(node.value)
     key = subscript_key(run, node)
-    return join(*(_item_of(run, node, atom, key) for atom in _indexed(owner, key)))
+    found = join(*(_item_of(run, node, atom, key) for atom in _indexed(owner, key)))
+    return _looked_up(run, node, found)
+
+
+def _looked_up(run: Interpreter, node: cst.Subscript, found: Value) -> Value:
+    """What ``names[row]`` finds in a collection of plain things: another for another row."""
+    if run.frames_forward() or not all(isinstance(a, (Const, Number)) for a in found.atoms):
+        return found
+    indices = [run.seen(e.slice.value) for e in node.slice if isinstance(e.slice, cst.Index)]
+    rows = [d for one in indices for d in one.data if d.placement is Placement.ROWS and d.births]
+    return value(*rows) if rows else found
 
 
 def _indexed(owner: Value, key: str) -> list[Atom]:

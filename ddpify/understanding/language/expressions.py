@@ -127,22 +127,29 @@ def _comparison(run: Interpreter, node: cst.Comparison) -> Value:
         return REPLICATED
     if isinstance(node.comparisons[-1].operator, (cst.In, cst.NotIn)):
         return _membership(run, sides, values)
-    known = _equal(node, values)
+    known = _equal(run, node, values)
     return tensor_pairs.compare(run, sides, values) if known is None else value(Const(known))
 
 
 def _membership(run: Interpreter, sides: list[cst.BaseExpression], values: list[Value]) -> Value:
-    """``x in rows`` asks all of them."""
+    """``x in rows`` asks all of them; ``"name" in batch`` asks a dictionary for its keys."""
+    if isinstance(values[0].constant(), str):
+        return REPLICATED
     for side, held in zip(sides, values, strict=True):
         run.demand(side, held, "a membership test")
     return REPLICATED
 
 
-def _equal(node: cst.Comparison, values: list[Value]) -> bool | None:
-    """The truth of ``x.dim() == 3`` and the like; names are settings that may change."""
+def _equal(run: Interpreter, node: cst.Comparison, values: list[Value]) -> bool | None:
+    """The truth of ``x.dim() == 3`` and the like, and of ``kind == "a"`` of what the call passes.
+
+    Other names are settings that may change.
+    """
     left, right = values[0].constant(), values[1].constant()
     operator = node.comparisons[0].operator
-    asked = isinstance(node.left, (cst.Call, cst.Attribute)) and len(values) == 2
+    passed = isinstance(node.left, cst.Name) and node.left.value in run.frame.scope.passed
+    text = passed and isinstance(left, str)
+    asked = (text or isinstance(node.left, (cst.Call, cst.Attribute))) and len(values) == 2
     if not asked or left is ... or right is ...:
         return None
     if isinstance(operator, (cst.Equal, cst.NotEqual)):

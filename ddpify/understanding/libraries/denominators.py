@@ -12,6 +12,7 @@ from ddpify.understanding.values import UNKNOWN, Const, Instance, Value
 
 # Their mean divides by the weights of the targets' classes, or by the targets that count.
 _CLASSIFYING = ("nll_loss", "cross_entropy")
+_CLASSIFYING_MODULES = ("torch.nn.NLLLoss", "torch.nn.CrossEntropyLoss")
 _POSITIONS = {"weight": 2, "ignore_index": 4}
 _POSITIONS_OF_MODULES = {"weight": "0", "ignore_index": "2"}
 HELPER = "{dd}"
@@ -75,6 +76,20 @@ def _of_targets(loss: LossCall) -> tuple[str, ...]:
     # It may be None at run time, and what is ignored need not be one of the classes.
     ignored = f", ignore_index={code['ignore_index']}" if "ignore_index" in code else ""
     return (f"{HELPER}.target_weight({rows}, {code['weight']}{ignored})",)
+
+
+def of_any_module(loss: cst.BaseExpression, callee: Value) -> tuple[str, ...]:
+    """Code for what a classification loss divides by, whichever of these objects it is."""
+    if not isinstance(loss, cst.Call) or not loss.args or not callee:
+        return ()
+    if not all(isinstance(a, Instance) and a.type in _CLASSIFYING_MODULES for a in callee.atoms):
+        return ()
+    call = LossCall(loss, "", [], {})
+    target, function = call.argument("target", 1), _function_of(loss)
+    if target is None:
+        return ()
+    options = f"{function}.weight, ignore_index={function}.ignore_index"
+    return (f"{HELPER}.target_weight({code_of(target)}, {options})",)
 
 
 def _number_of_rows(loss: LossCall) -> tuple[str, ...]:

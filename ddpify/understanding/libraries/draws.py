@@ -7,7 +7,9 @@ less than in one process. So each draws the rows of the whole batch, and keeps i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -18,7 +20,7 @@ from ddpify.understanding.batching import at_hand
 from ddpify.understanding.facts import Draw
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.syntax import dotted
-from ddpify.understanding.values import Data, Instance, Value, value
+from ddpify.understanding.values import Atom, Data, Instance, Tup, Value, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
@@ -41,6 +43,7 @@ _ARRAYS = frozenset(
     " negative_binomial pareto poisson power rayleigh standard_cauchy standard_exponential"
     " standard_gamma standard_t triangular vonmises wald weibull zipf".split()
 )
+_MOST_DIMENSIONS = 6
 _ORDERS = ("randperm", "permutation")
 _SINGLE = ("torch.rand", "torch.randn", "torch.randint", "torch.bernoulli", "torch.normal")
 _LOOPING = ("range", "enumerate", "zip", "reversed")
@@ -240,7 +243,10 @@ def _within(run: Interpreter, node: cst.BaseExpression, place: int, ndim: int) -
             dim = data.dim + (place if data.form == "shape" else 0)
             yield Part(node, data, dim, 0 if place else data.ndim)
             return
-    if isinstance(node, (cst.Tuple, cst.List)):
+    listed = _listed_shape(run, node) if place == 0 and isinstance(node, cst.Name) else None
+    if listed is not None:
+        yield Part(node, listed, listed.dim)
+    elif isinstance(node, (cst.Tuple, cst.List)):
         starred = any(isinstance(one, cst.StarredElement) for one in node.elements)
         for position, element in enumerate(node.elements):
             size = 0 if starred or place else len(node.elements)
@@ -249,3 +255,23 @@ def _within(run: Interpreter, node: cst.BaseExpression, place: int, ndim: int) -
         yield from _within(run, node.left, place, 0)
         known = len(node.left.elements) if isinstance(node.left, cst.Tuple) else 0
         yield from _within(run, node.right, place + known, 0)
+
+
+def _listed_shape(run: Interpreter, node: cst.Name) -> Data | None:
+    """A name for sizes in a list or tuple, the number of this rank's rows among them: a shape."""
+    held = [*_sizes_of(run.seen(node).atoms)]
+    for dim, size in enumerate(held[0] if held else ()):
+        for data in size.data:
+            if data.placement is Placement.COUNT:
+                return replace(data.placed(Placement.SHARD), form="shape", dim=dim)
+    return None
+
+
+def _sizes_of(atoms: Iterable[Atom]) -> Iterator[list[Value]]:
+    """The elements of tuples and lists, as far as their positions are known."""
+    for atom in atoms:
+        if isinstance(atom, Tup):
+            yield [*atom.items]
+        elif isinstance(atom, Instance) and atom.type == "list":
+            known = (atom.attribute(f"[{position}]") for position in range(_MOST_DIMENSIONS))
+            yield [*takewhile(lambda size: size is not None, known)]  # type: ignore[list-item]

@@ -53,7 +53,7 @@ def builtin(  # type: ignore[no-untyped-def]
         return value(*args[0].atoms)
     if name in _READS or name in ("print", "max", "min", "any", "all", "divmod", "pow"):
         for expression, one in argument_pairs(node, args, kwargs):
-            run.demand_all(expression, one, f"{name}()")
+            run.demand_held(expression, one, f"{name}()")
     return REPLICATED
 
 

@@ -46,13 +46,16 @@ def of_model(  # type: ignore[no-untyped-def]
         return value(Params(atom))
     if name == "named_parameters":
         return generator(run, node, value(Tup((REPLICATED, value(Params(atom))))))
-    if name in ("children", "modules", "buffers"):
+    if name in ("modules", "buffers"):
         return value(atom)
+    if name == "children":
+        return value(_child(run, node, atom))
     if name == "load_state_dict":
         run.facts.event(atom, "load", run.site(node))
         return REPLICATED
     if name in ("named_modules", "named_children"):
-        return generator(run, node, value(Tup((REPLICATED, value(atom)))))
+        found = _child(run, node, atom) if name == "named_children" else atom
+        return generator(run, node, value(Tup((REPLICATED, value(found)))))
     if name in ("state_dict", "zero_grad", "add_module"):
         return REPLICATED
     if name == "register_buffer" and args:
@@ -67,6 +70,12 @@ def of_model(  # type: ignore[no-untyped-def]
         args, kwargs = entering.entered(run, node, args, kwargs)
     batch_layers.inherited(run, atom, args)
     return opaque(run, node, atom, args, kwargs)
+
+
+def _child(run: Interpreter, node: cst.BaseExpression, model: Instance) -> Instance:
+    """A layer of a model: it counts as the model, but in a forward that would call itself."""
+    in_own = run.frame.in_forward and run.frame.receiver is model
+    return run.instance(node, run.module, "torch.nn.Module") if in_own else model
 
 
 def _register_buffer(run: Interpreter, model: Instance, name: object) -> None:

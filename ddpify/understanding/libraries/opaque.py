@@ -39,8 +39,7 @@ def foreign(
     operands = argument_pairs(node, args, kwargs)
     local = [(n, v) for n, v in operands if any(True for _ in local_data(v))]
     for expression, one in local:
-        for data in local_data(one):
-            run.demand(expression, value(data), f"{name}()")
+        run.demand_held(expression, one, f"{name}()")
     if local:
         return REPLICATED
     for shown, one in operands:
@@ -196,8 +195,11 @@ def sink_method(
     unused = is_unused(run, node)
     local = False
     for expression, one in argument_pairs(node, args, kwargs):
-        for data in local_data(one):
-            local = True
-            if unused or data.placement.partial or data.placement is Placement.ROWS:
+        held = list(local_data(one))
+        local |= bool(held)
+        if unused:
+            run.demand_held(expression, one, f"{name}()")
+        for data in () if unused else held:
+            if data.placement.partial or data.placement is Placement.ROWS:
                 run.demand(expression, value(data), f"{name}()")
     return opaque(run, node, None, args, kwargs) if local and not unused else REPLICATED

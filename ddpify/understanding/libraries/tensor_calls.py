@@ -21,7 +21,16 @@ from ddpify.understanding.facts import Draw
 from ddpify.understanding.language.arguments import Keywords, argument_pairs, local_data
 from ddpify.understanding.libraries import draws
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.values import REPLICATED, UNKNOWN, Data, Value, Whole, deep_atoms, value
+from ddpify.understanding.values import (
+    REPLICATED,
+    UNKNOWN,
+    Data,
+    Value,
+    Whole,
+    deep_atoms,
+    join,
+    value,
+)
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
@@ -49,6 +58,8 @@ def tensor_function(  # type: ignore[no-untyped-def]
     if short in ("cat", "concat", "concatenate", "stack", "hstack", "vstack"):
         joined = _concatenated(run, node, short, args, kwargs)
         return joined or batches.made(run, short) or REPLICATED
+    if name in ("torch.numel", "numpy.size") and len(operands) == 1:
+        return join(*(tensor_sizes.elements(data) for data in operands[0][1].data)) or REPLICATED
     if name == "numpy.append" and len(operands) > 1 and not operands[0][1].data:
         run.demand(*operands[1], "append()")  # what all ranks hold whole takes the rows of all
         return REPLICATED
@@ -56,6 +67,8 @@ def tensor_function(  # type: ignore[no-untyped-def]
     if listed is not None:
         return listed
     involved = [(n, v) for n, v in operands if v.data]
+    if involved and short in tensors.BROADCASTING:  # rows of all would meet a rank's there
+        involved = [(n, v) for n, v in operands if any(isinstance(a, Data) for a in v.atoms)]
     for _, held in operands:
         inner = list(local_data(held))
         if inner and not held.data:
@@ -132,8 +145,8 @@ def _on_batches(
     made = batches.made(run, short)
     if made is not None and single.number(run, node, name, args, kwargs):
         return REPLICATED
-    if made is not None and single.one_row(run, node, short):
-        made = value(*(a for a in made.atoms if not (isinstance(a, Whole) and a.dim == 0)))
+    if made is not None:
+        made = batches.without(made, single.single_dims(run, node, short))
     if made is not None:
         return _as_before(made, operands) if short in _CONVERTING else made
     if not any(batches.wholes(held) for _, held in operands):

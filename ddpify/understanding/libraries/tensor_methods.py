@@ -127,8 +127,7 @@ def _fact(node: cst.BaseExpression, atom: Data, name: str, args: list[Value]) ->
     if name in _FACTS_OF_A_TENSOR:
         return REPLICATED
     if name in ("numel", "nelement"):
-        alike = atom.form == "row" or atom.placement.partial
-        return REPLICATED if alike else value(atom.placed(Placement.SUM))
+        return tensor_sizes.elements(atom)
     return None
 
 
@@ -191,12 +190,13 @@ def of_plain(  # type: ignore[no-untyped-def]
     run: Interpreter, node: cst.BaseExpression, atom: object, name: str, args, kwargs
 ) -> Value:
     """A method of a replicated value: a string, a number, a tensor."""
-    literal = isinstance(atom, Const) and isinstance(atom.value, (str, bytes))
+    constant = isinstance(atom, Const)
+    literal = constant and isinstance(atom.value, (str, bytes))  # type: ignore[attr-defined]
     if name == "backward":
         return backward(run, node, _receiver(node), REPLICATED)
     if name in MOVES:
         world.moved(run, node, args, kwargs)
-    if literal or name in _STRING_METHODS:
+    if literal or (name in _STRING_METHODS and not constant):
         for expression, one in argument_pairs(node, args, kwargs):
             run.demand_all(expression, one, "a formatted string")
         return REPLICATED
