@@ -1620,3 +1620,29 @@ run(DataLoader(dataset, 32), False)
         "run(DataLoader(dataset, 32), False)", "run(DataLoader(dataset, 32), True)"
     )
     assert lint_text(alone, select=("DDP101",)) != []
+
+
+METERS = """
+class Meter:
+    def __init__(self):
+        self.sum, self.count = 0.0, 0
+
+    def update(self, value):
+        self.sum += value
+        self.count += 1
+
+losses, seconds = Meter(), Meter()
+for x, y in loader:
+    begin = time.time()
+    losses.update(criterion(model(x), y).item())
+    seconds.update(time.time() - begin)
+if rank == 0:
+    print(SHOWN.sum / SHOWN.count)
+"""
+
+
+@pytest.mark.parametrize("name", ["losses", "seconds"])
+def test_a_class_of_meters_for_losses_and_for_seconds(name: str, lint_text: Lint) -> None:
+    text = SETUPS["distributed"] + METERS.replace("SHOWN", name)
+    found = [one.code for one in lint_text(text, select=("DDP405",))]
+    assert found == ["DDP405"] * (name == "losses")

@@ -56,6 +56,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.displays import displayed
+from ddpify.lint.meters import Meters
 from ddpify.lint.parts import make_whole
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.repairs import runtime
@@ -91,7 +92,7 @@ def check(script: Script) -> Iterator[Finding]:
     if script.has_runtime:
         yield from _parts(script)
         return
-    unseen = UnseenCode(script)
+    unseen, meters = UnseenCode(script), Meters(script)
     for call in script.structure.all(cst.Call):
         if not _reports(script, call) or not script.control.on_some_ranks(call):
             continue
@@ -101,7 +102,7 @@ def check(script: Script) -> Iterator[Finding]:
             parts = [one for one in displayed(argument.value) if TOTAL in script.labels(one)]
             if any(map(unseen.may_be_whole, parts)):
                 continue
-            if not all(sees_all_data(script, one) for one in parts):
+            if any(meters.is_total(one) for one in parts if not sees_all_data(script, one)):
                 yield Finding(
                     argument,
                     f"{script.code(argument.value, 40)} is rank 0's own part of the data: reduce it"

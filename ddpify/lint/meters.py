@@ -1,0 +1,82 @@
+"""Totals that objects keep: which of a class's objects are told a rank's own numbers at all.
+
+What a class keeps is known for all of its objects together, so that a meter of seconds would count
+for one of losses. What each object is told tells them apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import libcst as cst
+
+from ddpify.lint.script import Script
+from ddpify.understanding.labels.dependencies import Dependency
+from ddpify.understanding.labels.origins import GIVEN, LOCAL, TAKEN, TOTAL
+from ddpify.understanding.labels.slots import Slot
+from ddpify.understanding.values import Class, Instance
+
+_TOTALS = frozenset({TOTAL, GIVEN[TOTAL]})
+_PARTS = frozenset({LOCAL, TOTAL, *TAKEN})
+
+
+class Meters:
+    """The objects of a project that are told a rank's own numbers."""
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+
+    def is_total(self, node: cst.BaseExpression) -> bool:
+        """Whether a rank's own numbers, added up, reach an expression, and not only others."""
+        module = self.script.owners.get(node, self.script.module)
+        todo, seen = list(self.script.flow.made_of.of(node, module)), set[Slot]()
+        while todo:
+            one = todo.pop()
+            todo += one.given or ()
+            if one.slot is None or one.slot in seen or self._is_of_untold(one):
+                continue
+            seen.add(one.slot)
+            if not self.script.flow.labels.get(one.slot, set()) & _TOTALS:
+                continue
+            for move in self.script.flow.moves_to({one.slot}):
+                if move.adds and any(map(self._is_part, move.source)):
+                    return True
+                todo += move.source
+        return False
+
+    def _is_part(self, one: Dependency) -> bool:
+        labels = {one.label} if one.slot is None else self.script.flow.labels.get(one.slot, set())
+        return bool(labels & _PARTS)
+
+    def _is_of_untold(self, one: Dependency) -> bool:
+        """Whether this reads an attribute of objects that are told nothing of a rank's own."""
+        if not isinstance(one.node, cst.Attribute):
+            return False
+        held = self.script.value(one.node.value).atoms
+        return bool(held) and all(
+            isinstance(atom, Instance) and isinstance(atom.type, Class) and atom not in self._told
+            for atom in held
+        )
+
+    @cached_property
+    def _told(self) -> set[Instance]:
+        return {
+            atom
+            for target, given in self._tellings()
+            if any(self.script.labels(one) & _PARTS for one in given)
+            for atom in self.script.instances(target)
+        }
+
+    def _tellings(self) -> Iterator[tuple[cst.BaseExpression, list[cst.BaseExpression]]]:
+        """Objects, and what a method, a constructor or an assignment gives them."""
+        for structure in self.script.structures.values():
+            for call in structure.all(cst.Call):
+                given = [one.value for one in call.args]
+                yield call, given
+                if isinstance(call.func, cst.Attribute):
+                    yield call.func.value, given
+            for assign in structure.all(cst.Assign):
+                for one in assign.targets:
+                    if isinstance(one.target, cst.Attribute):
+                        yield one.target.value, [assign.value]
