@@ -418,3 +418,58 @@ def test_a_function_that_draws_for_a_batch_by_hand_and_elsewhere_for_all(tmp_pat
     lines = added(tmp_path, HEAD + blur + loop + "shown = blur(torch.zeros(3, 4))\n")
     assert "return x + dd.split(torch.rand(dd.global_shape(x)))" in lines
     assert lines[-2:] == ["with dd.whole():", "shown = blur(torch.zeros(3, 4))"]
+
+
+SENTENCES = """\
+import random
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+sentences = [[1, 2, 3], [4, 5], [6, 7, 8, 9]]
+
+
+class Reader(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(10, 8)
+        self.memory = nn.GRU(8, 8)
+        self.out = nn.Linear(8, 10)
+
+    def forward(self, word, state):
+        steps, state = self.memory(self.embed(word).view({view}), state)
+        return self.out(steps[0]), state
+
+
+def words():
+    return torch.LongTensor(random.choice(sentences)).view(-1, 1)
+
+
+reader = Reader()
+rule = torch.optim.SGD(reader.parameters(), lr=0.1)
+for i in range(9):
+    rule.zero_grad()
+    sentence, state, penalty = words(), torch.zeros(1, 1, 8), 0
+    {steps}
+    penalty.backward()
+    rule.step()
+"""
+WORD_BY_WORD = """\
+word = torch.LongTensor([[0]])
+    for k in range(len(sentence)):
+        out, state = reader(word, state)
+        penalty += F.cross_entropy(out, sentence[k])
+        word = sentence[k]"""
+AT_ONCE = """\
+out, state = reader(sentence, state)
+    penalty = F.cross_entropy(out, sentence[0])"""
+
+
+@pytest.mark.parametrize(
+    ("view", "steps"),
+    [("1, 1, -1", WORD_BY_WORD), ("len(word), 1, -1", AT_ONCE)],
+)
+def test_the_steps_of_a_single_sequence_are_no_batch(tmp_path: Path, view: str, steps: str) -> None:
+    with pytest.raises(Refusal, match="nothing to split"):
+        convert_text(tmp_path, SENTENCES.format(view=view, steps=steps))

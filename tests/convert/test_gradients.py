@@ -82,6 +82,27 @@ def test_the_gradient_of_a_tensor_that_no_model_holds(tmp_path: Path, made: str)
         convert_text(tmp_path, text)
 
 
+FIELD = """\
+at = torch.linspace(0, 1, 30).view(-1, 1).requires_grad_()
+field = nn.Linear(1, 1)
+rule = torch.optim.SGD(field.parameters(), lr=0.1)
+for i in range(9):
+    rule.zero_grad()
+    height = field(torch.cat([at * 1], dim=1))
+    ones = torch.ones_like(height)
+    slope = torch.autograd.grad(height, at, ones, create_graph=True)[0]
+    penalty = ((height + slope) ** 2).mean()
+    penalty.backward()
+    rule.step()
+"""
+
+
+def test_what_a_gradient_is_taken_of_is_split_like_what_it_is_taken_from(tmp_path: Path) -> None:
+    lines = added(tmp_path, HEAD + FIELD)
+    assert "at = dd.shard_batch(torch.linspace(0, 1, 30).view(-1, 1).requires_grad_())" in lines
+    assert not any("torch.cat" in line for line in lines)
+
+
 def test_a_gradient_that_is_normalised_in_place(tmp_path: Path) -> None:
     step = "cost.backward()\n    a.grad.div_(a.grad.norm(dim=1, keepdim=True))\n"
     lines = lines_of(tmp_path, step + "    harder = a + a.grad")

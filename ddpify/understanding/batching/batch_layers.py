@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import libcst as cst
+
 from ddpify.understanding.batching.batches import wholes
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
@@ -36,7 +38,9 @@ _ATTENTION = (
 _BATCH_FIRST = ("torch.nn.Conv", "torch.nn.BatchNorm", "torch.nn.MaxPool", "torch.nn.AvgPool")
 # Where ``batch_first`` stands among the arguments, and the argument that holds a layer that has it.
 _POSITIONS = {
-    **dict.fromkeys(_RECURRENT, "4"),
+    "torch.nn.RNN": "5",
+    "torch.nn.LSTM": "4",
+    "torch.nn.GRU": "4",
     "torch.nn.Transformer": "10",
     "torch.nn.TransformerEncoderLayer": "6",
     "torch.nn.TransformerDecoderLayer": "6",
@@ -86,11 +90,16 @@ def is_batch_first(layer: Instance) -> bool | None:
         inner = held.get("0") or held.get(_STACKS[str(layer.type)]) or UNKNOWN
         told = {is_batch_first(one) for one in inner.of(Instance)}  # type: ignore[arg-type]
         return told.pop() if len(told) == 1 else None
-    if layer.type not in _POSITIONS or "*" in held or "**" in held:
+    if layer.type not in _POSITIONS or "**" in held or _is_spread(layer.site):
         return None
     given = held.get("batch_first") or held.get(_POSITIONS[str(layer.type)])
     known = given.constant() if given else False
     return known if isinstance(known, bool) else None
+
+
+def _is_spread(call: cst.CSTNode) -> bool:
+    """Whether arguments of a call come out of a list, so that their positions are not known."""
+    return isinstance(call, cst.Call) and any(argument.star == "*" for argument in call.args)
 
 
 def goes_along_rows(layer: Instance, args: list[Value]) -> bool:

@@ -105,7 +105,7 @@ def function(
         shift = 1 if name == "unsqueeze" else -(place < atom.dim)
         return value(_moved(atom, atom.dim + shift))
     if name in _RESHAPING:
-        return _reshaped(atom, rest)
+        return _reshaped(run, atom, rest)
     if name in PRODUCTS:
         return value(atom) if atom.dim == 0 else REPLICATED
     if name in ("split", "chunk", "unbind"):
@@ -127,21 +127,25 @@ def _moved(atom: Whole, dim: int) -> Whole:
     return replace(atom, dim=dim, at_birth=atom.at_birth if atom.births else dim)
 
 
-def _reshaped(atom: Whole, rest: Sequence[Value]) -> Value:
+def _reshaped(run: Interpreter, atom: Whole, rest: Sequence[Value]) -> Value:
     """``view(-1, ...)`` joins the rows with what lies beside them; other sizes are new."""
-    first = rest[0].constant() if rest else -1
+    sizes = [one.constant() for one in rest]
+    first = sizes[0] if sizes else -1
     if first == -1:
-        elements = [one.constant() for one in rest] == [-1, 1] and not (atom.flat or atom.mixed)
+        elements = sizes == [-1, 1] and not (atom.flat or atom.mixed)
         if elements and atom.dim == 0:  # a row for each of them: these are others
             return value(Whole(0, 0))
         if atom.dim == 0:
             return value(replace(atom, flat=True))
         # Rows that lie along the second dimension end up interleaved.
         return value(replace(atom, dim=0, mixed=True)) if atom.births else UNKNOWN
-    second = rest[1].constant() if len(rest) > 1 else ...
+    second = sizes[1] if len(sizes) > 1 else ...
+    if (first == 1 or (first is ... and atom.dim == 1)) and second == 1:
+        refute(run, atom)  # a single row
+        return REPLICATED
     if first == 1 and second is not ...:
         return value(Number(), Whole(0, 0, mixed=True))  # a batch of one sample
-    if first is not ... and atom.births and atom.dim == 0 and isinstance(first, int):
+    if atom.births and atom.dim == 0 and isinstance(first, int):
         return REPLICATED
     if first is ... and second == 1 and atom.dim == 0:
         return value(atom)

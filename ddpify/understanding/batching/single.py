@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -16,6 +17,7 @@ _CONSTANTS = frozenset(
     f"{module}.{name}" for module in ("math", "numpy", "torch") for name in ("pi", "e", "inf")
 )
 _CONVERTING = frozenset("tensor as_tensor array asarray Tensor FloatTensor".split())
+_OF_VALUES = _CONVERTING | frozenset("LongTensor IntTensor DoubleTensor".split())
 # How many positional arguments NumPy's draws take before the size of what they give.
 _BEFORE_SIZE = {
     **dict.fromkeys("rand randn random random_sample standard_normal".split(), 0),
@@ -53,15 +55,29 @@ def _is_plain(atom: object) -> bool:
     return isinstance(atom, Const) and isinstance(atom.value, (int, float))
 
 
-def single_dims(run: Interpreter, node: cst.BaseExpression, short: str) -> frozenset[int]:
-    """The dimensions of which a tensor is made with the size 1, as a mask for all samples is."""
-    if short not in _SHAPED or not isinstance(node, cst.Call):
+def rows_of_one(run: Interpreter, node: cst.BaseExpression, short: str) -> frozenset[int]:
+    """The dimensions along which a tensor is made with one row, as a mask for all samples is."""
+    if not isinstance(node, cst.Call):
         return frozenset()
+    if short in _SHAPED:
+        return frozenset(dim for dim, one in enumerate(_ones(run, node, short)) if one)
+    return frozenset(_lists_of_one(node) if short in _OF_VALUES else ())
+
+
+def _ones(run: Interpreter, node: cst.Call, short: str) -> list[bool]:
+    """Of each size that a tensor is made with, whether it is 1."""
     given = [a.value for a in node.args if a.keyword is None or a.keyword.value == "size"]
     shapes = [a for one in given for a in run.seen(one).of(Tup)]
     if shapes:
-        sizes = [one.constant() for one in shapes[0].items]  # type: ignore[union-attr]
-    else:
-        sizes = [run.seen(one).constant() if isinstance(one, cst.Integer) else ... for one in given]
-        sizes = sizes if short in _VARIADIC and len(sizes) > 1 else []
-    return frozenset(dim for dim, size in enumerate(sizes) if size == 1)
+        return [item.constant() == 1 for item in shapes[0].items]  # type: ignore[union-attr]
+    sizes = given if short in _VARIADIC and len(given) > 1 else []
+    return [isinstance(one, cst.Integer) and one.value == "1" for one in sizes]
+
+
+def _lists_of_one(node: cst.Call) -> Iterator[int]:
+    """The dimensions of ``torch.tensor([[x]])`` that have one element, as it is written."""
+    shown = node.args[0].value if node.args else None
+    dim = 0
+    while isinstance(shown, cst.List) and len(shown.elements) == 1:
+        yield dim
+        shown, dim = shown.elements[0].value, dim + 1

@@ -9,6 +9,7 @@ import libcst as cst
 from ddpify.understanding.arithmetic import tensor_items, tensor_pairs
 from ddpify.understanding.batching import batches, keeping
 from ddpify.understanding.language import attributes, births, elements, growing
+from ddpify.understanding.libraries.kinds import is_model
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.syntax import OPERATORS
 from ddpify.understanding.values import Class, Data, Instance, Params, Tup, Value, join, value
@@ -26,11 +27,17 @@ def plain(run: Interpreter, node: cst.Assign) -> None:
         result = _named_parts(run, result, node.value)
     for target in node.targets:
         if isinstance(target.target, cst.Tuple) and not isinstance(node.value, cst.Tuple):
-            _unpack(run, target.target, result, named=True)
+            _unpack(run, target.target, result, node.value)
         else:
             held = growing.taken(run, target.target, node.value, result)
             assign(run, target.target, held)
             _kept(run, target.target, node.value, held)
+
+
+def _is_of_a_model(run: Interpreter, shown: cst.BaseExpression) -> bool:
+    """Whether an expression is a call of models: what they give is no batch made by hand."""
+    called = run.seen(shown.func).atoms if isinstance(shown, cst.Call) else ()
+    return bool(called) and all(isinstance(a, Instance) and is_model(a) for a in called)
 
 
 def _kept(
@@ -122,14 +129,21 @@ def assign(run: Interpreter, target: cst.BaseExpression, new: Value) -> None:
 
 
 def _unpack(
-    run: Interpreter, target: cst.Tuple | cst.List, new: Value, *, named: bool = False
+    run: Interpreter,
+    target: cst.Tuple | cst.List,
+    new: Value,
+    shown: cst.BaseExpression | None = None,
 ) -> None:
-    """Assign the parts of a value; a partial one that is named here can be reduced here."""
+    """Assign the parts of a value; a partial one that is named here can be reduced here.
+
+    ``shown`` is the expression that gives the value, if what it gives has its first name here.
+    """
     count = len(target.elements)
     for position, element in enumerate(target.elements):
         part = elements.unpacked(run, new, position, count)
-        if named and isinstance(element.value, cst.Name):
-            part = born(run, batches.unpacked(run, part), element.value, always=True)
+        if shown is not None and isinstance(element.value, cst.Name):
+            part = part if _is_of_a_model(run, shown) else batches.unpacked(run, part)
+            part = born(run, part, element.value, always=True)
             part = batches.split(run, element.value, batches.born(run, part, element.value))
             if element.value in run.choices.reduced:
                 part = run.reduce(element.value, part)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.arithmetic import gradients, tensor_sizes
-from ddpify.understanding.batching import at_hand, collating, together
+from ddpify.understanding.batching import at_hand, batches, collating, together
 from ddpify.understanding.language import attributes, elements, imports, narrowing
 from ddpify.understanding.language.arguments import Keywords, argument_pairs
 from ddpify.understanding.libraries import distributed, runtime_calls, tensor_methods, world
@@ -294,6 +294,7 @@ def _autograd_grad(
     if any(isinstance(atom, Params) for atom in deep_atoms(inputs)):
         run.facts.taken_gradients.setdefault(node, run.site(node))
     outputs = args[0] if args else kwargs.get("outputs", UNKNOWN)
+    batches.meet(run, argument_pairs(node, args, kwargs)[:2], surely=True)
     known = gradients.of_inputs(run, node, outputs, inputs)
     if known is not None:
         return known
