@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cached_property
 
 import libcst as cst
 
@@ -30,21 +31,31 @@ class DeviceNames:
         self._facts: Facts = plan.facts
         self._entries = plan.project.entries
         self._slots = Slots(plan.facts, {file: file.structure for file in plan.editable})
-        self._readers: dict[Slot, list[Site]] = defaultdict(list)
-        self._values: dict[Slot, list[cst.CSTNode]] = defaultdict(list)  # what each is set to
-        for module in plan.editable:
-            for node in module.structure.all(cst.Name, cst.Attribute):
-                self._index(Site(node, module))
+        self._files = plan.editable
 
-    def _index(self, site: Site) -> None:
-        if _is_part(site):
-            return
-        given = _set_to(site)
-        for slot in self.slots(site):
+    @cached_property
+    def _readers(self) -> dict[Slot, list[Site]]:
+        found: dict[Slot, list[Site]] = defaultdict(list)
+        for slot, site, given in self._uses:
             if given is None:
-                self._readers[slot].append(site)
-            else:
-                self._values[slot].append(given)
+                found[slot].append(site)
+        return found
+
+    @cached_property
+    def _values(self) -> dict[Slot, list[cst.CSTNode]]:
+        """What each is set to."""
+        found: dict[Slot, list[cst.CSTNode]] = defaultdict(list)
+        for slot, _, given in self._uses:
+            if given is not None:
+                found[slot].append(given)
+        return found
+
+    @cached_property
+    def _uses(self) -> list[tuple[Slot, Site, cst.CSTNode | None]]:
+        """Every name and attribute in the files, with what it is set to there, if it is."""
+        sites = (Site(n, m) for m in self._files for n in m.structure.all(cst.Name, cst.Attribute))
+        whole = [site for site in sites if not _is_part(site)]
+        return [(slot, site, _set_to(site)) for site in whole for slot in self.slots(site)]
 
     def slots(self, site: Site) -> list[Slot]:
         """What a name or an attribute reads or sets."""

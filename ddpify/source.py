@@ -59,14 +59,21 @@ class Source:
         Raises:
             DdpifyError: LibCST refuses the script or does not reproduce it to the byte.
         """
-        module = self.tree
-        if _render(module, self.path) != self.data:
+        self.confirm(_render(self.tree, self.path))
+        return self.tree
+
+    def confirm(self, code: str) -> None:
+        """Compare with what the tree gives back as code.
+
+        Raises:
+            DdpifyError: It is not this file to the byte.
+        """
+        if code.encode(self.encoding) != self.data:
             raise _unreadable(
                 "LibCST cannot reproduce this file to the byte",
                 self.path,
                 remedy="end lines with LF or CRLF, and start none with a form feed",
             )
-        return module
 
 
 def read_source(path: str | os.PathLike[str]) -> Source:
@@ -351,10 +358,10 @@ def _parse(data: bytes, path: str) -> libcst.Module:
         ) from error
 
 
-def _render(module: libcst.Module, path: str) -> bytes:
-    """The tree as bytes."""
+def _render(module: libcst.Module, path: str) -> str:
+    """The tree as code."""
     try:
-        return module.bytes
+        return module.code
     except RecursionError as error:
         raise _too_deep(path) from error
 

@@ -107,6 +107,8 @@ def _check(
                 continue
             one = _diagnostic(rule, script, source.path, finding)
             found.setdefault(one.subject, one)
+    if found:
+        source.confirm(script.module.parsed.code)  # it is the text in which they have places
     starts = script.kind == SINGLE and script.starts_training and not _OF_RANKS & covered
     others = list(quiet or ())
     others += [str(f.path.resolve()) for f in script.project.files if f is not script.module]

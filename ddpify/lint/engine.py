@@ -90,8 +90,6 @@ def _lint_python(
             data = text.encode()
         source = source_from_bytes(data, document.path)
         read = read_by_rules(source, document.project, settings, codes)
-        if read.found:
-            _ = source.module  # whether the tree gives back the text, in which findings have places
     except DdpifyError as error:
         return Result(tuple(_unreadable(document, error, codes, cells)))
     except ValueError as error:

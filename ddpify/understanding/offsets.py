@@ -14,11 +14,11 @@ from libcst.metadata.position_provider import PositionProvidingCodegenState
 Offsets = tuple[int, int]
 
 
-def offsets_of(module: cst.Module) -> dict[cst.CSTNode, Offsets]:
-    """The characters of the module's code that each node covers, without the space around it."""
+def rendered(module: cst.Module) -> tuple[str, dict[cst.CSTNode, Offsets]]:
+    """The module's code, and the characters of it that each node covers, without space around."""
     state = _State(module.default_indent, module.default_newline)
     module._codegen(state)
-    return state.known
+    return "".join(state.tokens), state.known
 
 
 class _Recording:

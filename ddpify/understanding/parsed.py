@@ -8,7 +8,7 @@ import libcst as cst
 
 from ddpify.lines import Lines
 from ddpify.understanding.labels.scopes import Scopes, scopes_of
-from ddpify.understanding.offsets import Offsets, offsets_of
+from ddpify.understanding.offsets import Offsets, rendered
 from ddpify.understanding.structure import Structure
 
 
@@ -30,9 +30,18 @@ class Parsed:
         return scopes_of(self.structure)
 
     @cached_property
+    def _rendered(self) -> tuple[str, dict[cst.CSTNode, Offsets]]:
+        return rendered(self.tree)
+
+    @property
+    def code(self) -> str:
+        """What the tree gives back."""
+        return self._rendered[0]
+
+    @property
     def offsets(self) -> dict[cst.CSTNode, Offsets]:
-        """The characters of the text that each node covers."""
-        return offsets_of(self.tree)
+        """The characters of the code that each node covers."""
+        return self._rendered[1]
 
     @cached_property
     def lines(self) -> Lines:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import libcst as cst
 
@@ -56,10 +57,8 @@ class Collector:
 
     def collect(self) -> None:
         """Note every assignment, argument and result."""
-        for node in self.structure.order:
-            handler = getattr(self, f"_on_{type(node).__name__}", None)
-            if handler is not None:
-                handler(node)
+        for node in self.structure.all(*self._HANDLERS):
+            self._HANDLERS[type(node)](self, node)
 
     def move(
         self,
@@ -108,35 +107,33 @@ class Collector:
             return one
         return replace(one, slot=("result", one.slot[1], index))
 
-    def _on_Assign(self, node: cst.Assign) -> None:
+    def _on_assign(self, node: cst.Assign) -> None:
         for target in node.targets:
             self._assign(target.target, node.value, node)
 
-    def _on_AnnAssign(self, node: cst.AnnAssign) -> None:
+    def _on_annotated(self, node: cst.AnnAssign) -> None:
         if node.value is not None:
             self._assign(node.target, node.value, node)
 
-    def _on_NamedExpr(self, node: cst.NamedExpr) -> None:
+    def _on_walrus(self, node: cst.NamedExpr) -> None:
         self._assign(node.target, node.value, node)
 
-    def _on_AugAssign(self, node: cst.AugAssign) -> None:
+    def _on_augmented(self, node: cst.AugAssign) -> None:
         slots = self.slots.of_target(node.target, self.module)
         self.move(slots, node.value, node, adds=True, key=constant_key(node.target))
 
-    def _on_For(self, node: cst.For | cst.CompFor) -> None:
+    def _on_loop(self, node: cst.For | cst.CompFor) -> None:
         target: cst.BaseExpression = node.target
         if _counts(node.iter) and isinstance(target, cst.Tuple) and len(target.elements) == 2:
             target = target.elements[1].value  # the number or key is the same on every rank
         slots = self.slots.of_target(target, self.module)
         self.move(slots, node.iter, node, key=constant_key(target))
 
-    _on_CompFor = _on_For
-
-    def _on_WithItem(self, node: cst.WithItem) -> None:
+    def _on_context(self, node: cst.WithItem) -> None:
         if node.asname is not None:
             self._assign(node.asname.name, node.item, node)
 
-    def _on_Return(self, node: cst.Return) -> None:
+    def _on_return(self, node: cst.Return) -> None:
         function = self.structure.function(node)
         if node.value is not None and function is not None:
             self.move([("result", function)], node.value, node)
@@ -144,16 +141,16 @@ class Collector:
                 for index, one in enumerate(_elements(node.value) or ()):
                     self.move([("result", function, index)], one, node)
 
-    def _on_Yield(self, node: cst.Yield) -> None:
+    def _on_yield(self, node: cst.Yield) -> None:
         function = self.structure.function(node)
         held = node.value.item if isinstance(node.value, cst.From) else node.value
         if held is not None and function is not None:
             self.move([("result", function)], held, node)
 
-    def _on_Lambda(self, node: cst.Lambda) -> None:
+    def _on_lambda(self, node: cst.Lambda) -> None:
         self.move([("result", node)], node.body, node)
 
-    def _on_Call(self, node: cst.Call) -> None:
+    def _on_call(self, node: cst.Call) -> None:
         for function in called(self.facts, node):
             held = self.facts.values.get(node.func, value())
             bound = any(isinstance(a, (Bound, Instance)) for a in held.atoms)
@@ -204,6 +201,20 @@ class Collector:
                 targets = self.slots.of_target(node.func.value, self.module)
                 key = constant_key(node.func.value)
                 self.move(targets, argument.value, node, adds=True, key=key)
+
+    _HANDLERS: ClassVar[dict[type, Callable[[Collector, Any], None]]] = {
+        cst.Assign: _on_assign,
+        cst.AnnAssign: _on_annotated,
+        cst.NamedExpr: _on_walrus,
+        cst.AugAssign: _on_augmented,
+        cst.For: _on_loop,
+        cst.CompFor: _on_loop,
+        cst.WithItem: _on_context,
+        cst.Return: _on_return,
+        cst.Yield: _on_yield,
+        cst.Lambda: _on_lambda,
+        cst.Call: _on_call,
+    }
 
 
 def _elements(node: cst.BaseExpression) -> list[cst.BaseExpression] | None:

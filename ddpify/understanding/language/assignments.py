@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 def plain(run: Interpreter, node: cst.Assign) -> None:
     """``target = value``, with one target or several."""
     result = born(run, run.eval(node.value), node.value)
-    if not any(isinstance(t.target, cst.Tuple) for t in node.targets):
+    if not any(type(t.target) is cst.Tuple for t in node.targets):
         result = batches.born(run, result, node.value)
     elif isinstance(node.value, cst.Tuple):
         result = _named_parts(run, result, node.value)
     for target in node.targets:
-        if isinstance(target.target, cst.Tuple) and not isinstance(node.value, cst.Tuple):
+        if type(target.target) is cst.Tuple and type(node.value) is not cst.Tuple:
             _unpack(run, target.target, result, node.value)
         else:
             held = growing.taken(run, target.target, node.value, result)
@@ -49,9 +49,9 @@ def _kept(
     added: bool = False,
 ) -> None:
     """What a tensor takes that is kept from batch to batch must be whole."""
-    if isinstance(target, cst.Subscript):
+    if type(target) is cst.Subscript:
         keeping.item(run, target, shown, new)
-    elif isinstance(target, cst.Attribute):
+    elif type(target) is cst.Attribute:
         keeping.buffer(run, target, shown, new, added=added)
 
 

@@ -35,6 +35,9 @@ _OTHER = (cst.NotIn, cst.IsNot, cst.NotEqual)
 
 def tested(run: Interpreter, test: cst.BaseExpression) -> tuple[str, Fits, bool] | None:
     """The name that a test asks about, what fits the type, and whether the test holds for that."""
+    kind = type(test)
+    if kind is cst.Name or kind is cst.Attribute:
+        return None  # as most tests
     if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
         found = tested(run, test.expression)
         return None if found is None else (found[0], found[1], not found[2])

@@ -20,7 +20,7 @@ def execute(run: Interpreter, node: cst.BaseStatement) -> bool:
     """Run one statement; whether the next one is reached."""
     if run.choices.turns and node in run.choices.turns:
         at_hand.turned(run, node, run.choices.turns[node].loaders)
-    if isinstance(node, cst.SimpleStatementLine):
+    if type(node) is cst.SimpleStatementLine:
         return all(_reaches_end(run, small) for small in node.body)
     return _reaches_end(run, node)
 

@@ -57,6 +57,7 @@ FRAMEWORKS = (
     Framework("ddpify", ("ddpify.runtime", "ddpify_runtime"), covers=frozenset()),
     Framework("environments", ("gym", "gymnasium", "pettingzoo", "procgen")),
 )  # fmt: skip
+_FIRST_NAMES = frozenset(name.partition(".")[0] for one in FRAMEWORKS for name in one.imports)
 _NOT_TRAINERS = ("ddpify", "environments")
 _TENSOR_PARALLEL = (
     "parallelize_module",
@@ -104,10 +105,11 @@ def training_framework(name: str) -> str | None:
 def frameworks_of(text: str) -> list[Framework]:
     """The frameworks that a file imports, those that run tensor parallelism included."""
     names = imported_names(text)
+    likely = [name for name in names if name.partition(".")[0] in _FIRST_NAMES]
     found = [
         framework
         for framework in FRAMEWORKS
-        if any(_matches(name, framework.imports) for name in names)
+        if any(_matches(name, framework.imports) for name in likely)
     ]
     if any(part in name for name in names for part in _TENSOR_PARALLEL if "torch" in name):
         found.append(Framework("several parallel dimensions", ()))
