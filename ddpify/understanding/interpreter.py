@@ -66,6 +66,7 @@ class Interpreter(ABC):
         self.all_whole = 0  # inside of so many blocks where every rank holds all rows
         self.running_entry = False  # and not code that nothing calls
         self.collating = False  # whether a collate function puts samples together
+        self.of_all_ranks: set[Instance] = set()  # lists that are made of gathered rows
         self.rows_taken: list[Data] = []  # by loops over a batch's rows, the innermost last
         # The loaders that the batch at hand comes from, for each way of getting here.
         self.at_hand: frozenset[frozenset[Instance]] = frozenset()

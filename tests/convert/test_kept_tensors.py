@@ -98,6 +98,17 @@ def test_rows_at_labels_are_those_of_all_ranks(tmp_path: Path, write: str, mende
     assert mended in added(tmp_path, HEAD + BANK.replace("WRITE", write))
 
 
+def test_a_table_of_counts_takes_the_samples_of_all_ranks_one_by_one(tmp_path: Path) -> None:
+    counted = (
+        "    guess = brain(a).argmax(1)\n"
+        "    for i in range(len(b)):\n"
+        "        table[b[i].numpy(), guess[i].numpy()] += 1\n"
+    )
+    lines = added(tmp_path, HEAD + "table = torch.zeros(3, 3)\n" + STEP + counted)
+    assert "for i in range(dd.global_batch_size(b)):" in lines
+    assert "table[dd.gather(b)[i].numpy(), dd.gather(guess)[i].numpy()] += 1" in lines
+
+
 def test_a_table_of_an_evaluation_needs_it_whole(tmp_path: Path) -> None:
     counts = (
         "table = torch.zeros(3, 3)\n"

@@ -140,3 +140,44 @@ def test_a_write_into_the_first_row_is_refused(tmp_path: Path) -> None:
     step = STEP.replace("    penalty =", "    a[0] = 0\n    penalty =")
     with pytest.raises(Refusal, match="a write into the row at one position"):
         convert_text(tmp_path, HEAD + step)
+
+
+BOXES = """\
+def boxes(rows):
+    return [[x.item() for x in row] for row in rows]
+
+
+for a, b in check:
+    n = a.shape[0]
+    found = boxes(brain(a))
+    for i in range(n):
+        print(len(found[i]))
+"""
+
+
+CELLS = """\
+def cells(rows):
+    found = []
+    for i in range(rows.shape[0]):
+        found.append([rows[i, k].item() for k in range(3)])
+    return found
+
+
+for a, b in feed:
+    n = a.shape[0]
+    found = cells(brain(a))
+    for i in range(n):
+        print(len(found[i]))
+"""
+
+
+def test_a_list_that_a_function_makes_of_gathered_rows(tmp_path: Path) -> None:
+    lines = added(tmp_path, HEAD + STEP + CELLS)
+    assert "n = dd.global_batch_size(a)" in lines
+    assert "found = cells(dd.gather(brain(a)))" in lines
+
+
+def test_a_list_of_what_was_gathered_is_gone_through_to_its_end(tmp_path: Path) -> None:
+    lines = added(tmp_path, HEAD + STEP + BOXES.replace("check", "feed"))
+    assert "n = dd.global_batch_size(a)" in lines
+    assert "return [[x.item() for x in row] for row in dd.gather(rows)]" in lines

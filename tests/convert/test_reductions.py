@@ -791,6 +791,7 @@ COUNTED = {
         "bar.set_postfix(ordered_dict={'loss': penalty.item(), 'of': dd.global_shape(a)})",
     ),
     "a key of a dictionary": ("assert 'a' in {'a': a, 'b': b}", ""),
+    "the absolute value of each element": ("far = abs(a) + a", ""),
     "a first token for each row": ("first = torch.tensor([0] * len(b)).reshape(-1, 1) + b", ""),
     "a method of what may be None": ("vector = coder.encode(a)", ""),
 }

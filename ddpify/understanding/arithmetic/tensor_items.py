@@ -43,18 +43,22 @@ def item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
     if atom.form == "sized":
         return REPLICATED  # no longer of as many rows as a batch
     if atom.placement is not Placement.SHARD:
-        indices = [e.slice.value for e in node.slice if isinstance(e.slice, cst.Index)]
+        by = indices(node)
         if atom.form == "gathered":
-            _count_all_rows(run, indices)
+            count_all_rows(run, by)
         tensor_pairs.beside_whole(
-            run,
-            [(node.value, atom), *tensor_pairs.held_tensors([(i, run.seen(i)) for i in indices])],
+            run, [(node.value, atom), *tensor_pairs.held_tensors([(i, run.seen(i)) for i in by])]
         )
         return value(replace(atom, births=tensor_pairs.births(atom), ndim=0))
     return value(_index(run, node, atom))
 
 
-def _count_all_rows(run: Interpreter, indices: list[cst.BaseExpression]) -> None:
+def indices(node: cst.Subscript) -> list[cst.BaseExpression]:
+    """What an item is asked by, without slices."""
+    return [e.slice.value for e in node.slice if isinstance(e.slice, cst.Index)]
+
+
+def count_all_rows(run: Interpreter, indices: list[cst.BaseExpression]) -> None:
     """Let positions among the rows of all ranks go up to the number of those."""
     for index in indices:
         for one in run.seen(index).atoms:
@@ -228,15 +232,13 @@ def replicated_item(run: Interpreter, node: cst.Subscript) -> Value:
 
 def rows_of_weights(run: Interpreter, node: cst.Subscript) -> Value | None:
     """The rows of a parameter that rows, or what may be a batch, pick; else None."""
-    indices = [run.seen(e.slice.value) for e in node.slice if isinstance(e.slice, cst.Index)]
-    held = [atom for index in indices for atom in batches.wholes(index)]
+    held = [atom for index in indices(node) for atom in batches.wholes(run.seen(index))]
     return rows_by_index(run, node) or (value(*held) if held else None)
 
 
 def rows_by_index(run: Interpreter, node: cst.Subscript) -> Value | None:
     """The rows that an index by this rank's rows, or by their number, takes; else None."""
-    indices = [run.seen(e.slice.value) for e in node.slice if isinstance(e.slice, cst.Index)]
-    shards = [d for i in indices for d in i.data if d.placement is Placement.SHARD]
+    shards = [d for i in indices(node) for d in run.seen(i).data if d.placement is Placement.SHARD]
     counted = _counted_bounds(run, node)
     if counted and not shards:
         _note_slice(run, node)

@@ -123,7 +123,9 @@ def _demand(run: Interpreter, shown: cst.BaseExpression, data: Data, *, by_index
 
     In a forward, what is a row and what mixes rows is not known well enough to gather it.
     """
-    rows = by_index and not run.frames_forward() and data.form not in ("batch", "shape")
+    picked = data.placement is Placement.ROWS and bool(data.births)  # one sample after another
+    rows = (by_index or picked) and data.form not in ("batch", "shape")
+    rows = rows and not run.frames_forward()
     if data.placement not in _REDUCIBLE and not rows:
         data = Data(Placement.SHARD, data.loaders, form="packed")  # which no reduction suits
     run.demand(shown, value(data), readers.A_KEPT_TENSOR)

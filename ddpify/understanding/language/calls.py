@@ -24,6 +24,7 @@ from ddpify.understanding.values import (
     UNKNOWN,
     Bound,
     Class,
+    Data,
     Function,
     Instance,
     Lib,
@@ -182,7 +183,15 @@ def _result(run: Interpreter, call: _Call) -> Value:
     if key in run.recalled and run.previous.get(key, UNKNOWN) != result:
         run.reads_change = True
     run.results[key] = run.previous[key] = result
+    _note_lists(run, call, result)
     return result
+
+
+def _note_lists(run: Interpreter, call: _Call, result: Value) -> None:
+    """Note the lists that a function makes of the rows of all ranks: they hold those, too."""
+    given = (a for one in (*call.args, *call.kwargs.values()) for a in one.of(Data))
+    if any(a.form == "gathered" for a in given):  # type: ignore[union-attr]
+        run.of_all_ranks.update(a for a in result.of(Instance) if a.type == "list")  # type: ignore[misc, union-attr]
 
 
 def _is_too_deep(run: Interpreter, call: _Call) -> bool:

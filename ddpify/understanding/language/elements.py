@@ -49,8 +49,8 @@ def _looked_up(run: Interpreter, node: cst.Subscript, found: Value) -> Value:
     """What ``names[row]`` finds in a collection of plain things: another for another row."""
     if run.frames_forward() or not all(isinstance(a, (Const, Number)) for a in found.atoms):
         return found
-    indices = [run.seen(e.slice.value) for e in node.slice if isinstance(e.slice, cst.Index)]
-    rows = [d for one in indices for d in one.data if d.placement is Placement.ROWS and d.births]
+    held = [data for index in tensor_items.indices(node) for data in run.seen(index).data]
+    rows = [data for data in held if data.placement is Placement.ROWS and data.births]
     return value(*rows) if rows else found
 
 
@@ -132,6 +132,8 @@ def _instance_item(run: Interpreter, node: cst.Subscript, atom: Instance, key: s
         rows = tensor_items.rows_by_index(run, node)
         if rows is not None:
             return rows
+    if atom in run.of_all_ranks:
+        tensor_items.count_all_rows(run, tensor_items.indices(node))
     exact = atom.attribute(key) if key != "*" else None
     if exact is not None:
         return join(exact, atom.attribute("*") or UNKNOWN)

@@ -224,6 +224,9 @@ def _comprehension(run: Interpreter, node: cst.BaseSimpleComp | cst.DictComp) ->
     names.update(before)
     made = run.instance(node, run.module, "dict" if isinstance(node, cst.DictComp) else "list")
     run.put(made, "*", item)
+    taken = run.seen(node.for_in.iter).of(Data)
+    if any(data.form == "gathered" for data in taken):  # type: ignore[union-attr]
+        run.of_all_ranks.add(made)
     return value(made)
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
 
 
-_READS = frozenset("float int str repr bool abs round format complex hash ascii".split())
+_READS = frozenset("float int str repr bool round format complex hash ascii".split())
 
 
 def builtin(  # type: ignore[no-untyped-def]
@@ -61,6 +61,11 @@ def _is_count(one: Value) -> bool:
     """Whether something is a number of rows, and nothing else."""
     counts = [a for a in one.atoms if isinstance(a, Data) and a.placement is Placement.COUNT]
     return bool(counts) and len(counts) == len(one.atoms)
+
+
+def _abs(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    """``abs(x)``: of each element of a tensor."""
+    return tensor_function(run, node, "torch.abs", "abs", args, {})
 
 
 def _len(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
@@ -368,7 +373,7 @@ _BUILTINS: dict[str, Callable[..., Value]] = {
     "len": _len, "sum": _sum, "enumerate": _enumerate, "zip": _zip, "list": _same_elements,
     "tuple": _same_elements, "sorted": _same_elements, "reversed": _same_elements, "iter": _iter,
     "next": _next, "map": _map, "super": _super, "getattr": _getattr, "set": _same_elements,
-    "range": _range, "filter": _filter, "eval": _eval,
+    "range": _range, "filter": _filter, "eval": _eval, "abs": _abs,
 }  # fmt: skip
 FUNCTIONS: dict[str, Callable[..., Value]] = {
     "torch.device": _device,

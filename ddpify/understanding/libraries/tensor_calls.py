@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.arithmetic import tensor_sizes, tensors
+from ddpify.understanding.arithmetic import tensor_pairs, tensor_sizes, tensors
 from ddpify.understanding.batching import (
     at_hand,
     batch_rows,
@@ -195,6 +195,10 @@ def _concatenated(
     first = (worst or inner)[0]
     if first.dim == collating.NO_ROWS or first.form == "samples":
         return value(collating.joined(first, short, dim))
+    beside = short in ("stack", "hstack") or dim not in (0, ...)
+    shown = tensor_pairs.held_tensors(_shown_values(run, node)) if beside else []
+    if tensor_pairs.beside_whole(run, shown):
+        return value(replace(first.placed(Placement.REPLICATE), form="gathered"))
     if run.collating and not _shown_pieces(run, node) and {d.form for d in inner} == {"tensor"}:
         return value(first.placed(first.placement))  # each sample's one row
     placed = first.placed(first.placement)
