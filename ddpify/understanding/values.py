@@ -221,6 +221,7 @@ class Instance:
     type: Class | str
     role: str | None = None
     maker: Instance | None = None  # whose method it was first made in
+    each: bool = False  # a list with an item for each of a rank's rows
     _attributes: dict[str, Value] = field(default_factory=dict)
     _arguments: dict[str, Value] = field(default_factory=dict)
     _read: set[object] = field(default_factory=set)  # names, or all of them, in this pass

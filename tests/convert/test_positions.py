@@ -52,13 +52,87 @@ def test_a_loop_over_rows_that_stay_where_they_are_is_left_alone(tmp_path: Path)
     assert "for i in range(len(a)):" in convert_text(tmp_path, text).data.decode()
 
 
-def test_training_on_single_samples_is_refused(tmp_path: Path) -> None:
-    step = STEP.replace(
-        "F.cross_entropy(brain(a), b)",
+EACH = {
+    "a sum": (
         "sum(F.cross_entropy(o[None], y[None]) for o, y in zip(brain(a), b))",
-    )
+        "dd.sum(sum(F.cross_entropy(o[None], y[None]) for o, y in zip(brain(a), b)))",
+    ),
+    "a mean": (
+        "sum([rated(o[None], y[None]) for o, y in zip(brain(a), b)]) / len(b)",
+        "dd.mean(sum([rated(o[None], y[None]) for o, y in zip(brain(a), b)]) / len(b))",
+    ),
+    "stacked": (
+        "torch.stack([rated(out[i : i + 1], b[i][None]) for i in range(len(b))]).mean()",
+        "dd.mean(torch.stack([rated(out[i : i + 1], b[i][None]) for i in range(len(b))]).mean())",
+    ),
+    "through a model": (
+        "rated(brain(torch.stack([x / x.max() for x in a])), b)",
+        "dd.mean(rated(brain(torch.stack([x / x.max() for x in a])), b))",
+    ),
+    "as a list": (
+        "sum(watch([x * 2 for x in a], list({'y': y} for y in b)).values())",
+        "dd.mean(sum(watch([x * 2 for x in a], list({'y': y} for y in b)).values()))",
+    ),
+    "mapped": (
+        "torch.stack(list(map(rated, brain(a), b))).mean()",
+        "dd.mean(torch.stack(list(map(rated, brain(a), b))).mean())",
+    ),
+}
+
+
+def each(loss: str) -> str:
+    """The example with a loss that is computed sample by sample."""
+    head = HEAD + "import torchvision\nwatch = torchvision.models.detection.fcos_resnet50_fpn()\n"
+    head += "rated, weights = F.cross_entropy, [0.5, 1.0] * 3\n"
+    lines = "    out = brain(a)\n    penalty = "
+    return head + STEP.replace("    penalty = F.cross_entropy(brain(a), b)", lines + loss)
+
+
+@pytest.mark.parametrize("name", EACH)
+def test_all_samples_one_by_one_are_this_ranks_rows(tmp_path: Path, name: str) -> None:
+    loss, expected = EACH[name]
+    lines = added(tmp_path, each(loss))
+    assert f"penalty = {expected}" in lines
+    assert not any("dd.gather" in line for line in lines)
+
+
+APPENDED = (
+    "[]\n    for LOOP:\n        penalty.append(STEP)\n    penalty = torch.stack(penalty).mean()"
+)
+
+
+@pytest.mark.parametrize(
+    ("loop", "step"),
+    [
+        ("o, y in zip(out, b)", "rated(o[None], y[None])"),
+        ("i in range(len(b))", "rated(out[i][None], b[i][None])"),
+        ("i, o in enumerate(out)", "rated(o[None], b[i][None])"),
+    ],
+)
+def test_a_list_that_a_loop_over_all_samples_fills(tmp_path: Path, loop: str, step: str) -> None:
+    lines = added(tmp_path, each(APPENDED.replace("LOOP", loop).replace("STEP", step)))
+    assert lines[-1] == "penalty = dd.mean(torch.stack(penalty).mean())"
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        "sum(w * rated(o[None], y[None]) for w, o, y in zip(weights, out, b))",
+        "sum(rated(o[None], y[None]) for o, y in zip(out, b) if len(y) > 0)",
+        "sum(rated(o[None], y[None]) for o in out for y in b)",
+    ],
+)
+def test_training_on_some_samples_is_refused(tmp_path: Path, loss: str) -> None:
     with pytest.raises(Refusal):
-        convert_text(tmp_path, HEAD + step)
+        convert_text(tmp_path, each(loss))
+
+
+def test_positions_in_what_all_ranks_hold_are_those_of_all_rows(tmp_path: Path) -> None:
+    loss = "torch.stack([weights[i] * out[i].sum() for i in range(len(out))]).mean()"
+    lines = added(tmp_path, each(loss))
+    assert any(
+        "dd.gather(out)[i].sum() for i in range(dd.global_batch_size(out))" in x for x in lines
+    )
 
 
 DICE = """\
@@ -94,11 +168,11 @@ def test_positions_and_labels_by_which_gathered_outputs_are_read(tmp_path: Path)
     step = STEP.replace(
         "    penalty = F.cross_entropy(brain(a), b)\n",
         "    out = brain(a)\n    picked = []\n    for i in range(a.size(0)):\n"
-        "        picked.append(out[i, b[i]])\n    penalty = -torch.stack(picked).mean()\n",
+        "        picked.insert(0, out[i, b[i]])\n    penalty = -torch.stack(picked).mean()\n",
     )
     lines = added(tmp_path, HEAD + step)
     assert "for i in range(dd.global_batch_size(a)):" in lines
-    assert "picked.append(out[i, dd.gather(b)[i]])" in lines
+    assert "picked.insert(0, out[i, dd.gather(b)[i]])" in lines
 
 
 def test_a_membership_test_asks_all_rows(tmp_path: Path) -> None:

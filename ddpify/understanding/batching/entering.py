@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.batching import batches
+from ddpify.understanding.batching import batches, listed
 from ddpify.understanding.language.arguments import Keywords, argument_pairs
 from ddpify.understanding.values import Value
 
@@ -18,7 +18,8 @@ def entered(
     run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> tuple[list[Value], Keywords]:
     """The arguments of a model, in which batches that the script makes by hand are noted."""
-    operands = argument_pairs(node, args, kwargs)
+    shown = argument_pairs(node, args, kwargs)
+    operands = [(expression, listed.rows(held)) for expression, held in shown]
     batches.meet(run, operands)
     held = batches.enter(run, node, operands)
     return held[: len(args)], dict(zip(kwargs, held[len(args) :], strict=True))

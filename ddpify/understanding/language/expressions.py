@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.arithmetic import tensor_pairs, tensors
-from ddpify.understanding.batching import keeping
+from ddpify.understanding.batching import keeping, listed
 from ddpify.understanding.language import (
     assignments,
     attributes,
@@ -208,8 +208,10 @@ def _comprehension(run: Interpreter, node: cst.BaseSimpleComp | cst.DictComp) ->
     names = run.frame.scope.names
     before = dict(names)
     for_in: cst.CompFor | None = node.for_in
+    first: Value | None = None
     while for_in is not None:
         element = elements.iterate(run, for_in.iter, run.eval(for_in.iter))
+        first = element if first is None else first
         assignments.assign(run, for_in.target, element)
         for test in for_in.ifs:
             branches.condition(run, test.test)
@@ -220,9 +222,11 @@ def _comprehension(run: Interpreter, node: cst.BaseSimpleComp | cst.DictComp) ->
             item = _kept(run, node.value)
         else:
             item = run.eval(node.elt)
+    each = first is not None and listed.is_of_each(run, node, first)
     names.clear()
     names.update(before)
     made = run.instance(node, run.module, "dict" if isinstance(node, cst.DictComp) else "list")
+    made.each = each
     run.put(made, "*", item)
     taken = run.seen(node.for_in.iter).of(Data)
     if any(data.form == "gathered" for data in taken):  # type: ignore[union-attr]

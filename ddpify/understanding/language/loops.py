@@ -44,7 +44,9 @@ def for_(run: Interpreter, node: cst.For) -> bool:
 
     def bind() -> None:
         element = elements.iterate(run, node.iter, iterable)
-        loaded = any(isinstance(a, Data) and a.form in _BATCHES for a in deep_atoms(element))
+        held = any(isinstance(a, Data) and a.form in _BATCHES for a in deep_atoms(element))
+        # Parts of a tensor, as split() gives them, are no new batches.
+        loaded = held and not all(isinstance(a, Data) for a in iterable.atoms)
         if loaded or (run.choices.by_hand and _yields_rows(iterable, element)):
             run.takes_batch()
             together.taken_at_once(run, node.iter, element)

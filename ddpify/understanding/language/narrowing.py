@@ -108,11 +108,11 @@ def decided(run: Interpreter, test: cst.BaseExpression) -> bool | None:
     """Whether a test surely holds.
 
     For a tuple or list: of what is one, or is a loss or a count. For None: of what the call of a
-    model leaves out.
+    model leaves out, or gives rows for.
     """
-    left_out = _left_out(run, test)
-    if left_out is not None:
-        return left_out
+    missing = _is_none(run, test)
+    if missing is not None:
+        return missing
     found = tested(run, test)
     if found is None or found[1] is not is_sequence:
         return None
@@ -124,8 +124,8 @@ def decided(run: Interpreter, test: cst.BaseExpression) -> bool | None:
     return sure.pop() is holds
 
 
-def _left_out(run: Interpreter, test: cst.BaseExpression) -> bool | None:
-    """The truth of ``targets is None`` in a forward that is called without targets."""
+def _is_none(run: Interpreter, test: cst.BaseExpression) -> bool | None:
+    """The truth of ``targets is None`` in a forward that is called without targets, or with."""
     if not run.frame.in_forward or run.frame.call is None or not isinstance(test, cst.Comparison):
         return None
     if len(test.comparisons) != 1:
@@ -135,9 +135,10 @@ def _left_out(run: Interpreter, test: cst.BaseExpression) -> bool | None:
     if not isinstance(asked, cst.Name) or not against_none:
         return None
     held = run.frame.scope.names.get(asked.value, UNKNOWN)
-    if held.constant() is not None:
+    rows = all(isinstance(a, Data) for a in held.atoms) and asked.value in run.frame.scope.passed
+    if held.constant() is not None and not (held and rows):
         return None
-    return isinstance(target.operator, (cst.Is, cst.Equal))
+    return (held.constant() is None) is isinstance(target.operator, (cst.Is, cst.Equal))
 
 
 def _is_sure(atom: Atom) -> bool:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding.batching import listed
 from ddpify.understanding.language.arguments import argument_pairs
 from ddpify.understanding.libraries.instances import generator
 from ddpify.understanding.values import (
@@ -26,6 +27,8 @@ def of_container(  # type: ignore[no-untyped-def]
     run: Interpreter, node: cst.BaseExpression, atom: Instance, name: str, args, kwargs
 ) -> Value:
     """What a list, a dictionary, a set or a generator takes and gives."""
+    if name in listed.GROWING:
+        atom.each = name == "append" and listed.is_filled_from_each(run, node, atom)
     if name in ("append", "add", "appendleft") and args:
         shown = argument_pairs(node, args, {})[0][0]
         run.put(atom, "*", run.keeps_from_batch(atom, shown, args[0]))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.arithmetic import gradients, tensor_sizes
-from ddpify.understanding.batching import at_hand, batches, collating, together
+from ddpify.understanding.batching import at_hand, batches, collating, listed, together
 from ddpify.understanding.language import attributes, elements, imports, narrowing
 from ddpify.understanding.language.arguments import Keywords, argument_pairs
 from ddpify.understanding.libraries import distributed, runtime_calls, tensor_methods, world
@@ -70,13 +70,13 @@ def _abs(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value
 
 def _len(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
     if run.collating and args:
-        listed = collating.length(args[0])
-        if listed is not None:
-            return tensor_sizes.count(listed, node)
+        samples = collating.length(args[0])
+        if samples is not None:
+            return tensor_sizes.count(samples, node)
         if any(isinstance(a, Data) and a.dim == collating.NO_ROWS for a in args[0].atoms):
             return args[0]  # of each sample, its own
     results = []
-    for atom in elements.taken_apart(args[0].atoms) if args else ():
+    for atom in listed.rows(value(*elements.taken_apart(args[0].atoms))).atoms if args else ():
         rows = (
             isinstance(atom, Data)
             and atom.placement is Placement.SHARD
@@ -96,8 +96,13 @@ def _sum(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value
             rows = atom.placement is Placement.SHARD
             results.append(value(atom.placed(Placement.SUM if rows else atom.placement)))
             continue
-        held = [a for a in deep_atoms(value(atom)) if isinstance(a, Data)]
-        results += [value(a.placed(a.placement)) for a in held]
+        items = listed.of_list(atom) if isinstance(atom, Instance) else None
+        if items is not None:
+            results.append(value(items.placed(Placement.SUM)))
+            continue
+        summed = atom.elements if isinstance(atom, Instance) else value(atom)
+        held = [a for a in deep_atoms(summed) if isinstance(a, Data)]
+        results += [value(replace(a.placed(a.placement), opaque=a.opaque)) for a in held]
     return join(*results) if results else REPLICATED
 
 
@@ -166,6 +171,15 @@ def _same_elements(run: Interpreter, node: cst.BaseExpression, args: list[Value]
     return value(made)
 
 
+def _listed(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    """``list(values)`` has an item for each row where what it is made of has one."""
+    result = _same_elements(run, node, args)
+    sources = [atom for one in args[:1] for atom in one.of(Instance)]
+    for made in result.of(Instance):
+        made.each = bool(sources) and all(one.each for one in sources)  # type: ignore[union-attr]
+    return result
+
+
 def _dict(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
     """A new dictionary: of another one, of pairs, and of named values."""
     made = run.instance(node, run.module, "dict")
@@ -204,6 +218,7 @@ def _map(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value
         return value(Tup(parts))
     made = run.instance(node, run.module, "generator")
     each = [elements.iterate(run, node, a) for a in args[1:]]
+    made.each = bool(each) and all(listed.are_rows(one) for one in each)
     made.attributes["*"] = run.call(node, args[0], each, {}) if args else UNKNOWN
     return value(made)
 
@@ -370,8 +385,8 @@ def _partial(
 
 
 _BUILTINS: dict[str, Callable[..., Value]] = {
-    "len": _len, "sum": _sum, "enumerate": _enumerate, "zip": _zip, "list": _same_elements,
-    "tuple": _same_elements, "sorted": _same_elements, "reversed": _same_elements, "iter": _iter,
+    "len": _len, "sum": _sum, "enumerate": _enumerate, "zip": _zip, "list": _listed,
+    "tuple": _listed, "sorted": _same_elements, "reversed": _same_elements, "iter": _iter,
     "next": _next, "map": _map, "super": _super, "getattr": _getattr, "set": _same_elements,
     "range": _range, "filter": _filter, "eval": _eval, "abs": _abs,
 }  # fmt: skip

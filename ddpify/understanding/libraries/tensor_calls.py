@@ -14,6 +14,7 @@ from ddpify.understanding.batching import (
     batch_sizes,
     batches,
     collating,
+    listed,
     single,
     together,
 )
@@ -25,6 +26,7 @@ from ddpify.understanding.values import (
     REPLICATED,
     UNKNOWN,
     Data,
+    Instance,
     Value,
     Whole,
     deep_atoms,
@@ -115,6 +117,11 @@ def _of_a_list(short: str, operands: list[tuple[cst.BaseExpression, Value]]) -> 
     for inner in (list(local_data(v)) for _, v in operands if short in _FROM_LISTS):
         if inner and (inner[0].dim == collating.NO_ROWS or inner[0].form == "samples"):
             return value(collating.stacked(inner[0], 0))
+    for _, held in operands[:1] if short in _FROM_LISTS else ():
+        for made in held.of(Instance):
+            rows = listed.of_list(made)  # type: ignore[arg-type]
+            if rows is not None:
+                return value(rows)
     return None
 
 
@@ -185,6 +192,7 @@ def _concatenated(
 ) -> Value:
     """Tensors joined along a dimension; along the batch, they are a list of rows."""
     pieces = args[0] if args else kwargs.get("tensors", UNKNOWN)
+    items = [listed.of_list(a) for a in pieces.of(Instance)]  # type: ignore[arg-type]
     inner = [a for a in deep_atoms(pieces) if isinstance(a, Data) and a.placement.local]
     if not inner:
         whole = [a for a in deep_atoms(pieces) if isinstance(a, Data)]
@@ -193,6 +201,8 @@ def _concatenated(
     given = args[1] if len(args) > 1 else kwargs.get("dim") or kwargs.get("axis") or UNKNOWN
     dim = given.constant() if given else 0
     first = (worst or inner)[0]
+    if items and items[0] is not None:
+        return value(collating.joined(items[0], short, dim))
     if first.dim == collating.NO_ROWS or first.form == "samples":
         return value(collating.joined(first, short, dim))
     beside = short in ("stack", "hstack") or dim not in (0, ...)

@@ -1,0 +1,151 @@
+"""Lists with an item for each of a rank's rows, as ``[f(x) for x in batch]`` makes them.
+
+One by one, their items are rows that are picked by position. All of them are this rank's rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.structure import Structure, walk
+from ddpify.understanding.syntax import code_of, names_of
+from ddpify.understanding.values import Atom, Data, Instance, Tup, Value, deep_atoms, join, value
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+GROWING = frozenset("append appendleft add extend insert pop popleft remove".split())
+
+
+def is_of_each(run: Interpreter, node: cst.BaseSimpleComp | cst.DictComp, element: Value) -> bool:
+    """Whether a comprehension, which gets ``element`` in each round, has an item for each row.
+
+    Positions pick the rows of the same sample alone: those of another list would be others.
+    """
+    if isinstance(node, cst.DictComp) or node.for_in.ifs or node.for_in.inner_for_in is not None:
+        return False
+    counting = _positions(run, node.for_in.target)
+    names = (one for one in walk(node.elt) if isinstance(one, cst.Name) and one.value in counting)
+    return are_rows(element) and all(_picks_a_row(run, one) for one in names)
+
+
+def is_filled_from_each(run: Interpreter, call: cst.CSTNode, made: Instance) -> bool:
+    """Whether ``items.append(f(x))`` adds one item for each row, in a loop over all of them.
+
+    The list is empty before the loop, and nothing else in the function adds to it.
+    """
+    structure = run.module.structure
+    loop = next(
+        (node for node in structure.up(call) if isinstance(node, (cst.For, cst.While))), None
+    )
+    statement = structure.statement(call)
+    if not isinstance(loop, cst.For) or structure.parents[statement] is not loop.body:
+        return False
+    new = isinstance(made.site, cst.List) and not made.site.elements
+    if not new or run.module.holds(loop, made.site) or run.is_older(made):
+        return False
+    left = any(isinstance(one, (cst.Break, cst.Continue, cst.Return)) for one in walk(loop.body))
+    return not left and _is_alone(structure, call) and _goes_through_rows(run, loop)
+
+
+def _is_alone(structure: Structure, call: cst.CSTNode) -> bool:
+    """Whether no other call of the function is of a method of the same list that adds to it."""
+    assert isinstance(call, cst.Call)
+    alike = [
+        one
+        for one in structure.inside(structure.function(call) or structure.tree, cst.Call)
+        if isinstance(one.func, cst.Attribute) and _adds(one.func, call.func)  # type: ignore[arg-type]
+    ]
+    return len(alike) == 1
+
+
+def _adds(one: cst.Attribute, other: cst.Attribute) -> bool:
+    return one.attr.value in GROWING and one.value.deep_equals(other.value)
+
+
+def _goes_through_rows(run: Interpreter, loop: cst.For) -> bool:
+    """Whether a loop gets all rows one by one, and uses their positions to pick them alone."""
+    through = run.seen(loop.iter)
+    known = (isinstance(a, Data) or getattr(a, "type", None) == "generator" for a in through.atoms)
+    if not through or not all(known) or not are_rows(run.iterate(loop.iter, through)):
+        return False
+    counting = _positions(run, loop.target)
+    names = (one for one in walk(loop.body) if isinstance(one, cst.Name) and one.value in counting)
+    return all(_picks_a_row(run, one) for one in names)
+
+
+def _positions(run: Interpreter, target: cst.BaseExpression) -> set[str]:
+    """The names among a loop's targets that stand for positions."""
+    names = {one.value for one in names_of(target) if isinstance(one, cst.Name)}
+    return {name for name in names if any(map(_is_position, run.lookup(name).atoms))}
+
+
+def are_rows(element: Value) -> bool:
+    """Whether what a loop gets in each round is one of a rank's rows, or some of one sample."""
+    return bool(element) and all(_is_row(atom) for atom in element.atoms)
+
+
+def _is_row(atom: Atom) -> bool:
+    if isinstance(atom, Tup):
+        return all(are_rows(item) for item in atom.items)
+    row = isinstance(atom, Data) and atom.placement is Placement.ROWS and atom.form == "row"
+    return row or _is_position(atom)
+
+
+def _is_position(atom: Atom) -> bool:
+    return isinstance(atom, Data) and atom.form == "position"
+
+
+def _picks_a_row(run: Interpreter, position: cst.Name) -> bool:
+    parents = run.module.parents
+    index = _one_long_slice(run, position) or parents[position]
+    element = parents[index] if isinstance(index, (cst.Index, cst.Slice)) else None
+    owner = parents[element] if isinstance(element, cst.SubscriptElement) else None
+    if not isinstance(owner, cst.Subscript) or owner.slice[0] is not element:
+        return False
+    held = run.seen(owner.value).atoms
+    return bool(held) and all(
+        isinstance(a, Data) and a.placement is Placement.SHARD and a.dim == 0 for a in held
+    )
+
+
+def _one_long_slice(run: Interpreter, position: cst.Name) -> cst.Slice | None:
+    """The slice ``i : i + 1`` that a position stands in."""
+    parents = run.module.parents
+    part = parents[position]
+    part = parents[part] if isinstance(part, cst.BinaryOperation) else part
+    if not isinstance(part, cst.Slice) or part.lower is None or part.upper is None or part.step:
+        return None
+    lower, upper = code_of(part.lower), code_of(part.upper).replace(" ", "")
+    return part if lower == position.value and upper == f"{lower}+1" else None
+
+
+def rows(held: Value) -> Value:
+    """A value with each such list in it, also in its tuples, taken for this rank's rows."""
+    atoms = list(_rows(held))
+    return held if tuple(atoms) == held.atoms else join(value(*atoms))
+
+
+def _rows(held: Value) -> Iterator[Atom]:
+    for atom in held.atoms:
+        if isinstance(atom, Tup):
+            yield Tup(tuple(rows(item) for item in atom.items))
+        elif isinstance(atom, Instance) and atom.each:
+            yield of_list(atom) or atom
+        else:
+            yield atom
+
+
+def of_list(made: Instance) -> Data | None:
+    """The rows that such a list holds; None where their items are whole by now."""
+    held = [a for a in deep_atoms(made.elements) if isinstance(a, Data)]
+    # What is computed from one row mixes its elements: it is as good as the row.
+    kinds = (Placement.ROWS, Placement.COUPLED)
+    picked = [data for data in held if data.placement in kinds and data.births]
+    if not made.each or not picked:
+        return None
+    return Data(Placement.SHARD, frozenset(one for data in picked for one in data.loaders))
