@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ddpify.codemods import (
+    batch_sizes,
     batches,
     checkpoints,
     devices,
@@ -34,6 +35,7 @@ COLLECTED: tuple[Callable[[Plan, Edits], None], ...] = (
     models.edit,
     learning_rates.edit,
     reductions.edit,
+    batch_sizes.edit,
     draws.edit,
     gradients.edit,
     states.edit,

@@ -473,3 +473,19 @@ out, state = reader(sentence, state)
 def test_the_steps_of_a_single_sequence_are_no_batch(tmp_path: Path, view: str, steps: str) -> None:
     with pytest.raises(Refusal, match="nothing to split"):
         convert_text(tmp_path, SENTENCES.format(view=view, steps=steps))
+
+
+@pytest.mark.parametrize(
+    ("second", "noted"),
+    [("torch.randn(m, 4)", True), ("torch.randn(n, 4)", False), ("sky[:n]", False)],
+)
+def test_two_batches_in_a_loss_that_may_be_of_different_sizes_are_noted(
+    tmp_path: Path, second: str, noted: bool
+) -> None:
+    text = HEAD + "n, m = int(input()), int(input())\nfor i in range(9):\n"
+    text += f"    a, b = torch.randn(n, 4), sea[:n]\n    c = {second}\n"
+    text += STEP.replace("brain(a), b)", "brain(a), b) + brain(c).pow(2).mean()")
+    if second == "sky[:n]":  # whose rows meet those of the other
+        text = text.replace("brain(c)", "(brain(c) - brain(a))")
+    notes = convert_text(tmp_path, text).notes
+    assert any("as many rows as each other" in note.text for note in notes) is noted

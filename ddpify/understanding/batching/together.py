@@ -115,7 +115,9 @@ class Taken:
 def combine(run: Interpreter, one: Data, other: Data) -> None:
     """Rows meet rows, one by one: where they come from two loaders, it is noted."""
     rows = one.placement is other.placement is Placement.SHARD and one.dim == other.dim
-    if rows and len(one.loaders) == len(other.loaders) == 1 and one.loaders != other.loaders:
+    by_hand = all(source.role != "loader" for source in one.loaders | other.loaders)
+    alone = len(one.loaders) == len(other.loaders) == 1
+    if rows and (alone or by_hand) and one.loaders != other.loaders:
         run.facts.combined.add(one.loaders | other.loaders)
 
 
