@@ -161,6 +161,18 @@ def merge(first_only):
 
 merge(True)
 """,
+    "a total that a function of the project reduces where it is": """
+def add_up(value):
+    if dist.is_initialized():
+        dist.all_reduce(value)
+
+total = torch.zeros(1, device=device)
+for x, y in loader:
+    total += criterion(model(x), y).detach()
+add_up(total)
+if rank == 0:
+    print(total)
+""",
     "a load of what was saved in main memory": """
 if rank == 0:
     torch.save({name: one.cpu() for name, one in net.state_dict().items()}, path)

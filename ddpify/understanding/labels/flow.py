@@ -51,12 +51,15 @@ class Flow:
         self.made_of = Dependencies(facts, structures, self.names)
         known = widths(structures.values())
         ranks: set[Slot] = set()
+        in_place: set[Slot] = set()
         for module in structures:
             collector = Collector(self.made_of, known, module)
             collector.collect()
             self.moves += collector.moves
             self.cleaned |= collector.cleaned
             ranks |= collector.ranks
+            in_place |= collector.in_place
+        self._clean_arguments(in_place)
         self._clean_collections()
         self._clean_synchronised()
         self.solve()
@@ -239,6 +242,16 @@ class Flow:
                     fresh = set(move.targets) - self.cleaned
                     self.cleaned |= fresh
                     changed = changed or bool(fresh)
+
+    def _clean_arguments(self, in_place: set[Slot]) -> None:
+        """What the project's functions get and a collective changes in them: ``reduce(total)``."""
+        todo = list(in_place)
+        while todo:
+            for move in self._moves_by_slot.get(todo.pop(), ()):
+                if move.passes and isinstance(move.value, (cst.Name, cst.Attribute)):
+                    given = {one.slot for one in move.source if one.node is move.value and one.slot}
+                    todo += sorted(given - self.cleaned, key=str)
+                    self.cleaned |= given
 
     def _clean_collections(self) -> None:
         """What a loop hands to a collective one by one: ``for one in totals: all_reduce(one)``."""

@@ -13,7 +13,7 @@ from ddpify.understanding.labels import origins
 from ddpify.understanding.labels.callees import called, initialisers, passed
 from ddpify.understanding.labels.dependencies import Dependencies, Dependency, constant_key
 from ddpify.understanding.labels.slots import Slot
-from ddpify.understanding.libraries.distributed import REDUCING, REDUCING_NAMES
+from ddpify.understanding.libraries.distributed import IN_PLACE, REDUCING, REDUCING_NAMES
 from ddpify.understanding.libraries.spawning import spawned_ranks
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import Structure
@@ -53,6 +53,7 @@ class Collector:
         self.structure = dependencies.structures[module]
         self.moves: list[Move] = []
         self.cleaned: set[Slot] = set()  # what passes through a collective
+        self.in_place: set[Slot] = set()  # what a collective changes where it is
         self.ranks: set[Slot] = set()  # what the process group is told to be the rank
 
     def collect(self) -> None:
@@ -177,6 +178,8 @@ class Collector:
         if names & REDUCING or self._reduces_unseen(node):
             for argument in node.args:
                 self.cleaned |= self.dependencies.slots_of(argument.value, self.module)
+        if names & IN_PLACE and node.args:
+            self.in_place |= self.dependencies.slots_of(node.args[0].value, self.module)
         if "torch.distributed.init_process_group" in names:
             for one in node.args:
                 if one.keyword is not None and one.keyword.value == "rank":

@@ -49,6 +49,7 @@ REDUCING = frozenset(
         " _functional_collectives.all_reduce"
     ).split()
 )
+IN_PLACE = frozenset(f"torch.distributed.{name}" for name in ("all_reduce", "reduce", "broadcast"))
 REDUCING_NAMES = frozenset(name.rsplit(".", 1)[-1] for name in REDUCING)
 COLLECTIVES = REDUCING | frozenset(
     f"torch.distributed.{name}"
