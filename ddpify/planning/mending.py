@@ -18,6 +18,8 @@ from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import Project
 from ddpify.understanding.values import UNKNOWN, Data
 
+_NEVER_GATHERED = ("packed", "interleaved", "listed")
+
 
 def mend(plan: Plan, demand: Demand, learnt: frozenset[cst.BaseExpression]) -> bool:
     """Decide what gives a reader a whole value; whether anything does."""
@@ -143,7 +145,7 @@ def _how(data: Data, reader: str) -> str | None:
         return "shape"
     if data.placement is Placement.SHARD and data.form == "stacked" and data.births:
         return "gather"  # each of the pieces
-    if data.placement is Placement.SHARD and data.form not in ("packed", "interleaved"):
+    if data.placement is Placement.SHARD and data.form not in _NEVER_GATHERED:
         return "gather"
     return None
 

@@ -62,8 +62,8 @@ class Data:
     copied for each other, a single "row", a recurrent layer's "state", with its rows behind a
     dimension of size one, or "states" of several layers, the "order" that sorting gives, what a
     loader has "yielded" in a known layout, what is "sized" as a whole batch, the "samples" that a
-    collate function gets, and "position", a number that counts rows, where a rank counts its own by
-    ``births``.
+    collate function gets, a "listed" item for each row, of any kind and size, and "position", a
+    number that counts rows, where a rank counts its own by ``births``.
     """
 
     placement: Placement

@@ -255,3 +255,16 @@ def test_a_list_of_what_was_gathered_is_gone_through_to_its_end(tmp_path: Path) 
     lines = added(tmp_path, HEAD + STEP + BOXES.replace("check", "feed"))
     assert "n = dd.global_batch_size(a)" in lines
     assert "return [[x.item() for x in row] for row in dd.gather(rows)]" in lines
+
+
+def test_lists_of_anything_are_not_gathered(tmp_path: Path) -> None:
+    """Their items may be of any kind and size: what reads them gets whole batches."""
+    head = HEAD.replace("batch_size=6)", "batch_size=6, collate_fn=lambda b: tuple(zip(*b)))")
+    read = "for a, b in check:\n    for x in a:\n        print(x.sum().item())\n"
+    lines = added(tmp_path, head + STEP + read)
+    assert any(line.startswith("check = dd.replicate(") for line in lines)
+    assert not any("dd.gather" in line for line in lines)
+    trained = STEP.replace("in feed", "in check").replace("brain(a)", "brain(torch.stack(a))")
+    step = trained.replace("cross_entropy", "mse_loss").replace(", b)", ", brain(a[0]))")
+    with pytest.raises(Refusal, match="picked from the batch"):
+        convert_text(tmp_path, head + step)

@@ -171,7 +171,8 @@ def _batch_atom(atom: Atom, usual: Data) -> Value:
     if isinstance(atom, Tup):
         return value(Tup(tuple(_batch(item, usual) for item in atom.items)))
     if isinstance(atom, Data) and is_rows(atom):
-        form = "ragged" if atom.ragged else usual.form
+        form = "listed" if atom.form == "samples" else usual.form
+        form = "ragged" if atom.ragged else form
         return value(replace(usual, dim=atom.dim, ndim=atom.ndim, form=form))
     if isinstance(atom, Instance) and _parts(atom) and isinstance(atom.type, Class):
         return value(atom)

@@ -143,9 +143,14 @@ def _rows(held: Value) -> Iterator[Atom]:
 def of_list(made: Instance) -> Data | None:
     """The rows that such a list holds; None where their items are whole by now."""
     held = [a for a in deep_atoms(made.elements) if isinstance(a, Data)]
-    # What is computed from one row mixes its elements: it is as good as the row.
-    kinds = (Placement.ROWS, Placement.COUPLED)
-    picked = [data for data in held if data.placement in kinds and data.births]
+    picked = [data for data in held if _is_of_a_row(data)]
     if not made.each or not picked:
         return None
-    return Data(Placement.SHARD, frozenset(one for data in picked for one in data.loaders))
+    loaders = frozenset(one for data in picked for one in data.loaders)
+    return Data(Placement.SHARD, loaders, form="listed")
+
+
+def _is_of_a_row(data: Data) -> bool:
+    """Whether this is a row, or is computed from one: that mixes the row's own elements alone."""
+    mixed = data.placement is Placement.COUPLED and bool(data.births)
+    return mixed or data.placement is Placement.ROWS

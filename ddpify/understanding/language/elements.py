@@ -167,6 +167,8 @@ def _element(run: Interpreter, node: cst.BaseExpression, atom: Atom) -> Value:
             return value(atom)  # a container of rows, as far as is known
         if atom.dim > 0 and atom.placement is Placement.SHARD:
             return value(replace(atom, dim=atom.dim - 1, births=frozenset(), ndim=0))
+        if atom.form == "listed":  # which cannot be gathered as a tensor's rows are
+            return value(replace(atom, placement=Placement.ROWS, form="row"))
         births = {
             Placement.SHARD: frozenset({node}),
             Placement.ROWS: atom.births,  # they are whole where what they were picked from is

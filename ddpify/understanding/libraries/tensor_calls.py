@@ -203,6 +203,8 @@ def _concatenated(
     first = (worst or inner)[0]
     if items and items[0] is not None:
         return value(collating.joined(items[0], short, dim))
+    if first.form == "listed" and first in pieces.atoms:
+        return value(collating.joined(first, short, dim))
     if first.dim == collating.NO_ROWS or first.form == "samples":
         return value(collating.joined(first, short, dim))
     beside = short in ("stack", "hstack") or dim not in (0, ...)
