@@ -72,7 +72,7 @@ def _divide_by_any(plan: Plan, loss: cst.BaseExpression, demand: Demand) -> bool
     """Decide what makes a loss whole whichever it is; whether anything does."""
     callee = plan.facts.values.get(loss.func, UNKNOWN) if isinstance(loss, cst.Call) else UNKNOWN
     counted = {data.counted for data in _means(plan, loss)}
-    weight = denominators.of_any_module(loss, callee) if len(counted) > 1 else next(iter(counted))
+    weight = denominators.of_any(loss, callee, counted)
     if weight:
         plan.record(Reduction(loss, "mean", weight[0], demand.reader == "backward()"))
         return True

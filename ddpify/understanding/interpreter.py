@@ -36,7 +36,7 @@ from ddpify.understanding.values import (
 
 _CONTEXT = 3  # calls that tell apart the objects made at one place
 _MOST_CONTEXTS = 16  # of one place; what comes later shares one object, or the work would explode
-_READ_IN_FORWARDS = (readers.A_KEPT_TENSOR, readers.A_VIEW, readers.PAIRS)
+_READ_IN_FORWARDS = (readers.A_KEPT_TENSOR, readers.A_VIEW, readers.PAIRS, readers.A_HOOK)
 _REDUCIBLE = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED)
 
 

@@ -405,6 +405,11 @@ FILES = {
         ["os.makedirs('out', exist_ok=True)"],
     ),
     "one folder": ("import os\nos.mkdir('out')", ["os.makedirs('out', exist_ok=True)"]),
+    "picture of a tensor": (
+        "from torchvision.transforms import ToPILImage\n"
+        "seen = ToPILImage()(torch.rand(3, 4, 4))\nseen.save('x.png')",
+        ["if dd.is_main():", "seen.save('x.png')"],
+    ),
     "numpy": (
         "import numpy as np\nnp.save('x.npy', [1])",
         ["if dd.is_main():", "np.save('x.npy', [1])"],

@@ -112,3 +112,28 @@ def test_a_gradient_that_is_normalised_in_place(tmp_path: Path) -> None:
 def test_a_gradient_that_is_changed_in_place_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Refusal, match="a change in place of the samples' gradient"):
         lines_of(tmp_path, "cost.backward()\n    a.grad.mul_(0.1)\n    harder = a + a.grad")
+
+
+def test_a_hook_on_the_gradient_of_samples_is_refused(tmp_path: Path) -> None:
+    text = HEAD.replace("brain = nn.Linear(4, 3)", HOOKED)
+    with pytest.raises(Refusal, match="a hook on the samples' gradient"):
+        added(tmp_path, text + LOOP.replace("STEP", "harder = a"))
+
+
+HOOKED = """\
+class Watched(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner, self.ranks = nn.Linear(4, 3), 0
+
+    def forward(self, x):
+        y = self.inner(x)
+        y.register_hook(self.rate)
+        return y
+
+    def rate(self, grad):
+        self.ranks = self.ranks + grad.abs().mean(0)
+
+
+brain = Watched()
+"""

@@ -484,6 +484,13 @@ CHOSEN = {
 }
 
 
+def test_rows_that_a_mask_may_leave_are_counted_either_way(tmp_path: Path) -> None:
+    text = step("out = brain(a)", "if mask:", "    out = out[out > 0]", "x = out.mean()")
+    text = text.replace("for a, b", "import sys\nmask = len(sys.argv) > 1\nfor a, b", 1)
+    lines = added(tmp_path, text.replace("    rule.step()", "    x.backward()\n    rule.step()", 1))
+    assert "x = dd.mean(out.mean(), weight=len(out))" in lines
+
+
 @pytest.mark.parametrize("name", CHOSEN)
 def test_a_loss_that_may_divide_by_one_thing_or_another(tmp_path: Path, name: str) -> None:
     one, other, loss = CHOSEN[name]
@@ -782,9 +789,9 @@ def test_a_decision_that_is_taken_back_too_often_is_a_refusal_of_its_place(
 COUNTED = {
     "elements by a function": ("cells += torch.numel(a)", "cells += dd.sum(torch.numel(a))"),
     "elements of an array": ("cells += a.numpy().size", "cells += dd.sum(a.numpy().size)"),
-    "elements of what is whole": (
+    "elements of what mixes the rows": (
         "cells += np.bincount(b.numpy(), minlength=3).size",
-        "",
+        "cells += np.bincount(dd.gather(b.numpy()), minlength=3).size",
     ),
     "the shape among other things": (
         "bar.set_postfix(ordered_dict={'loss': penalty.item(), 'of': a.shape})",

@@ -69,6 +69,8 @@ def size(data: Data, node: cst.BaseExpression, rest: Sequence[Value]) -> Value:
 
 def elements(data: Data) -> Value:
     """How many elements a tensor or array has: a rank counts those of its own rows."""
+    if data.placement is Placement.COUPLED:  # as many as the rows of all ranks leave
+        return value(replace(data, ndim=0))
     alike = data.form == "row" or data.placement.partial or not data.placement.local
     return REPLICATED if alike else value(data.placed(Placement.SUM))
 

@@ -15,6 +15,7 @@ _CLASSIFYING = ("nll_loss", "cross_entropy")
 _CLASSIFYING_MODULES = ("torch.nn.NLLLoss", "torch.nn.CrossEntropyLoss")
 _POSITIONS = {"weight": 2, "ignore_index": 4}
 _POSITIONS_OF_MODULES = {"weight": "0", "ignore_index": "2"}
+_ROWS = "len("
 HELPER = "{dd}"
 """The runtime helper's name, where code for a denominator calls it."""
 
@@ -78,7 +79,18 @@ def _of_targets(loss: LossCall) -> tuple[str, ...]:
     return (f"{HELPER}.target_weight({rows}, {code['weight']}{ignored})",)
 
 
-def of_any_module(loss: cst.BaseExpression, callee: Value) -> tuple[str, ...]:
+def of_any(
+    loss: cst.BaseExpression, callee: Value, counted: set[tuple[str, ...]]
+) -> tuple[str, ...]:
+    """Code for what a loss divides by, whichever of the ways that are counted so it goes."""
+    told = [one for one in counted if one]
+    # Rows that a mask may leave are counted right without a mask, too.
+    if len(told) == 1 and (len(counted) == 1 or told[0][0].startswith(_ROWS)):
+        return told[0]
+    return _of_any_module(loss, callee)
+
+
+def _of_any_module(loss: cst.BaseExpression, callee: Value) -> tuple[str, ...]:
     """Code for what a classification loss divides by, whichever of these objects it is."""
     if not isinstance(loss, cst.Call) or not loss.args or not callee:
         return ()
@@ -94,7 +106,7 @@ def of_any_module(loss: cst.BaseExpression, callee: Value) -> tuple[str, ...]:
 
 def _number_of_rows(loss: LossCall) -> tuple[str, ...]:
     rows = loss.argument("target", 1)
-    return (f"len({code_of(rows)})",) if rows is not None else ()
+    return (f"{_ROWS}{code_of(rows)})",) if rows is not None else ()
 
 
 def _is_tensor(weight: Value) -> bool:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding import readers
 from ddpify.understanding.arithmetic import tensor_pairs, tensor_sizes, tensors, views
 from ddpify.understanding.batching import batch_sizes, batches
 from ddpify.understanding.language.arguments import argument_pairs
@@ -81,6 +82,11 @@ def of_tensor(  # type: ignore[no-untyped-def]
     drawn = draws.method(run, node, atom, name)
     if drawn is not None:
         return drawn
+    if name == "register_hook" and atom.placement is Placement.SHARD:
+        run.demand(
+            receiver, value(replace(atom, births=frozenset(), form="packed")), readers.A_HOOK
+        )
+        return REPLICATED
     known = _read(run, receiver, atom, name) or _fact(node, atom, name, args)
     if known is not None:
         return known

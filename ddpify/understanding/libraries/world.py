@@ -117,6 +117,11 @@ def saved(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> None
                 run.demand(shown, value(atom), "a file")
 
 
+def _is_picture(target: Instance) -> bool:
+    kind = str(target.type)
+    return kind.startswith(("PIL.", "matplotlib.")) or kind.endswith(".to_pil_image")
+
+
 def acts_method(
     run: Interpreter,
     node: cst.BaseExpression,
@@ -132,7 +137,7 @@ def acts_method(
         run.effect("write", node, name)
     elif name == "mkdir" and target.type == "pathlib.Path":
         run.effect("folder", node, name)
-    elif name == "save" and str(target.type).startswith(("PIL.", "matplotlib.")):
+    elif name == "save" and _is_picture(target):
         run.effect("write", node, name)
 
 
