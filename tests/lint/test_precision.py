@@ -173,6 +173,16 @@ add_up(total)
 if rank == 0:
     print(total)
 """,
+    "a weighted mean of the losses": """
+each = nn.CrossEntropyLoss(reduction="none")
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        losses = each(model(x), y)
+        weights = losses.detach() / losses.detach().sum()
+        torch.sum(losses * weights).backward()
+        optimizer.step()
+""",
     "a load of what was saved in main memory": """
 if rank == 0:
     torch.save({name: one.cpu() for name, one in net.state_dict().items()}, path)
@@ -1658,3 +1668,19 @@ def test_a_class_of_meters_for_losses_and_for_seconds(name: str, lint_text: Lint
     text = SETUPS["distributed"] + METERS.replace("SHOWN", name)
     found = [one.code for one in lint_text(text, select=("DDP405",))]
     assert found == ["DDP405"] * (name == "losses")
+
+
+@pytest.mark.parametrize(("trained", "found"), [("model", True), ("beside", False)])
+def test_a_sum_of_the_losses_of_what_is_wrapped(trained: str, found: bool, lint_text: Lint) -> None:
+    text = (
+        SETUPS["distributed"]
+        + f"""
+beside = Net().to(device)
+with torch.no_grad():
+    first = model(dataset[0][0]).mean()
+for x, y in loader:
+    (F.cross_entropy({trained}(x), y, reduction="sum") * first).backward()
+"""
+    )
+    found_codes = [one.code for one in lint_text(text, select=("DDP408",))]
+    assert found_codes == ["DDP408"] * found

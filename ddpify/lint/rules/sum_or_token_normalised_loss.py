@@ -53,6 +53,8 @@ from ddpify.lint.script import Script
 from ddpify.understanding.labels.origins import CLEAN, WORLD
 from ddpify.understanding.libraries.distributed import REDUCING
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.structure import walk
+from ddpify.understanding.syntax import code_of
 
 
 @rule(
@@ -71,7 +73,9 @@ def check(script: Script) -> Iterator[Finding]:
             continue
         if script.has_runtime:
             yield from _in_parts(script, node)
-        elif script.averages and not _is_scaled(script, node.func.value):
+        elif not script.averages or _is_scaled(script, node.func.value):
+            continue
+        elif script.strict or _surely_sums(script, node.func.value):
             yield Finding(
                 node,
                 "the loss sums over the batch, and DDP averages over ranks: gradients are divided"
@@ -103,3 +107,44 @@ def _is_scaled(script: Script, loss: cst.BaseExpression) -> bool:
         for slot in script.flow.slots(given.value, script.owners[call])
     }
     return any(one.label == CLEAN or one.slot in counted for one in made)
+
+
+def _surely_sums(script: Script, loss: cst.BaseExpression) -> bool:
+    """Whether a wrapped model goes into a loss, and no weights, which may sum up to one, do."""
+    made = list(_made_of(script, loss))
+    calls = [one.func for one in made if isinstance(one, cst.Call)]
+    wrapped = script.has_fsdp or any(map(script.may_be_wrapped, calls))
+    return wrapped and not any(_sums_products(script, one) for one in made)
+
+
+def _made_of(script: Script, loss: cst.BaseExpression) -> Iterator[cst.CSTNode]:
+    """The nodes that a loss is computed from, where a graph is recorded."""
+    yield from walk(loss)
+    todo = list(script.flow.slots(loss, script.module))
+    seen = set(todo)
+    while todo:
+        for move in script.flow.moves_to({todo.pop()}):
+            if move.value is None or script.control.without_grad(move.node):
+                continue
+            yield from walk(move.value)
+            fresh = {one.slot for one in move.source if one.slot is not None} - seen
+            seen |= fresh
+            todo += sorted(fresh, key=str)
+
+
+def _sums_products(script: Script, node: cst.CSTNode) -> bool:
+    """``torch.sum(loss * weights)``, ``(loss * weights).sum()``."""
+    if not isinstance(node, cst.Call):
+        return False
+    summed: cst.BaseExpression | None = None
+    if "torch.sum" in script.names(node.func) and node.args:
+        summed = node.args[0].value
+    elif isinstance(node.func, cst.Attribute) and node.func.attr.value == "sum":
+        summed = node.func.value
+    return (
+        isinstance(summed, cst.BinaryOperation)
+        and isinstance(summed.operator, cst.Multiply)
+        and not isinstance(summed.left, (cst.Integer, cst.Float))
+        and not isinstance(summed.right, (cst.Integer, cst.Float))
+        and code_of(summed.left) != code_of(summed.right)
+    )
