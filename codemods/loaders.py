@@ -12,7 +12,7 @@ from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import Refusal
 from ddpify.understanding.facts import Site
 from ddpify.understanding.structure import walk
-from ddpify.understanding.syntax import code_of
+from ddpify.understanding.syntax import brief, code_of
 from ddpify.understanding.values import UNKNOWN, Bound, Class, Function, Instance
 
 
@@ -35,6 +35,7 @@ def edit(plan: Plan, edits: Edits) -> None:
                 edits.note(site, _PADDING, attention=True)
     _cycles(plan, edits)
     _turns(plan, edits)
+    _cuts(plan, edits)
 
 
 def _beside_others(plan: Plan, loader: Instance) -> str:
@@ -43,6 +44,17 @@ def _beside_others(plan: Plan, loader: Instance) -> str:
         return ", aside=True" if loader.site in plan.aside else ""
     joined = any(loader.site is other.site for other in plan.facts.joined)
     return ", joined=True" if joined else ""
+
+
+def _cuts(plan: Plan, edits: Edits) -> None:
+    """The first rows of a whole batch, of which each rank takes its part."""
+    for node, loader in plan.choices.cuts.items():
+        assert isinstance(node, cst.Subscript) and isinstance(node.slice[0].slice, cst.Slice)
+        upper = node.slice[0].slice.upper
+        assert upper is not None
+        extra = f", {code_of(upper)}, of={loader}"
+        edits.put(node, f"{plan.options.alias}.first({code_of(node.value)}{extra})")
+        edits.note(plan.site(node), f"{brief(node)}: this rank's part of the first rows of all")
 
 
 def _turns(plan: Plan, edits: Edits) -> None:

@@ -42,28 +42,28 @@ def bindings(
 
 
 def loader_name(plan: Plan, site: Site, loaders: frozenset[Instance]) -> str:
-    """Code that stands for the loader of these at a place; empty where it has no name there."""
-    made = {loader.site for loader in loaders}
+    """Code that stands for just these loaders at a place; empty where nothing does."""
+    made = {loader.place for loader in loaders}
     structure = site.module.structure
     function = structure.function(site.node)
     own = _names_of_loaders(plan, function or structure.tree)
-    found = next((code for code, sites in own.items() if len(made) == 1 and sites == made), "")
+    found = next((code for code, places in own.items() if places == made), "")
     if found or function is None:
         return found
+    shared = _globals(structure.tree) - own.keys()
     around = _names_of_loaders(plan, structure.tree)
-    shared = (code for code, sites in around.items() if len(made) == 1 and sites == made)
-    return next((code for code in shared if code in _globals(structure.tree)), "")
+    return next((c for c, places in around.items() if places == made and c in shared), "")
 
 
-def _names_of_loaders(plan: Plan, scope: cst.CSTNode) -> dict[str, set[cst.CSTNode]]:
+def _names_of_loaders(plan: Plan, scope: cst.CSTNode) -> dict[str, set[tuple[cst.CSTNode, ...]]]:
     """By their code, names in a scope with the places of the loaders that they stand for."""
-    found: dict[str, set[cst.CSTNode]] = {}
+    found: dict[str, set[tuple[cst.CSTNode, ...]]] = {}
     for node in walk(scope):
         if isinstance(node, (cst.Name, cst.Attribute)) and dotted(node) is not None:
             held = plan.facts.values.get(node, UNKNOWN)
-            loaders = {a.site for a in held.of(Instance) if is_loader(a)}  # type: ignore[union-attr,arg-type]
+            loaders = {a.place for a in held.of(Instance) if is_loader(a)}  # type: ignore[union-attr,arg-type]
             if held:
-                found.setdefault(code_of(node), set()).update(loaders or {node})
+                found.setdefault(code_of(node), set()).update(loaders or {(node,)})
     return found
 
 

@@ -169,19 +169,23 @@ def _decide(plan: Plan) -> bool:
         outdated.append(node)
     if outdated:
         return True
-    before = (len(plan.reductions), len(plan.replicated))
+    before = _count(plan)
     learnt = _learnt_from(plan)
     left = [d for d in plan.facts.demands.values() if not mending.mend(plan, d, learnt)]
     plan.unmet = left
     for node in plan.reductions:
         _check_alike(plan, node)
-    if left and (len(plan.reductions), len(plan.replicated)) == before:
+    if left and _count(plan) == before:
         for demand in left:  # else what was decided may mend it
             plan.refuse(refuse_reading(demand))
     if len(plan.replicated) != before[1]:
         plan.forget_reductions()
         return True
-    return len(plan.reductions) != before[0]
+    return _count(plan) != before
+
+
+def _count(plan: Plan) -> tuple[int, int, int]:
+    return len(plan.reductions), len(plan.replicated), len(plan.choices.cuts)
 
 
 def _learnt_from(plan: Plan) -> frozenset[cst.BaseExpression]:

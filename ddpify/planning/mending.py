@@ -5,6 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from ddpify.planning import gathering
+from ddpify.planning.bindings import loader_name
 from ddpify.planning.plan import Plan, Reduction
 from ddpify.planning.refusals import (
     refuse_reading,
@@ -26,6 +27,9 @@ def mend(plan: Plan, demand: Demand, learnt: frozenset[cst.BaseExpression]) -> b
     trained = any(loader.site in plan.choices.trained for loader in demand.data.loaders)
     editable = _editable(demand, plan.project)
     how = _how(demand.data, demand.reader)
+    of_loss = demand.reader in ("backward()", readers.ARITHMETIC)
+    if trained and of_loss and _cut(plan, demand):
+        return True
     if trained and (_keeps_what_it_returns(plan, demand) or demand.data.births & learnt):
         return gathering.gather_arguments(plan, demand)
     if demand.reader == "backward()" and gathering.gather_for_unseen(plan, demand):
@@ -77,6 +81,22 @@ def _divide_by_any(plan: Plan, loss: cst.BaseExpression, demand: Demand) -> bool
         plan.record(Reduction(loss, "mean", weight[0], demand.reader == "backward()"))
         return True
     return gathering.gather_calls(plan, {loss} if isinstance(loss, cst.Call) else set())
+
+
+def _cut(plan: Plan, demand: Demand) -> bool:
+    """Cut batches down to their first rows before they are shared; whether that was to be done."""
+    sites = [plan.facts.cuttable.get(birth) for birth in demand.data.births]
+    found: dict[cst.CSTNode, str] = {}
+    for site in sites:
+        held = plan.facts.values.get(site.node.value, UNKNOWN).data if site is not None else []  # type: ignore[attr-defined]
+        if site is None or not held or site.node in plan.choices.cuts:
+            return False
+        loaders = frozenset(one for one in held[0].loaders if one.role == "loader")
+        found[site.node] = loader_name(plan, site, loaders)
+    if not found or not all(found.values()):
+        return False
+    plan.choices.cuts |= found
+    return True
 
 
 def _again_and_again(plan: Plan, demand: Demand, births: list[cst.BaseExpression]) -> bool:

@@ -77,6 +77,7 @@ class Plan:
             frozenset(made.unequal),
             frozenset(made.turns.items()),
             frozenset(made.named.items()),
+            frozenset(made.cuts.items()),
             (made.by_hand, made.stated, made.split_all, len(self.refusals)),
         )
 

@@ -39,9 +39,8 @@ def note_unequal(facts: Facts, choices: Choices) -> bool:
     for pair in facts.together:
         trained = all(loader.site in choices.trained for loader in pair)
         whole = any(loader.site in choices.replicated for loader in pair)
-        sites = frozenset(loader.site for loader in pair)
-        if trained and not whole and len(sites) > 1 and not same_sizes(facts, pair):
-            choices.unequal.add(sites)
+        if trained and not whole and not same_sizes(facts, pair):
+            choices.unequal.add(frozenset(loader.place for loader in pair))
     return len(choices.unequal) > before
 
 
@@ -65,7 +64,7 @@ def take_turns(plan: Plan) -> bool:
 
 
 def _is_unequal(plan: Plan, use: OutOfTurn) -> bool:
-    pairs = {frozenset((a.site, b.site)) for a in use.loaders for b in use.at_hand}
+    pairs = {frozenset((a.place, b.place)) for a in use.loaders for b in use.at_hand}
     return bool(pairs & plan.choices.unequal)
 
 

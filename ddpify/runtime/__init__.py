@@ -34,13 +34,14 @@ from ddpify.runtime.share import whole
 from ddpify.runtime.spread import spread
 from ddpify.runtime.squeezing import squeeze
 from ddpify.runtime.start import init
-from ddpify.runtime.turns import at_hand
+from ddpify.runtime.turns import at_hand, first
 
 __all__ = [
     "at_hand",
     "barrier",
     "cycle",
     "device",
+    "first",
     "full_tensor",
     "gather",
     "gather_ragged",

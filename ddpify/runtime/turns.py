@@ -1,7 +1,10 @@
 """Several loaders in one step: whose batch the next lines go by."""
 
-from ddpify.runtime.process import world_size
-from ddpify.runtime.share import loops
+from typing import Any
+
+from ddpify.runtime.process import world, world_size
+from ddpify.runtime.reduce import gather, shared_as
+from ddpify.runtime.share import Loop, bounds, loops, share_of
 from ddpify.runtime.shared_loader import SharedLoader
 
 
@@ -21,3 +24,25 @@ def at_hand(loader: object) -> None:
     if loader.ddpify_latest is None:
         raise RuntimeError("no batch has come from this loader")
     loops().yielded(loader.ddpify_latest)
+
+
+def first(x: Any, count: int, *, of: object) -> Any:
+    """This rank's rows of the first ``count`` rows of the latest batch of a loader.
+
+    x: a tensor or array with a row a sample, as the loader ``of`` gave them. The batch that is cut
+    becomes the one at hand, until the next one comes. Returns the same kind; on one process, and
+    of a replicated batch, ``x[:count]``. A collective where there is anything to cut off.
+    """
+    share = shared_as(of)
+    if share is None:
+        return x[:count]
+    if count >= share.total:
+        at_hand(of)
+        return x
+    loop = Loop()
+    loop.share = share_of(count, world().rank, world_size())
+    loop.kept = True  # it ends with the next batch
+    rows = gather(x, of=of)[:count]
+    loops().yielded(loop)
+    start, end = bounds(count, world().rank, world_size())
+    return rows[start:end] if end > start else rows[:1]

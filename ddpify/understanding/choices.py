@@ -26,9 +26,11 @@ class Choices:
     replicated: set[cst.CSTNode] = field(default_factory=set)  # loaders' places that are not split
     beside: set[cst.CSTNode] = field(default_factory=set)  # that are taken beside other batches
     # Pairs of loaders' places whose batches are trained on together, and may differ in size.
-    unequal: set[frozenset[cst.CSTNode]] = field(default_factory=set)
+    unequal: set[frozenset[tuple[cst.CSTNode, ...]]] = field(default_factory=set)
     # Statements before which the batch of one of several loaders is made the one at hand again.
     turns: dict[cst.CSTNode, Turn] = field(default_factory=dict)
+    # Slices that cut a batch down to its first rows, with code for its loader.
+    cuts: dict[cst.CSTNode, str] = field(default_factory=dict)
     # Reductions that go by another batch than the rest of their line, with code for its loader.
     named: dict[cst.CSTNode, str] = field(default_factory=dict)
     trained: set[cst.CSTNode] = field(default_factory=set)  # loaders' places that feed a backward

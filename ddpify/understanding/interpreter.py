@@ -120,7 +120,7 @@ class Interpreter(ABC):
             key = key if made <= _MOST_CONTEXTS else (node, (), name)
         if key not in self.heap:
             maker = self.frames[-1].receiver if self.frames else None
-            self.heap[key] = Instance(node, module, kind, maker=maker)
+            self.heap[key] = Instance(node, module, kind, maker=maker, calls=key[1])
             self.born_in[self.heap[key]] = frozenset(
                 loop.node for frame in self.frames for loop in frame.loops if loop.taken
             )

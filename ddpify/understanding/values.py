@@ -222,6 +222,7 @@ class Instance:
     role: str | None = None
     maker: Instance | None = None  # whose method it was first made in
     each: bool = False  # a list with an item for each of a rank's rows
+    calls: tuple[cst.CSTNode, ...] = ()  # the last ones that led to the place where it is made
     _attributes: dict[str, Value] = field(default_factory=dict)
     _arguments: dict[str, Value] = field(default_factory=dict)
     _read: set[object] = field(default_factory=set)  # names, or all of them, in this pass
@@ -229,6 +230,11 @@ class Instance:
     def __repr__(self) -> str:
         name = self.type if isinstance(self.type, str) else self.type.node.name.value
         return f"<{name} of {self.module.name}>"
+
+    @property
+    def place(self) -> tuple[cst.CSTNode, ...]:
+        """Where it is made, with the calls that led there: the same in every run."""
+        return (self.site, *self.calls)
 
     @property
     def attributes(self) -> dict[str, Value]:

@@ -262,3 +262,40 @@ def test_batches_of_either_loader_in_turn(tmp_path: Path) -> None:
     lines = added(tmp_path, script("batch_size=6", "batch_size=4", loop))
     assert "right = dd.shard(DataLoader(shared, batch_size=4))" in lines
     assert "loss = dd.mean(F.cross_entropy(brain(a), b))" in lines
+
+
+def test_loaders_of_one_function_are_told_apart(tmp_path: Path) -> None:
+    text = script("batch_size=6", "batch_size=4", ZIPPED)
+    text = text.replace("left = DataLoader(shared, batch_size=6)", "left = made(6)")
+    text = text.replace("right = DataLoader(shared, batch_size=4)", "right = made(4)")
+    maker = "def made(size):\n    return DataLoader(shared, batch_size=size)\n\n\n"
+    lines = added(tmp_path, text.replace("left =", f"{maker}left =", 1))
+    assert lines.index("dd.at_hand(left)") < lines.index("dd.at_hand(right)")
+
+
+CUT = """\
+    n = min(a.shape[0], len(c))
+    a, b = a[0:n, :], b[:n]
+    c, d = c[:n], d[:n]
+"""
+
+
+def test_batches_that_are_cut_to_the_smaller(tmp_path: Path) -> None:
+    loop = ZIPPED.replace(BODY, CUT + BODY)
+    lines = added(tmp_path, script("batch_size=6", "batch_size=4", loop))
+    assert lines[
+        lines.index("n = min(dd.global_batch_size(a, of=left), dd.global_batch_size(c))") :
+    ] == [
+        "n = min(dd.global_batch_size(a, of=left), dd.global_batch_size(c))",
+        "a, b = dd.first(a, n, of=left), dd.first(b, n, of=left)",
+        "c, d = dd.first(c, n, of=right), d[:n]",
+        "one = dd.mean(F.cross_entropy(brain(a), b))",
+        "two = dd.mean(brain(c).pow(2).mean())",
+    ]
+
+
+def test_what_was_left_as_it_is_after_a_cut(tmp_path: Path) -> None:
+    loop = ZIPPED.replace(BODY, CUT + BODY) + "    print(F.cross_entropy(brain(c), e))\n"
+    loop = loop.replace("    n = min", "    e = d\n    n = min")
+    with pytest.raises(Refusal):
+        convert_text(tmp_path, script("batch_size=6", "batch_size=4", loop))

@@ -454,6 +454,27 @@ def test_batches_of_two_loaders_in_turn() -> None:
         assert all(found == first + second for found in run(_in_turn, size))
 
 
+def _cut_to_the_smaller() -> list[float]:
+    """Batches of 3 and 2 samples beside ones of 2 and 1, cut to the smaller."""
+    left: Any = dd.shard(DataLoader(range(5), 3))  # type: ignore[arg-type]
+    right: Any = dd.shard(DataLoader(range(10, 13), 2))  # type: ignore[arg-type]
+    found: list[float] = []
+    for a, b in zip(left, right, strict=True):
+        size = min(dd.global_batch_size(a, of=left), dd.global_batch_size(b))
+        a, b = dd.first(a, size, of=left), dd.first(b, size, of=right)
+        found += [
+            dd.global_batch_size(a),
+            dd.mean(b.double().mean()).item(),
+            *dd.gather(a).tolist(),
+        ]
+    return found
+
+
+def test_batches_cut_to_the_smaller_are_shared_anew() -> None:
+    for size in (1, 2, 3):
+        assert all(found == [2, 10.5, 0, 1, 1, 12, 3] for found in run(_cut_to_the_smaller, size))
+
+
 def _wrong_turns() -> list[str]:
     told: list[str] = []
     loader: Any = DataLoader(range(5), 3)  # type: ignore[arg-type]

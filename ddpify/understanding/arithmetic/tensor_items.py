@@ -9,7 +9,7 @@ import libcst as cst
 
 from ddpify.understanding import readers
 from ddpify.understanding.arithmetic import tensor_pairs, tensor_sizes
-from ddpify.understanding.batching import at_hand, batches, collating, together
+from ddpify.understanding.batching import at_hand, batches, collating, cuts, together
 from ddpify.understanding.facts import Draw, Regrouped
 from ddpify.understanding.libraries import sequences
 from ddpify.understanding.placement import Placement
@@ -178,6 +178,9 @@ def _index_rows(
     if counts:
         loaders = _loaders_within(run, part_, atom, counts[0])
         return replace(atom, births=frozenset(), form="tensor", loaders=loaders)
+    cut = cuts.cut(run, node, atom, part_)
+    if cut is not None:
+        return cut
     if any(isinstance(a, Data) and a.form == "permutation" for a in index.atoms):
         return regrouped(run, node, node.value, atom)
     for mixed in (d for d in index.data if d.placement is Placement.COUPLED):

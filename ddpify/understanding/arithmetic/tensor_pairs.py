@@ -113,7 +113,7 @@ def _pair(
         return value(replace(result, loaders=loaders))
     for expression, data in (left, right):
         if data is not None and data.placement.partial:
-            run.demand(expression, value(data), "arithmetic that does not commute with a sum")
+            run.demand(expression, value(data), readers.ARITHMETIC)
     kept = Placement.SHARD if Placement.SHARD in (a, b) else Placement.REPLICATE
     return value(replace(base.placed(kept), loaders=loaders))
 

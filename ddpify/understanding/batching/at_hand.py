@@ -35,8 +35,8 @@ def asked(run: Interpreter, sources: frozenset[Instance]) -> None:
 
 def turned(run: Interpreter, statement: cst.CSTNode, loaders: frozenset[Instance]) -> None:
     """Before a statement, the batch of these loaders is made the one at hand, if it is not."""
-    made = {one.site for one in loaders}
-    if any({one.site for one in owner} != made for owner in run.at_hand):
+    made = {one.place for one in loaders}
+    if any({one.place for one in owner} != made for owner in run.at_hand):
         run.facts.turned.add(statement)
     taken(run, loaders)
 
@@ -53,9 +53,9 @@ def used(run: Interpreter, node: cst.CSTNode, rows: Iterable[Data]) -> None:
     """Something goes by how the batch is shared that these rows, or parts, come from."""
     for data in rows:
         loaders = frozenset(one for one in data.loaders if one.role == "loader")
-        made = {one.site for one in loaders}  # what was decided names those of an earlier run
+        made = {one.place for one in data.loaders}  # what was decided names those of earlier runs
         for owner in run.at_hand:
-            if made and made.isdisjoint(one.site for one in owner):
+            if loaders and made.isdisjoint(one.place for one in owner):
                 found = OutOfTurn(run.site(node), loaders, owner, run.call_path)
                 run.facts.out_of_turn.setdefault(node, found)
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
 
 Pair = frozenset[Instance]
+CUT = "a batch cut down to"
 
 
 def sources(one: Value) -> frozenset[Instance]:
@@ -42,7 +43,9 @@ def sources(one: Value) -> frozenset[Instance]:
 def unequal(run: Interpreter, some: frozenset[Instance], others: frozenset[Instance]) -> bool:
     """Whether batches of these loaders are trained on together, and may differ in size."""
     pairs = run.choices.unequal
-    return bool(pairs) and any(frozenset((a.site, b.site)) in pairs for a in some for b in others)
+    if pairs and any(str(one.type).startswith(CUT) for one in some & others):
+        return False
+    return bool(pairs) and any(frozenset((a.place, b.place)) in pairs for a in some for b in others)
 
 
 def last(run: Interpreter, element: Value) -> frozenset[Instance]:
@@ -150,11 +153,12 @@ def _same_batch_size(one: Instance, other: Instance) -> bool:
     options = setting(_batch_size(one)), setting(_batch_size(other))
     if options[0] is not None and options[0] == options[1]:
         return True
-    named = size_of(one), size_of(other)
-    if named[0] is not None and named[0] == named[1] and one.module is other.module:
-        return True
     known = _batch_size(one).constant(), _batch_size(other).constant()
-    return known[0] is not ... and known[0] == known[1]
+    if ... not in known:
+        return known[0] == known[1]
+    named = size_of(one), size_of(other)
+    apart = one.site is not other.site  # else a parameter's name, of two calls
+    return apart and named[0] is not None and named[0] == named[1] and one.module is other.module
 
 
 def _batch_size(loader: Instance) -> Value:

@@ -214,6 +214,7 @@ _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "replicate": _loader(WHOLE),
     "cycle": _cycle,
     "at_hand": _at_hand,
+    "first": _split,
     "shard_batch": _shard_batch,
     "split": _split,
     "mean": _reduction,
