@@ -1684,3 +1684,20 @@ for x, y in loader:
     )
     found_codes = [one.code for one in lint_text(text, select=("DDP408",))]
     assert found_codes == ["DDP408"] * found
+
+
+@pytest.mark.parametrize(("value", "found"), [("False", False), ("True", True)])
+def test_frozen_where_ddp_looks_for_unused_parameters(
+    value: str, found: bool, lint_text: Lint
+) -> None:
+    text = SETUPS["distributed"].replace("device_ids=[local_rank]", "find_unused_parameters=True")
+    text += f"""
+for p in net.parameters():
+    p.requires_grad = {value}
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        criterion(model(x), y).backward()
+        optimizer.step()
+"""
+    assert [one.code for one in lint_text(text, select=("DDP306",))] == ["DDP306"] * found

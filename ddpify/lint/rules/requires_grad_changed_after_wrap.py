@@ -65,6 +65,7 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.script import Script
 from ddpify.understanding.libraries.distributed import DDP
 from ddpify.understanding.syntax import code_of
+from ddpify.understanding.values import UNKNOWN
 
 
 @rule(
@@ -82,12 +83,19 @@ def check(script: Script) -> Iterator[Finding]:
         if len({_direction(node, script) for node in changes}) != 1:
             continue  # none, or both ways: switched off and on again around another network's step
         node = changes[0]
+        if _direction(node, script) == "False" and _looks_for_unused(wrap):
+            continue  # what is frozen is one of the parameters without a gradient
         if script.owners.get(node) is script.module and is_in_training(script, node):
             yield Finding(
                 node,
                 "changed after the model was wrapped: what is unfrozen now is never averaged,"
                 " what is frozen now fails",
             )
+
+
+def _looks_for_unused(wrap: Wrap) -> bool:
+    given = wrap.wrapper.arguments.get("find_unused_parameters", UNKNOWN)
+    return given.constant() is True
 
 
 def _is_optimised(script: Script, wrap: Wrap) -> bool:
