@@ -100,7 +100,8 @@ def _along(plan: Plan, reduction: Reduction) -> str:
         message = "the batch is the first dimension of this in one call, and not in another"
         plan.refuse(Refusal(site.module, site.node, message, "give each layout a call of its own"))
     dim = max(dims, default=0)
-    stacked = any(d.form == "stacked" for d in plan.facts.reduced.get(reduction.node, ()))
+    forms = {d.form for d in plan.facts.reduced.get(reduction.node, ())}
+    stacked = bool(forms & {"stacked", "interleaved"})  # heads or steps, with all rows in each
     return (", stacked=True" if stacked else "") + (f", dim={dim}" if dim > 0 else "")
 
 

@@ -226,6 +226,12 @@ def test_layers_that_take_steps_for_steps(tmp_path: Path, layer: str, given: str
     assert any("dd.wrap(" in line for line in added(tmp_path, f"options = {{}}\n{text}"))
 
 
+def test_a_row_of_all_steps_is_picked_from_those_of_all_ranks(tmp_path: Path) -> None:
+    text = RECURRENT.replace("LAYERS", "2").replace("RESULT", "h[-1]")
+    step = "    y = brain.words(a).permute(1, 0, 2).reshape(-1, 4)\n    print(y[9].tolist())\n"
+    assert added(tmp_path, text + step)[-1] == "print(dd.gather(y, stacked=True)[9].tolist())"
+
+
 def test_a_view_outside_of_a_model_is_one_of_all_ranks(tmp_path: Path) -> None:
     text = RECURRENT.replace("LAYERS", "2").replace("RESULT", "h[-1]")
     step = (
