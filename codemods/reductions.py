@@ -101,7 +101,7 @@ def _along(plan: Plan, reduction: Reduction) -> str:
         plan.refuse(Refusal(site.module, site.node, message, "give each layout a call of its own"))
     dim = max(dims, default=0)
     forms = {d.form for d in plan.facts.reduced.get(reduction.node, ())}
-    stacked = bool(forms & {"stacked", "interleaved"})  # heads or steps, with all rows in each
+    stacked = "stacked" in forms or forms == {"interleaved"}  # heads or steps, each of all rows
     return (", stacked=True" if stacked else "") + (f", dim={dim}" if dim > 0 else "")
 
 
