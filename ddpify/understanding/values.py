@@ -384,6 +384,7 @@ class Scope:
 
 
 _MOST_TUPLES = 16  # that are told apart in one value; of more, only the lengths are
+_CONTAINERS = ("list", "dict", "set", "argparse.Namespace")
 UNKNOWN = Value()
 REPLICATED = Value((Number(),))
 
@@ -480,7 +481,7 @@ def _both(one: Data, other: Data) -> Data:
 
 
 def deep_atoms(one: Value) -> Iterator[Atom]:
-    """All atoms of a value and of what its containers hold: what is held twice, once."""
+    """All atoms of a value and of what its containers hold: a container once."""
     seen: set[int] = set()
     todo = [iter(one.atoms)]
     while todo:
@@ -488,19 +489,17 @@ def deep_atoms(one: Value) -> Iterator[Atom]:
         if atom is None:
             todo.pop()
             continue
+        if type(atom) is Instance or type(atom) is Tup:
+            if id(atom) in seen:
+                continue
+            seen.add(id(atom))
+            todo.extend(iter(part.atoms) for part in _held_by(atom))
         yield atom
-        for part in _held_by(atom, seen):
-            if id(part) not in seen:
-                seen.add(id(part))
-                todo.append(iter(part.atoms))
 
 
-def _held_by(atom: Atom, seen: set[int]) -> list[Value]:
+def _held_by(atom: Tup | Instance) -> list[Value]:
     """What a container holds, the last first."""
     if isinstance(atom, Tup):
         return [*reversed(atom.items)]
-    if isinstance(atom, Instance) and isinstance(atom.type, str) and id(atom) not in seen:
-        seen.add(id(atom))
-        if atom.type in ("list", "dict", "set", "argparse.Namespace"):
-            return [atom.elements]
-    return []
+    held = isinstance(atom.type, str) and atom.type in _CONTAINERS
+    return [atom.elements] if held else []

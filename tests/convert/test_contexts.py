@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.convert.examples import HEAD, added, convert_text
+from tests.convert.examples import HEAD, STEP, added, convert_text
 
 LOOP = """\
 for a, b in feed:
@@ -62,3 +62,45 @@ rule = torch.optim.SGD(scored.parameters(), lr=0.1)
     loop = LOOP.replace("penalty = {}", "out, penalty = scored(a, b)")
     done = convert_text(tmp_path, HEAD + network + loop)
     assert b"dd.mean(F.cross_entropy(out, y, ignore_index=-1), weight=(y != -1).sum())" in done.data
+
+
+NESTED = """\
+def moved(x):
+    if isinstance(x, dict):
+        return {k: moved(v) for k, v in x.items()}
+    if isinstance(x, (list, tuple)):
+        return [moved(y) for y in x]
+    return x.float()
+
+
+for batch in feed:
+    a, b = moved({"rows": [batch]})["rows"][0]
+    rule.zero_grad()
+    penalty = F.cross_entropy(brain(a), b.long())
+    penalty.backward()
+    rule.step()
+"""
+CHILDREN = """\
+class Stages(nn.ModuleDict):
+    def forward(self, x):
+        seen = {}
+        for name, stage in self.named_children():
+            x = [one(x) for one in stage] if name == "first" else stage(x)
+            seen[name] = x
+        return seen["last"]
+
+
+brain = Stages({"first": nn.ModuleList([nn.Linear(4, 4)]), "last": nn.Linear(4, 3)})
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+"""
+
+
+def test_a_function_that_calls_itself_for_the_parts_of_a_batch(tmp_path: Path) -> None:
+    assert "penalty = dd.mean(F.cross_entropy(brain(a), b.long()))" in added(
+        tmp_path, HEAD + NESTED
+    )
+
+
+def test_a_model_that_calls_its_children_does_not_call_itself(tmp_path: Path) -> None:
+    lines = added(tmp_path, HEAD + CHILDREN + STEP)
+    assert "penalty = dd.mean(F.cross_entropy(brain(a), b))" in lines

@@ -138,16 +138,26 @@ def _outside(atom: Whole, function: Function) -> Whole:
     return replace(atom, births=births, at_birth=atom.dim)
 
 
-def _mapped(one: Value, change: Callable[[Whole], Whole]) -> Value:
-    """A value with each batch in it, also in its tuples, changed."""
-    atoms: list[Atom] = []
-    for atom in one.atoms:
-        if isinstance(atom, Whole):
-            atom = change(atom)
-        elif isinstance(atom, Tup):
-            atom = Tup(tuple(_mapped(item, change) for item in atom.items))
-        atoms.append(atom)
-    return join(value(*atoms)) if atoms else UNKNOWN
+def _mapped(
+    one: Value, change: Callable[[Whole], Whole], known: dict[int, Value] | None = None
+) -> Value:
+    """A value with each batch in it, also in its tuples, changed; ``known`` are done already."""
+    known = {} if known is None else known
+    if id(one) not in known:
+        atoms = [_mapped_atom(atom, change, known) for atom in one.atoms]
+        same = all(new is old for new, old in zip(atoms, one.atoms, strict=True))
+        known[id(one)] = one if same else join(value(*atoms))
+    return known[id(one)]
+
+
+def _mapped_atom(atom: Atom, change: Callable[[Whole], Whole], known: dict[int, Value]) -> Atom:
+    if isinstance(atom, Whole):
+        return change(atom)
+    if isinstance(atom, Tup):
+        items = tuple(_mapped(item, change, known) for item in atom.items)
+        same = all(new is old for new, old in zip(items, atom.items, strict=True))
+        return atom if same else Tup(items)
+    return atom
 
 
 # ---------------------------------------------------------------------- splitting

@@ -126,6 +126,8 @@ def _one_long_slice(run: Interpreter, position: cst.Name) -> cst.Slice | None:
 
 def rows(held: Value) -> Value:
     """A value with each such list in it, also in its tuples, taken for this rank's rows."""
+    if not any(isinstance(atom, Instance) and atom.each for atom in deep_atoms(held)):
+        return held
     atoms = list(_rows(held))
     return held if tuple(atoms) == held.atoms else join(value(*atoms))
 

@@ -32,6 +32,7 @@ from ddpify.understanding.values import (
     Scope,
     Tup,
     Value,
+    deep_atoms,
     join,
     value,
 )
@@ -40,7 +41,8 @@ if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
 
 _DEEPEST = 40
-_MOST_WITHIN_ITSELF = 3  # calls of one function: in more, arguments may grow without an end
+_MOST_WITHIN_ITSELF = 6  # calls of one function: in more, arguments may grow without an end
+_LARGEST = 40  # things in an argument that a function hands on to itself
 Keywords = dict[str, Value]
 
 
@@ -172,7 +174,9 @@ def _result(run: Interpreter, call: _Call) -> Value:
     key = call.key(run)
     if key in run.results:
         return run.results[key]
-    if key in run.running or _is_too_deep(run, call):
+    if _is_too_deep(run, call):
+        return UNKNOWN  # else what it gave in the pass before would grow in each pass
+    if key in run.running:
         run.recalled.add(key)
         return run.previous.get(key, UNKNOWN)
     run.running.add(key)
@@ -195,9 +199,12 @@ def _note_lists(run: Interpreter, call: _Call, result: Value) -> None:
 
 
 def _is_too_deep(run: Interpreter, call: _Call) -> bool:
-    """Whether so many calls are in progress that this one goes by the result of the pass before."""
+    """Whether so many calls are in progress that this one is not followed."""
     same = [f for f in run.frames if f.runs is call.function.node and f.receiver is call.receiver]
-    return len(run.frames) > _DEEPEST or len(same) >= _MOST_WITHIN_ITSELF
+    if len(run.frames) > _DEEPEST or len(same) >= _MOST_WITHIN_ITSELF:
+        return True
+    given = (*call.args, *call.kwargs.values()) if same else ()
+    return any(sum(1 for _ in deep_atoms(one)) > _LARGEST for one in given)
 
 
 def _run_body(run: Interpreter, call: _Call) -> Value:
