@@ -13,10 +13,29 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from ddpify.understanding.facts import Facts, Site, Switch
-from ddpify.understanding.values import Instance, deep_atoms
+from ddpify.understanding.values import Instance
 
 Found = frozenset[bool]
 _TRAINING, _BOTH = frozenset({True}), frozenset({True, False})
+
+
+class _Layers:
+    """What each model holds, at any depth. It only grows: what has not grown is not looked at."""
+
+    def __init__(self) -> None:
+        self._known: dict[Instance, dict[Instance, int]] = {}  # and how far each had grown
+
+    def holds(self, outer: Instance, model: Instance) -> bool:
+        """Whether one model is another, or a layer of it."""
+        known = self._known.setdefault(outer, {outer: -1})
+        todo = [one for one, growth in known.items() if one.growth != growth]
+        while todo:
+            one = todo.pop()
+            known[one] = one.growth
+            new = dict.fromkeys(part for part in one.parts() if part not in known)
+            known |= dict.fromkeys(new, -1)
+            todo += new
+        return model in known
 
 
 @dataclass(slots=True)
@@ -24,15 +43,19 @@ class Modes:
     """What a pass has answered about the modes of models."""
 
     answers: dict[tuple[Site, Instance], Found] = field(default_factory=dict)
+    _layers: _Layers = field(default_factory=_Layers)
 
     def at(self, facts: Facts, site: Site, model: Instance) -> bool | None:
         """Whether a model is in training mode where it is called; None where it may be either."""
-        found = self.answers[site, model] = _Search(facts, model).at(site)
+        found = self.answers[site, model] = _Search(facts, model, self._layers).at(site)
         return next(iter(found)) if len(found) == 1 else None
 
     def outdated(self, facts: Facts) -> bool:
         """Whether an answer of this pass would be another one now."""
-        return any(_Search(facts, m).at(s) != found for (s, m), found in self.answers.items())
+        return any(
+            _Search(facts, model, self._layers).at(site) != found
+            for (site, model), found in self.answers.items()
+        )
 
 
 def switch(facts: Facts, site: Site, model: Instance, mode: object, *, surely: bool) -> None:
@@ -46,12 +69,12 @@ def switch(facts: Facts, site: Site, model: Instance, mode: object, *, surely: b
 class _Search:
     """The modes of one model, through the functions that call each other."""
 
-    def __init__(self, facts: Facts, model: Instance) -> None:
+    def __init__(self, facts: Facts, model: Instance, layers: _Layers) -> None:
         self.callers = facts.callers
         self.own = [
             switch
             for held, switches in facts.switches.items()
-            if held is model or _holds(held, model, set())
+            if layers.holds(held, model)
             for switch in switches.values()
         ]
         self.inside = self._inside_calls()
@@ -103,14 +126,6 @@ class _Search:
         found = [self.at(call) for call in self.callers.get(function, ())]
         self.running.discard(site)
         return frozenset().union(*found) if found else _BOTH
-
-
-def _holds(outer: Instance, model: Instance, seen: set[Instance]) -> bool:
-    """Whether one model is a layer of another, at any depth."""
-    seen.add(outer)
-    given = (*outer.attributes.values(), *outer.arguments.values())
-    inner = {a for one in given for a in deep_atoms(one) if isinstance(a, Instance)} - seen
-    return model in inner or any(_holds(one, model, seen) for one in inner - seen)
 
 
 def _function(site: Site) -> cst.FunctionDef | None:

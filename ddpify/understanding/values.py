@@ -7,7 +7,7 @@ that makes them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import chain
@@ -226,6 +226,7 @@ class Instance:
     _attributes: dict[str, Value] = field(default_factory=dict)
     _arguments: dict[str, Value] = field(default_factory=dict)
     _read: set[object] = field(default_factory=set)  # names, or all of them, in this pass
+    growth: int = 0  # how often it has come to hold more
 
     def __repr__(self) -> str:
         name = self.type if isinstance(self.type, str) else self.type.node.name.value
@@ -256,11 +257,28 @@ class Instance:
     def put(self, name: str, new: Value) -> bool:
         """Let an attribute or element be this too; whether this pass has read it before."""
         grown = _grown(self._attributes, name, new)
+        self.growth += grown
         return grown and (name in self._read or _ATTRIBUTES in self._read)
+
+    def hold(self, name: str, new: Value) -> None:
+        """Let an attribute or element be this alone."""
+        self.hold_all({name: new})
+
+    def hold_all(
+        self, attributes: Mapping[str, Value], arguments: Mapping[str, Value] | None = None
+    ) -> None:
+        """Let these attributes, and these of what it was made with, be this alone."""
+        if attributes:
+            self.attributes.update(attributes)
+        if arguments:
+            self.arguments.update(arguments)
+        self.growth += 1
 
     def give(self, name: str, new: Value) -> bool:
         """The same for an argument."""
-        return _grown(self._arguments, name, new) and _ARGUMENTS in self._read
+        grown = _grown(self._arguments, name, new)
+        self.growth += grown
+        return grown and _ARGUMENTS in self._read
 
     def forget_reads(self) -> None:
         """A new pass has read nothing yet."""
@@ -270,6 +288,19 @@ class Instance:
     def elements(self) -> Value:
         """All that the container may hold."""
         return join(*self.attributes.values())
+
+    def parts(self) -> Iterator[Instance]:
+        """The objects that it holds, or was made with. It notes no reading."""
+        held = [*self._attributes.values(), *self._arguments.values()]
+        seen = {id(one) for one in held}  # tuples may hold the same values over and over
+        while held:
+            for atom in held.pop().atoms:
+                if isinstance(atom, Instance):
+                    yield atom
+                elif isinstance(atom, Tup):
+                    new = [item for item in atom.items if id(item) not in seen]
+                    seen.update(map(id, new))
+                    held += new
 
 
 @record

@@ -178,6 +178,6 @@ def _batch_atom(atom: Atom, usual: Data) -> Value:
         return value(atom)
     if isinstance(atom, Instance) and atom.type == "dict":
         for key, held in list(atom.attributes.items()):
-            atom.attributes[key] = _batch(held, usual)
+            atom.hold(key, _batch(held, usual))
         return value(atom)
     return value(replace(usual, form="batch"))

@@ -93,9 +93,8 @@ def _wrap(name: str) -> Callable[..., Value]:
     ) -> Value:
         made = run.instance(node, run.module, name)
         made.role = "model"
-        made.arguments.update(kwargs)
         held = args[0] if args else kwargs.get("module", UNKNOWN)
-        made.arguments["module"] = held
+        made.hold_all({}, {**kwargs, "module": held})
         run.facts.models[made] = None
         for atom in held.of(Instance):
             run.facts.event(atom, "wrap", run.site(node))  # type: ignore[arg-type]

@@ -112,7 +112,7 @@ def _enumerate(run: Interpreter, node: cst.BaseExpression, args: list[Value]) ->
     rows = [a for a in deep_atoms(element) if isinstance(a, Data)]
     collating.note_numbers(run, rows)
     counting = frozenset(b for d in rows if d.placement is Placement.ROWS for b in d.births)
-    made.attributes["*"] = value(Tup((_position(counting), element)))
+    made.hold("*", value(Tup((_position(counting), element))))
     return value(made)
 
 
@@ -121,10 +121,10 @@ def _zip(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value
     if run.collating and len(args) == 1 and isinstance(node, cst.Call) and node.args[0].star:
         whole = [a for a in args[0].atoms if isinstance(a, Data) and a.dim == collating.NO_ROWS]
         if whole:  # zip(*samples): for each part of a sample, that of all samples
-            made.attributes["*"] = value(collating.samples_of(whole[0]))
+            made.hold("*", value(collating.samples_of(whole[0])))
             return value(made)
     each = (elements.iterate(run, _argument(node, i), a) for i, a in enumerate(args))
-    made.attributes["*"] = value(Tup(tuple(each)))
+    made.hold("*", value(Tup(tuple(each))))
     return value(made)
 
 
@@ -139,7 +139,7 @@ def _range(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Val
         return REPLICATED
     collating.note_numbers(run, (data for one in args for data in one.data))
     made = run.instance(node, run.module, "generator")
-    made.attributes["*"] = _position(counting)
+    made.hold("*", _position(counting))
     return value(made)
 
 
@@ -197,7 +197,7 @@ def _dict(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs:
 
 def _iter(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
     made = run.instance(node, run.module, "generator")
-    made.attributes["*"] = elements.iterate(run, node, args[0]) if args else UNKNOWN
+    made.hold("*", elements.iterate(run, node, args[0]) if args else UNKNOWN)
     return value(made)
 
 
@@ -219,7 +219,7 @@ def _map(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value
     made = run.instance(node, run.module, "generator")
     each = [elements.iterate(run, node, a) for a in args[1:]]
     made.each = bool(each) and all(listed.are_rows(one) for one in each)
-    made.attributes["*"] = run.call(node, args[0], each, {}) if args else UNKNOWN
+    made.hold("*", run.call(node, args[0], each, {}) if args else UNKNOWN)
     return value(made)
 
 
@@ -284,7 +284,7 @@ def _deepcopy(
     for atom in args[0].atoms if args else ():
         if isinstance(atom, Instance) and is_model(atom):
             twin = run.instance(node, run.module, atom.type)
-            twin.attributes.update(atom.attributes)
+            twin.hold_all(atom.attributes)
             twin.role = atom.role
             copies.append(twin)
         else:
@@ -367,7 +367,7 @@ def _chained(
 ) -> Value:
     """One iterable after the other."""
     made = run.instance(node, run.module, "generator")
-    made.attributes["*"] = join(*(elements.iterate(run, node, one) for one in args))
+    made.hold("*", join(*(elements.iterate(run, node, one) for one in args)))
     return value(made)
 
 

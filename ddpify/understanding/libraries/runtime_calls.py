@@ -56,8 +56,7 @@ def _loader(how: str) -> Callable[..., Value]:
         made = []
         for atom in held:
             twin = run.instance(node, run.module, atom.type)  # type: ignore[union-attr]
-            twin.attributes.update(atom.attributes)  # type: ignore[union-attr]
-            twin.arguments.update(atom.arguments)  # type: ignore[union-attr]
+            twin.hold_all(atom.attributes, atom.arguments)  # type: ignore[union-attr]
             made.append(twin)
         made = made or [run.instance(node, run.module, _LOADER)]
         for twin in made:
@@ -74,7 +73,7 @@ def _cycle(
     run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
     made = run.instance(node, run.module, "generator")
-    made.attributes["*"] = elements.iterate(run, node, _first(args, kwargs, "loader"))
+    made.hold("*", elements.iterate(run, node, _first(args, kwargs, "loader")))
     return value(made)
 
 
