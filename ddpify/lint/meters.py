@@ -15,6 +15,7 @@ from ddpify.lint.script import Script
 from ddpify.understanding.labels.dependencies import Dependency
 from ddpify.understanding.labels.origins import GIVEN, LOCAL, TAKEN, TOTAL
 from ddpify.understanding.labels.slots import Slot
+from ddpify.understanding.structure import Structure
 from ddpify.understanding.values import Class, Instance
 
 _TOTALS = frozenset({TOTAL, GIVEN[TOTAL]})
@@ -64,9 +65,29 @@ class Meters:
         return {
             atom
             for target, given in self._tellings()
-            if any(self.script.labels(one) & _PARTS for one in given)
+            if any(self._tells(target, one) for one in given)
             for atom in self.script.instances(target)
         }
+
+    def _tells(self, target: cst.BaseExpression, given: cst.BaseExpression) -> bool:
+        """Whether a rank's own numbers come to an object; in its methods, not from itself."""
+        if not self._is_self(target):
+            return bool(self.script.labels(given) & _PARTS)
+        module, flow = self.script.owners[given], self.script.flow
+        return any(
+            one.slot is not None
+            and one.slot[0] != "attribute"
+            and bool(flow.labels.get(one.slot, set()) & {LOCAL, TOTAL})
+            for one in flow.made_of.of(given, module)
+        )
+
+    def _is_self(self, node: cst.BaseExpression) -> bool:
+        structure = self.script.structure_of(node)
+        function = structure.function(node)
+        if function is None or structure.class_of(function) is None:
+            return False
+        names = [one.name.value for one in function.params.params[:1]]
+        return isinstance(node, cst.Name) and node.value in names
 
     def _tellings(self) -> Iterator[tuple[cst.BaseExpression, list[cst.BaseExpression]]]:
         """Objects, and what a method, a constructor or an assignment gives them."""
@@ -76,7 +97,13 @@ class Meters:
                 yield call, given
                 if isinstance(call.func, cst.Attribute):
                     yield call.func.value, given
-            for assign in structure.all(cst.Assign):
-                for one in assign.targets:
-                    if isinstance(one.target, cst.Attribute):
-                        yield one.target.value, [assign.value]
+            for target, value in _assignments(structure):
+                if isinstance(target, cst.Attribute):
+                    yield target.value, [value]
+
+
+def _assignments(structure: Structure) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression]]:
+    for one in structure.all(cst.Assign):
+        yield from ((target.target, one.value) for target in one.targets)
+    for more in structure.all(cst.AugAssign):
+        yield more.target, more.value

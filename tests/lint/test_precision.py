@@ -1650,6 +1650,7 @@ class Meter:
         self.sum, self.count = 0.0, 0
 
     def update(self, value):
+        self.last = value
         self.sum += value
         self.count += 1
 
@@ -1701,3 +1702,24 @@ for epoch in range(epochs):
         optimizer.step()
 """
     assert [one.code for one in lint_text(text, select=("DDP306",))] == ["DDP306"] * found
+
+
+def test_an_object_that_adds_up_by_itself(lint_text: Lint) -> None:
+    text = (
+        SETUPS["distributed"]
+        + """
+class Run:
+    def __init__(self):
+        self.total = 0.0
+
+    def epoch(self):
+        for x, y in loader:
+            self.total += criterion(model(x), y).item()
+
+run = Run()
+run.epoch()
+if rank == 0:
+    print(run.total)
+"""
+    )
+    assert [one.code for one in lint_text(text, select=("DDP405",))] == ["DDP405"]
