@@ -36,7 +36,7 @@ def _refusal(site: Site, message: str, remedy: str) -> Refusal:
 
 def _refuse_optimizers(plan: Plan) -> None:
     for optimizer in plan.facts.optimizers:
-        kind = str(optimizer.type).rsplit(".", 1)[-1]
+        kind = optimizer.kind.rsplit(".", 1)[-1]
         if kind in _OPTIMIZERS:
             raise _refusal(
                 Site(optimizer.site, optimizer.module),

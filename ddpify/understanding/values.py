@@ -171,6 +171,9 @@ class Class:
     scope: Scope
     bases: list[Value] = field(default_factory=list)
 
+    def __repr__(self) -> str:
+        return f"<class {self.node.name.value} of {self.module.name}>"
+
     def find(self, name: str) -> Value | None:
         """An attribute of the class or of its bases in the project."""
         if name in self.scope.names:
@@ -231,6 +234,11 @@ class Instance:
     def __repr__(self) -> str:
         name = self.type if isinstance(self.type, str) else self.type.node.name.value
         return f"<{name} of {self.module.name}>"
+
+    @property
+    def kind(self) -> str:
+        """The qualified name of a library's class, or of a container; empty for the project's."""
+        return self.type if isinstance(self.type, str) else ""
 
     @property
     def place(self) -> tuple[cst.CSTNode, ...]:

@@ -71,7 +71,7 @@ def check(script: Script) -> Iterator[Finding]:
     for call in script.method_calls("step"):
         assert isinstance(call.func, cst.Attribute)
         plateau = any(
-            str(one.type).endswith("ReduceLROnPlateau") for one in script.instances(call.func.value)
+            one.kind.endswith("ReduceLROnPlateau") for one in script.instances(call.func.value)
         )
         if plateau and call.args and is_own(script, call.args[0].value):
             yield Finding(call.args[0], text.format(script.code(call.args[0].value, 40)))

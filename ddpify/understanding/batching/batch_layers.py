@@ -74,7 +74,7 @@ def layer(run: Interpreter, target: Instance, args: list[Value]) -> Value | None
 
 def _batch_dims(target: Instance) -> tuple[int, ...]:
     """Along which dimensions of its inputs a layer expects the batch, as far as it says."""
-    kind = str(target.type)
+    kind = target.kind
     first = is_batch_first(target) is True
     if kind in _RECURRENT:
         return (0 if first else 1), 1
@@ -87,12 +87,12 @@ def is_batch_first(layer: Instance) -> bool | None:
     """Whether a recurrent layer, or one of attention, takes the batch first; None: not known."""
     held = layer.arguments
     if layer.type in _STACKS:
-        inner = held.get("0") or held.get(_STACKS[str(layer.type)]) or UNKNOWN
+        inner = held.get("0") or held.get(_STACKS[layer.kind]) or UNKNOWN
         told = {is_batch_first(one) for one in inner.of(Instance)}  # type: ignore[arg-type]
         return told.pop() if len(told) == 1 else None
     if layer.type not in _POSITIONS or "**" in held or _is_spread(layer.site):
         return None
-    given = held.get("batch_first") or held.get(_POSITIONS[str(layer.type)])
+    given = held.get("batch_first") or held.get(_POSITIONS[layer.kind])
     known = given.constant() if given else False
     return known if isinstance(known, bool) else None
 

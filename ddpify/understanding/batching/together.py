@@ -43,7 +43,7 @@ def sources(one: Value) -> frozenset[Instance]:
 def unequal(run: Interpreter, some: frozenset[Instance], others: frozenset[Instance]) -> bool:
     """Whether batches of these loaders are trained on together, and may differ in size."""
     pairs = run.choices.unequal
-    if pairs and any(str(one.type).startswith(CUT) for one in some & others):
+    if pairs and any(one.kind.startswith(CUT) for one in some & others):
         return False
     return bool(pairs) and any(frozenset((a.place, b.place)) in pairs for a in some for b in others)
 

@@ -164,7 +164,7 @@ def call_instance(
         found = (a.placement for a in deep_atoms(made) if isinstance(a, Data))
         if any(placement.partial or not placement.local for placement in found):
             return made
-    if str(target.type).endswith(".ToPILImage"):
+    if target.kind.endswith(".ToPILImage"):
         return foreign(run, node, "torchvision.transforms.functional.to_pil_image", args, kwargs)
     result = opaque(run, node, target, args, kwargs)
     if isinstance(target.type, str) and target.type.startswith("torch.nn."):

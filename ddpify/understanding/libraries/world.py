@@ -118,7 +118,7 @@ def saved(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> None
 
 
 def _is_picture(target: Instance) -> bool:
-    kind = str(target.type)
+    kind = target.kind
     return kind.startswith(("PIL.", "matplotlib.")) or kind.endswith(".to_pil_image")
 
 
