@@ -31,17 +31,19 @@ def imported(path: Path, known: dict[str, Path]) -> Iterator[str]:
             yield from (name for name in (full, full.rpartition(".")[0]) if name in known)
 
 
-def packages(graph: dict[str, set[str]]) -> dict[str, set[str]]:
-    """The same graph with a package, or a file beside the packages, for each of its files."""
+def packages(graph: dict[str, set[str]], around: str) -> dict[str, set[str]]:
+    """The same graph with a package of those in one, or a file beside them, for each file there."""
     found: dict[str, set[str]] = {}
     for name, others in graph.items():
-        own = _package(name)
-        found.setdefault(own, set()).update(_package(other) for other in others)
-    return {name: others - {name} for name, others in found.items() if name != "ddpify"}
+        own = _package(name, around)
+        found.setdefault(own, set()).update(_package(other, around) for other in others)
+    return {
+        name: others - {name} for name, others in found.items() if name.startswith(f"{around}.")
+    }
 
 
-def _package(name: str) -> str:
-    return ".".join(name.split(".")[:2])
+def _package(name: str, around: str) -> str:
+    return ".".join(name.split(".")[: around.count(".") + 2])
 
 
 def test_files_and_packages_import_each_other_in_one_direction() -> None:
@@ -50,5 +52,7 @@ def test_files_and_packages_import_each_other_in_one_direction() -> None:
     assert len(graph) > 400
     order = list(TopologicalSorter(graph).static_order())  # raises on a cycle, with its files
     assert order.index("ddpify.errors") < order.index("ddpify.cli")
-    order = list(TopologicalSorter(packages(graph)).static_order())
+    order = list(TopologicalSorter(packages(graph, "ddpify")).static_order())
     assert order.index("ddpify.understanding") < order.index("ddpify.codemods")
+    order = list(TopologicalSorter(packages(graph, "ddpify.lint")).static_order())
+    assert order.index("ddpify.lint.scripts") < order.index("ddpify.lint.rules")

@@ -17,7 +17,7 @@ from ddpify.convert.project_output import (
     write_project,
 )
 from ddpify.errors import DdpifyError, ExitCode
-from ddpify.lint.document import LAUNCH, kind_of
+from ddpify.lint.files.document import LAUNCH, kind_of
 from ddpify.planning.options import Options
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from ddpify.lint.config import Settings
 from ddpify.lint.diagnostics import Applicability
-from ddpify.lint.document import Document
 from ddpify.lint.engine import lint
+from ddpify.lint.files.document import Document
 from ddpify.source import Source
 
 

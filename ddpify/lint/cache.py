@@ -11,8 +11,8 @@ from pathlib import Path
 
 from ddpify import __version__
 from ddpify.lint.config import Settings, digest
-from ddpify.lint.document import Document
 from ddpify.lint.engine import Result
+from ddpify.lint.files.document import Document
 
 FOLDER = ".ddpify_cache"
 _PACKAGE = Path(__file__).parents[1]

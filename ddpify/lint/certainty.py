@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.lint.control import but_entries
+from ddpify.lint.scripts.control import but_entries
 from ddpify.understanding.labels.moves import Move
 from ddpify.understanding.labels.origins import ANY_RANK
 from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.structure import walk
 
 if TYPE_CHECKING:
-    from ddpify.lint.control import Control
     from ddpify.lint.registry import Rule
-    from ddpify.lint.script import Script
+    from ddpify.lint.scripts.control import Control
+    from ddpify.lint.scripts.script import Script
 
 _ON_ANY_PATH = frozenset(
     "hard-coded-device manual-batches-same-on-all-ranks moved-or-cast-after-wrap"

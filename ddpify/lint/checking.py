@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 from ddpify.errors import DdpifyError
 from ddpify.lint.config import Settings
 from ddpify.lint.diagnostics import Diagnostic, by_place
-from ddpify.lint.kinds import DISTRIBUTED, SINGLE
-from ddpify.lint.relevance import MOST_FILES, files_without_training, is_program
+from ddpify.lint.files.relevance import MOST_FILES, files_without_training, is_program
+from ddpify.lint.scripts.kinds import DISTRIBUTED, SINGLE
 from ddpify.records import record
 from ddpify.source import Source
 from ddpify.understanding.libraries.frameworks import ALL, frameworks_of
 
 if TYPE_CHECKING:
-    from ddpify.lint.script import Script
+    from ddpify.lint.scripts.script import Script
 
 # A file without any of these words has nothing that a rule could find, whatever it imports.
 _OF_RULES = re.compile(
@@ -85,8 +85,8 @@ def _check(
         return Read(needs=quiet)
     from ddpify.lint import registry
     from ddpify.lint.certainty import is_certain
-    from ddpify.lint.one_process import concerns_no_rank
-    from ddpify.lint.script import Script
+    from ddpify.lint.scripts.one_process import concerns_no_rank
+    from ddpify.lint.scripts.script import Script
 
     alone = quiet is not None
     script = Script(
@@ -124,8 +124,8 @@ def _in_other_files(
     script: Script, codes: set[str]
 ) -> tuple[tuple[str, ...], tuple[Diagnostic, ...]]:
     """The files that take part in a training of one process, and what it needs in them."""
-    from ddpify.lint.positions import Positions
     from ddpify.lint.registry import load
+    from ddpify.lint.scripts.positions import Positions
 
     inner = [file for file in script.project.files if file.editable and file is not script.module]
     places = {file: Positions(file) for file in inner}

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ddpify.errors import DdpifyError, ExitCode
-from ddpify.lint import baseline, config, discovery, report, runner
+from ddpify.lint import baseline, config, report, runner
 from ddpify.lint.config import Settings, usage
 from ddpify.lint.diagnostics import Diagnostic, by_place
-from ddpify.lint.document import PYTHON, Document, kind_of
 from ddpify.lint.engine import Result, lint
+from ddpify.lint.files import discovery
+from ddpify.lint.files.document import PYTHON, Document, kind_of
 from ddpify.lint.options import Options
 
 CLEAN, FOUND = 0, 1

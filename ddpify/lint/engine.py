@@ -7,12 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from ddpify.errors import DdpifyError
-from ddpify.lint import notebooks, suppressions
+from ddpify.lint import suppressions
 from ddpify.lint.checking import NOTHING, Read, read_by_rules
 from ddpify.lint.config import Settings
 from ddpify.lint.diagnostics import Diagnostic, Severity, Span, by_place
-from ddpify.lint.document import LAUNCH, NOTEBOOK, Document
-from ddpify.lint.relevance import files_without_training
+from ddpify.lint.files import notebooks
+from ddpify.lint.files.document import LAUNCH, NOTEBOOK, Document
+from ddpify.lint.files.relevance import files_without_training
 from ddpify.records import record
 from ddpify.source import source_from_bytes
 from ddpify.stack import roomy

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from ddpify.launching.migration import OldLaunch, find_script, old_launches, wants_argument
 from ddpify.lint.diagnostics import Applicability, Diagnostic, Edit, Fix, Severity, Span
-from ddpify.lint.document import Document
+from ddpify.lint.files.document import Document
 
 _IGNORED = re.compile(r"#\s*ddpify:\s*ignore(?:$|\[[^\]]*(?:DDP905|distributed-launch))")
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 from difflib import unified_diff
 
 from ddpify.errors import DdpifyError
-from ddpify.lint import notebooks
 from ddpify.lint.config import Settings
 from ddpify.lint.diagnostics import Diagnostic
-from ddpify.lint.document import LAUNCH, NOTEBOOK, Document, decoded
 from ddpify.lint.engine import Result, lint
+from ddpify.lint.files import notebooks
+from ddpify.lint.files.document import LAUNCH, NOTEBOOK, Document, decoded
 from ddpify.lint.fixer import fix_until_stable
 from ddpify.source import source_from_bytes
 

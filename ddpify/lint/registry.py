@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from ddpify.codes import BY_NAME, CODES
 from ddpify.lint.diagnostics import Fix, Severity
-from ddpify.lint.kinds import CONVERTED, SINGLE
+from ddpify.lint.scripts.kinds import CONVERTED, SINGLE
 from ddpify.records import record
 
 if TYPE_CHECKING:
     import libcst as cst
 
-    from ddpify.lint.script import Script
+    from ddpify.lint.scripts.script import Script
 
 ENGINE_CODES = frozenset({"DDP000", "DDP001"})  # found by the engine itself, without a rule file
 TEXT_CODES = frozenset({"DDP905"})  # also found in files that are not Python

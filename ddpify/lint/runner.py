@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from ddpify.errors import DdpifyError
 from ddpify.lint.config import Settings, usage
 from ddpify.lint.diagnostics import Diagnostic, Severity, Span
-from ddpify.lint.document import PYTHON, Document, kind_of
 from ddpify.lint.engine import Result, joined, lint
+from ddpify.lint.files.document import PYTHON, Document, kind_of
 
 if TYPE_CHECKING:
     from ddpify.lint.cache import Cache

@@ -9,8 +9,8 @@ import pytest
 
 from ddpify.lint.config import Settings
 from ddpify.lint.diagnostics import Diagnostic
-from ddpify.lint.document import Document
 from ddpify.lint.engine import lint
+from ddpify.lint.files.document import Document
 
 Lint = Callable[..., list[Diagnostic]]
 

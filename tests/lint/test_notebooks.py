@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ddpify.errors import DdpifyError
-from ddpify.lint import notebooks
+from ddpify.lint.files import notebooks
 from tests.conftest import Ddpify
 from tests.lint.setups import SETUPS
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from ddpify.lint.config import Settings
-from ddpify.lint.document import Document
 from ddpify.lint.engine import lint
+from ddpify.lint.files.document import Document
 from tests.conftest import FIXTURES, Ddpify
 
 NAMES = sorted(path.parent.name for path in FIXTURES.glob("*/train.py"))

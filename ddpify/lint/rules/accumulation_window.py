@@ -91,10 +91,10 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.accumulation import Window, condition, windows
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.accumulation import Window, condition, windows
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.labels.freshness import target_names
 from ddpify.understanding.labels.origins import LENGTH
 from ddpify.understanding.structure import walk

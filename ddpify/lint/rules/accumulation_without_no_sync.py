@@ -69,10 +69,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpify.lint.accumulation import windows
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.accumulation import windows
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import DDP
 
 _SWITCHES = ("no_sync", "require_backward_grad_sync", "set_requires_gradient_sync",

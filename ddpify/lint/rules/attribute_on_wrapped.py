@@ -57,7 +57,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import held_model
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import UNKNOWN, Class, Instance

@@ -75,9 +75,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Severity
-from ddpify.lint.reading import Wrap
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.reading import Wrap
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.syntax import argument
 from ddpify.understanding.values import Const, Device
 

@@ -61,7 +61,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import DDP
 
 _CALLS = ("torch.distributed.barrier", "torch.cuda.empty_cache")

@@ -62,9 +62,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
-from ddpify.lint.reaching import reaches_loss
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.reaching import reaches_loss
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import children, walk
 

@@ -48,9 +48,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpify.lint.diagnostics import Severity
-from ddpify.lint.layers import synchronises_batchnorm
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.layers import synchronises_batchnorm
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.layers import batchnorm_in
 from ddpify.understanding.values import UNKNOWN, Instance
 

@@ -36,7 +36,7 @@ from collections.abc import Iterator
 
 from ddpify.lint.diagnostics import Applicability, Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import DDP
 from ddpify.understanding.syntax import argument
 

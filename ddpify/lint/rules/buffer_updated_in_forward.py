@@ -100,7 +100,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.batching import stores
 from ddpify.understanding.labels.scopes import parameters
 from ddpify.understanding.labels.slots import Slot

@@ -41,7 +41,7 @@ from collections.abc import Iterator
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import FSDP
 
 _NEW_MODEL = "torch.distributed.checkpoint.state_dict.get_model_state_dict"

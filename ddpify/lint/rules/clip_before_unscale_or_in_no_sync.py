@@ -91,8 +91,8 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Fix, Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.repairs import before
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.repairs import before
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.syntax import argument, code_of
 from ddpify.understanding.values import UNKNOWN, Instance
 

@@ -59,11 +59,11 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.cpu_tensors import is_number, made_on_cpu
 from ddpify.lint.diagnostics import Applicability, Fix, Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.repairs import add_argument
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.cpu_tensors import is_number, made_on_cpu
+from ddpify.lint.scripts.repairs import add_argument
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.syntax import argument
 
 _SENT = {

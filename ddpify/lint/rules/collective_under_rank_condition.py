@@ -62,9 +62,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
-from ddpify.lint.reading import ALL_COLLECTIVES
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.reading import ALL_COLLECTIVES
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.labels.callees import called
 from ddpify.understanding.structure import Guard, leaves
 from ddpify.understanding.syntax import argument

@@ -37,7 +37,7 @@ from collections.abc import Iterator
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, of_convert, rule
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.script import Script
 
 
 @rule("conversion-step", group="data", severity=Severity.STYLE, applies="single")

@@ -40,7 +40,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Edit, Fix, Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.syntax import code_of
 
 _OLD = (

@@ -70,7 +70,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.syntax import argument
 from ddpify.understanding.values import Const, Device
 

@@ -35,7 +35,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.labels.origins import ANY_RANK
 from ddpify.understanding.libraries.world import VISIBLE, environment_key
 

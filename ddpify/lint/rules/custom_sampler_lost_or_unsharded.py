@@ -86,11 +86,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpify.lint.datasets import chooses, knows_its_rank, samplers
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
-from ddpify.lint.seeds import apart
+from ddpify.lint.scripts.datasets import chooses, knows_its_rank, samplers
+from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.seeds import apart
 from ddpify.understanding.labels.origins import ANY_RANK, WORLD
 from ddpify.understanding.values import Instance
 

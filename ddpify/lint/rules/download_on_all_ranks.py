@@ -40,7 +40,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.facts import Effect
 
 # What reads, and what PyTorch writes aside and renames, so that ranks cannot meet half a file.

@@ -54,7 +54,7 @@ from collections.abc import Iterator
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.script import Script
 
 
 @rule(

@@ -74,10 +74,10 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.datasets import samplers
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.datasets import samplers
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.syntax import argument
 from ddpify.understanding.values import Instance

@@ -64,8 +64,8 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Edit, Fix, Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.repairs import drop_arguments, spelled
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.repairs import drop_arguments, spelled
+from ddpify.lint.scripts.script import Script
 
 _OLD = {
     "apex.parallel.DistributedDataParallel": "torch.nn.parallel.DistributedDataParallel",

@@ -101,10 +101,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpify.lint.diagnostics import Applicability, Fix, Severity
-from ddpify.lint.forward_use import uses_everything
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.repairs import drop_argument
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.forward_use import uses_everything
+from ddpify.lint.scripts.repairs import drop_argument
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import DDP
 from ddpify.understanding.syntax import argument
 

@@ -50,9 +50,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Fix, Severity
-from ddpify.lint.reaching import reaches_loss
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.reaching import reaches_loss
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import is_wrapper
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import Instance

@@ -62,7 +62,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.structure import walk_here
 from ddpify.understanding.values import Instance

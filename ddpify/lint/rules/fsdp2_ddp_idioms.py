@@ -53,7 +53,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.values import Class
 
 _IDIOMS = {"module": "the model itself is sharded", "no_sync": "use set_requires_gradient_sync()"}

@@ -65,7 +65,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.facts import Event
 from ddpify.understanding.libraries.distributed import FSDP
 from ddpify.understanding.libraries.runtime_names import WRAP

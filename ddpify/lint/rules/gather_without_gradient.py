@@ -86,9 +86,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
-from ddpify.lint.reaching import takes
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.reaching import takes
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.libraries.distributed import is_wrapper
 from ddpify.understanding.structure import walk

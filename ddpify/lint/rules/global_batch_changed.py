@@ -45,7 +45,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.labels.origins import ANY_RANK, DEVICES, WORLD
 from ddpify.understanding.syntax import argument
 

@@ -42,8 +42,8 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Fix, Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.repairs import runtime
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.repairs import runtime
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.labels.origins import ANY_RANK, TOLD
 from ddpify.understanding.libraries.kinds import is_loss
 from ddpify.understanding.syntax import argument, code_of

@@ -43,9 +43,9 @@ from collections.abc import Iterator
 
 from ddpify.lint.diagnostics import Applicability, Fix, Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.repairs import drop_argument
-from ddpify.lint.script import Script
-from ddpify.lint.seeds import agreed
+from ddpify.lint.scripts.repairs import drop_argument
+from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.seeds import agreed
 from ddpify.understanding.libraries.distributed import DDP
 from ddpify.understanding.syntax import argument
 

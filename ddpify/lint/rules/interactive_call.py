@@ -40,7 +40,7 @@ from collections.abc import Iterator
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.script import Script
 
 _CALLS = ("builtins.input", "builtins.breakpoint", "pdb.set_trace", "ipdb.set_trace",
           "IPython.embed")  # fmt: skip

@@ -95,10 +95,10 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.datasets import datasets, is_iterable, knows_its_rank
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.datasets import datasets, is_iterable, knows_its_rank
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.labels.origins import RANDOM
 from ddpify.understanding.values import Class, Instance
 

@@ -76,10 +76,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Fix, Severity
-from ddpify.lint.layers import synchronises_batchnorm
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.repairs import add_argument
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.layers import synchronises_batchnorm
+from ddpify.lint.scripts.repairs import add_argument
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.labels.origins import WORLD
 from ddpify.understanding.layers import layers
 from ddpify.understanding.syntax import argument

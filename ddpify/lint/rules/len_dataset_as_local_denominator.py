@@ -45,9 +45,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
-from ddpify.lint.divisions import divisions
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.divisions import divisions
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.labels.dependencies import Dependency
 from ddpify.understanding.labels.origins import LENGTH, TOTAL
 from ddpify.understanding.values import UNKNOWN

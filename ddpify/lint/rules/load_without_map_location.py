@@ -41,8 +41,8 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.repairs import add_argument
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.repairs import add_argument
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.labels.checkpoints import Checkpoints
 from ddpify.understanding.labels.origins import ANY_RANK
 from ddpify.understanding.structure import walk

@@ -52,8 +52,8 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Edit, Fix, Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.repairs import add_argument, import_of
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.repairs import add_argument, import_of
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
 

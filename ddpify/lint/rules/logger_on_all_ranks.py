@@ -36,8 +36,8 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Fix, Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.repairs import runtime
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.repairs import runtime
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.labels.origins import ANY_RANK
 from ddpify.understanding.libraries.actions import WRITERS
 from ddpify.understanding.syntax import code_of

@@ -59,9 +59,9 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.repairs import runtime
-from ddpify.lint.script import Script
-from ddpify.lint.seeds import differs, seeds
+from ddpify.lint.scripts.repairs import runtime
+from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.seeds import differs, seeds
 from ddpify.understanding.labels.moves import Move
 from ddpify.understanding.labels.origins import ANY_RANK, RANDOM, WORLD
 from ddpify.understanding.libraries.runtime_names import INIT, SHARD_BATCH, SPLIT

@@ -68,11 +68,11 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
-from ddpify.lint.divisions import divisions
-from ddpify.lint.parts import make_whole
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.repairs import runtime
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.divisions import divisions
+from ddpify.lint.scripts.parts import make_whole
+from ddpify.lint.scripts.repairs import runtime
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.labels.origins import LOCAL, TOTAL, WORLD
 from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.libraries.runtime_names import MEAN, SUM

@@ -55,7 +55,9 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.datasets import (
+from ddpify.lint.diagnostics import Applicability, Severity
+from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.datasets import (
     chooses,
     datasets,
     is_iterable,
@@ -63,11 +65,9 @@ from ddpify.lint.datasets import (
     may_be_split,
     samplers,
 )
-from ddpify.lint.diagnostics import Applicability, Severity
-from ddpify.lint.registry import Finding, rule
-from ddpify.lint.repairs import runtime
-from ddpify.lint.script import Script
-from ddpify.lint.seeds import apart
+from ddpify.lint.scripts.repairs import runtime
+from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.seeds import apart
 from ddpify.understanding.labels.origins import ANY_RANK, draws
 from ddpify.understanding.libraries.runtime_names import REPLICATE
 from ddpify.understanding.structure import walk

@@ -64,8 +64,8 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Fix, Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.repairs import at_head_of
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.repairs import at_head_of
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import is_distributed_sampler, splits
 from ddpify.understanding.syntax import argument
 from ddpify.understanding.values import UNKNOWN, Class, Instance

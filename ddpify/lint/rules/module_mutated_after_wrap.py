@@ -71,10 +71,10 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.after_wrap import events_after, is_in_training, through_wrapper
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.after_wrap import events_after, is_in_training, through_wrapper
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import DDP
 from ddpify.understanding.libraries.kinds import is_model
 

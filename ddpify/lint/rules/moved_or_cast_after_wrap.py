@@ -38,9 +38,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
-from ddpify.lint.reading import Wrap
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.reading import Wrap
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import DDP
 from ddpify.understanding.values import Const, Device
 

@@ -37,7 +37,7 @@ import libcst as cst
 from ddpify.launching.variables import RENAMED, UNREAD
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.world import environment_key
 
 

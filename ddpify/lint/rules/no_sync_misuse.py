@@ -85,7 +85,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.script import Script
 
 _FORWARD = "the backward outside is not averaged: the wrapper decides that in the forward"
 _BACKWARD = "saves nothing: the wrapper decided in the forward, outside, that this is averaged"

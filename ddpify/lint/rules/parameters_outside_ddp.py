@@ -52,10 +52,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
-from ddpify.lint.layers import is_part_of, is_trainable
-from ddpify.lint.one_process import joins_no_group, runs_alone
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.layers import is_part_of, is_trainable
+from ddpify.lint.scripts.one_process import joins_no_group, runs_alone
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.layers import layers
 from ddpify.understanding.libraries.distributed import REDUCING, is_wrapper
 from ddpify.understanding.libraries.runtime_names import INIT, WRAP

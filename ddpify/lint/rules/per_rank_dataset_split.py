@@ -50,11 +50,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpify.lint.diagnostics import Severity
-from ddpify.lint.one_process import is_called_from_elsewhere
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
-from ddpify.lint.seeds import seeds
-from ddpify.lint.splits import draw_alike, splits
+from ddpify.lint.scripts.one_process import is_called_from_elsewhere
+from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.seeds import seeds
+from ddpify.lint.scripts.splits import draw_alike, splits
 
 
 @rule("per-rank-dataset-split", group="data", severity=Severity.SILENT, applies="distributed")

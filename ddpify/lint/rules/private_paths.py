@@ -38,9 +38,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Severity
-from ddpify.lint.imports import imported_modules
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.imports import imported_modules
+from ddpify.lint.scripts.script import Script
 
 _PUBLIC = {
     "torch.distributed._composable.fsdp": "torch.distributed.fsdp",

@@ -103,7 +103,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import COLLECTIVES, SAMPLER, WRAPPERS
 from ddpify.understanding.libraries.runtime_names import INIT, NEEDS_INIT
 from ddpify.understanding.syntax import argument, is_main_guard

@@ -90,10 +90,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Severity
-from ddpify.lint.forward_use import forward_of
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
-from ddpify.lint.seeds import agreed
+from ddpify.lint.scripts.forward_use import forward_of
+from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.seeds import agreed
 from ddpify.understanding.labels.origins import draws
 from ddpify.understanding.layers import layers
 from ddpify.understanding.syntax import code_of

@@ -115,11 +115,11 @@ from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
-from ddpify.lint.datasets import datasets
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
-from ddpify.lint.seeds import agreed, family
+from ddpify.lint.scripts.datasets import datasets
+from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.seeds import agreed, family
 from ddpify.understanding.labels.origins import draws
 from ddpify.understanding.libraries.entropy import starts_anew
 from ddpify.understanding.libraries.runtime_names import SHARD_BATCH, SPLIT

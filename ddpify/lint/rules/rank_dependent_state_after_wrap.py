@@ -80,11 +80,11 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.after_wrap import events_after, is_in_training, through_wrapper
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
-from ddpify.lint.seeds import agreed
+from ddpify.lint.scripts.after_wrap import events_after, is_in_training, through_wrapper
+from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.seeds import agreed
 from ddpify.understanding.libraries.distributed import DDP
 from ddpify.understanding.values import Function
 

@@ -66,10 +66,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
-from ddpify.lint.reading import ALL_COLLECTIVES
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
-from ddpify.lint.whole_data import is_own
+from ddpify.lint.scripts.reading import ALL_COLLECTIVES
+from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.whole_data import is_own
 from ddpify.understanding.structure import Guard, walk
 
 _EXITS = ("sys.exit", "builtins.exit", "builtins.quit", "os._exit")

@@ -53,8 +53,8 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
-from ddpify.lint.whole_data import is_own
+from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.whole_data import is_own
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
 

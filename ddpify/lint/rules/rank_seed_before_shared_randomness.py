@@ -57,9 +57,9 @@ from collections.abc import Iterator
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
-from ddpify.lint.seeds import apart
-from ddpify.lint.splits import Split, draw_alike, splits
+from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.seeds import apart
+from ddpify.lint.scripts.splits import Split, draw_alike, splits
 
 
 @rule(

@@ -73,8 +73,8 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Edit, Fix, Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.repairs import drop_arguments, import_of
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.repairs import drop_arguments, import_of
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.syntax import argument, code_of, is_main_guard
 from ddpify.understanding.values import Function
 

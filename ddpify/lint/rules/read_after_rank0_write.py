@@ -83,8 +83,8 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Fix, Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.repairs import before, spelled
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.repairs import before, spelled
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import is_wrapper
 from ddpify.understanding.structure import Guard
 from ddpify.understanding.syntax import argument, code_of

@@ -67,8 +67,8 @@ from collections.abc import Iterator
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.repairs import add_argument
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.repairs import add_argument
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import DDP
 from ddpify.understanding.syntax import argument, spreads
 

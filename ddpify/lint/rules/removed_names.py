@@ -33,9 +33,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpify.lint.diagnostics import Severity
-from ddpify.lint.imports import imported_modules
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.imports import imported_modules
+from ddpify.lint.scripts.script import Script
 
 _CALLS = {
     "torch.distributed.all_reduce_multigpu": "all_reduce",

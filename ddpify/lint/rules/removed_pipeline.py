@@ -36,9 +36,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpify.lint.diagnostics import Severity
-from ddpify.lint.imports import imported_modules
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.imports import imported_modules
+from ddpify.lint.scripts.script import Script
 
 _GONE = "torch.distributed.pipeline"
 

@@ -52,8 +52,8 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Fix, Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.repairs import drop_arguments
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.repairs import drop_arguments
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.labels.origins import ANY_RANK, TOLD
 from ddpify.understanding.syntax import argument
 

@@ -58,11 +58,11 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.after_wrap import events_after, is_in_training
 from ddpify.lint.diagnostics import Severity
-from ddpify.lint.reading import Wrap
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.after_wrap import events_after, is_in_training
+from ddpify.lint.scripts.reading import Wrap
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import DDP
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import UNKNOWN

@@ -72,8 +72,8 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
-from ddpify.lint.seeds import SEEDS, differs, seeds
+from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.seeds import SEEDS, differs, seeds
 from ddpify.understanding.labels.origins import draws
 from ddpify.understanding.layers import layers
 from ddpify.understanding.values import UNKNOWN, Instance

@@ -41,8 +41,8 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Fix, Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.repairs import drop_argument
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.repairs import drop_argument
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.labels.origins import DEVICES, LOCAL_RANK, RANK, SPAWNED
 from ddpify.understanding.libraries.distributed import SAMPLER, splits
 from ddpify.understanding.syntax import argument

@@ -35,7 +35,7 @@ from collections.abc import Iterator
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.labels.origins import ANY_RANK, CLOCK
 from ddpify.understanding.libraries.distributed import SAMPLER
 from ddpify.understanding.syntax import argument

@@ -32,8 +32,8 @@ from collections.abc import Iterator
 
 from ddpify.lint.diagnostics import Fix, Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.repairs import drop_argument
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.repairs import drop_argument
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.syntax import argument
 from ddpify.understanding.values import Instance
 

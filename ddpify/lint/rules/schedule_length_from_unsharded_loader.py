@@ -49,7 +49,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.labels.dependencies import Dependency
 from ddpify.understanding.labels.origins import LENGTH, WORLD
 from ddpify.understanding.labels.slots import Slot

@@ -69,7 +69,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.labels.origins import ANY_RANK
 from ddpify.understanding.libraries.distributed import FSDP
 from ddpify.understanding.structure import walk

@@ -46,10 +46,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
-from ddpify.lint.parts import make_whole
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.repairs import runtime
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.parts import make_whole
+from ddpify.lint.scripts.repairs import runtime
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.labels.origins import CLEAN, WORLD
 from ddpify.understanding.libraries.distributed import REDUCING
 from ddpify.understanding.placement import Placement

@@ -45,7 +45,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Fix, Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.syntax import code_of
 
 _PRIVATE = {"_all_gather_base": "all_gather_into_tensor",

@@ -78,10 +78,10 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.datasets import datasets, is_iterable, samplers
 from ddpify.lint.diagnostics import Applicability, Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.datasets import datasets, is_iterable, samplers
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import is_distributed_sampler
 from ddpify.understanding.syntax import argument
 from ddpify.understanding.values import Instance

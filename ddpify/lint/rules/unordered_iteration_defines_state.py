@@ -110,7 +110,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.syntax import code_of
 
 

@@ -55,15 +55,15 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
-from ddpify.lint.displays import displayed
-from ddpify.lint.meters import Meters
-from ddpify.lint.parts import make_whole
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.repairs import runtime
 from ddpify.lint.rules.rank_local_control_flow import decides
-from ddpify.lint.script import Script
-from ddpify.lint.unseen_code import UnseenCode
-from ddpify.lint.whole_data import sees_all_data
+from ddpify.lint.scripts.displays import displayed
+from ddpify.lint.scripts.meters import Meters
+from ddpify.lint.scripts.parts import make_whole
+from ddpify.lint.scripts.repairs import runtime
+from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.unseen_code import UnseenCode
+from ddpify.lint.scripts.whole_data import sees_all_data
 from ddpify.understanding.labels.callees import called
 from ddpify.understanding.labels.origins import ANY_RANK, TOTAL
 

@@ -97,10 +97,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
-from ddpify.lint.forward_use import forward_of, is_plain, lists_layers, own_layers
-from ddpify.lint.reading import Wrap
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.forward_use import forward_of, is_plain, lists_layers, own_layers
+from ddpify.lint.scripts.reading import Wrap
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.layers import layers
 from ddpify.understanding.libraries.distributed import DDP
 from ddpify.understanding.values import UNKNOWN, Class, Instance

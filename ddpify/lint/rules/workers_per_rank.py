@@ -39,10 +39,10 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.cpu_tensors import only_source
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.cpu_tensors import only_source
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.syntax import argument
 
 _CORES = frozenset({"os.cpu_count", "multiprocessing.cpu_count", "torch.multiprocessing.cpu_count"})

@@ -58,10 +58,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
-from ddpify.lint.divisions import divisions
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.repairs import spelled
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.divisions import divisions
+from ddpify.lint.scripts.repairs import spelled
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.labels.origins import DEVICES, WORLD
 from ddpify.understanding.syntax import argument
 

@@ -47,8 +47,8 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Fix, Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.repairs import spelled
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.repairs import spelled
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.syntax import argument, code_of, spreads
 
 _POLICIES = tuple(

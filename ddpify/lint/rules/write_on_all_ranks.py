@@ -54,8 +54,8 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Fix, Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.repairs import on_rank_zero, runtime
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.repairs import on_rank_zero, runtime
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.facts import Effect, Site
 from ddpify.understanding.labels.origins import ANY_RANK, CLOCK, LOCAL, RANDOM, TAKEN
 from ddpify.understanding.libraries.runtime_names import MAIN_SAVES

@@ -21,7 +21,7 @@ from ddpify.understanding.syntax import code_of, dotted
 from ddpify.understanding.values import Function, Instance
 
 if TYPE_CHECKING:
-    from ddpify.lint.reading import Reading
+    from ddpify.lint.scripts.reading import Reading
 
 # What starts the processes of a script; a name that ends with a dot is a prefix.
 _STARTING = ("torch.multiprocessing.", "multiprocessing.", "torch.distributed.launcher.")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ddpify.lint.one_process import runs_alone
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.one_process import runs_alone
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.labels.dependencies import Dependency
 from ddpify.understanding.labels.moves import Move
 from ddpify.understanding.labels.origins import GIVEN, LOCAL, TOTAL

@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Edit, Fix
-from ddpify.lint.reading import Reading
+from ddpify.lint.scripts.reading import Reading
 from ddpify.understanding.libraries import runtime_names
 from ddpify.understanding.syntax import code_of, dotted
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.script import Script
 from ddpify.records import record
 from ddpify.understanding.structure import Guard, walk
 

@@ -6,7 +6,7 @@ import re
 
 import libcst as cst
 
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.layers import batchnorm_in, layers
 from ddpify.understanding.libraries.runtime_names import WRAP
 from ddpify.understanding.structure import walk

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Fix
-from ddpify.lint.repairs import add_argument, spelled
-from ddpify.lint.script import Script
-from ddpify.lint.seeds import family
+from ddpify.lint.scripts.repairs import add_argument, spelled
+from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.seeds import family
 from ddpify.records import record
 from ddpify.understanding.syntax import argument, spreads
 

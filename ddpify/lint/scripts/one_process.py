@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.lint.kinds import DISTRIBUTED
+from ddpify.lint.scripts.kinds import DISTRIBUTED
 from ddpify.understanding.labels.origins import WORLD, asks_whether_distributed
 from ddpify.understanding.libraries.distributed import (
     DDP,
@@ -24,7 +24,7 @@ from ddpify.understanding.structure import Guard, leaves, rest_of_block, walk
 from ddpify.understanding.syntax import code_of
 
 if TYPE_CHECKING:
-    from ddpify.lint.control import Control
+    from ddpify.lint.scripts.control import Control
 
 _GROUP = "torch.distributed.init_process_group"
 _STARTS = frozenset({_GROUP, DDP, FSDP, FULLY_SHARD, SAMPLER, INIT, WRAP})

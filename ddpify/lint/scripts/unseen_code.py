@@ -7,7 +7,7 @@ from functools import cached_property
 
 import libcst as cst
 
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.labels.callees import called
 from ddpify.understanding.labels.origins import GIVEN, LOCAL, TOTAL
 from ddpify.understanding.labels.slots import Slot

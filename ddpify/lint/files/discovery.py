@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from ddpify.lint.config import Settings, usage
-from ddpify.lint.document import kind_of
+from ddpify.lint.files.document import kind_of
 from ddpify.lint.patterns import as_regex, matches
 
 

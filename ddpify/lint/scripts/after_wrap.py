@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ddpify.lint.reading import Wrap
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.reading import Wrap
+from ddpify.lint.scripts.script import Script
 
 
 def events_after(script: Script, wrap: Wrap, kind: str) -> list[cst.CSTNode]:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from ddpify.errors import DdpifyError
-from ddpify.lint import notebooks
+from ddpify.lint.files import notebooks
 from ddpify.records import record
 from ddpify.source import source_from_bytes
 from ddpify.understanding.searching import repository

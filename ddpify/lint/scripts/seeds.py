@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.labels.origins import ANY_RANK, CLOCK
 
 _ALL = ("transformers.set_seed", "lightning.seed_everything", "lightning.pytorch.seed_everything",

@@ -10,9 +10,9 @@ from typing import overload
 import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Edit, Fix
-from ddpify.lint.kinds import DISTRIBUTED, OTHER, SINGLE
-from ddpify.lint.positions import Positions
-from ddpify.lint.projects import BoundedProject
+from ddpify.lint.scripts.kinds import DISTRIBUTED, OTHER, SINGLE
+from ddpify.lint.scripts.positions import Positions
+from ddpify.lint.scripts.projects import BoundedProject
 from ddpify.records import record
 from ddpify.source import Source
 from ddpify.understanding.choices import Choices

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Fix
-from ddpify.lint.repairs import runtime
+from ddpify.lint.scripts.repairs import runtime
 from ddpify.records import record
 from ddpify.understanding import readers
 from ddpify.understanding.facts import Demand, Site
@@ -20,8 +20,8 @@ from ddpify.understanding.placement import Placement
 from ddpify.understanding.syntax import code_of
 
 if TYPE_CHECKING:
-    from ddpify.lint.control import Control
-    from ddpify.lint.reading import Reading
+    from ddpify.lint.scripts.control import Control
+    from ddpify.lint.scripts.reading import Reading
 
 _UNSEEN = ("code that is not seen", readers.A_DRAW, readers.A_KEPT_TENSOR)
 _TOTALS = ("a running total", "a collection that outlives the batch")

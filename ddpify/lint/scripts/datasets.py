@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.labels.origins import ANY_RANK, WORLD
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.control import MAY_BE_RANK, Control
-from ddpify.lint.one_process import is_kept_to_one_process, runs_alone
+from ddpify.lint.scripts.control import MAY_BE_RANK, Control
+from ddpify.lint.scripts.one_process import is_kept_to_one_process, runs_alone
 from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of

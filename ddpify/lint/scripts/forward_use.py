@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ddpify.lint.layers import has_parameters
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.layers import has_parameters
+from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.kinds import is_model
 from ddpify.understanding.values import Class, Function, Instance
 

@@ -7,11 +7,11 @@ from functools import cache, cached_property
 
 import libcst as cst
 
-from ddpify.lint import doubts, parts
-from ddpify.lint.control import Control
-from ddpify.lint.parts import Part
-from ddpify.lint.reading import Reading
-from ddpify.lint.steps import Step, steps_of
+from ddpify.lint.scripts import doubts, parts
+from ddpify.lint.scripts.control import Control
+from ddpify.lint.scripts.parts import Part
+from ddpify.lint.scripts.reading import Reading
+from ddpify.lint.scripts.steps import Step, steps_of
 from ddpify.understanding.labels.callees import called, initialisers
 from ddpify.understanding.libraries.distributed import REDUCING
 from ddpify.understanding.structure import walk

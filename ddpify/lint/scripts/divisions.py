@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.script import Script
+from ddpify.lint.scripts.script import Script
 
 Division = tuple[cst.CSTNode, cst.BaseExpression, cst.BaseExpression]
 

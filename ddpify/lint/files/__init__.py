@@ -1,0 +1,1 @@
+"""Which files are linted, and what kind each of them is."""
