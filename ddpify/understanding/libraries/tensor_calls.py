@@ -192,49 +192,65 @@ def _concatenated(
 ) -> Value:
     """Tensors joined along a dimension; along the batch, they are a list of rows."""
     pieces = args[0] if args else kwargs.get("tensors", UNKNOWN)
-    items = [listed.of_list(a) for a in pieces.of(Instance)]  # type: ignore[arg-type]
     inner = [a for a in deep_atoms(pieces) if isinstance(a, Data) and a.placement.local]
     if not inner:
         whole = [a for a in deep_atoms(pieces) if isinstance(a, Data)]
         return value(*whole[:1])
     worst = [d for d in inner if d.placement is not Placement.SHARD]
+    first = (worst or inner)[0]
     given = args[1] if len(args) > 1 else kwargs.get("dim") or kwargs.get("axis") or UNKNOWN
     dim = given.constant() if given else 0
-    first = (worst or inner)[0]
-    if items and items[0] is not None:
-        return value(collating.joined(items[0], short, dim))
-    if first.form == "listed" and first in pieces.atoms:
-        return value(collating.joined(first, short, dim))
-    if first.dim == collating.NO_ROWS or first.form == "samples":
-        return value(collating.joined(first, short, dim))
-    beside = short in ("stack", "hstack") or dim not in (0, ...)
-    shown = tensor_pairs.held_tensors(_shown_values(run, node)) if beside else []
-    if tensor_pairs.beside_whole(run, shown):
+    one_by_one = _taken_one_by_one(pieces, first)
+    if one_by_one is not None:
+        return value(collating.joined(one_by_one, short, dim))
+    along_others = dim not in (0, ...)
+    shown = _shown_values(run, node) if along_others or short in ("stack", "hstack") else []
+    if tensor_pairs.beside_whole(run, tensor_pairs.held_tensors(shown)):
         return value(replace(first.placed(Placement.REPLICATE), form="gathered"))
     if run.collating and not _shown_pieces(run, node) and {d.form for d in inner} == {"tensor"}:
         return value(first.placed(first.placement))  # each sample's one row
-    placed = first.placed(first.placement)
     chosen = node in run.choices.batches and batches.trained_on(run, inner)
-    if chosen and (dim not in (0, ...) or short == "hstack"):
-        batches.meet(run, _shown_values(run, node), surely=True)
+    if chosen and (along_others or short == "hstack"):
+        batches.meet(run, shown, surely=True)
     if worst:
         births = frozenset(b for d in worst if d.placement is Placement.ROWS for b in d.births)
-        return value(replace(placed, births=births))
-    sources = frozenset(loader for d in inner for loader in d.loaders)
-    placed = replace(placed, loaders=sources)
+        return value(replace(first.placed(first.placement), births=births))
+    return value(_rows_joined(run, node, short, pieces, inner, dim))
+
+
+def _taken_one_by_one(pieces: Value, first: Data) -> Data | None:
+    """The samples that the pieces are, one each; None where they are several rows each."""
+    items = [listed.of_list(a) for a in pieces.of(Instance)]  # type: ignore[arg-type]
+    if items and items[0] is not None:
+        return items[0]
+    alone = first.form == "listed" and first in pieces.atoms
+    return first if alone or first.dim == collating.NO_ROWS or first.form == "samples" else None
+
+
+def _rows_joined(
+    run: Interpreter,
+    node: cst.BaseExpression,
+    short: str,
+    pieces: Value,
+    inner: list[Data],
+    dim: object,
+) -> Data:
+    """Several tensors of this rank's rows as one."""
+    first, sources = inner[0], frozenset(loader for d in inner for loader in d.loaders)
+    placed = replace(first.placed(first.placement), loaders=sources)
     unequal = together.unequal(run, sources, sources)
     run.facts.joined |= sources if unequal else set()
     if unequal or any(d.ragged for d in inner):
         placed = replace(placed, form="masked")
     rows = all(a.form == "tensor" and not a.opaque for a in pieces.data)
     if short == "stack" and dim == first.dim == 0 and pieces.data and rows:
-        return value(placed)  # the rows of a tensor, or a list with an item for each of them
+        return placed  # the rows of a tensor, or a list with an item for each of them
     if short == "stack" and isinstance(dim, int) and 0 <= dim <= first.dim:
-        return value(replace(placed, dim=first.dim + 1))
+        return replace(placed, dim=first.dim + 1)
     if dim not in (0, ...) or short in ("stack", "hstack"):
-        return value(placed)
+        return placed
     form = "masked" if placed.ragged else "stacked"
-    return value(replace(placed, form=form, births=_shown_pieces(run, node)))
+    return replace(placed, form=form, births=_shown_pieces(run, node))
 
 
 def _shown_values(run: Interpreter, node: cst.BaseExpression) -> list[batches.Operand]:
