@@ -60,6 +60,16 @@ from torch.nn.parallel import DistributedDataParallel as DDP
 dist.init_process_group("gloo")
 model = DDP(torch.nn.Linear(2, 2).to("cuda" if torch.cuda.is_available() else "cpu"))
 ```
+```python bare
+import os
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+dist.init_process_group("nccl")
+here = f"cuda:{os.environ['LOCAL_RANK']}" if torch.cuda.is_available() else "cpu"
+model = DDP(torch.nn.Linear(2, 2).to(torch.device(here)))
+```
 
 ## Fix safety
 Unsafe: NCCL needs a GPU for each rank, and Linux.
