@@ -13,8 +13,8 @@ import libcst as cst
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.understanding.structure import walk
-from ddpify.understanding.syntax import brief, code_of, dotted
-from ddpify.understanding.values import UNKNOWN, Atom, Const, Number
+from ddpify.understanding.syntax import brief, code_of, displayed, dotted
+from ddpify.understanding.values import UNKNOWN, may_be_integer
 
 
 def edit(plan: Plan, edits: Edits) -> None:
@@ -59,17 +59,7 @@ def _sizes(plan: Plan, place: cst.CSTNode) -> Iterator[tuple[object, str]]:
     """The names of numbers that the calls of an expression are given, with their function."""
     structure = plan.module_of(place).structure
     for call in (one for one in walk(place) if isinstance(one, cst.Call)):
-        for given in (part for argument in call.args for part in _parts(argument.value)):
+        for given in (part for one in call.args for part in displayed(one.value) or [one.value]):
             held = plan.facts.values.get(given, UNKNOWN).atoms
-            if dotted(given) is not None and held and all(map(_is_number, held)):
+            if dotted(given) is not None and held and all(map(may_be_integer, held)):
                 yield structure.function(place), code_of(given)
-
-
-def _parts(shown: cst.BaseExpression) -> list[cst.BaseExpression]:
-    if isinstance(shown, (cst.Tuple, cst.List)):
-        return [element.value for element in shown.elements]
-    return [shown]
-
-
-def _is_number(atom: Atom) -> bool:
-    return isinstance(atom, Number) or (isinstance(atom, Const) and isinstance(atom.value, int))

@@ -11,11 +11,10 @@ from ddpify.records import record
 class Applicability(IntEnum):
     """How far a fix can be trusted.
 
-    DISPLAY: shown, never applied. UNSAFE: likely right, but it may change what the script does
-    (applied with ``--unsafe-fixes``). SAFE: keeps what the script means (applied with ``--fix``).
+    UNSAFE: likely right, but it may change what the script does (applied with ``--unsafe-fixes``).
+    SAFE: keeps what the script means (applied with ``--fix``).
     """
 
-    DISPLAY = 0
     UNSAFE = 1
     SAFE = 2
 
@@ -94,7 +93,7 @@ class Diagnostic:
     @property
     def fixable(self) -> bool:
         """Whether any option applies its fix."""
-        return self.fix is not None and self.fix.applicability > Applicability.DISPLAY
+        return self.fix is not None
 
 
 def by_place(one: Diagnostic) -> tuple[str, int, Span, str, str]:

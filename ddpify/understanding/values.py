@@ -519,6 +519,11 @@ def _both(one: Data, other: Data) -> Data:
     )
 
 
+def may_be_integer(atom: Atom) -> bool:
+    """Whether this is an integer that all ranks share, or a plain value that may be one."""
+    return isinstance(atom, Number) or (isinstance(atom, Const) and isinstance(atom.value, int))
+
+
 def deep_atoms(one: Value) -> Iterator[Atom]:
     """All atoms of a value and of what its containers hold: a container once."""
     seen: set[int] = set()

@@ -142,6 +142,7 @@ for a, b in feed:
 LATER = "x = x.transpose(0, 1)\n        _, states = self.memory(x, states)"
 LAYER = {
     "as the batch goes on": ("True", "_, states = self.memory(x, states)", "0"),
+    "told by position": ("1, True, True", "_, states = self.memory(x, states)", "0"),
     "time first": ("False", LATER, "1"),
     "made in the forward": ("True", "_, states = self.memory(x, self.begin(self.size))", "0"),
 }
@@ -153,6 +154,7 @@ def test_states_of_a_whole_batch_are_split_where_a_layer_gets_them(
 ) -> None:
     first, forward, dim = LAYER[name]
     text = STATES.format(first=first, forward=forward, begin="brain.begin(6)")
+    text = text.replace("batch_first=1, ", "1, ")
     lines = added(tmp_path, HEAD + text)
     given = "self.begin(self.size)" if "forward" in name else "states"
     assert f"_, states = self.memory(x, dd.split({given}, dim=1, rows=x.size({dim})))" in lines

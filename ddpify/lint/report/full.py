@@ -39,7 +39,7 @@ def _finding(one: Diagnostic, text: str | None) -> str:
 
 def _how(one: Diagnostic) -> str:
     assert one.fix is not None
-    return {2: " (--fix)", 1: " (--fix --unsafe-fixes)", 0: ""}[int(one.fix.applicability)]
+    return {2: " (--fix)", 1: " (--fix --unsafe-fixes)"}[int(one.fix.applicability)]
 
 
 def _line(text: str, one: Diagnostic) -> str | None:

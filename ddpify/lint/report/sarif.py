@@ -44,7 +44,7 @@ def _result(one: Diagnostic, number: int, text: str | None) -> dict[str, object]
             }
         ],
     }
-    if one.fixable and one.fix is not None and text is not None and one.cell is None:
+    if one.fix is not None and text is not None and one.cell is None:
         changes = [_replacement(edit, line_starts(text)) for edit in one.fix.edits]
         artifact = {"artifactLocation": {"uri": _uri(one.path)}, "replacements": changes}
         result["fixes"] = [{"description": {"text": one.fix.title}, "artifactChanges": [artifact]}]

@@ -16,11 +16,10 @@ from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
     REPLICATED,
     UNKNOWN,
-    Const,
     Data,
     Instance,
-    Number,
     Value,
+    may_be_integer,
     value,
 )
 
@@ -145,10 +144,7 @@ def write(run: Interpreter, target: cst.Subscript, owner: Value) -> None:
     if run.frames_forward() or run.collating or not isinstance(first, cst.Index):
         return
     index = run.seen(first.value)
-    shared = bool(index.atoms) and all(
-        isinstance(a, Number) or (isinstance(a, Const) and isinstance(a.value, int))
-        for a in index.atoms
-    )
+    shared = bool(index.atoms) and all(map(may_be_integer, index.atoms))
     for data in owner.data if shared else ():
         rows = data.placement is Placement.SHARD and data.form == "tensor" and data.dim == 0
         if rows and not data.opaque:

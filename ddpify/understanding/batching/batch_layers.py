@@ -28,7 +28,7 @@ from ddpify.understanding.values import (
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
 
-_RECURRENT = ("torch.nn.RNN", "torch.nn.LSTM", "torch.nn.GRU")
+RECURRENT = ("torch.nn.RNN", "torch.nn.LSTM", "torch.nn.GRU")
 _MULTIPLYING = (("num_layers", "2", 1), ("bidirectional", "6", False))  # name, position, default
 _ATTENTION = (
     "torch.nn.Transformer", "torch.nn.TransformerEncoder", "torch.nn.TransformerDecoder",
@@ -65,7 +65,7 @@ def layer(run: Interpreter, target: Instance, args: list[Value]) -> Value | None
     batch_dims = _batch_dims(target)
     for one, dim in zip(args, batch_dims, strict=False):
         _expect(run, one, dim)
-    if target.type in _RECURRENT and args and (wholes(args[0]) or args[0].data):
+    if target.type in RECURRENT and args and (wholes(args[0]) or args[0].data):
         return _recurrent(target, args, batch_dims)
     if any(one.data for one in args):
         return None
@@ -76,7 +76,7 @@ def _batch_dims(target: Instance) -> tuple[int, ...]:
     """Along which dimensions of its inputs a layer expects the batch, as far as it says."""
     kind = target.kind
     first = is_batch_first(target) is True
-    if kind in _RECURRENT:
+    if kind in RECURRENT:
         return (0 if first else 1), 1
     if kind in _ATTENTION:
         return (0, 0, 0) if first else (1, 1, 1)

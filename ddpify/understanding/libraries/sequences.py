@@ -15,7 +15,6 @@ from ddpify.understanding.syntax import code_of, dotted
 from ddpify.understanding.values import (
     REPLICATED,
     UNKNOWN,
-    Const,
     Data,
     Instance,
     Number,
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
 _PACKING = ("pack_padded_sequence", "pack_sequence")
 _PADDING = ("pad_packed_sequence", "pad_sequence")
 _TOTAL_LENGTH = 3  # its position among the arguments of pad_packed_sequence
-_RECURRENT = ("torch.nn.RNN", "torch.nn.LSTM", "torch.nn.GRU")
 _CELLS = ("torch.nn.RNNCell", "torch.nn.LSTMCell", "torch.nn.GRUCell")
 
 
@@ -73,7 +71,7 @@ def elements(packed: Data) -> Data:
 
 def through_layer(layer: Instance, args: list[Value]) -> Value | None:
     """What a recurrent layer makes of rows: outputs like its input, and the last states."""
-    if layer.type not in _RECURRENT:
+    if layer.type not in batch_layers.RECURRENT:
         return None
     rows = next((d for one in args[:1] for d in one.data if d.placement is Placement.SHARD), None)
     if rows is None:
@@ -93,7 +91,7 @@ def note_states(
 
     ``torch.zeros(1, batch_size, hidden)`` has as many rows as the batch of one process.
     """
-    if layer.type not in (*_RECURRENT, *_CELLS) or not run.module.editable:
+    if layer.type not in (*batch_layers.RECURRENT, *_CELLS) or not run.module.editable:
         return
     given = argument_pairs(node, args, kwargs)
     first = given[0][1].data if given else []
@@ -118,6 +116,6 @@ def _rows_code(shown: cst.BaseExpression, rows: Data, layer: Instance) -> str:
         return ""
     if rows.form == "packed":
         return f"{code_of(shown)}.batch_sizes[0]"
-    told = layer.arguments.get("batch_first", value(Const(False))).constant()
-    batch_first = layer.type in _CELLS or (rows.dim == 0 if told is ... else bool(told))
+    told = batch_layers.is_batch_first(layer)
+    batch_first = layer.type in _CELLS or (rows.dim == 0 if told is None else told)
     return f"{code_of(shown)}.size({0 if batch_first else 1})"
