@@ -135,6 +135,7 @@ def test_ranks_get_torchruns_variables(runs: TrainingRuns, tmp_path: Path) -> No
     path.write_text(
         "import os, torch.distributed as dist\n"
         "dist.init_process_group('gloo')\n"
+        "dist.barrier()  # a rank that ends before the others have connected would break theirs\n"
         "names = ['RANK', 'LOCAL_RANK', 'WORLD_SIZE', 'LOCAL_WORLD_SIZE']\n"
         "print([os.environ[n] for n in names], dist.get_rank(), dist.get_world_size())\n"
         "dist.destroy_process_group()\n"

@@ -56,6 +56,8 @@ def join_ranks(timeout: datetime.timedelta | None) -> bool:
         _silence_stdout()
         _silence_logs()
     broadcast_random_state([])
+    # Each has connected to all others by then: one that ends before would break their connections.
+    barrier()
     atexit.register(_leave_group)
     return True
 
