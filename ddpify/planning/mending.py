@@ -185,7 +185,8 @@ def _reduce(plan: Plan, node: cst.BaseExpression, how: str, demand: Demand) -> N
         if not demand.site.module.editable:
             _sum_argument(plan, demand)
             return
-        node, how = demand.site.node, "sum"  # type: ignore[assignment]
+        node = _before_rounding(plan, demand.site.node)
+        how = "count" if node in demand.data.births else "sum"
     weighted = demand.data.placement is Placement.WEIGHTED
     weight = demand.data.counted[0] if weighted and node in demand.data.births else ""
     known = plan.reductions.get(node)
@@ -195,6 +196,17 @@ def _reduce(plan: Plan, node: cst.BaseExpression, how: str, demand: Demand) -> N
         _count_all(plan, node)
     if how == "mean" and (demand.data.opaque or (weighted and not weight)):
         plan.assumed.add(node)
+
+
+def _before_rounding(plan: Plan, node: cst.CSTNode) -> cst.BaseExpression:
+    """What to sum over the ranks for a number of rows: in ``n // 2``, the number that is halved."""
+    while isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.FloorDivide):
+        held = plan.facts.values.get(node.left, UNKNOWN).data
+        if not any(data.placement is Placement.COUNT for data in held):
+            break
+        node = node.left
+    assert isinstance(node, cst.BaseExpression)
+    return node
 
 
 def _sum_divisors(plan: Plan, demand: Demand) -> None:

@@ -43,4 +43,7 @@ class Frame:
     runs: cst.CSTNode | None = None  # the function that is called
     in_forward: bool = False
     returned: list[Value] = field(default_factory=list)
+    # What runs is reached only where another value than its default is given to a parameter.
+    against_default: bool = False
+    returned_against: list[Value] = field(default_factory=list)  # what is returned then
     loops: list[Loop] = field(default_factory=list)

@@ -240,6 +240,7 @@ class Interpreter(ABC):
             return
         scope.names[name] = new
         scope.passed.discard(name)
+        scope.left_out.discard(name)
         for loop in self.frame.loops:
             loop.assigned.add(name)
 

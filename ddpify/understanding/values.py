@@ -419,6 +419,7 @@ class Scope:
     shared: set[str] = field(default_factory=set)  # declared global or nonlocal
     stars: list[str] = field(default_factory=list)  # libraries imported with a star
     passed: set[str] = field(default_factory=set)  # parameters that this call gives a value
+    left_out: set[str] = field(default_factory=set)  # those of a computation that it does not
     captured: set[str] = field(default_factory=set)  # names that scopes inside have read
 
 

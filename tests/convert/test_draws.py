@@ -235,3 +235,28 @@ def test_the_rest_behind_as_many_rows_as_a_rank_has_is_refused(tmp_path: Path) -
     text = script("noise = fixed[len(a):]", before="fixed = torch.randn(12, 4)\n")
     with pytest.raises(Refusal, match="a slice as long as the batch"):
         convert_text(tmp_path, text)
+
+
+def test_numbers_for_half_of_a_batch_that_are_used_twice(tmp_path: Path) -> None:
+    """The half of the global batch is not the sum of the ranks' halves."""
+    lines = added(
+        tmp_path,
+        script(
+            "half = torch.rand(len(a) // 2 + 1, 1)",
+            "noise = torch.cat([half, 1 - half])[: len(a)]",
+        ),
+    )
+    assert "half = torch.rand(dd.global_batch_size(a) // 2 + 1, 1)" in lines
+    assert "noise = dd.split(torch.cat([half, 1 - half])[: dd.global_batch_size(a)])" in lines
+
+
+def test_rows_that_numbers_of_the_batch_select(tmp_path: Path) -> None:
+    """They are as many as the numbers: their mean divides by no other number."""
+    lines = added(
+        tmp_path,
+        script("noise = torch.linspace(0, 1, 3).index_select(0, b).view(-1, 1)").replace(
+            "penalty = F.cross_entropy(brain(a + noise), b)",
+            "penalty = (brain(a) - noise).pow(2).sum(1).mean()",
+        ),
+    )
+    assert "penalty = dd.mean((brain(a) - noise).pow(2).sum(1).mean())" in lines

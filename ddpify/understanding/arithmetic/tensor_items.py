@@ -41,6 +41,10 @@ def item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
         return _batch_item(run, node, atom)
     if atom.form == "sized":
         return REPLICATED  # no longer of as many rows as a batch
+    if atom.reduced:  # what is made of a reduced number is as whole as any other tensor
+        taken = rows_by_index(run, node)
+        if taken is not None:
+            return taken
     if atom.placement is not Placement.SHARD:
         by = indices(node)
         if atom.form == "gathered":

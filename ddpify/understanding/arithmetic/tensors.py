@@ -280,7 +280,8 @@ def _picks_rows(name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[st
     index = kwargs.get("index") or (rest[1] if len(rest) > 1 else UNKNOWN)
     along = (kwargs.get("dim") or (rest[0] if rest else UNKNOWN)).constant()
     positions = [d for d in index.data if d.placement is Placement.SHARD]
-    each = any(d.form in ("range", "order") for d in positions)
+    # Of what all ranks hold, an index by rows picks one for each of them.
+    each = data in positions or any(d.form in ("range", "order") for d in positions)
     return name == "index_select" and along == data.dim and bool(positions) and not each
 
 

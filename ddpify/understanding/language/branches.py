@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from ddpify.understanding.batching import together
-from ddpify.understanding.language import narrowing
+from ddpify.understanding.language import narrowing, tests
 from ddpify.understanding.syntax import is_main_guard
 from ddpify.understanding.values import UNKNOWN, Instance, Value, join, value
 
@@ -26,36 +27,49 @@ def if_(run: Interpreter, node: cst.If) -> bool:
     return _branches(run, node, truth)
 
 
+@dataclass(slots=True)
+class _End:
+    """What one branch leaves: whether it can be taken, and not against a default alone."""
+
+    names: dict[str, Value]
+    possible: bool
+    against: bool
+
+
 def _branches(run: Interpreter, node: cst.If, truth: bool | None) -> bool:
     """Run the branches that can be taken, each from the same start, and join what they do."""
-    other = node.orelse
-    start, batch = dict(run.frame.scope.names), run.at_hand
+    start, batch, against = dict(run.frame.scope.names), run.at_hand, run.frame.against_default
+    expected = tests.by_defaults(run, node.test) if truth is None and not against else None
     taken = together.Taken(run)
-    ends: list[dict[str, Value]] = []
-    others: list[dict[str, Value]] = []
+    ends: list[_End] = []
     left: frozenset[frozenset[Instance]] = frozenset()
-    possible = _narrow(run, node.test, holds=True)
-    if truth is not False and run.block(node.body):
-        (ends if possible else others).append(dict(run.frame.scope.names))
-        left = run.at_hand
-    run.at_hand = batch
-    taken.turn()
-    run.frame.scope.names.clear()
-    run.frame.scope.names.update(start)
-    possible = _narrow(run, node.test, holds=False)
-    if truth is not True:
-        if other is None:
-            reached = True
-        elif isinstance(other, cst.If):
-            reached = if_(run, other)
-        else:
-            reached = run.block(other.body)
-        if reached:
-            (ends if possible else others).append(dict(run.frame.scope.names))
+    for holds in (True, False):
+        possible = _narrow(run, node.test, holds=holds)
+        run.frame.against_default = against or expected is (not holds)
+        if truth is not (not holds) and _side(run, node, holds):
+            names = dict(run.frame.scope.names)
+            ends.append(_End(names, possible, run.frame.against_default))
             left |= run.at_hand
+        if holds:
+            run.at_hand = batch
+            taken.turn()
+            run.frame.scope.names.clear()
+            run.frame.scope.names.update(start)
     run.at_hand = left
     taken.join()
-    return join_ends(run, ends or others)
+    kept = [end for end in ends if end.possible] or ends
+    kept = [end for end in kept if not end.against] or kept
+    run.frame.against_default = any(end.against for end in kept) or against
+    return join_ends(run, [end.names for end in kept])
+
+
+def _side(run: Interpreter, node: cst.If, holds: bool) -> bool:
+    """Run one side of an ``if``; whether its end is reached."""
+    if holds:
+        return run.block(node.body)
+    if isinstance(node.orelse, cst.If):
+        return if_(run, node.orelse)
+    return node.orelse is None or run.block(node.orelse.body)
 
 
 def _narrow(run: Interpreter, test: cst.BaseExpression, *, holds: bool) -> bool:
@@ -89,33 +103,12 @@ def condition(run: Interpreter, test: cst.BaseExpression) -> bool | None:
     """Evaluate a test; its truth where it is a literal."""
     result = run.eval(test)
     run.demand(test, result, "a condition")
-    return truth(run, test, result)
-
-
-def truth(run: Interpreter, test: cst.BaseExpression, result: Value) -> bool | None:
-    """Whether a test surely holds: literals, what the call passes, what follows from both.
-
-    A name is a setting that the user may change, unless the call in progress gives its value;
-    so is what an object of a library holds, such as the options of the command line.
-    """
-    constant = result.constant()
-    if constant is ...:
-        return None
-    return None if _is_setting(run, test) else bool(constant)
-
-
-def _is_setting(run: Interpreter, test: cst.BaseExpression) -> bool:
-    if isinstance(test, cst.Name):
-        return test.value not in run.frame.scope.passed
-    owners = run.seen(test.value) if isinstance(test, cst.Attribute) else None
-    return owners is not None and any(
-        isinstance(a, Instance) and isinstance(a.type, str) for a in owners.atoms
-    )
+    return tests.truth(run, test, result)
 
 
 def try_(run: Interpreter, node: cst.Try) -> bool:
     """A ``try``: its body may end anywhere before a handler runs."""
-    start, batch = dict(run.frame.scope.names), run.at_hand
+    start, batch, against = dict(run.frame.scope.names), run.at_hand, run.frame.against_default
     ends = []
     if run.block(node.body) and (node.orelse is None or run.block(node.orelse.body)):
         ends.append(dict(run.frame.scope.names))
@@ -128,6 +121,7 @@ def try_(run: Interpreter, node: cst.Try) -> bool:
             ends.append(dict(run.frame.scope.names))
     run.at_hand |= batch
     reached = join_ends(run, ends)
+    run.frame.against_default = against
     if node.finalbody is not None:
         run.block(node.finalbody.body)
     return reached
@@ -136,10 +130,12 @@ def try_(run: Interpreter, node: cst.Try) -> bool:
 def match(run: Interpreter, node: cst.Match) -> bool:
     """A ``match``, of which each case may be taken."""
     run.eval(node.subject)
-    start = dict(run.frame.scope.names)
+    start, against = dict(run.frame.scope.names), run.frame.against_default
     ends = [start]
     for case in node.cases:
         join_ends(run, [start])
+        run.frame.against_default = against
         if run.block(case.body):
             ends.append(dict(run.frame.scope.names))
+    run.frame.against_default = against
     return join_ends(run, ends)

@@ -32,6 +32,7 @@ from ddpify.understanding.values import (
     Scope,
     Tup,
     Value,
+    Whole,
     deep_atoms,
     join,
     value,
@@ -224,7 +225,7 @@ def _run_body(run: Interpreter, call: _Call) -> Value:
         run.block(function.node.body)
     finally:
         run.frames.pop()
-    return _returned(run, function, frame.returned)
+    return _returned(run, function, frame.returned or frame.returned_against)
 
 
 def _returned(run: Interpreter, function: Function, returned: list[Value]) -> Value:
@@ -261,6 +262,7 @@ def bind_parameters(
     """Bind arguments to a function's parameters; missing ones get their defaults."""
     parameters = function.node.params
     given = [value(receiver), *args] if receiver is not None else list(args)
+    computes = _computes(function, args, kwargs)
     names = [*parameters.posonly_params, *parameters.params]
     for parameter in names:
         name = parameter.name.value
@@ -272,9 +274,13 @@ def bind_parameters(
             scope.names[name] = _keyword(run, parameter, kwargs)
             if parameter.default is not None and _is_criterion(receiver):
                 scope.passed.add(name)  # no setting: how a loss is computed unless told otherwise
+            elif parameter.default is not None and computes:
+                scope.left_out.add(name)
     for parameter in parameters.kwonly_params:
         if parameter.name.value in kwargs:
             scope.passed.add(parameter.name.value)
+        elif computes:
+            scope.left_out.add(parameter.name.value)
         scope.names[parameter.name.value] = _keyword(run, parameter, kwargs)
     if isinstance(parameters.star_arg, cst.Param):
         scope.names[parameters.star_arg.name.value] = value(Tup(tuple(given)))
@@ -292,6 +298,15 @@ def _bind_further(run: Interpreter, function: Function, kwargs: Keywords, scope:
         if name not in known:
             run.put(extra, "*" if name == "**" else f"[{name!r}]", one)
     scope.names[parameters.star_kwarg.name.value] = value(extra)
+
+
+def _computes(function: Function, args: list[Value], kwargs: Keywords) -> bool:
+    """Whether a call gives a function rows to compute something of, and not to train on them."""
+    given = (atom for one in (*args, *kwargs.values()) for atom in one.atoms)
+    if not any(isinstance(a, (Data, Whole)) for a in given):
+        return False
+    parts = function.module.structure.inside(function.node, cst.Attribute)
+    return all(part.attr.value != "backward" for part in parts)
 
 
 def _is_criterion(receiver: Instance | Class | None) -> bool:

@@ -19,6 +19,7 @@ from ddpify.understanding.language import (
     branches,
     elements,
     narrowing,
+    tests,
 )
 from ddpify.understanding.libraries import draws
 from ddpify.understanding.placement import Placement
@@ -100,7 +101,7 @@ def _unary(run: Interpreter, node: cst.UnaryOperation) -> Value:
     operand = run.eval(node.expression)
     if isinstance(node.operator, cst.Not):
         run.demand(node.expression, operand, "a condition")
-        truth = branches.truth(run, node.expression, operand)
+        truth = tests.truth(run, node.expression, operand)
         return REPLICATED if truth is None else value(Const(not truth))
     if isinstance(node.operator, cst.Minus):
         constant = operand.constant()
@@ -113,7 +114,7 @@ def _boolean(run: Interpreter, node: cst.BooleanOperation) -> Value:
     left, right = run.eval(node.left), run.eval(node.right)
     run.demand(node.left, left, "a condition")
     run.demand(node.right, right, "a condition")
-    truth = branches.truth(run, node.left, left)
+    truth = tests.truth(run, node.left, left)
     if truth is None:
         return join(left, right)
     return left if truth is isinstance(node.operator, cst.Or) else right
@@ -162,7 +163,9 @@ def _conditional(run: Interpreter, node: cst.IfExp) -> Value:
     truth = narrowing.decided(run, node.test) if truth is None else truth
     if truth is not None:
         return run.eval(node.body if truth else node.orelse)
-    return join(run.eval(node.body), run.eval(node.orelse))
+    expected = tests.by_defaults(run, node.test)
+    body, other = run.eval(node.body), run.eval(node.orelse)
+    return join(body, other) if expected is None else body if expected else other
 
 
 def _tuple(run: Interpreter, node: cst.Tuple) -> Value:

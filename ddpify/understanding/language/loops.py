@@ -87,7 +87,7 @@ def while_(run: Interpreter, node: cst.While) -> bool:
 def _loop(run: Interpreter, node, body, orelse, bind) -> bool:  # type: ignore[no-untyped-def]
     scope = run.frame.scope
     key = (node, tuple((frame.call, frame.receiver) for frame in run.frames))
-    before = dict(scope.names)
+    before, against = dict(scope.names), run.frame.against_default
     for name, late in run.loop_ends.get(key, {}).items():
         scope.names[name] = join(scope.names.get(name, UNKNOWN), late)
     started = dict(scope.names)
@@ -95,6 +95,7 @@ def _loop(run: Interpreter, node, body, orelse, bind) -> bool:  # type: ignore[n
     bind()
     if run.block(body):
         leave(run)
+    run.frame.against_default = against
     at_hand.left(run)
     loop = run.frame.loops.pop()
     if loop.taken and key not in run.batch_loops:

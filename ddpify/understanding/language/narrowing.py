@@ -126,19 +126,26 @@ def decided(run: Interpreter, test: cst.BaseExpression) -> bool | None:
 
 def _is_none(run: Interpreter, test: cst.BaseExpression) -> bool | None:
     """The truth of ``targets is None`` in a forward that is called without targets, or with."""
-    if not run.frame.in_forward or run.frame.call is None or not isinstance(test, cst.Comparison):
+    asked = asked_for_none(test)
+    if asked is None or not run.frame.in_forward or run.frame.call is None:
         return None
-    if len(test.comparisons) != 1:
+    name, positive = asked
+    held = run.frame.scope.names.get(name, UNKNOWN)
+    rows = all(isinstance(a, Data) for a in held.atoms) and name in run.frame.scope.passed
+    if held.constant() is not None and not (held and rows):
+        return None
+    return (held.constant() is None) is positive
+
+
+def asked_for_none(test: cst.BaseExpression) -> tuple[str, bool] | None:
+    """The name in ``targets is None``, and whether the test holds for None."""
+    if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
         return None
     asked, target = test.left, test.comparisons[0]
     against_none = isinstance(target.comparator, cst.Name) and target.comparator.value == "None"
     if not isinstance(asked, cst.Name) or not against_none:
         return None
-    held = run.frame.scope.names.get(asked.value, UNKNOWN)
-    rows = all(isinstance(a, Data) for a in held.atoms) and asked.value in run.frame.scope.passed
-    if held.constant() is not None and not (held and rows):
-        return None
-    return (held.constant() is None) is isinstance(target.operator, (cst.Is, cst.Equal))
+    return asked.value, isinstance(target.operator, (cst.Is, cst.Equal))
 
 
 def _is_sure(atom: Atom) -> bool:

@@ -36,7 +36,8 @@ def _expression(run: Interpreter, node: cst.Expr) -> None:
 
 def _return(run: Interpreter, node: cst.Return) -> bool:
     result = run.eval(node.value) if node.value is not None else value(Const(None))
-    run.frame.returned.append(result)
+    frame = run.frame
+    (frame.returned_against if frame.against_default else frame.returned).append(result)
     return False
 
 

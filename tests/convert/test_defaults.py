@@ -1,0 +1,101 @@
+"""What a function computes goes by the defaults of its parameters, where a call leaves them out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ddpify.errors import DdpifyError
+from tests.convert.examples import HEAD, STEP, added
+
+PLAIN = "penalty = F.cross_entropy(brain(a), b)"
+FOCAL = """\
+def focal(scores, kinds, gamma=2.0, reduction="mean"):
+    gap = F.cross_entropy(scores, kinds, reduction="none")
+    gap = (1 - torch.exp(-gap)) ** gamma * gap
+    if reduction == "mean":
+        return gap.mean()
+    elif reduction == "sum":
+        return gap.sum()
+    return gap
+"""
+REBOUND = """\
+def focal(scores, kinds, *, reduction="mean"):
+    gap = F.cross_entropy(scores, kinds, reduction="none")
+    if reduction == "mean":
+        gap = gap.mean()
+    elif reduction == "sum":
+        gap = gap.sum()
+    return gap
+"""
+KEEPING = """\
+def focal(scores, kinds, keepdim=False):
+    gap = F.cross_entropy(scores, kinds, reduction="none")
+    if keepdim:
+        return gap
+    else:
+        return gap.mean()
+"""
+CHOSEN = """\
+def focal(scores, kinds, keepdim=False):
+    gap = F.cross_entropy(scores, kinds, reduction="none")
+    return gap if keepdim else gap.mean()
+"""
+MASKED = """\
+def focal(scores, kinds, mask=None):
+    gap = F.cross_entropy(scores, kinds, reduction="none")
+    if mask is not None:
+        return (gap * mask).sum() / mask.sum()
+    return gap.mean()
+"""
+
+
+@pytest.mark.parametrize("function", [FOCAL, REBOUND, KEEPING, CHOSEN, MASKED])
+def test_a_loss_is_reduced_as_its_default_says(tmp_path: Path, function: str) -> None:
+    lines = added(tmp_path, HEAD + function + STEP.replace(PLAIN, "penalty = focal(brain(a), b)"))
+    assert "penalty = dd.mean(focal(brain(a), b))" in lines
+
+
+def test_what_a_call_passes_goes_before_the_default(tmp_path: Path) -> None:
+    call = 'penalty = focal(brain(a), b, reduction="sum")'
+    lines = added(tmp_path, HEAD + FOCAL + STEP.replace(PLAIN, call))
+    assert 'penalty = dd.sum(focal(brain(a), b, reduction="sum"))' in lines
+
+
+def test_a_default_of_what_trains_is_a_setting(tmp_path: Path) -> None:
+    """The user may change it: both losses are made whole."""
+    train = """\
+def step(a, b, squared=False):
+    if squared:
+        penalty = (brain(a).sum(1) - b).pow(2).mean()
+    else:
+        penalty = F.cross_entropy(brain(a), b, reduction="sum")
+    rule.zero_grad()
+    penalty.backward()
+    rule.step()
+for a, b in feed:
+    step(a, b)
+"""
+    lines = added(tmp_path, HEAD + train)
+    assert "penalty = dd.mean((brain(a).sum(1) - b).pow(2).mean())" in lines
+    assert 'penalty = dd.sum(F.cross_entropy(brain(a), b, reduction="sum"))' in lines
+
+
+def test_a_parameter_that_is_set_again_has_no_default(tmp_path: Path) -> None:
+    function = FOCAL.replace("    gap =", "    reduction = choose()\n    gap =", 1)
+    with pytest.raises(DdpifyError):
+        added(tmp_path, HEAD + function + STEP.replace(PLAIN, "penalty = focal(brain(a), b)"))
+
+
+def test_what_follows_a_branch_that_the_default_leaves(tmp_path: Path) -> None:
+    """An early return under a condition says nothing about the default."""
+    function = """\
+def focal(scores, kinds, plain=False):
+    if scores.size(1) == 2:
+        if not plain:
+            return F.cross_entropy(scores, kinds)
+    return F.cross_entropy(scores, kinds, reduction="sum") / len(kinds)
+"""
+    lines = added(tmp_path, HEAD + function + STEP.replace(PLAIN, "penalty = focal(brain(a), b)"))
+    assert "penalty = dd.mean(focal(brain(a), b))" in lines
