@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ddpify.planning import mending, own_backwards
+from ddpify.planning import gathering, mending, own_backwards
 from ddpify.planning.batches import split_batches
 from ddpify.planning.options import Options
 from ddpify.planning.plan import Plan
@@ -167,6 +167,7 @@ def _decide(plan: Plan) -> bool:
         plan.choices.reduced.discard(node)
         plan.barred.add(node)
         outdated.append(node)
+    outdated += [node for node in [*plan.reductions] if _gathers_instead(plan, node)]
     if outdated:
         return True
     before = _count(plan)
@@ -230,6 +231,23 @@ def _also_gets_whole(plan: Plan, node: cst.CSTNode) -> bool:
     return any(calls not in parts for calls in plan.facts.whole_through.get(node, ()) if parts)
 
 
+def _gathers_instead(plan: Plan, node: cst.CSTNode) -> bool:
+    """Give a loss the rows of all ranks where it may be reduced inside, or not at all.
+
+    That is so where a setting chooses among losses: each of them is right on all rows.
+    """
+    if not _is_reduced_twice(plan, node) or not gathering.gather_loss(plan, node):
+        return False
+    del plan.reductions[node]
+    plan.choices.reduced.discard(node)
+    plan.barred.add(node)
+    return True
+
+
+def _is_reduced_twice(plan: Plan, node: cst.CSTNode) -> bool:
+    return plan.reductions[node].trained_on and node in plan.facts.half_reduced
+
+
 def _is_mixed(plan: Plan, node: cst.CSTNode) -> bool:
     """Whether a line that several calls of a training reach gets what one way does not suit."""
     suited = _SUITED[plan.reductions[node].how]
@@ -247,7 +265,7 @@ def _check_alike(plan: Plan, node: cst.CSTNode) -> None:
         Refusal: It does not, and the loaders that it comes from are trained on.
     """
     how = plan.reductions[node].how
-    if plan.reductions[node].trained_on and node in plan.facts.half_reduced:
+    if _is_reduced_twice(plan, node):
         raise _twice(plan, node)
     for data in plan.facts.reduced.get(node, ()):
         if data.opaque or data.placement in _SUITED[how]:

@@ -9,6 +9,7 @@ import libcst as cst
 from ddpify.planning.plan import Plan, Reduction
 from ddpify.understanding.facts import Demand, Site
 from ddpify.understanding.libraries.kinds import is_criterion, is_loss, is_model
+from ddpify.understanding.libraries.whole_calls import is_loss_of_a_model
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
 from ddpify.understanding.values import UNKNOWN, Data, Instance, Value, deep_atoms
@@ -107,6 +108,13 @@ def gather_for_unseen(plan: Plan, demand: Demand) -> bool:
     )
 
 
+def gather_loss(plan: Plan, node: cst.CSTNode) -> bool:
+    """Give the call of a loss, which the node is or holds, the rows of all ranks."""
+    return gather_calls(
+        plan, {node} if isinstance(node, cst.Call) else set(_unseen_calls(plan, node))
+    )
+
+
 def gather_calls(plan: Plan, calls: set[cst.Call]) -> bool:
     """Give each of these calls of a loss the rows of all ranks; whether that is possible."""
     given = {call: given_to(plan, plan.site(call), Placement.SHARD) for call in calls}
@@ -131,8 +139,12 @@ def _unseen_calls(plan: Plan, node: cst.CSTNode) -> Iterator[cst.Call]:
 
 def _runs_a_model(plan: Plan, call: cst.Call) -> bool:
     """Whether a call is that of a model, or gets one: it would run on the whole batch."""
-    owner = call.func.value if isinstance(call.func, cst.Attribute) else call.func
-    parts = (call.func, owner, *(argument.value for argument in call.args))
+    parts = [argument.value for argument in call.args]
+    if isinstance(call.func, cst.Attribute):
+        parts.append(call.func.value)
+    given = [plan.facts.values.get(argument.value, UNKNOWN) for argument in call.args]
+    if not is_loss_of_a_model(plan.facts, call, given, plan.facts.values.get(call, UNKNOWN)):
+        parts.append(call.func)  # no loss with weights of its own
     held = [plan.facts.values.get(part, UNKNOWN) for part in parts]
     models = (a for one in held for a in one.of(Instance))
     return any(is_model(a) and not is_criterion(a) and not is_loss(a) for a in models)  # type: ignore[arg-type]

@@ -391,3 +391,57 @@ def test_rows_that_are_numbered_by_their_rank_are_not_read_together(tmp_path: Pa
     assert "print(dd.gather_ragged(boxes)[0])" in added(
         tmp_path, unnumbered.replace("for i, own in []", "for own in boxes")
     )
+
+
+CHOSEN = """\
+import argparse
+from metrics import Far
+parser = argparse.ArgumentParser()
+parser.add_argument("--far", action="store_true")
+args = parser.parse_args()
+
+
+class Anchors(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.places = nn.Parameter(torch.zeros(3, 3))
+
+    def forward(self, rows, kinds):
+        near = torch.exp(-torch.cdist(rows, self.places))
+        chosen = F.one_hot(kinds, 3)
+        return torch.log(1 + (near * chosen).sum(0)).sum() - torch.log(near.sum(0)).sum()
+
+
+measure = Far() if args.far else Anchors()
+learnt = [{"params": brain.parameters()}]
+if not args.far:
+    learnt.append({"params": measure.places, "lr": 0.5})
+rule = torch.optim.SGD(learnt, lr=0.1)
+"""
+
+
+def test_one_of_several_losses_gets_the_rows_of_all_ranks(tmp_path: Path) -> None:
+    """One of them sums over the batch inside, another is not seen: both are right on all rows."""
+    body = "    penalty = measure(brain(a), b)\n"
+    lines = added(tmp_path, HEAD + CHOSEN + STEP.replace(PLAIN, body))
+    assert "penalty = measure(dd.gather(brain(a)), dd.gather(b))" in lines
+    assert not any("dd.sum" in line or "dd.mean" in line for line in lines)
+
+
+def test_a_model_does_not_get_the_rows_of_all_ranks(tmp_path: Path) -> None:
+    """What gets the loader's own rows does the work that is to be divided."""
+    body = "    penalty = measure(a, b)\n"
+    with pytest.raises(DdpifyError, match="one of all ranks already"):
+        added(tmp_path, HEAD + CHOSEN + STEP.replace(PLAIN, body))
+
+
+@pytest.mark.parametrize(
+    "some", ["weights[b[chosen]]", "weights.index_select(0, chosen)", "weights[chosen]"]
+)
+def test_weights_of_some_of_the_rows(tmp_path: Path, some: str) -> None:
+    body = (
+        "    chosen = torch.nonzero(b == 1).squeeze(1)\n"
+        f"    penalty = F.cross_entropy(brain(a), b) + {some}.mean()\n"
+    )
+    lines = added(tmp_path, HEAD + "weights = brain.weight\n" + STEP.replace(PLAIN, body))
+    assert f"weight=len({some})" in " ".join(lines)

@@ -246,7 +246,10 @@ def rows_by_index(run: Interpreter, node: cst.Subscript) -> Value | None:
     if counted and not shards:
         _note_slice(run, node)
     shards += counted
-    return value(shards[0].placed(Placement.SHARD)) if shards else None
+    if not shards:
+        return None
+    rows = shards[0].placed(Placement.SHARD)
+    return value(replace(rows, form="masked") if shards[0].ragged else rows)
 
 
 def _note_slice(run: Interpreter, node: cst.Subscript) -> None:

@@ -62,6 +62,7 @@ REORDERING = frozenset("flip roll".split())
 # What gives one number of all elements, where no dimension is named.
 _TO_ONE = frozenset("mean sum prod norm max min std var".split())
 _NUMBERS = ("number", "multiple")
+_POSITIONS_OF_SOME = ("nonzero", "argwhere", "flatnonzero")
 _DOTS = frozenset("dot vdot".split())
 _REPEATING = frozenset("expand expand_as repeat tile repeat_interleave".split())
 # Functions of two tensors that broadcast them against each other.
@@ -151,6 +152,10 @@ def function(
         return on_whole(name, operands, rest, kwargs)
     if tensor_pairs.beside_whole(run, tensor_pairs.held_tensors(operands)):
         return value(replace(data[0][1].placed(Placement.REPLICATE), form="gathered"))
+    if name == "index_select" and len({id(operand) for operand, _ in data}) == 1:
+        data = [(n, d) for n, d in data if d not in _indices(rest, kwargs)]
+        if not data:
+            return _selected_by(rest, kwargs)
     if name in BROADCASTING and _meet_crosswise(run, [one for _, one in data]):
         return tensor_pairs.mixed(run, node, data[0][1], operands)
     results = []
@@ -166,6 +171,20 @@ def function(
         held = operands[0][1].atoms
         followed.append(value(*(a for a in held if isinstance(a, Data) and a.reduced)))
     return join(*followed)
+
+
+def _indices(rest: Sequence[Value], kwargs: Mapping[str, Value]) -> list[Data]:
+    """The rows that ``index_select(x, dim, index)`` selects by."""
+    index = kwargs.get("index") or (rest[1] if len(rest) > 1 else UNKNOWN)
+    return [d for d in index.data if d.placement is Placement.SHARD]
+
+
+def _selected_by(rest: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
+    """What rows select of what all ranks hold: one for each of them."""
+    along = (kwargs.get("dim") or (rest[0] if rest else UNKNOWN)).constant()
+    dim = along if isinstance(along, int) and along > 0 else 0
+    found = _indices(rest, kwargs)
+    return value(*(replace(d, dim=dim, births=frozenset(), form=kept_form(d)) for d in found))
 
 
 def _meet_crosswise(run: Interpreter, rows: list[Data]) -> bool:
@@ -275,13 +294,11 @@ def _one(
 
 def _picks_rows(name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
     """Whether a function leaves as many rows as a mask, or positions of a rank's rows, say."""
-    if name == "masked_select":
+    if name in ("masked_select", *_POSITIONS_OF_SOME):
         return True
-    index = kwargs.get("index") or (rest[1] if len(rest) > 1 else UNKNOWN)
     along = (kwargs.get("dim") or (rest[0] if rest else UNKNOWN)).constant()
-    positions = [d for d in index.data if d.placement is Placement.SHARD]
-    # Of what all ranks hold, an index by rows picks one for each of them.
-    each = data in positions or any(d.form in ("range", "order") for d in positions)
+    positions = _indices(rest, kwargs)
+    each = any(d.form in ("range", "order") for d in positions)
     return name == "index_select" and along == data.dim and bool(positions) and not each
 
 

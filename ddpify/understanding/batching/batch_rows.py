@@ -54,6 +54,9 @@ def attribute(run: Interpreter, atom: Whole, name: str, *, called: bool) -> Valu
 def item(run: Interpreter, node: cst.Subscript, atom: Whole) -> Value:
     """``tensor[...]``: part of the rows is another batch, part of the rest the same one."""
     dim, place = atom.dim, 0
+    if isinstance(_first_index(run, node).constant(), str):
+        refute(run, atom)  # a file or a table that holds arrays cannot be split as one
+        return unborn()
     for element in node.slice:
         part = element.slice
         index = run.seen(part.value) if isinstance(part, cst.Index) else None
@@ -69,6 +72,11 @@ def item(run: Interpreter, node: cst.Subscript, atom: Whole) -> Value:
         else:
             place += 1
     return value(_moved(atom, dim))
+
+
+def _first_index(run: Interpreter, node: cst.Subscript) -> Value:
+    first = node.slice[0].slice
+    return run.seen(first.value) if isinstance(first, cst.Index) else UNKNOWN
 
 
 def _rows(

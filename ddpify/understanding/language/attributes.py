@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeGuard
 
 import libcst as cst
@@ -40,13 +41,29 @@ if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
 
 
+# What classes of a project call as tensors do.
+_OF_TENSORS_TOO = frozenset(
+    "to cuda cpu float half double type numpy detach clone copy data size shape dim item tolist"
+    " backward mean sum std var min max norm log exp abs view reshape permute transpose expand"
+    " repeat split chunk squeeze unsqueeze flatten pin_memory fill_ zero_ normal_ uniform_".split()
+)
+
+
 def evaluate(run: Interpreter, node: cst.Attribute) -> Value:
     """What ``owner.name`` is, whatever the owner may be."""
     owner = run.eval(node.value)
     name = node.attr.value
     for atom in owner.atoms if name == "grad" else ():
         gradients.read(run, node, atom)
-    return join(*[attribute_of(run, node, atom, name) for atom in owner.atoms])
+    return join(*[attribute_of(run, node, atom, name) for atom in _having(owner, name)])
+
+
+def _having(owner: Value, name: str) -> Sequence[Atom]:
+    """What has an attribute of a name: no tensor that a container holds beside such an object."""
+    classes = [a.type for a in owner.atoms if isinstance(a, Instance) and isinstance(a.type, Class)]
+    if name in _OF_TENSORS_TOO or all(one.find(name) is None for one in classes):
+        return owner.atoms
+    return [atom for atom in owner.atoms if not isinstance(atom, (Data, Whole, Number, Const))]
 
 
 def attribute_of(run: Interpreter, node: cst.BaseExpression, atom: Atom, name: str) -> Value:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.facts import WholeCall
+from ddpify.understanding.facts import Facts, WholeCall
 from ddpify.understanding.libraries import kinds
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.structure import walk
 from ddpify.understanding.values import Atom, Data, Instance, Tup, Value, deep_atoms
 
 if TYPE_CHECKING:
@@ -34,7 +35,9 @@ def note(
     elif run.in_batch_loop() and node not in run.facts.sharded_calls:
         known = run.facts.whole_calls.get(node)
         models = (known.models if known else frozenset()) | {model}
-        gathered = _trains_on_all(run, model, given) or (known is not None and known.gathered)
+        on_all = _trains_on_all(run, model, given)
+        on_all = on_all and not is_loss_of_a_model(run.facts, node, given, result)
+        gathered = on_all or (known is not None and known.gathered)
         run.facts.whole_calls[node] = WholeCall(run.site(node), models, gathered)
 
 
@@ -48,6 +51,20 @@ def _trains_on_all(run: Interpreter, model: Instance, given: list[Value]) -> boo
         return False
     atoms = (atom for one in given for atom in deep_atoms(one))
     return any(isinstance(atom, Data) and atom.form == "gathered" for atom in atoms)
+
+
+def is_loss_of_a_model(facts: Facts, node: cst.CSTNode, given: list[Value], result: Value) -> bool:
+    """Whether a call makes a number of what a model has made of rows: as losses with weights do.
+
+    On the rows of all ranks it is little work beside the model's.
+    """
+    made = [atom for atom in deep_atoms(result) if isinstance(atom, Data)]
+    rows = any(atom.placement is Placement.SHARD and not atom.opaque for atom in made)
+    if rows or not any(atom.reduced for atom in made):
+        return False
+    names = {name for one in given for atom in one.of(Data) for name in atom.names}  # type: ignore[union-attr]
+    names |= {argument.value for argument in node.args} if isinstance(node, cst.Call) else set()
+    return any(part in facts.sharded_calls for name in names for part in walk(name))
 
 
 def _is_rows(atom: Atom) -> bool:
