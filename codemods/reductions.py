@@ -48,7 +48,7 @@ def edit(plan: Plan, edits: Edits) -> None:
         else:
             weight = reduction.weight.replace(denominators.HELPER, plan.options.alias)
             extra = f", weight={weight}" if weight else _along(plan, reduction)
-            extra += _named(plan, reduction)
+            extra += _on_rows(plan, reduction) + _named(plan, reduction)
             edits.wrap(reduction.node, f"{plan.options.alias}.{_function(plan, reduction)}", extra)
         if reduction.node in plan.assumed:
             edits.note(
@@ -109,8 +109,16 @@ def _rebind(plan: Plan, reduction: Reduction, edits: Edits) -> None:
     name = code_of(reduction.node)
     statement = plan.module_of(reduction.node).statement(reduction.node)
     function = f"{plan.options.alias}.{_function(plan, reduction)}"
-    extra = _along(plan, reduction) + _named(plan, reduction)
+    extra = _along(plan, reduction) + _on_rows(plan, reduction) + _named(plan, reduction)
     edits.rebind(statement, name, function, extra)
+
+
+def _on_rows(plan: Plan, reduction: Reduction) -> str:
+    """The argument for what each rank goes on to use on its own rows, with gradients of its own."""
+    got = plan.facts.reduced.get(reduction.node, ())
+    sites = {loader.site for data in got for loader in data.loaders}
+    used = reduction.how in ("mean", "sum") and reduction.node in plan.facts.used_on_rows
+    return ", on_rows=True" if used and sites & plan.choices.trained else ""
 
 
 def _named(plan: Plan, reduction: Reduction) -> str:

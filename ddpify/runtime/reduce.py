@@ -98,7 +98,7 @@ def shared_as(of: object) -> Share | None:
     return of.ddpify_latest.share if of.ddpify_latest is not None else None
 
 
-def mean(x: Any, *, weight: Any = None, of: object = None) -> Any:
+def mean(x: Any, *, weight: Any = None, on_rows: bool = False, of: object = None) -> Any:
     """From a mean over this rank's samples to the mean over the global batch.
 
     x: a floating-point tensor or array of any shape, the same on all ranks, or a number. Returns
@@ -108,35 +108,38 @@ def mean(x: Any, *, weight: Any = None, of: object = None) -> Any:
 
     ``weight``: what this rank's x was divided by, where that is not its number of samples (the
     targets that count, the sum of their class weights); a number or a scalar tensor. It costs
-    a second small collective. ``of``: the loader whose latest batch it goes by, where that is not
-    the batch at hand.
+    a second small collective. ``on_rows``: each rank goes on to use the scalar on its own rows, as
+    in ``x - mean(x.mean(), on_rows=True)``, so that backward must add up what the ranks hand back
+    (a collective); for tensors of any other shape, and in a model's forward, it always does.
+    ``of``: the loader whose latest batch it goes by, where that is not the batch at hand.
     """
     share = shared_as(of)
     if share is None:
         return x
     if weight is not None:
-        return _weighted_mean(x, weight, share)
+        return _weighted_mean(x, weight, share, on_rows)
     factor = share.local / share.total
     if isinstance(x, torch.Tensor):
-        return _reduced(x if x.is_floating_point() else x.to(torch.get_default_dtype()), factor)
+        x = x if x.is_floating_point() else x.to(torch.get_default_dtype())
+        return _reduced(x, factor, on_rows)
     if _is_numpy_array(x):
         return mean(torch.from_numpy(x), of=of).numpy()
     return _as_number(x, _reduced(torch.tensor(float(x), dtype=torch.float64), factor).item())
 
 
-def sum(x: Any, *, of: object = None) -> Any:
+def sum(x: Any, *, on_rows: bool = False, of: object = None) -> Any:
     """From a sum over this rank's samples to the sum over the global batch.
 
     x: a tensor or array of any shape, the same on all ranks, or a number; integers stay integers.
     Returns the same kind; the same object where the batch at hand is not shared. A collective,
-    and differentiable like mean(). ``of`` as there.
+    and differentiable like mean(). ``on_rows`` and ``of`` as there.
     """
     share = shared_as(of)
     if share is None:
         return x
     factor = 0 if share.ghost else 1
     if isinstance(x, torch.Tensor):
-        return _summed(x, factor)
+        return _summed(x, factor, on_rows)
     if _is_numpy_array(x):
         return _summed(torch.from_numpy(x), factor).numpy()
     whole = isinstance(x, numbers.Integral)
@@ -146,9 +149,9 @@ def sum(x: Any, *, of: object = None) -> Any:
     return _as_number(x, sum_scaled(part, factor).item())
 
 
-def _summed(x: torch.Tensor, factor: int) -> torch.Tensor:
+def _summed(x: torch.Tensor, factor: int, on_rows: bool = False) -> torch.Tensor:
     if x.is_floating_point():
-        return _reduced(x, float(factor))
+        return _reduced(x, float(factor), on_rows)
     return sum_scaled(x.long() if x.dtype == torch.bool else x, factor)
 
 
@@ -247,10 +250,10 @@ def split(x: Any, *, dim: int = 0, rows: Any = None) -> Any:
     return part.contiguous() if isinstance(part, torch.Tensor) else part
 
 
-def _reduced(x: torch.Tensor, factor: float) -> torch.Tensor:
+def _reduced(x: torch.Tensor, factor: float, on_rows: bool = False) -> torch.Tensor:
     # A scalar made outside of the model is a loss: all ranks use it alike, so backward needs no
     # communication. Anything else may be a statistic that each rank goes on to use on its own rows.
-    statistic = x.dim() > 0 or in_forward()
+    statistic = on_rows or x.dim() > 0 or in_forward()
     if not (x.requires_grad and torch.is_grad_enabled()):
         return sum_scaled(x, factor)
     if statistic or not factor:
@@ -260,14 +263,14 @@ def _reduced(x: torch.Tensor, factor: float) -> torch.Tensor:
     return send(x * (factor * world_size()), _weighted_part(x, factor))
 
 
-def _weighted_mean(x: Any, weight: Any, share: Share) -> Any:
+def _weighted_mean(x: Any, weight: Any, share: Share, on_rows: bool) -> Any:
     """The mean over the ranks of x, each with its own weight; one of weight 0 counts for none."""
     tensor = x if isinstance(x, torch.Tensor) else torch.tensor(float(x), dtype=torch.float64)
     own = torch.as_tensor(weight, dtype=tensor.dtype, device=tensor.device).detach().reshape(())
     own = torch.zeros_like(own) if share.ghost else own
     total = sum_scaled(own, 1.0)
     part = torch.where(own == 0, torch.zeros_like(tensor), tensor) * (own / total)
-    out = _reduced(part, 1.0)
+    out = _reduced(part, 1.0, on_rows)
     return out if isinstance(x, torch.Tensor) else _as_number(x, out.item())
 
 

@@ -202,6 +202,7 @@ class Facts:
     along_rows: dict[cst.CSTNode, Site] = field(default_factory=dict)
     made_in_forward: dict[cst.CSTNode, Site] = field(default_factory=dict)  # with random weights
     half_reduced: set[cst.CSTNode] = field(default_factory=set)
+    used_on_rows: set[cst.CSTNode] = field(default_factory=set)  # reductions, in a training step
     iterated: set[Instance] = field(default_factory=set)
     optimizers: list[Instance] = field(default_factory=list)
     stepped: set[Instance] = field(default_factory=set)  # models whose gradients the script uses

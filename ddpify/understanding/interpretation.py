@@ -161,7 +161,7 @@ class Interpretation(Interpreter):
             known = any(isinstance(a, (Data, Number, Whole)) for a in result.atoms)
             if known and self.meets_split_batches():
                 self.facts.whole_through.setdefault(node, set()).add(path)
-        return births.reduced(result)
+        return births.reduced(result, node)
 
     def call(
         self,

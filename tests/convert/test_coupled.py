@@ -55,6 +55,23 @@ def test_a_median(tmp_path: Path, over: str) -> None:
     assert f"penalty = dd.gather(rows).{over}" in lines
 
 
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("rows = brain(a) - mid", "mid = dd.mean(brain(a).mean(), on_rows=True)"),
+        ("rows = torch.where(b[:, None] > 0, brain(a), mid)", "dd.mean(brain(a).mean(), on_rows"),
+        ("rows = brain(a) / (mid * mid).sqrt()", "mid = dd.mean(brain(a).mean(), on_rows=True)"),
+        ("rows = brain(a)\n    print(mid)", "mid = dd.mean(brain(a).mean())"),
+    ],
+)
+def test_a_mean_that_rows_meet_has_the_gradients_of_all_ranks(
+    tmp_path: Path, line: str, expected: str
+) -> None:
+    body = f"    mid = brain(a).mean()\n    {line}\n    penalty = (rows ** 2).mean()\n"
+    lines = added(tmp_path, HEAD + STEP.replace(PLAIN, body))
+    assert any(expected in line for line in lines), lines
+
+
 RADIUS = """\
 import numpy as np
 

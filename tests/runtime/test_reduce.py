@@ -171,6 +171,8 @@ def _losses(x: torch.Tensor) -> list[Callable[[torch.Tensor], Any]]:
         lambda w: dd.sum((w * x).exp().sum()) + dd.mean((w * x).mean()) + w.pow(3).sum(),
         lambda w: dd.gather(w * x).exp().sum(),
         lambda w: dd.mean((w * x - dd.mean((w * x).mean().view(1))).pow(2).mean()),
+        lambda w: dd.mean((w * x - dd.mean((w * x).mean(), on_rows=True)).pow(2).mean()),
+        lambda w: dd.sum((x / dd.sum((w * x).exp().sum(), on_rows=True)).sum()),
     ]
 
 

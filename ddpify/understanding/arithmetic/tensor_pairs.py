@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -101,6 +101,7 @@ def _pair(
     loaders = frozenset(loader for d in held for loader in d.loaders)
     if beside_whole(run, [left, right]):
         return value(replace(base.placed(Placement.REPLICATE), loaders=loaders, form="gathered"))
+    note_used_on_rows(run, held)
     if placement is Placement.PER_COUNT and b is Placement.COUNT and right[1] is not None:
         run.facts.divisors.setdefault(right[0], set()).update(right[1].loaders)
     if placement is not None:
@@ -140,6 +141,14 @@ def _met(
 def _of_two_sizes(run: Interpreter, left: Data | None, right: Data | None) -> bool:
     """Whether parts of two batches meet that may differ in size: each goes by its own."""
     return bool(left and right and together.unequal(run, left.loaders, right.loaders))
+
+
+def note_used_on_rows(run: Interpreter, operands: Iterable[Data | None]) -> None:
+    """What a reduction gave meets a rank's rows: their gradients differ from rank to rank."""
+    held = [d for d in operands if d is not None]
+    rows = any(d.placement.local and not d.placement.partial for d in held)
+    if rows and not run.no_grad and not run.frames_forward():
+        run.facts.used_on_rows.update(birth for d in held if d.reduced for birth in d.births)
 
 
 def births(data: Data | None) -> frozenset[cst.BaseExpression]:
@@ -194,7 +203,8 @@ def _result(base: Data, placement: Placement, left: Data | None, right: Data | N
     if placement is Placement.SUM and base.placement is Placement.COUNT:
         return replace(base.placed(placement), form="number")
     if placement in (Placement.COUNT, Placement.PER_COUNT):
-        births = (left.births if left else frozenset()) | (right.births if right else frozenset())
+        local = [d for d in (left, right) if d is not None and d.placement.local]
+        births = frozenset(birth for d in local for birth in d.births)
         form = "multiple" if placement is Placement.COUNT else "number"
         return replace(base, placement=placement, births=births, form=form)
     opaque = any(d.opaque for d in (left, right) if d is not None)

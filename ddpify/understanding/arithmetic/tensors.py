@@ -152,6 +152,7 @@ def function(
         return on_whole(name, operands, rest, kwargs)
     if tensor_pairs.beside_whole(run, tensor_pairs.held_tensors(operands)):
         return value(replace(data[0][1].placed(Placement.REPLICATE), form="gathered"))
+    tensor_pairs.note_used_on_rows(run, [d for _, d in tensor_pairs.held_tensors(operands)])
     if name == "index_select" and len({id(operand) for operand, _ in data}) == 1:
         data = [(n, d) for n, d in data if d not in _indices(rest, kwargs)]
         if not data:
@@ -229,7 +230,8 @@ def on_whole(
     over_rows = name in OVER_A_DIMENSION and over_all_rows(reduced[0].dim, rest, kwargs)
     if name == "argsort" and over_rows:
         return value(replace(reduced[0].placed(Placement.REPLICATE), form="permutation"))
-    return value(reduced[0].placed(Placement.REPLICATE) if over_rows else reduced[0])
+    added_up = replace(reduced[0].placed(Placement.REPLICATE), births=reduced[0].births)
+    return value(added_up if over_rows else reduced[0])
 
 
 def on_batches(

@@ -45,17 +45,19 @@ def forget_births(result: Value) -> Value:
     return join(value(*atoms)) if atoms else UNKNOWN
 
 
-def reduced(result: Value) -> Value:
-    """A value after its reduction over the ranks."""
-    return join(value(*(_whole(a) for a in result.atoms)))
+def reduced(result: Value, by: cst.BaseExpression | None = None) -> Value:
+    """A value after its reduction over the ranks, which is known to come from there."""
+    return join(value(*(_whole(a, by) for a in result.atoms)))
 
 
-def _whole(atom: Atom) -> Atom:
+def _whole(atom: Atom, by: cst.BaseExpression | None) -> Atom:
     if isinstance(atom, Tup):
-        return Tup(tuple(reduced(item) for item in atom.items))
+        return Tup(tuple(reduced(item, by) for item in atom.items))
     if not isinstance(atom, Data) or not atom.placement.local:
         return atom
     if atom.form == "shape":
         return Number()
     whole = atom.placed(Placement.REPLICATE)
-    return replace(whole, form="gathered") if atom.placement is Placement.SHARD else whole
+    if atom.placement is Placement.SHARD:
+        return replace(whole, form="gathered")
+    return replace(whole, births=frozenset({by})) if by is not None else whole
