@@ -6,13 +6,13 @@ import libcst as cst
 from ddpify.codemods.models import trained_models
 from ddpify.codemods.sizes import whole_count, whole_shape
 
+from ddpify.planning import kept_whole
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import Refusal
 from ddpify.understanding.facts import Draw, Site
-from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import brief, code_of
-from ddpify.understanding.values import UNKNOWN, Instance
+from ddpify.understanding.values import Instance
 
 _RULE = "same-seed-everywhere"
 
@@ -20,6 +20,8 @@ _RULE = "same-seed-everywhere"
 def edit(plan: Plan, edits: Edits) -> None:
     """Change the draws outside of a wrapped model's forward, where ranks share the generators."""
     alias, wrapped = plan.options.alias, frozenset(trained_models(plan))
+    for call in plan.choices.kept_whole.values():
+        _put_under_whole(plan, edits, call)
     for node, site in plan.facts.made_whole.items():
         if isinstance(node, cst.BaseExpression):
             edits.wrap(node, f"{alias}.split")
@@ -69,24 +71,17 @@ def _keep_others_whole(plan: Plan, edits: Edits, draw: Draw) -> None:
     parts = plan.facts.drawn_through.get(node, set())
     known = {call for path in parts for call in path}
     for path in plan.facts.drawn_whole_through.get(node, set()) - parts:
-        apart = (call for call in reversed(path) if call.module.editable and call not in known)
-        call = next((call for call in apart if _is_whole(plan, call)), None)
+        call = kept_whole.site(plan.facts, path, known)
         if call is None:
             plan.refuse(_for_both(draw))
-            continue
-        edits.put_under(call.module.statement(call.node), f"with {plan.options.alias}.whole():")
-        text = f"{brief(call.node)}: for all ranks alike, not for the batch"
-        edits.note(call, text, rule=_RULE)
+        else:
+            _put_under_whole(plan, edits, call)
 
 
-def _is_whole(plan: Plan, call: Site) -> bool:
-    """Whether the statement that a call stands in is simple, and takes nothing of a batch."""
-    statement = call.module.statement(call.node)
-    nodes = set(walk(statement))
-    writes = any(effect.site.node in nodes for effect in plan.facts.effects.values())
-    held = (data for node in nodes for data in plan.facts.values.get(node, UNKNOWN).data)
-    simple = isinstance(statement, cst.SimpleStatementLine)
-    return simple and not writes and not any(data.placement.local for data in held)
+def _put_under_whole(plan: Plan, edits: Edits, call: Site) -> None:
+    edits.put_under(call.module.statement(call.node), f"with {plan.options.alias}.whole():")
+    text = f"{brief(call.node)}: for all ranks alike, not for the batch"
+    edits.note(call, text, rule=_RULE)
 
 
 def _for_both(draw: Draw) -> Refusal:

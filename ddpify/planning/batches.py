@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 import libcst as cst
 
+from ddpify.planning import kept_whole
 from ddpify.planning.refusals import Refusal
 from ddpify.understanding.batching.batches import DIMENSIONS
 from ddpify.understanding.choices import Choices
@@ -111,6 +112,8 @@ def _split_evaluations(facts: Facts, choices: Choices) -> bool:
     if not both:
         return False
     if choices.split_all:
+        if all(_keep_whole(facts, choices, site.node) for site in both):
+            return True
         raise Refusal(
             both[0].module,
             both[0].node,
@@ -121,6 +124,17 @@ def _split_evaluations(facts: Facts, choices: Choices) -> bool:
     choices.split_all = True
     choices.replicated -= choices.batches.keys()
     return True
+
+
+def _keep_whole(facts: Facts, choices: Choices, node: cst.CSTNode) -> bool:
+    """Let what a function gets whole, beside batches elsewhere, stay so; whether that works."""
+    parts = facts.reduced_through.get(node, set())
+    known = {call for path in parts for call in path}
+    found = [kept_whole.site(facts, p, known) for p in facts.whole_through.get(node, set()) - parts]
+    for call in found:
+        if call is not None:
+            choices.kept_whole[call.module.statement(call.node)] = call
+    return bool(found) and None not in found
 
 
 def _refuse_beside_loaders(facts: Facts) -> None:

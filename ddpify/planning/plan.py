@@ -78,6 +78,7 @@ class Plan:
             frozenset(made.turns.items()),
             frozenset(made.named.items()),
             frozenset(made.cuts.items()),
+            frozenset(made.kept_whole),
             (made.by_hand, made.stated, made.split_all, len(self.refusals)),
         )
 

@@ -148,6 +148,8 @@ class Interpretation(Interpreter):
     def reduce(self, node: cst.BaseExpression, result: Value) -> Value:
         """The value of an expression that is to be reduced, and a note that it needed it."""
         path = self.call_path
+        if self.all_whole and not result.data:
+            return result
         if result.data:
             self.facts.reduced.setdefault(node, set()).update(result.data)
             self.facts.reduced_through.setdefault(node, set()).add(path)

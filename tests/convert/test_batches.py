@@ -489,3 +489,71 @@ def test_two_batches_in_a_loss_that_may_be_of_different_sizes_are_noted(
         text = text.replace("brain(c)", "(brain(c) - brain(a))")
     notes = convert_text(tmp_path, text).notes
     assert any("as many rows as each other" in note.text for note in notes) is noted
+
+
+TRAFFIC = """\
+import numpy as np
+
+
+class Scaler:
+    def __init__(self, mean, std):
+        self.mean, self.std = mean, std
+
+    def inverse_transform(self, rows):
+        return rows * self.std + self.mean
+
+
+class Windows:
+    def __init__(self, xs, ys, size):
+        self.xs, self.ys, self.size = xs, ys, size
+
+    def get_iterator(self):
+        def batches():
+            for i in range(0, len(self.xs), self.size):
+                yield self.xs[i : i + self.size, ...], self.ys[i : i + self.size, ...]
+
+        return batches()
+
+
+def masked_mae(out, real):
+    mask = (real != 0).float()
+    mask /= torch.mean(mask)
+    return torch.mean(torch.abs(out - real) * mask)
+
+
+def score(out, real):
+    return masked_mae(out, real).item()
+
+
+data = {}
+for part in ["train", "test"]:
+    held = np.load(part + ".npz")
+    data["x_" + part] = held["x"]
+    data["y_" + part] = held["y"]
+data["scaler"] = Scaler(data["x_train"][..., 0].mean(), data["x_train"][..., 0].std())
+data["loader"] = Windows(data["x_train"], data["y_train"], 8)
+scaler = data["scaler"]
+for x, y in data["loader"].get_iterator():
+    a, b = torch.Tensor(x), torch.Tensor(y)
+    penalty = masked_mae(scaler.inverse_transform(brain(a)), b)
+    rule.zero_grad()
+    penalty.backward()
+    rule.step()
+outputs = []
+with torch.no_grad():
+    for x, y in Windows(data["x_test"], data["y_test"], 8).get_iterator():
+        outputs.append(brain(torch.Tensor(x)))
+out = scaler.inverse_transform(torch.cat(outputs))
+error = score(out, torch.Tensor(data["y_test"]))
+print(error)
+"""
+
+
+def test_a_function_that_reduces_for_batches_and_gets_all_in_the_end(tmp_path: Path) -> None:
+    """Arrays of a file have keys, and what scales them is no array of the same dictionary."""
+    lines = added(tmp_path, HEAD + TRAFFIC)
+    assert "mask /= dd.mean(torch.mean(mask))" in lines
+    assert "penalty = dd.mean(masked_mae(scaler.inverse_transform(brain(a)), b))" in lines
+    assert any(line.startswith("a, b = dd.shard_batch(") for line in lines)
+    at = lines.index("with dd.whole():")
+    assert lines[at + 1] == "return masked_mae(out, real).item()"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.convert.examples import HEAD, added
+from tests.convert.examples import HEAD, STEP, added
 
 START = HEAD[: HEAD.index("brain =")]
 CRITERION = """\
@@ -79,3 +79,30 @@ def test_what_holds_for_one_type_stays_in_its_branch(tmp_path: Path) -> None:
     lines = added(tmp_path, HEAD + loop)
     assert "penalty = dd.mean(F.cross_entropy(out[0], b))" in lines
     assert not any("dd.sum" in line for line in lines)
+
+
+GRAPH = """\
+class Near(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(8, 3)
+
+    def forward(self, x):
+        count, points = x.size(0), x.size(1)
+        at = torch.cdist(x, x).topk(2, dim=-1)[1]
+        at = (at + torch.arange(0, count).view(-1, 1, 1) * points).view(-1)
+        near = x.view(count * points, -1)[at, :]
+        near = near.view(count, points, 2, 4)
+        both = torch.cat((near - x.unsqueeze(2), near), dim=3)
+        return self.layer(both.mean(dim=2)).mean(dim=1)
+
+
+brain = Near()
+"""
+
+
+def test_a_view_by_the_size_of_the_batch_has_a_row_for_each_sample(tmp_path: Path) -> None:
+    """However many rows were picked from the flattened ones: a mean needs no other weight."""
+    text = HEAD.replace("brain = nn.Linear(4, 3)\n", GRAPH).replace("(20, 4)", "(20, 5, 4)")
+    lines = added(tmp_path, text + STEP)
+    assert "penalty = dd.mean(F.cross_entropy(brain(a), b))" in lines

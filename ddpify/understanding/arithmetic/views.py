@@ -30,6 +30,8 @@ def reshaped(
     if name == "flatten" and data.dim > 0:
         return value(_flattened(data, [one.constant() for one in rest]))
     sizes = _sizes(rest) if name in _BY_SIZES else []
+    if data.ragged and _one_for_each_sample(sizes):
+        return value(replace(_kept(data, 0), form="tensor"))  # as many were taken of each sample
     place = _place(sizes)
     if place and data.form == "interleaved":
         return value(replace(_kept(data, place), form="tensor"))  # put back behind each other
@@ -58,6 +60,12 @@ def _counted(sizes: Sequence[Value]) -> tuple[int, Data] | None:
             if data.placement is Placement.COUNT:
                 return place, data
     return None
+
+
+def _one_for_each_sample(sizes: Sequence[Value]) -> bool:
+    """Whether a view has a row for each of this rank's samples: their number is its first size."""
+    counted = _counted(sizes)
+    return counted is not None and counted[0] == 0 and counted[1].form == "number"
 
 
 def _place(sizes: Sequence[Value]) -> int | None:

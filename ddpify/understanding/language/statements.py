@@ -21,7 +21,8 @@ def execute(run: Interpreter, node: cst.BaseStatement) -> bool:
     if run.choices.turns and node in run.choices.turns:
         at_hand.turned(run, node, run.choices.turns[node].loaders)
     if type(node) is cst.SimpleStatementLine:
-        return all(_reaches_end(run, small) for small in node.body)
+        with run.with_all_whole(node in run.choices.kept_whole):
+            return all(_reaches_end(run, small) for small in node.body)
     return _reaches_end(run, node)
 
 
