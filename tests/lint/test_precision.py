@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.lint.conftest import Lint
@@ -1723,3 +1725,216 @@ if rank == 0:
 """
     )
     assert [one.code for one in lint_text(text, select=("DDP405",))] == ["DDP405"]
+
+
+@pytest.mark.parametrize(
+    ("shuffle", "found"), [("", True), (", shuffle=True", True), (", shuffle=pick()", False)]
+)
+def test_a_sampler_that_may_not_shuffle(shuffle: str, found: bool, lint_text: Lint) -> None:
+    text = "from elsewhere import pick\n" + SETUPS["distributed"] + STEP
+    text = text.replace("    sampler.set_epoch(epoch)\n", "").replace(
+        "DistributedSampler(dataset)", f"DistributedSampler(dataset{shuffle})"
+    )
+    assert [one.code for one in lint_text(text, select=("DDP102",))] == ["DDP102"] * found
+
+
+@pytest.mark.parametrize(
+    ("call", "found"),
+    [
+        ("dist.all_reduce(total, dist.ReduceOp.SUM)", True),
+        ("dist.all_reduce(total, dist.ReduceOp.SUM, pair)", False),
+        ("dist.barrier(pair)", False),
+        ("dist.reduce(total, 0, dist.ReduceOp.SUM, pair)", False),
+        ("dist.new_group([0, 1], None, 'gloo')", True),
+    ],
+)
+def test_some_ranks_meet_in_a_group_of_their_own(call: str, found: bool, lint_text: Lint) -> None:
+    text = (
+        SETUPS["distributed"]
+        + f"""
+pair = dist.new_group([0, 1])
+total = torch.zeros(1, device=device)
+if rank in (0, 1):
+    {call}
+"""
+    )
+    assert [one.code for one in lint_text(text, select=("DDP401",))] == ["DDP401"] * found
+
+
+@pytest.mark.parametrize(
+    ("rate", "loss", "found"),
+    [
+        ("0.1", "summed(model(x), y)", True),
+        ("0.1 * world_size", "summed(model(x), y)", False),
+        ("0.1", "weighed(summed(model(x), y))", False),
+    ],
+)
+def test_a_sum_that_a_rate_or_unseen_code_makes_up_for(
+    rate: str, loss: str, found: bool, lint_text: Lint
+) -> None:
+    text = SETUPS["distributed"].replace("lr=0.1", f"lr={rate}") + (
+        f"""
+from elsewhere import weighed
+summed = nn.CrossEntropyLoss(reduction="sum")
+for x, y in loader:
+    loss = {loss}
+    loss.backward()
+    optimizer.step()
+"""
+    )
+    assert [one.code for one in lint_text(text, select=("DDP408",))] == ["DDP408"] * found
+
+
+@pytest.mark.parametrize(("first", "found"), [("", True), ("seed_everything(0)\n", False)])
+def test_code_that_is_not_seen_may_seed(first: str, found: bool, lint_text: Lint) -> None:
+    text = "from elsewhere import seed_everything\n" + SETUPS["distributed"] + first
+    text += "train, held_out = random_split(dataset, [80, 20])\n"
+    assert [one.code for one in lint_text(text, select=("DDP107",))] == ["DDP107"] * found
+
+
+@pytest.mark.parametrize(("score", "found"), [("total", True), ("agree(total)", False)])
+def test_a_mean_of_what_unseen_code_adds_up(score: str, found: bool, lint_text: Lint) -> None:
+    text = (
+        "from elsewhere import agree\n"
+        + SETUPS["distributed"]
+        + f"""
+total = 0.0
+for x, y in loader:
+    total += criterion(model(x), y).item()
+print({score} / len(dataset))
+"""
+    )
+    assert [one.code for one in lint_text(text, select=("DDP111",))] == ["DDP111"] * found
+
+
+@pytest.mark.parametrize(("test", "found"), [("loss", True), ("mean_of_all_ranks", False)])
+def test_a_way_out_by_a_number_that_unseen_code_reduced(
+    test: str, found: bool, lint_text: Lint
+) -> None:
+    text = (
+        "from elsewhere import reduce_mean\n"
+        + SETUPS["distributed"]
+        + f"""
+for x, y in loader:
+    loss = criterion(model(x), y)
+    mean_of_all_ranks = reduce_mean(loss)
+    if torch.isnan({test}):
+        continue
+    loss.backward()
+"""
+    )
+    assert [one.code for one in lint_text(text, select=("DDP402",))] == ["DDP402"] * found
+
+
+@pytest.mark.parametrize(
+    ("divided", "found"), [("loss", True), ("loss / 2", True), ("loss / max(many, 1)", False)]
+)
+def test_a_sum_that_is_divided_by_how_many_terms_it_has(
+    divided: str, found: bool, lint_text: Lint
+) -> None:
+    text = (
+        SETUPS["distributed"]
+        + f"""
+from elsewhere import fill
+for x, y in loader:
+    many = fill(torch.zeros(1))
+    loss = F.cross_entropy(model(x), y, reduction="sum")
+    loss = {divided}
+    loss.backward()
+"""
+    )
+    assert [one.code for one in lint_text(text, select=("DDP408",))] == ["DDP408"] * found
+
+
+@pytest.mark.parametrize(
+    ("variable", "found"), [("RANK", True), ("SLURM_PROCID", False), ("LOCAL_RANK", True)]
+)
+def test_a_cluster_gives_processes_gpus_of_their_own(
+    variable: str, found: bool, lint_text: Lint
+) -> None:
+    text = (
+        SETUPS["distributed"]
+        .replace('int(os.environ["LOCAL_RANK"])', f'int(os.environ["{variable}"])')
+        .replace("torch.cuda.set_device(local_rank)\n", "")
+        .replace('torch.device("cuda", local_rank)', 'torch.device("cuda:0")')
+        .replace("local_rank", "number")
+    )
+    assert [one.code for one in lint_text(text, select=("DDP201",))] == ["DDP201"] * found
+
+
+def test_the_name_of_a_file_is_no_report(lint_text: Lint) -> None:
+    text = (
+        SETUPS["distributed"]
+        + """
+total = 0.0
+for x, y in loader:
+    total += criterion(model(x), y).item()
+if rank == 0:
+    place = f"loss-{total:.2f}.pt"
+    torch.save(model.module.state_dict(), place)
+    print("saved", place)
+"""
+    )
+    assert not lint_text(text, select=("DDP405",))
+    text += "    print(total)\n"
+    assert [one.code for one in lint_text(text, select=("DDP405",))] == ["DDP405"]
+
+
+def test_where_a_model_lies_is_no_part_of_a_path(lint_text: Lint) -> None:
+    text = (
+        SETUPS["distributed"]
+        + """
+net.name = "small"
+for x, y in loader:
+    criterion(model(x), y).backward()
+torch.save(model.module.state_dict(), f"{model.module.name}.pt")
+torch.save(net.state_dict(), "{}.pt".format(net.name))
+"""
+    )
+    assert [one.code for one in lint_text(text, select=("DDP501",))] == ["DDP501"] * 2
+
+
+@pytest.mark.parametrize(("bar", "found"), [("tqdm(loader)", 1), ("enumerate(tqdm(loader))", 1)])
+def test_a_loop_over_a_bar_that_has_a_name(bar: str, found: int, lint_text: Lint) -> None:
+    text = (
+        "from tqdm import tqdm\n"
+        + SETUPS["distributed"].replace(", sampler=sampler", ", shuffle=True")
+        + f"""
+for epoch in range(epochs):
+    steps = {bar}
+    for one in steps:
+        x, y = one[-2:]
+        criterion(model(x), y).backward()
+        optimizer.step()
+"""
+    )
+    assert [one.code for one in lint_text(text, select=("DDP101",))] == ["DDP101"] * found
+
+
+def test_a_loader_that_another_file_makes(tmp_path: Path, lint_text: Lint) -> None:
+    (tmp_path / "data.py").write_text(
+        "from torch.utils.data import DataLoader\n"
+        "def make(dataset):\n    return DataLoader(dataset, 32, shuffle=True)\n"
+    )
+    text = (
+        "from data import make\n"
+        + SETUPS["distributed"].replace("DataLoader(dataset, 32, sampler=sampler)", "make(dataset)")
+        + STEP
+    )
+    found = lint_text(text, select=("DDP101",))
+    assert [(one.code, text.splitlines()[one.span.line - 1].strip()) for one in found] == [
+        ("DDP101", "for x, y in loader:")
+    ]
+
+
+@pytest.mark.parametrize(("inside", "found"), [(False, True), (True, False)])
+def test_some_layers_frozen_after_the_wrap(inside: bool, found: bool, lint_text: Lint) -> None:
+    change = """for name, p in model.named_parameters():
+    if "l1" in name:
+        p.requires_grad = True
+    else:
+        p.requires_grad = False
+"""
+    step = "        " + change.replace("\n", "\n        ").rstrip() + "\n"
+    text = SETUPS["distributed"] + ("" if inside else change) + STEP + (step if inside else "")
+    assert [one.code for one in lint_text(text, select=("DDP306",))] == ["DDP306"] * found

@@ -64,6 +64,7 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.cpu_tensors import is_number, made_on_cpu
 from ddpify.lint.scripts.repairs import add_argument
 from ddpify.lint.scripts.script import Script
+from ddpify.understanding.libraries.distributed import has_group
 from ddpify.understanding.syntax import argument
 
 _SENT = {
@@ -88,7 +89,7 @@ def check(script: Script) -> Iterator[Finding]:
                 yield Finding(given, f"{short}() takes tensors: a number raises TypeError")
                 continue
             made = made_on_cpu(script, given.value)
-            if made is not None and argument(call, "group") is None and _only_nccl(script):
+            if made is not None and not has_group(call, (name,)) and _only_nccl(script):
                 yield Finding(
                     given,
                     f"NCCL sends no tensors of the host: {short}() raises RuntimeError",

@@ -66,8 +66,8 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.reading import ALL_COLLECTIVES
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.labels.callees import called
+from ddpify.understanding.libraries.distributed import has_group
 from ddpify.understanding.structure import Guard, leaves
-from ddpify.understanding.syntax import argument
 
 _IGNORED = {"torch.distributed.init_process_group"}
 
@@ -82,7 +82,7 @@ def check(script: Script) -> Iterator[Finding]:
     """Collectives that only some ranks reach, here or through a function that is called."""
     for call in script.structure.all(cst.Call):
         guards = script.control.rank_guards(call)
-        if not guards or _has_group(call):
+        if not guards or has_group(call, script.names(call.func)):
             continue
         name = _collective(script, call)
         if name is None or any(_is_answered(script, guard, call, name) for guard in guards):
@@ -117,7 +117,11 @@ def _collective(script: Script, call: cst.Call) -> str | None:
         if script.control.is_cached(function.node):
             continue
         for name, inner in script.collectives(function.node):
-            if name not in _IGNORED and not script.control.guards(inner) and not _has_group(inner):
+            if (
+                name not in _IGNORED
+                and not script.control.guards(inner)
+                and not has_group(inner, {name})
+            ):
                 return name
     return None
 
@@ -138,10 +142,6 @@ def _rest_of_function(script: Script, statement: cst.If) -> list[cst.CSTNode]:
             found += body[body.index(below) + 1 :]
         below = above
     return found
-
-
-def _has_group(call: cst.CSTNode) -> bool:
-    return isinstance(call, cst.Call) and argument(call, "group") is not None
 
 
 def _is_answered(script: Script, guard: Guard, call: cst.Call, name: str) -> bool:

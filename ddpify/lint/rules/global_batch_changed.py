@@ -45,17 +45,15 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.rates import COUNTS, rate_knows_ranks
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.labels.origins import ANY_RANK, DEVICES, WORLD
 from ddpify.understanding.syntax import argument
-
-_SIZES = ANY_RANK | {WORLD, DEVICES}
 
 
 @rule("global-batch-changed", group="data", severity=Severity.SILENT, applies="distributed")
 def check(script: Script) -> Iterator[Finding]:
     """Batch sizes of training loaders that do not know the number of ranks."""
-    if not script.strict or script.has_runtime or not script.wraps or _scales(script):
+    if not script.strict or script.has_runtime or not script.wraps or rate_knows_ranks(script):
         return
     for loader in script.training_loaders:
         call = loader.site
@@ -64,16 +62,7 @@ def check(script: Script) -> Iterator[Finding]:
         given = argument(call, "batch_size", 1)
         if given is None:
             continue
-        if not script.flow.origins(given.value, script.module) & _SIZES:
+        if not script.flow.origins(given.value, script.module) & COUNTS:
             yield Finding(
                 given, "each rank takes this many samples: the global batch grows with them"
             )
-
-
-def _scales(script: Script) -> bool:
-    """Whether a learning rate depends on the number of ranks."""
-    for call in script.calls("torch.optim.", everywhere=True):
-        rate = argument(call, "lr", 1)
-        if rate and script.flow.origins(rate.value, script.owners[call]) & _SIZES:
-            return True
-    return False

@@ -62,6 +62,9 @@ _CHOOSING = (
     "torch.distributed.device_mesh.init_device_mesh",
     "torch.distributed.init_device_mesh",
 )
+# Words of a launcher that gives each process GPUs of its own. They only ever silence the rule.
+_OF_A_CLUSTER = re.compile(r"SLURM_(PROCID|NODEID)|OMPI_COMM_WORLD_RANK|PMI_RANK")
+_LOCAL = re.compile(r"(?i)local_?(rank|id)|device_count|mp\.spawn")
 _MAKERS = (
     "torch.tensor", "torch.zeros", "torch.ones", "torch.empty", "torch.rand", "torch.randn",
     "torch.full", "torch.arange", "torch.randint", "torch.eye",
@@ -125,9 +128,13 @@ def _with_layers_on_several(script: Script, literals: list[cst.CSTNode]) -> set[
     for node in literals:
         around = _around(script, node)
         if around is not None:
-            last = re.findall(r"[:(\[=, ](\d+)", script.code(node, 200))[-1:]
-            numbers.setdefault(around, set()).update(last)
+            numbers.setdefault(around, set()).update(_number(script, node))
     return {around for around, found in numbers.items() if len(found) > 1}
+
+
+def _number(script: Script, node: cst.CSTNode) -> list[str]:
+    """The number of the GPU that a literal names, if it names any."""
+    return re.findall(r"[:(\[=, ](\d+)", script.code(node, 200))[-1:]
 
 
 def _around(script: Script, node: cst.CSTNode) -> cst.CSTNode | None:
@@ -146,9 +153,15 @@ def _is_asked_about(script: Script, node: cst.CSTNode) -> bool:
 
 
 def _sees_its_gpu_alone(script: Script, node: cst.CSTNode) -> bool:
-    """Whether GPU 0 is meant where the script shows each rank a GPU of its own."""
-    if any(digit in script.code(node, 200) for digit in "123456789"):
+    """Whether GPU 0 is meant where the script shows each rank a GPU of its own.
+
+    Or a cluster's launcher may: it says which rank this is, and nothing asks for a local one.
+    """
+    if _number(script, node) not in ([], ["0"]):
         return False
+    texts = [file.source.text for file in script.project.files]
+    if any(map(_OF_A_CLUSTER.search, texts)) and not any(map(_LOCAL.search, texts)):
+        return not script.strict
     return any(
         "CUDA_VISIBLE_DEVICES" in script.code(one.target, 200)
         and isinstance(whole, cst.Assign)

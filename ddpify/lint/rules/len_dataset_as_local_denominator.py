@@ -48,6 +48,7 @@ from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.divisions import divisions
 from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.unseen_code import UnseenCode
 from ddpify.understanding.labels.dependencies import Dependency
 from ddpify.understanding.labels.origins import LENGTH, TOTAL
 from ddpify.understanding.values import UNKNOWN
@@ -61,8 +62,11 @@ from ddpify.understanding.values import UNKNOWN
 )
 def check(script: Script) -> Iterator[Finding]:
     """Divisions of a rank's own total by the length of the data set."""
+    unseen = UnseenCode(script)
     for node, top, bottom in divisions(script):
         if TOTAL not in script.labels(top) or _is_summed_then(script, node):
+            continue
+        if unseen.may_be_whole(top) and not script.strict:
             continue
         if _is_whole_length(script, bottom):
             yield Finding(

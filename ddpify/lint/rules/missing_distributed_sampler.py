@@ -84,22 +84,36 @@ from ddpify.understanding.values import UNKNOWN, Class, Instance
 def check(script: Script) -> Iterator[Finding]:
     """Training loaders that are not split among the ranks."""
     for loader in script.training_loaders:
-        if not isinstance(loader.site, cst.Call) or loader.module is not script.module:
+        place = _place(script, loader)
+        if not isinstance(loader.site, cst.Call) or place is None:
             continue
-        if _is_of_a_part(script, loader.site):
+        if loader.module is script.module and _is_of_a_part(script, loader.site):
             continue
         if script.control.is_only_before_spawning(loader.site):
             continue
         if script.has_runtime:
-            if not script.may_be_sharded(loader):
+            if place is loader.site and not script.may_be_sharded(loader):
                 yield _not_shared(script, loader.site)
         elif not script.averages or not script.updates or script.may_be_sharded(loader):
             continue
         elif not _cannot_be_split(loader) and not _is_split_elsewhere(script, loader):
             yield Finding(
-                loader.site,
+                place,
                 "every rank trains on all of the data: the sampler does not split it",
             )
+
+
+def _place(script: Script, loader: Instance) -> cst.CSTNode | None:
+    """Where a loader is made, or else a loop of this file that goes over it and trains."""
+    if loader.module is script.module:
+        return loader.site
+    loops = (
+        one.iter
+        for one in script.structure.all(cst.For)
+        if loader in script.loaders_in(one.iter)
+        and any(inner in script.facts.backwards for inner in walk(one.body))
+    )
+    return next(loops, None)
 
 
 def _is_split_elsewhere(script: Script, loader: Instance) -> bool:

@@ -155,8 +155,10 @@ def _shuffling(script: Script) -> list[Instance]:
 
 def _shuffles(sampler: Instance) -> bool:
     """Whether the order is random, as far as the arguments say."""
-    held = sampler.arguments.get("shuffle", sampler.arguments.get("3", UNKNOWN))
-    return held.constant() is True or (not held.atoms and "**" not in sampler.arguments)
+    given = [
+        sampler.arguments[name] for name in ("shuffle", "3", "**") if name in sampler.arguments
+    ]
+    return all(held.constant() is True for held in given)
 
 
 def _makes_itself_known(sampler: Instance) -> bool:

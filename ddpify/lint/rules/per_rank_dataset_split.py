@@ -53,7 +53,7 @@ from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.one_process import is_called_from_elsewhere
 from ddpify.lint.scripts.script import Script
-from ddpify.lint.scripts.seeds import seeds
+from ddpify.lint.scripts.seeds import may_be_seeded, seeds
 from ddpify.lint.scripts.splits import draw_alike, splits
 
 
@@ -61,7 +61,10 @@ from ddpify.lint.scripts.splits import draw_alike, splits
 def check(script: Script) -> Iterator[Finding]:
     """Random splits that ranks need not agree on."""
     for one in splits(script):
-        if script.control.rank_guards(one.call) or seeds(script, one.family) or script.has_runtime:
+        if script.control.rank_guards(one.call) or script.has_runtime:
+            continue
+        seeded = seeds if script.strict else may_be_seeded
+        if seeded(script, one.family):
             continue
         if script.control.is_only_before_spawning(one.call):
             continue  # the ranks get what their parent has drawn

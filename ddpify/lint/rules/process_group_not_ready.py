@@ -104,7 +104,7 @@ import libcst as cst
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.libraries.distributed import COLLECTIVES, SAMPLER, WRAPPERS
+from ddpify.understanding.libraries.distributed import COLLECTIVES, SAMPLER, WRAPPERS, has_group
 from ddpify.understanding.libraries.runtime_names import INIT, NEEDS_INIT
 from ddpify.understanding.syntax import argument, is_main_guard
 
@@ -186,6 +186,6 @@ def _may_make(script: Script, call: cst.Call) -> bool:
 def _needs_group(script: Script, call: cst.Call) -> bool:
     names = script.names(call.func)
     if names & (_NEEDS | NEEDS_INIT | set(WRAPPERS)):
-        return argument(call, "group") is None
+        return not has_group(call, names)
     told = argument(call, "rank", 2) is not None and argument(call, "num_replicas", 1) is not None
     return SAMPLER in names and not told

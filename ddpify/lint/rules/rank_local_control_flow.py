@@ -69,6 +69,7 @@ from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.reading import ALL_COLLECTIVES
 from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.unseen_code import UnseenCode
 from ddpify.lint.scripts.whole_data import is_own
 from ddpify.understanding.structure import Guard, walk
 
@@ -86,8 +87,11 @@ def check(script: Script) -> Iterator[Finding]:
     if not script.wraps:
         return
     reported: set[cst.CSTNode] = set()
+    unseen = UnseenCode(script)
     for node in _exits(script):
         for guard in _deciding(script, node):
+            if unseen.may_be_agreed_on(guard.test) and not script.strict:
+                continue
             if guard.test not in reported:
                 reported.add(guard.test)
                 yield Finding(

@@ -80,9 +80,9 @@ def check(script: Script) -> Iterator[Finding]:
         if wrap.wrapper.type != DDP or not _is_optimised(script, wrap):
             continue
         changes = [n for n in events_after(script, wrap, "change") if _direction(n, script)]
-        if len({_direction(node, script) for node in changes}) != 1:
-            continue  # none, or both ways: switched off and on again around another network's step
-        node = changes[0]
+        if not changes or _switches(script, changes):
+            continue
+        node = min(changes, key=lambda one: _direction(one, script) != "False")
         if _direction(node, script) == "False" and _looks_for_unused(wrap):
             continue  # what is frozen is one of the parameters without a gradient
         if script.owners.get(node) is script.module and is_in_training(script, node):
@@ -91,6 +91,13 @@ def check(script: Script) -> Iterator[Finding]:
                 "changed after the model was wrapped: what is unfrozen now is never averaged,"
                 " what is frozen now fails",
             )
+
+
+def _switches(script: Script, changes: list[cst.CSTNode]) -> bool:
+    """Whether parameters are switched off and on again, around another network's step."""
+    return len({_direction(node, script) for node in changes}) > 1 and any(
+        script.trains(loop) for node in changes for loop in script.control.around(node)
+    )
 
 
 def _looks_for_unused(wrap: Wrap) -> bool:

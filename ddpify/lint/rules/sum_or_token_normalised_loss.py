@@ -48,6 +48,7 @@ import libcst as cst
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.parts import make_whole
+from ddpify.lint.scripts.rates import rate_knows_ranks
 from ddpify.lint.scripts.repairs import runtime
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.labels.origins import CLEAN, WORLD
@@ -55,6 +56,10 @@ from ddpify.understanding.libraries.distributed import REDUCING
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
+from ddpify.understanding.values import Instance
+
+_CONVERSIONS = frozenset({"builtins.int", "builtins.float", "builtins.len"})
+_DIVIDING = frozenset("div div_ divide divide_ true_divide".split())
 
 
 @rule(
@@ -75,7 +80,11 @@ def check(script: Script) -> Iterator[Finding]:
             yield from _in_parts(script, node)
         elif not script.averages or _is_scaled(script, node.func.value):
             continue
-        elif script.strict or _surely_sums(script, node.func.value):
+        elif script.strict or (
+            not any(data.opaque for data in loss.data)
+            and _surely_sums(script, node.func.value)
+            and not rate_knows_ranks(script)
+        ):
             yield Finding(
                 node,
                 "the loss sums over the batch, and DDP averages over ranks: gradients are divided"
@@ -110,11 +119,14 @@ def _is_scaled(script: Script, loss: cst.BaseExpression) -> bool:
 
 
 def _surely_sums(script: Script, loss: cst.BaseExpression) -> bool:
-    """Whether a wrapped model goes into a loss, and no weights, which may sum up to one, do."""
+    """Whether a wrapped model goes into a loss, and no weights, which may sum up to one, do.
+
+    Nor is it divided by anything but numbers: that may be how many terms it has.
+    """
     made = list(_made_of(script, loss))
     calls = [one.func for one in made if isinstance(one, cst.Call)]
     wrapped = script.has_fsdp or any(map(script.may_be_wrapped, calls))
-    return wrapped and not any(_sums_products(script, one) for one in made)
+    return wrapped and not any(_sums_products(script, one) or _divides(script, one) for one in made)
 
 
 def _made_of(script: Script, loss: cst.BaseExpression) -> Iterator[cst.CSTNode]:
@@ -126,10 +138,31 @@ def _made_of(script: Script, loss: cst.BaseExpression) -> Iterator[cst.CSTNode]:
         for move in script.flow.moves_to({todo.pop()}):
             if move.value is None or script.control.without_grad(move.node):
                 continue
+            yield move.node
             yield from walk(move.value)
             fresh = {one.slot for one in move.source if one.slot is not None} - seen
             seen |= fresh
             todo += sorted(fresh, key=str)
+
+
+def _divides(script: Script, node: cst.CSTNode) -> bool:
+    """``x / n``, ``x /= n``, ``x.div(n)``, of anything but a number that no data makes."""
+    by: cst.BaseExpression | None = None
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Divide):
+        by = node.right
+    elif isinstance(node, cst.AugAssign) and isinstance(node.operator, cst.DivideAssign):
+        by = node.value
+    elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        by = node.args[0].value if node.func.attr.value in _DIVIDING and node.args else None
+    return by is not None and any(_computes(script, one) for one in _made_of(script, by))
+
+
+def _computes(script: Script, node: cst.CSTNode) -> bool:
+    """Whether a call may give a number of the data: not one that converts or reads options."""
+    if not isinstance(node, cst.Call) or script.names(node.func) & _CONVERSIONS:
+        return False
+    held = script.value(node).atoms
+    return not held or not all(isinstance(one, Instance) for one in held)
 
 
 def _sums_products(script: Script, node: cst.CSTNode) -> bool:

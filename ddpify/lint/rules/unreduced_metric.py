@@ -62,6 +62,7 @@ from ddpify.lint.scripts.meters import Meters
 from ddpify.lint.scripts.parts import make_whole
 from ddpify.lint.scripts.repairs import runtime
 from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.targets import targets
 from ddpify.lint.scripts.unseen_code import UnseenCode
 from ddpify.lint.scripts.whole_data import sees_all_data
 from ddpify.understanding.labels.callees import called
@@ -99,7 +100,11 @@ def check(script: Script) -> Iterator[Finding]:
         if _sees_all_data(script, call) or _says_whose(script, call):
             continue
         for argument in call.args:
-            parts = [one for one in displayed(argument.value) if TOTAL in script.labels(one)]
+            parts = [
+                one
+                for one in displayed(argument.value)
+                if TOTAL in script.labels(one) and not _is_path(script, one)
+            ]
             if any(map(unseen.may_be_whole, parts)):
                 continue
             if any(meters.is_total(one) for one in parts if not sees_all_data(script, one)):
@@ -130,6 +135,17 @@ def _sees_all_data(script: Script, call: cst.Call) -> bool:
     loops = [x for x in script.structure.all(cst.For) if script.structure.function(x) is around]
     loaders = [one for loop in loops for one in script.loaders_in(loop.iter)]
     return bool(loaders) and not any(script.is_sharded(one) for one in loaders)
+
+
+def _is_path(script: Script, node: cst.BaseExpression) -> bool:
+    """Whether a report names a file, whose name may tell a number."""
+    shown = script.flow.slots(node, script.module)
+    return any(
+        script.flow.slots(target, effect.site.module) & shown
+        for effect in script.facts.effects.values()
+        if effect.kind in ("save", "folder")
+        for target in targets(effect)
+    )
 
 
 def _says_whose(script: Script, call: cst.Call) -> bool:

@@ -24,6 +24,7 @@ A path of the rank's own, a buffer in memory, and a function that only rank 0 ca
 ```python
 import io
 torch.save(net.state_dict(), f"model-{rank}.pt")
+open("done", "a").close()
 buffer = io.BytesIO()
 torch.save(net.state_dict(), buffer)
 
@@ -56,6 +57,7 @@ from ddpify.lint.diagnostics import Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.repairs import on_rank_zero, runtime
 from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.targets import targets
 from ddpify.understanding.facts import Effect, Site
 from ddpify.understanding.labels.origins import ANY_RANK, CLOCK, LOCAL, RANDOM, TAKEN
 from ddpify.understanding.libraries.runtime_names import MAIN_SAVES
@@ -122,7 +124,7 @@ def _excused(script: Script, effect: Effect, node: cst.CSTNode) -> bool:
         return True
     if not (script.works_on_parts or script.strict):
         return True  # a tool that can join a group, and need not run on several ranks
-    if _says_whose_lines(script, effect):
+    if _says_whose_lines(script, effect) or _only_makes(script, effect):
         return True
     if effect.kind == "write" and effect.site.module is not script.module and not script.strict:
         return True  # its path is seldom seen from here
@@ -134,6 +136,12 @@ def _excused(script: Script, effect: Effect, node: cst.CSTNode) -> bool:
     if effect.kind == "save" and script.control.is_within(effect.site.node, MAIN_SAVES):
         return True
     return script.may_be_guarded(effect.site.node) or script.may_be_guarded(node)
+
+
+def _only_makes(script: Script, effect: Effect) -> bool:
+    """``open(path, "a").close()``: the file is empty, whoever makes it."""
+    above = script.structure_of(effect.site.node).parents.get(effect.site.node)
+    return isinstance(above, cst.Attribute) and above.attr.value == "close"
 
 
 def _says_whose_lines(script: Script, effect: Effect) -> bool:
@@ -164,7 +172,7 @@ def _has_own_path(script: Script, effect: Effect) -> bool:
         script.flow.origins(one, effect.site.module) & _APART
         or _is_private(script, one)
         or (_may_be_own(script, one) and not script.strict)
-        for one in _targets(effect)
+        for one in targets(effect)
     )
 
 
@@ -172,12 +180,18 @@ def _may_be_own(script: Script, target: cst.BaseExpression) -> bool:
     """Whether a path may be one process's: by its words, or out of code that is not seen."""
     slots = {one.slot for one in script.flow.ancestry(target, script.owners[target]) if one.slot}
     made = [move.value for move in script.flow.moves_to(slots) if move.value is not None]
+    made = [one for one in made if not _is_place(script, one)]
     return any(
         (isinstance(one, (cst.Name, cst.Attribute)) and _OWN.search(code_of(one)))
         or (isinstance(one, cst.Call) and _is_unseen(script, one))
         for text in (target, *made)
         for one in walk(text)
     )
+
+
+def _is_place(script: Script, node: cst.BaseExpression) -> bool:
+    """Whether an expression wraps a model or moves it to a device: no part of a path."""
+    return node in script.facts.device_moves or script.is_wrapped(node)
 
 
 def _is_unseen(script: Script, call: cst.Call) -> bool:
@@ -207,12 +221,10 @@ def _into_open_file(script: Script, effect: Effect) -> bool:
     """Whether a call writes into a file that a statement before it opened, or it itself."""
     if any(
         isinstance(one, cst.Call) and "builtins.open" in script.names(one.func)
-        for one in _targets(effect)
+        for one in targets(effect)
     ):
         return True
-    slots = {
-        slot for one in _targets(effect) for slot in script.flow.slots(one, effect.site.module)
-    }
+    slots = {slot for one in targets(effect) for slot in script.flow.slots(one, effect.site.module)}
     opened = [move.value for move in script.flow.moves_to(slots)]
     return any(
         isinstance(one, cst.Call) and "builtins.open" in script.names(one.func) for one in opened
@@ -220,19 +232,5 @@ def _into_open_file(script: Script, effect: Effect) -> bool:
 
 
 def _is_buffer(script: Script, effect: Effect) -> bool:
-    held = [a.type for one in _targets(effect) for a in script.instances(one)]
+    held = [a.type for one in targets(effect) for a in script.instances(one)]
     return any(isinstance(kind, str) and "BytesIO" in kind for kind in held)
-
-
-def _targets(effect: Effect) -> list[cst.BaseExpression]:
-    """The arguments that say where a call writes to."""
-    call = effect.site.node
-    if not isinstance(call, cst.Call):
-        return []
-    if effect.kind == "save":
-        given = argument(call, "f", 1)
-        return [given.value] if given is not None else []
-    found = [a.value for a in call.args]
-    if isinstance(call.func, cst.Attribute):
-        found.append(call.func.value)
-    return found

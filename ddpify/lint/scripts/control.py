@@ -29,7 +29,8 @@ _SPARK = "pyspark.ml.torch.distributor.TorchDistributor"
 _EXITS = ("exit", "sys.exit", "os._exit")
 # Words that make a condition doubtful. They only ever silence a rule, never speak for a finding.
 MAY_BE_RANK = re.compile(
-    r"(?i)rank|master|main_proc|is_main|primary|chief|leader|writer|logger|proc_id"
+    r"(?i)rank|master|main_proc|is_main|primary|chief|leader|writer|logger|proc_id|process_index"
+    r"|global_zero|ordinal|is_first"
 )
 _CACHES = frozenset({"functools.cache", "functools.lru_cache"})
 

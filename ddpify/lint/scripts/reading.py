@@ -36,7 +36,7 @@ from ddpify.understanding.libraries.distributed import (
     is_wrapper,
     splits,
 )
-from ddpify.understanding.libraries.kinds import is_loader
+from ddpify.understanding.libraries.kinds import BARS, is_loader
 from ddpify.understanding.libraries.runtime_names import SHARDED, imports_runtime
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.requirements import declaring_file, minimum_torch
@@ -46,6 +46,7 @@ from ddpify.understanding.values import UNKNOWN, Class, Const, Instance, Value, 
 
 ALL_COLLECTIVES = COLLECTIVES | set(WRAPPERS) | runtime_names.COLLECTIVES
 _NONE = value(Const(None))
+_PASSING = frozenset({*BARS, "builtins.enumerate", "builtins.zip"})
 _STARTS = ("torch.distributed.init_process_group", DDP, FSDP, FULLY_SHARD, SAMPLER)
 
 
@@ -295,11 +296,23 @@ class Reading:
     def loaders_in(self, node: cst.CSTNode) -> list[Instance]:
         """The loaders that an expression such as ``enumerate(tqdm(loader))`` goes through."""
         found: dict[Instance, None] = {}
-        for one in walk(node):
-            for atom in self.value(one).atoms:
-                if isinstance(atom, Instance) and is_loader(atom):
-                    found[atom] = None
+        todo, seen = [node], set[cst.CSTNode]()
+        while todo:
+            for one in walk(todo.pop()):
+                for atom in self.value(one).atoms:
+                    if isinstance(atom, Instance) and is_loader(atom):
+                        found[atom] = None
+                    elif isinstance(atom, Instance) and atom.site not in seen:
+                        seen.add(atom.site)
+                        todo += self._passed_on(atom)
         return list(found)
+
+    def _passed_on(self, made: Instance) -> list[cst.BaseExpression]:
+        """What a progress bar, or ``enumerate()`` by a name, goes through."""
+        call = made.site
+        if not isinstance(call, cst.Call) or not self.names(call.func) & _PASSING:
+            return []
+        return [one.value for one in call.args if one.keyword is None]
 
     def is_sharded(self, loader: Instance) -> bool:
         """Whether a loader surely gives each rank its own part."""
@@ -412,9 +425,9 @@ class Reading:
         """Whether a block reaches ``backward()``."""
         return any(one in self.facts.backwards for one in self.reached(node))
 
-    def collectives(self, node: cst.CSTNode) -> list[tuple[str, cst.CSTNode]]:
+    def collectives(self, node: cst.CSTNode) -> list[tuple[str, cst.Call]]:
         """The collectives that a block runs, by name, also in the functions that it calls."""
-        found: list[tuple[str, cst.CSTNode]] = []
+        found: list[tuple[str, cst.Call]] = []
         for one in self.reached(node):
             if isinstance(one, cst.Call):
                 names = self.names(one.func) & ALL_COLLECTIVES

@@ -5,7 +5,9 @@ from __future__ import annotations
 import libcst as cst
 
 from ddpify.lint.scripts.script import Script
+from ddpify.understanding.labels.callees import called
 from ddpify.understanding.labels.origins import ANY_RANK, CLOCK
+from ddpify.understanding.syntax import code_of
 
 _ALL = ("transformers.set_seed", "lightning.seed_everything", "lightning.pytorch.seed_everything",
         "pytorch_lightning.seed_everything", "accelerate.utils.set_seed",
@@ -28,6 +30,25 @@ def seeds(script: Script, *families: str) -> list[cst.Call]:
     """The calls, in any file, that seed these generators; all of them where none is named."""
     names = [name for one in families or SEEDS for name in SEEDS[one]]
     return script.calls(*names, *_ALL, everywhere=True)
+
+
+def may_be_seeded(script: Script, *families: str) -> bool:
+    """Whether these generators are seeded, or a function that is not seen may do it."""
+    return bool(seeds(script, *families)) or any(
+        "seed" in code_of(call.func).lower() and not _is_seen(script, call)
+        for structure in script.structures.values()
+        for call in structure.all(cst.Call)
+    )
+
+
+def _is_seen(script: Script, call: cst.Call) -> bool:
+    """Whether a call is one of the project, of a generator's own library, or a method."""
+    names = script.names(call.func)
+    if not names and not isinstance(call.func, cst.Name):
+        return True
+    return any(True for _ in called(script.facts, call)) or any(
+        name.split(".")[0] in _FAMILIES for name in names
+    )
 
 
 def differs(script: Script, seed: cst.Call) -> bool:

@@ -38,6 +38,20 @@ class UnseenCode:
         module = self.script.owners.get(node, self.script.module)
         return bool(self.script.flow.slots(node, module) & self._given_back)
 
+    def may_be_agreed_on(self, node: cst.BaseExpression) -> bool:
+        """Whether an expression, or what its names were set to, calls such a function whose name
+        speaks of it.
+        """
+        slots = self.script.flow.slots(node, self.script.owners.get(node, self.script.module))
+        made = [move.value for move in self.script.flow.moves_to(slots) if move.value is not None]
+        return any(
+            isinstance(inner, cst.Call)
+            and _REDUCES.search(code_of(inner.func)) is not None
+            and self._is_unseen(inner)
+            for one in (node, *made)
+            for inner in walk(one)
+        )
+
     @cached_property
     def _given_back(self) -> set[Slot]:
         moves = (m for m in self.script.flow.moves if m.value is not None and not m.passes)

@@ -190,7 +190,12 @@ class Dependencies:
             pure = pure and bool(names) and all(origins.is_pure(name) for name in names)
             if self._makes_project_object(node):
                 pure = False
-        for argument in _iterated(node, names):
+        if node in self.facts.device_moves:
+            return  # where a value lies is no part of it
+        arguments = _iterated(node, names)
+        if any(map(is_wrapper, self.facts.values.get(node, value()).atoms)):
+            arguments = [a for a in arguments if a.keyword is None or a.keyword.value == "module"]
+        for argument in arguments:
             yield from self._depend(argument.value, module, pure)
 
     def _length(self, node: cst.Call, names: list[str]) -> Iterator[Dependency]:

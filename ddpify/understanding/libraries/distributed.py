@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding.syntax import argument
 from ddpify.understanding.values import (
     REPLICATED,
     UNKNOWN,
@@ -55,8 +56,25 @@ COLLECTIVES = REDUCING | frozenset(
     f"torch.distributed.{name}"
     for name in "barrier monitored_barrier new_group new_subgroups init_process_group".split()
 )
+# At which position a collective takes its process group.
+_GROUP_AT = dict.fromkeys(REDUCING, 2) | {
+    f"torch.distributed.{name}": position
+    for position, names in (
+        (0, "barrier monitored_barrier"),
+        (3, "reduce gather gather_object scatter scatter_object_list reduce_scatter"),
+        (3, "reduce_scatter_tensor"),
+        (4, "all_to_all_single"),
+    )
+    for name in names.split()
+}
 METRICS = ("torchmetrics.", "torcheval.", "pytorch_lightning.metrics.")
 _SPAWNS = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes")
+
+
+def has_group(call: cst.Call, names: Iterable[str]) -> bool:
+    """Whether a collective with these names is told which ranks meet in it."""
+    at = [None, *(_GROUP_AT[name] for name in names if name in _GROUP_AT)]
+    return any(argument(call, "group", position) is not None for position in at)
 
 
 def held_model(wrapper: Instance) -> Value | None:
