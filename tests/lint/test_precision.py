@@ -1938,3 +1938,62 @@ def test_some_layers_frozen_after_the_wrap(inside: bool, found: bool, lint_text:
     step = "        " + change.replace("\n", "\n        ").rstrip() + "\n"
     text = SETUPS["distributed"] + ("" if inside else change) + STEP + (step if inside else "")
     assert [one.code for one in lint_text(text, select=("DDP306",))] == ["DDP306"] * found
+
+
+def test_a_model_that_another_file_trains_past_its_wrapper(tmp_path: Path, lint_text: Lint) -> None:
+    (tmp_path / "work.py").write_text(
+        "class Work:\n"
+        "    def __init__(self, model):\n        self.model = model\n"
+        "    def run(self, loader, criterion, optimizer):\n"
+        "        for x, y in loader:\n"
+        "            criterion(self.model(x), y).backward()\n"
+        "            optimizer.step()\n"
+    )
+    text = "from work import Work\n" + SETUPS["distributed"]
+    for trained, found in (("model.module", ["DDP304"]), ("model", [])):
+        given = text + f"Work({trained}).run(loader, criterion, optimizer)\n"
+        assert [one.code for one in lint_text(given, select=("DDP304",))] == found
+
+
+def test_what_an_unseen_object_gives_is_no_wrapper_of_its_own(lint_text: Lint) -> None:
+    text = (
+        "from elsewhere import make\n"
+        + SETUPS["distributed"]
+        + """
+trainer = make()
+trainer.whole = DDP(trainer.whole, device_ids=[local_rank])
+for epoch in range(epochs):
+    scores, _ = trainer.train(epoch, loader)
+    if rank == 0:
+        for key, score in scores.items():
+            print(key, score)
+"""
+    )
+    assert not lint_text(text, select=("DDP403",))
+
+
+def test_a_file_whose_name_tells_what_another_one_says(lint_text: Lint) -> None:
+    text = (
+        SETUPS["distributed"]
+        + """
+last = torch.load("last.pt")
+epoch = last["epoch"]
+state = torch.load(f"model-{epoch}.pt", map_location="cpu")
+net.load_state_dict(state)
+"""
+    )
+    assert not lint_text(text, select=("DDP205",))
+    text += "net.load_state_dict(last['model'])\n"
+    assert [one.code for one in lint_text(text, select=("DDP205",))] == ["DDP205"]
+
+
+@pytest.mark.parametrize(("size", "found"), [("1", False), ("2", True)])
+def test_a_group_of_one_rank(size: str, found: bool, lint_text: Lint) -> None:
+    text = (
+        SETUPS["distributed"]
+        .replace('("nccl")', '("nccl", rank=local_rank, world_size=world)')
+        .replace("local_rank = ", f"world = {size}\nlocal_rank = ", 1)
+        .replace(", sampler=sampler", ", shuffle=True")
+        + STEP
+    )
+    assert [one.code for one in lint_text(text, select=("DDP101",))] == ["DDP101"] * found

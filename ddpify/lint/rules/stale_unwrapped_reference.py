@@ -65,6 +65,10 @@ from ddpify.understanding.facts import Event
 from ddpify.understanding.libraries.distributed import DDP
 from ddpify.understanding.values import Instance
 
+_DRIFTS = "gradients are not averaged and the ranks drift apart"
+_IS_RAW = f"this is the model from before it was wrapped: {_DRIFTS}"
+_IS_TRAINED_RAW = f"what is wrapped here is trained past its wrapper, in another file: {_DRIFTS}"
+
 
 @rule(
     "stale-unwrapped-reference", group="wrapping", severity=Severity.SILENT, applies="distributed"
@@ -78,12 +82,11 @@ def check(script: Script) -> Iterator[Finding]:
             continue
         for event in _calls_after(script, wrap):
             call = event.site.node
-            if event.site.module is script.module and _only_raw(script, wrap.held[0], call):
-                yield Finding(
-                    call,
-                    "this is the model from before it was wrapped: gradients are not averaged and"
-                    " the ranks drift apart",
-                )
+            here = event.site.module is script.module
+            if not (here or wrap.site.module is script.module):
+                continue
+            if _only_raw(script, wrap.held[0], call):
+                yield Finding(call if here else wrap.call, _IS_RAW if here else _IS_TRAINED_RAW)
                 break
 
 

@@ -21,7 +21,7 @@ from ddpify.understanding.libraries.distributed import (
 from ddpify.understanding.libraries.kinds import is_loader
 from ddpify.understanding.libraries.runtime_names import INIT, WRAP
 from ddpify.understanding.structure import Guard, leaves, rest_of_block, walk
-from ddpify.understanding.syntax import code_of
+from ddpify.understanding.syntax import argument, code_of
 
 if TYPE_CHECKING:
     from ddpify.lint.scripts.control import Control
@@ -39,7 +39,16 @@ _MAY_ASK = re.compile(
 def concerns_no_rank(control: Control, node: cst.CSTNode) -> bool:
     """Whether what a distributed script does at a node is done by one process alone."""
     return control.script.kind == DISTRIBUTED and (
-        tests_something(control) or runs_alone(control, node)
+        tests_something(control) or has_one_rank(control) or runs_alone(control, node)
+    )
+
+
+def has_one_rank(control: Control) -> bool:
+    """Whether all process groups are told, by a number that stands there, of one rank."""
+    groups = control.script.calls(_GROUP, everywhere=True)
+    sizes = [argument(one, "world_size", 3) for one in groups]
+    return bool(sizes) and all(
+        one is not None and control.script.value(one.value).constant() == 1 for one in sizes
     )
 
 

@@ -61,7 +61,7 @@ class Wrap:
     @property
     def in_place(self) -> bool:
         """Whether the model stays the object that it was: ddpify's runtime wraps so."""
-        return self.wrapper in self.held
+        return self.wrapper in self.held and not is_wrapper(self.wrapper)
 
     @property
     def call(self) -> cst.Call:

@@ -9,6 +9,7 @@ import libcst as cst
 
 from ddpify.understanding.facts import Facts
 from ddpify.understanding.labels.flow import Flow
+from ddpify.understanding.labels.origins import library_names
 from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
@@ -65,11 +66,18 @@ class Checkpoints:
         todo = list(slots)
         found = set(todo)
         while todo:
-            sources = (move.source for move in self.flow.moves_to({todo.pop()}))
+            moves = self.flow.moves_to({todo.pop()})
+            sources = (move.source for move in moves if not self._is_load(move.value))
             fresh = {d.slot for source in sources for d in source if d.slot is not None} - found
             found |= fresh
             todo += fresh
         return found
+
+    def _is_load(self, node: cst.BaseExpression | None) -> bool:
+        """Whether a file gives this: what its name is made of is no part of it."""
+        node = _same_object(node) if node is not None else None
+        held = self.facts.values.get(node.func) if isinstance(node, cst.Call) else None
+        return "torch.load" in library_names(held)
 
     @cached_property
     def _models(self) -> set[Slot]:
