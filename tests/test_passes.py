@@ -11,6 +11,7 @@ from ddpify.source import read_source, source_from_bytes
 from ddpify.understanding.facts import Facts
 from ddpify.understanding.interpretation import Interpretation
 from ddpify.understanding.project import Project
+from ddpify.understanding.values import Const, Tup, join, value
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 SCRIPTS = sorted(FIXTURES.glob("*/train*.py"))
@@ -122,6 +123,39 @@ def main():
             print(mse_loss(model(x), y))
 """
 
+# Each makes tuples that hold the ones of the round, or of the call, before.
+TUPLE_IN_A_NAME = """
+state = 0
+for x, y in loader:
+    state = (state, x)
+"""
+TUPLE_IN_AN_ATTRIBUTE = """
+class Log:
+    def __init__(self):
+        self.last = 0
+log = Log()
+for x, y in loader:
+    log.last = (log.last, log.last, y)
+"""
+TUPLE_IN_A_DICTIONARY = """
+def read(settings):
+    settings["betas"] = (settings.get("first", 0.9), settings.get("betas", 0.99))
+settings = {}
+while True:
+    read(settings)
+"""
+TUPLE_OF_A_RECURSION = """
+def mapped(held):
+    if isinstance(held, tuple):
+        return list(zip(*map(mapped, held)))
+    if isinstance(held, dict):
+        return list(map(type(held), zip(*map(mapped, held.items()))))
+    return [held for _ in range(4)]
+for x, y in loader:
+    print(mapped((x, y, {"x": x})))
+"""
+IN_ITSELF = [TUPLE_IN_A_NAME, TUPLE_IN_AN_ATTRIBUTE, TUPLE_IN_A_DICTIONARY, TUPLE_OF_A_RECURSION]
+
 
 class Counted(Interpretation):
     """A run that counts its passes."""
@@ -170,7 +204,12 @@ def test_another_pass_finds_the_same(script: Path) -> None:
     finds_the_same(run)
 
 
-@pytest.mark.parametrize("text", [*LATE, IN_AN_ARGUMENT, IN_UNCALLED_CODE])
+@pytest.mark.parametrize("text", IN_ITSELF)
+def test_what_holds_itself_stops_growing(text: str) -> None:
+    assert not counted(text).reads_change
+
+
+@pytest.mark.parametrize("text", [*LATE, *IN_ITSELF, IN_AN_ARGUMENT, IN_UNCALLED_CODE])
 def test_another_pass_finds_what_came_late(text: str) -> None:
     finds_the_same(counted(text))
 
@@ -183,3 +222,13 @@ def finds_the_same(run: Interpretation) -> None:
     assert run.facts.values == held
     kinds = [one.name for one in fields(Facts)]
     assert [kind for kind in kinds if getattr(found, kind) != getattr(run.facts, kind)] == []
+
+
+def test_a_tuple_that_another_covers_adds_nothing() -> None:
+    number, text = Const(1), Const("a")
+    both = value(Tup((value(number, text), value(number))))
+    for one in (number, text):
+        narrow = value(Tup((value(one), value(number))))
+        assert join(both, narrow) == join(narrow, both) == both
+    longer = value(Tup((value(number),) * 3))
+    assert len(join(both, longer).atoms) == 2

@@ -113,11 +113,30 @@ class Whole:
     guessed: bool = False
 
 
-@record
+_DEEPEST_TUPLE = 3  # tuples within each other that are told apart
+
+
+@dataclass(slots=True, unsafe_hash=True)
 class Tup:
-    """A tuple whose elements are known one by one."""
+    """A tuple whose elements are known one by one.
+
+    One that holds itself in each round of a loop would grow without an end: where tuples lie in
+    each other deeper than real ones do, what the innermost hold is what may stand in their place.
+    """
 
     items: tuple[Value, ...]
+    depth: int = field(init=False, compare=False)
+
+    def __post_init__(self) -> None:
+        depths = [a.depth for item in self.items for a in item.atoms if type(a) is Tup]
+        self.depth = min(max(depths, default=0) + 1, _DEEPEST_TUPLE)
+        if _DEEPEST_TUPLE in depths:
+            self.items = tuple(map(_without_deepest, self.items))
+
+    def covers(self, other: Tup) -> bool:
+        """Whether each element may be all that the other's may be."""
+        pairs = zip(self.items, other.items, strict=False)
+        return len(self.items) == len(other.items) and all(a.covers(b) for a, b in pairs)
 
 
 @record
@@ -357,10 +376,13 @@ class Value:
         """Whether this value may be all that the other may be."""
         if self.atoms == other.atoms:
             return True
-        for one in other.atoms:
-            if one not in self.key and not (type(one) is Data and self._merges(one)):
-                return False
-        return True
+        return all(one in self.key or self._includes(one) for one in other.atoms)
+
+    def _includes(self, one: Atom) -> bool:
+        """Whether what is none of these atoms is a part of one, so that nothing is added."""
+        if type(one) is Data:
+            return self._merges(one)
+        return type(one) is Tup and any(type(a) is Tup and a.covers(one) for a in self.atoms)
 
     def _merges(self, one: Data) -> bool:
         """Whether a tensor is a part of one of these, so that joining them changes nothing."""
@@ -423,6 +445,14 @@ class Scope:
     captured: set[str] = field(default_factory=set)  # names that scopes inside have read
 
 
+def _without_deepest(one: Value) -> Value:
+    """The same value, with what the tuples of the greatest depth hold in their place."""
+    deepest = [a for a in one.atoms if type(a) is Tup and a.depth == _DEEPEST_TUPLE]
+    others = [a for a in one.atoms if a not in deepest]
+    held = [a for a in deep_atoms(Value(deepest)) if type(a) is not Tup]
+    return join(Value([*others, *held])) if deepest else one
+
+
 _MOST_TUPLES = 16  # that are told apart in one value; of more, only the lengths are
 _CONTAINERS = ("list", "dict", "set", "argparse.Namespace")
 UNKNOWN = Value()
@@ -453,16 +483,19 @@ def join(*values: Value) -> Value:
         atoms = first.atoms
         return first if len(atoms) < 2 or _is_merged(atoms) else Value(_merge_data(atoms))
     joined = dict.fromkeys(chain.from_iterable(one.atoms for one in values))
-    if len(joined) > _MOST_TUPLES:
+    if sum(type(atom) is Tup for atom in joined) > 1:
         joined = dict.fromkeys(_with_few_tuples(joined))
     return Value(joined if _is_merged(joined) else _merge_data(joined))
 
 
 def _with_few_tuples(atoms: Collection[Atom]) -> Iterator[Atom]:
-    """The same atoms, with one tuple for all of a length where there are very many tuples."""
-    tuples = [atom for atom in atoms if type(atom) is Tup]
+    """The same atoms without tuples that others cover, and one for all of a length if many."""
+    tuples: list[Tup] = []
+    for atom in atoms:
+        if type(atom) is Tup and not any(one.covers(atom) for one in tuples):
+            tuples = [*(one for one in tuples if not atom.covers(one)), atom]
     if len(tuples) <= _MOST_TUPLES:
-        yield from atoms
+        yield from (atom for atom in atoms if type(atom) is not Tup or atom in tuples)
         return
     yield from (atom for atom in atoms if type(atom) is not Tup)
     for length in dict.fromkeys(len(one.items) for one in tuples):
