@@ -179,3 +179,30 @@ def test_sums_over_the_rows_are_those_of_all_ranks_before_they_are_kept(tmp_path
     lines = added(tmp_path, with_forward(write).replace("zeros(4, 60)", "zeros(4, 4)"))
     assert "self.kept.mul_(0.9).add_(dd.sum(near.t() @ x), alpha=0.1)" in lines
     assert any(line.startswith("self.layer.weight") and "dd.sum" in line for line in lines)
+
+
+NORMALISED = """\
+class Norm(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.shift = nn.Parameter(torch.zeros(4))
+        self.known = False
+
+    def forward(self, rows):
+        if not self.known:
+            self.shift.data.copy_(rows.mean(0))
+            self.known = True
+        return rows - self.shift
+
+
+brain = nn.Sequential(nn.Linear(4, 4), {layer}, nn.Linear(4, 3))
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+"""
+
+
+@pytest.mark.parametrize("layer", ["Norm()", "nn.Sequential(nn.Tanh(), Norm())"])
+def test_a_layer_in_a_sequential_that_sets_itself_by_its_first_batch(
+    tmp_path: Path, layer: str
+) -> None:
+    lines = added(tmp_path, HEAD + NORMALISED.format(layer=layer) + STEP)
+    assert "self.shift.data.copy_(dd.mean(rows.mean(0)))" in lines

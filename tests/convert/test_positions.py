@@ -268,3 +268,65 @@ def test_lists_of_anything_are_not_gathered(tmp_path: Path) -> None:
     step = trained.replace("cross_entropy", "mse_loss").replace(", b)", ", brain(a[0]))")
     with pytest.raises(Refusal, match="picked from the batch"):
         convert_text(tmp_path, head + step)
+
+
+FILLED_BY_A_FUNCTION = """\
+def fill(y, table, i):
+    table[i] = y.sum() if y.sum() > 1 else 0
+
+
+class Filled(nn.Module):
+    def forward(self, rows, kinds):
+        table = torch.zeros(rows.size(0))
+        for i in range(rows.size(0)):
+            fill(kinds[i], table, i)
+        return (rows.sum(1) - table).pow(2).sum()
+
+
+measure = Filled()
+"""
+
+
+def test_a_function_that_fills_its_callers_rows_gets_no_copy_of_them(tmp_path: Path) -> None:
+    step = STEP.replace("F.cross_entropy(brain(a), b)", "measure(brain(a), b)")
+    with pytest.raises(Refusal, match="a write into the row at one position"):
+        convert_text(tmp_path, HEAD + FILLED_BY_A_FUNCTION + step)
+
+
+SAMPLE_BY_SAMPLE = """\
+class Sampled(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(4, 3)
+
+    def forward(self, rows, kinds):
+        out, parts = self.body(rows), []
+        for i in range(rows.shape[0]):
+            one, weights = out[i, :], torch.ones(3)
+            {lines}
+            parts.append({part})
+        return torch.stack(parts).mean()
+
+
+brain = Sampled()
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "part"),
+    [
+        ("n = (one > 0).sum()", "one.sum() / torch.clamp(n.float(), min=1)"),
+        ("n = 1 if (one > 0).sum() > 0 else 2", "one.sum() / n"),
+        ("n = torch.min(one, weights).mean()", "(weights * one).sum() ** 2 / n"),
+        ("n = F.l1_loss(one, weights)", "n / (1 + F.mse_loss(one, weights, reduction='sum'))"),
+    ],
+)
+def test_sums_over_one_sample_in_a_forward_are_the_samples_own(
+    tmp_path: Path, lines: str, part: str
+) -> None:
+    text = HEAD + SAMPLE_BY_SAMPLE.format(lines=lines, part=part)
+    new = added(tmp_path, text + STEP.replace("F.cross_entropy(brain(a), b)", "brain(a, b)"))
+    assert [line for line in new if "dd.sum" in line or "dd.mean" in line] == [
+        "penalty = dd.mean(brain(a, b))"
+    ]

@@ -147,6 +147,10 @@ def write(run: Interpreter, target: cst.Subscript, owner: Value) -> None:
     first = target.slice[0].slice
     if run.frames_forward() or run.collating or not isinstance(first, cst.Index):
         return
+    if _is_gathered_for_call(run, target.value):
+        copied = (a.loaders for a in owner.atoms if isinstance(a, Data) and a.form == "gathered")
+        for loaders in copied:
+            run.demand(target, value(Data(Placement.SHARD, loaders, form="packed")), readers.A_ROW)
     index = run.seen(first.value)
     shared = bool(index.atoms) and all(map(may_be_integer, index.atoms))
     for data in owner.data if shared else ():
@@ -154,6 +158,15 @@ def write(run: Interpreter, target: cst.Subscript, owner: Value) -> None:
         if rows and not data.opaque:
             unmendable = Data(Placement.SHARD, data.loaders, form="packed")
             run.demand(target, value(unmendable), readers.A_ROW)
+
+
+def _is_gathered_for_call(run: Interpreter, written: cst.BaseExpression) -> bool:
+    """Whether this is a parameter that gets gathered rows, of which the caller keeps its own."""
+    call = run.frame.call.node if run.frame.call is not None else None
+    passed = isinstance(written, cst.Name) and written.value in run.frame.scope.passed
+    if not passed or not isinstance(call, cst.Call):
+        return False
+    return any(argument.value in run.choices.reduced for argument in call.args)
 
 
 def _index_kind(run: Interpreter, part_: cst.BaseSlice) -> tuple[str, Value]:

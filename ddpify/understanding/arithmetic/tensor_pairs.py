@@ -10,7 +10,7 @@ import libcst as cst
 
 from ddpify.understanding import readers
 from ddpify.understanding.arithmetic import dimensions, tensor_sizes
-from ddpify.understanding.batching import batch_rows, batches, together
+from ddpify.understanding.batching import batch_rows, batches, collating, together
 from ddpify.understanding.placement import Placement, combine
 from ddpify.understanding.values import REPLICATED, Data, Instance, Tup, Value, join, value
 
@@ -211,7 +211,9 @@ def _result(base: Data, placement: Placement, left: Data | None, right: Data | N
     forms = {"masked" if d.ragged else d.form for d in (left, right) if d is not None}
     form = next((f for f in ("masked", "stacked", "interleaved") if f in forms), "tensor")
     dims = [d.dim for d in (left, right) if d is not None and d.placement is Placement.SHARD]
-    return replace(base.placed(placement), opaque=opaque, form=form, dim=max(dims, default=0))
+    # What meets a single sample is that sample's.
+    dim = collating.NO_ROWS if collating.NO_ROWS in dims else max(dims, default=0)
+    return replace(base.placed(placement), opaque=opaque, form=form, dim=dim)
 
 
 def _half_reduced(left: Data | None, right: Data | None) -> bool:

@@ -148,6 +148,8 @@ def function(
     if name in ("eq", "ne", "gt", "lt", "ge", "le", "equal"):
         return tensor_pairs.compare(run, [n for n, _ in operands], [v for _, v in operands])
     data = [(n, d) for n, v in operands for d in v.data]
+    alone = [(n, d) for n, d in data if d.dim == collating.NO_ROWS]
+    data = alone or data  # what meets a single sample is that sample's
     if not data:
         return on_whole(name, operands, rest, kwargs)
     if tensor_pairs.beside_whole(run, tensor_pairs.held_tensors(operands)):
@@ -279,6 +281,8 @@ def _one(
         return value(replace(data, dim=0, births=frozenset(), form="tensor"))  # of one layer
     if name in views.RESHAPING:
         return views.reshaped(run, name, data, rest, operand)
+    if name in OVER_A_DIMENSION and data.dim == collating.NO_ROWS:
+        return value(replace(data, births=frozenset(), ndim=0))  # still of this sample alone
     if name in OVER_A_DIMENSION:
         if run.frames_forward() and not run.collating and mixes_rows(name, data, rest, kwargs):
             run.facts.statistics.setdefault(node, run.site(node))

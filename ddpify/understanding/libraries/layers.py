@@ -21,7 +21,8 @@ from ddpify.understanding.values import (
     deep_atoms,
 )
 
-_CONTAINERS = ("torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict")
+SEQUENTIAL = "torch.nn.Sequential"
+_CONTAINERS = (SEQUENTIAL, "torch.nn.ModuleList", "torch.nn.ModuleDict")
 _DRAWING = ("Linear", "Bilinear", "Conv", "Embedding", "RNN", "LSTM", "GRU", "MultiheadAttention")
 _ADDING = ("add_module", "register_module", "append", "insert", "extend", "update")
 
@@ -29,7 +30,7 @@ _ADDING = ("add_module", "register_module", "append", "insert", "extend", "updat
 def of_several_results(target: Instance) -> list[Instance]:
     """The last layer of a Sequential, where it is a class of the project that returns a tuple."""
     numbered = [key for key in target.arguments if key.isdigit()]
-    if target.type != "torch.nn.Sequential" or not numbered:
+    if target.type != SEQUENTIAL or not numbered:
         return []
     last = target.arguments[max(numbered, key=int)]
     return [one for one in last.of(Instance) if _returns_a_tuple(one)]  # type: ignore[arg-type,misc]
@@ -58,10 +59,13 @@ def adds(container: Instance, name: str) -> bool:
 
 def computing_a_loss(target: Instance, args: list[Value]) -> list[Instance]:
     """The project's layers in a container that take all these arguments, several of them rows."""
-    if target.type not in _CONTAINERS or sum(map(_has_rows, args)) < 2:
-        return []
-    layers = dict.fromkeys(_held(target, set()))
-    return [one for one in layers if _takes(one, len(args))]
+    return taking(target, len(args)) if sum(map(_has_rows, args)) > 1 else []
+
+
+def taking(target: Instance, count: int) -> list[Instance]:
+    """The project's layers in a container that take so many arguments; none of anything else."""
+    layers = dict.fromkeys(_held(target, set())) if target.type in _CONTAINERS else {}
+    return [one for one in layers if _takes(one, count)]
 
 
 def _has_rows(one: Value) -> bool:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import combinations, permutations
 from typing import TYPE_CHECKING
 
 from ddpify.understanding import readers
 from ddpify.understanding.arithmetic import tensor_pairs
-from ddpify.understanding.batching import batches, together
+from ddpify.understanding.batching import batches, collating, together
 from ddpify.understanding.libraries.denominators import LossCall, denominator
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import REPLICATED, UNKNOWN, Data, Value, value
@@ -97,7 +98,10 @@ def _tell_orders_apart(run: Interpreter, shown: list[batches.Operand]) -> None:
 
 
 def _of_rows(loss: LossCall, data: list[Data], shards: list[Data]) -> Data:
-    """What a loss of a rank's rows gives."""
+    """What a loss of a rank's rows gives; one of a single sample is a number of that sample's."""
+    alone = [d for d in shards if d.dim == collating.NO_ROWS]
+    if alone:
+        return replace(alone[0], births=frozenset(), ndim=0)
     placement = _placement(loss, shards)
     counted: tuple[str, ...] = ()
     if placement in (Placement.MEAN, Placement.WEIGHTED):

@@ -164,6 +164,7 @@ def call_instance(
         found = (a.placement for a in deep_atoms(made) if isinstance(a, Data))
         if any(placement.partial or not placement.local for placement in found):
             return made
+    _run_layers(run, node, target, args, kwargs)
     if target.kind.endswith(".ToPILImage"):
         return foreign(run, node, "torchvision.transforms.functional.to_pil_image", args, kwargs)
     result = opaque(run, node, target, args, kwargs)
@@ -172,6 +173,31 @@ def call_instance(
         ndim = dimensions.of_layer(target, args)
         return join(value(*(_seen(a, dim, ndim) for a in result.atoms)))
     return result
+
+
+def _run_layers(
+    run: Interpreter,
+    node: cst.BaseExpression,
+    target: Instance,
+    args: list[Value],
+    kwargs: Keywords,
+) -> None:
+    """The project's layers in a container do what they do with rows.
+
+    Those of a Sequential get what the one before gives; of others, any may be what is called.
+    """
+    given = [_without_births(one) for one in args]
+    chained = target.type == layers.SEQUENTIAL and len(args) == 1
+    for layer in layers.taking(target, len(args) + len(kwargs)) if any(given) else ():
+        made = run.call(node, value(layer), given, dict(kwargs))
+        if chained and made.data and all(d.placement is Placement.SHARD for d in made.data):
+            given = [_without_births(made)]
+
+
+def _without_births(one: Value) -> Value:
+    return join(
+        value(*(replace(a, births=frozenset()) if isinstance(a, Data) else a for a in one.atoms))
+    )
 
 
 def _batch_dimension(args: list[Value]) -> int:
