@@ -192,10 +192,12 @@ def _built_for_several(plan: Plan, model: Instance, site: Site) -> bool:
 
 def _returned(plan: Plan, site: Site) -> Iterator[set[Instance]]:
     """What each part of what a function returns may be."""
-    function = site.module.structure.function(site.node)
+    structure = site.module.structure
+    function = structure.function(site.node)
     for part in walk(function) if function is not None else ():
-        if isinstance(part, cst.Return) and part.value is not None:
-            yield from _alternatives(plan.facts.values.get(part.value, UNKNOWN))
+        returned = part.value if isinstance(part, cst.Return) else None
+        if returned is not None and structure.function(part) is function:  # of no inner one
+            yield from _alternatives(plan.facts.values.get(returned, UNKNOWN))
 
 
 def _alternatives(held: Value) -> Iterator[set[Instance]]:

@@ -135,8 +135,9 @@ def _orders(plan: Plan, edits: Edits) -> None:
             for size in draw.counts:
                 whole_count(size, alias, edits)
     for node, regrouped in plan.facts.regrouped.items():
-        edits.wrap(regrouped.rows, f"{alias}.gather")
-        edits.wrap(node, f"{alias}.split")
+        extra = ", stacked=True" if regrouped.stacked else ""
+        edits.wrap(regrouped.rows, f"{alias}.gather", extra)
+        edits.wrap(node, f"{alias}.split", extra)
         edits.note(
             regrouped.site,
             f"{brief(node)}: this rank's rows, once the whole batch is put in order",

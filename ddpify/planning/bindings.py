@@ -27,8 +27,7 @@ def bindings(
     sites = sorted(plan.sites(cst.Assign), key=lambda site: (files.index(site.module), site.line))
     for site in sites:
         node = site.node
-        sources = (cst.Call, cst.IfExp, cst.Subscript) if kept else (cst.Call, cst.IfExp)
-        if not isinstance(node, cst.Assign) or not isinstance(node.value, sources):
+        if not isinstance(node, cst.Assign) or not _is_made(node.value, kept=kept):
             continue
         if _comes_from_itself(plan, held, node.value):
             continue
@@ -39,6 +38,13 @@ def bindings(
                 value = plan.facts.values.get(seen)
                 if value is not None and held in value.atoms:
                     yield Site(site.module.statement(node), site.module), name
+
+
+def _is_made(source: cst.BaseExpression, *, kept: bool) -> bool:
+    """Whether an expression is a call, one of two, or several of them as a tuple."""
+    if isinstance(source, cst.Tuple):
+        return all(_is_made(element.value, kept=kept) for element in source.elements)
+    return isinstance(source, (cst.Call, cst.IfExp)) or (kept and isinstance(source, cst.Subscript))
 
 
 def loader_name(plan: Plan, site: Site, loaders: frozenset[Instance]) -> str:

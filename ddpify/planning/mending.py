@@ -27,6 +27,8 @@ def mend(plan: Plan, demand: Demand, learnt: frozenset[cst.BaseExpression]) -> b
     trained = any(loader.site in plan.choices.trained for loader in demand.data.loaders)
     editable = _editable(demand, plan.project)
     how = _how(demand.data, demand.reader)
+    if how == "gather" and not all(plan.facts.values.get(n, UNKNOWN).data for n in editable):
+        editable = []  # a list of tensors, of which none is gathered by that
     of_loss = demand.reader in ("backward()", readers.ARITHMETIC)
     if trained and of_loss and _cut(plan, demand):
         return True
@@ -186,6 +188,9 @@ def _reduce(plan: Plan, node: cst.BaseExpression, how: str, demand: Demand) -> N
             _sum_argument(plan, demand)
             return
         node = _before_rounding(plan, demand.site.node)
+        if _is_whole_too_late(demand, node):
+            _sum_argument(plan, demand)
+            return
         how = "count" if node in demand.data.births else "sum"
     weighted = demand.data.placement is Placement.WEIGHTED
     weight = demand.data.counted[0] if weighted and node in demand.data.births else ""
@@ -196,6 +201,13 @@ def _reduce(plan: Plan, node: cst.BaseExpression, how: str, demand: Demand) -> N
         _count_all(plan, node)
     if how == "mean" and (demand.data.opaque or (weighted and not weight)):
         plan.assumed.add(node)
+
+
+def _is_whole_too_late(demand: Demand, node: cst.BaseExpression) -> bool:
+    """Whether a number of rows is no sum of the ranks' by now, or stands where it is changed."""
+    rounded = demand.data.form == "rounded" and node is demand.site.node
+    above = demand.site.module.parents[node]
+    return rounded or (isinstance(above, cst.AugAssign) and above.target is node)
 
 
 def _before_rounding(plan: Plan, node: cst.CSTNode) -> cst.BaseExpression:

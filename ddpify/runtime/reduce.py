@@ -217,13 +217,15 @@ def global_like(x: torch.Tensor, *, dim: int = 0) -> torch.Tensor:
     return made.permute([outer_first.index(d) for d in range(x.dim())])
 
 
-def split(x: Any, *, dim: int = 0, rows: Any = None) -> Any:
+def split(x: Any, *, dim: int = 0, rows: Any = None, stacked: bool = False) -> Any:
     """This rank's rows of something that every rank holds for the whole global batch.
 
     x: a tensor or array whose dimension ``dim`` is the global batch's (or a multiple of it). With
     ``rows`` or another ``dim`` than 0 it may also be a tuple of those, or None.
     rows: how many this rank has (a number or None), where ``x`` may hold these alone already: then
     it stays as it is.
+    stacked: the rows of ``x`` are those of several tensors under each other, each of the global
+    batch, as ``gather(x, stacked=True)`` gives them; so are the rows of the result.
     Returns a view of the rows, or a tensor in one piece where ``dim`` is not 0; the same object
     where the batch at hand is not shared; for a rank without a sample as many rows as its ghost
     has. No communication.
@@ -243,6 +245,11 @@ def split(x: Any, *, dim: int = 0, rows: Any = None) -> Any:
         raise RuntimeError(f"{held} rows are not a multiple of the batch of {share.total}")
     first, last = bounds(share.total, world().rank, world_size())
     first, last = (0, share.rows) if share.ghost else (first, last)
+    if stacked:
+        own_rows = [
+            block * share.total + row for block in range(each) for row in range(first, last)
+        ]
+        return x[own_rows]
     own = slice(first * each, last * each)
     if not dim:
         return x[own]

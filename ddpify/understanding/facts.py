@@ -75,6 +75,7 @@ class Regrouped:
 
     site: Site
     rows: cst.BaseExpression
+    stacked: bool = False  # of several tensors, under each other
 
 
 @record

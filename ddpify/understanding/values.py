@@ -57,13 +57,14 @@ class Data:
     ``names`` are the expressions at which its rows last got a name, and could be gathered. ``dim``
     is the dimension of the batch among ``ndim``, which is 0 where their number is not known.
 
-    Forms: "tensor", "batch", "shape", "number", the "multiple" of a number of rows, "masked" or
-    "ragged" rows, "stacked", "permutation", "range", "interleaved" rows, "pairs" of rows that were
-    copied for each other, a single "row", a recurrent layer's "state", with its rows behind a
-    dimension of size one, or "states" of several layers, the "order" that sorting gives, what a
-    loader has "yielded" in a known layout, what is "sized" as a whole batch, the "samples" that a
-    collate function gets, a "listed" item for each row, of any kind and size, and "position", a
-    number that counts rows, where a rank counts its own by ``births``.
+    Forms: "tensor", "batch", "shape", "number", the "multiple" of a number of rows, a part of it
+    that is "rounded", "masked" or "ragged" rows, "stacked", "permutation", "range", "interleaved"
+    rows, "pairs" of rows that were copied for each other, a single "row", a recurrent layer's
+    "state", with its rows behind a dimension of size one, or "states" of several layers, the
+    "order" that sorting gives, what a loader has "yielded" in a known layout, what is "sized" as a
+    whole batch, the "samples" that a collate function gets, a "listed" item for each row, of any
+    kind and size, and "position", a number that counts rows, where a rank counts its own by
+    ``births``.
     """
 
     placement: Placement

@@ -552,7 +552,7 @@ print(error)
 def test_a_function_that_reduces_for_batches_and_gets_all_in_the_end(tmp_path: Path) -> None:
     """Arrays of a file have keys, and what scales them is no array of the same dictionary."""
     lines = added(tmp_path, HEAD + TRAFFIC)
-    assert "mask /= dd.mean(torch.mean(mask))" in lines
+    assert any(line.startswith("mask /= dd.mean(torch.mean(mask)") for line in lines)
     assert "penalty = dd.mean(masked_mae(scaler.inverse_transform(brain(a)), b))" in lines
     assert any(line.startswith("a, b = dd.shard_batch(") for line in lines)
     at = lines.index("with dd.whole():")

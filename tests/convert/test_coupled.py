@@ -462,3 +462,28 @@ def test_weights_of_some_of_the_rows(tmp_path: Path, some: str) -> None:
     )
     lines = added(tmp_path, HEAD + "weights = brain.weight\n" + STEP.replace(PLAIN, body))
     assert f"weight=len({some})" in " ".join(lines)
+
+
+def test_views_under_each_other_are_mixed_in_the_order_of_one_process(tmp_path: Path) -> None:
+    body = (
+        "    views = torch.cat([a, a + 1])\n    order = torch.randperm(views.size(0))\n"
+        "    mixed = 0.7 * views + 0.3 * views[order]\n"
+        "    penalty = F.cross_entropy(brain(mixed), torch.cat([b, b]))\n"
+    )
+    lines = added(tmp_path, HEAD + STEP.replace(PLAIN, body))
+    whole = " ".join(lines)
+    assert "0.3 * dd.split( dd.gather(views, stacked=True)[order], stacked=True )" in whole
+
+
+@pytest.mark.parametrize("split", ["torch.split(outs, len(a))", "outs.split([len(a), len(a)])"])
+def test_views_under_each_other_are_taken_apart_by_the_number_of_own_rows(
+    tmp_path: Path, split: str
+) -> None:
+    body = (
+        "    outs = brain(torch.cat([a, a + 1]))\n"
+        f"    one, two = {split}\n"
+        "    penalty = F.cross_entropy(one, b) + F.mse_loss(two, one)\n"
+    )
+    lines = added(tmp_path, HEAD + STEP.replace(PLAIN, body))
+    assert not any("split" in line for line in lines)
+    assert "penalty = dd.mean(F.cross_entropy(one, b) + F.mse_loss(two, one))" in lines

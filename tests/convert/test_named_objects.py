@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ddpify.convert.project import convert_folder
-from tests.convert.examples import changed_lines
+from tests.convert.examples import HEAD, STEP, added, changed_lines
 
 NETS = "import torch.nn as nn\n\n\nclass Small(nn.Linear):\n    pass\n"
 LOSSES = """\
@@ -82,3 +82,21 @@ def test_objects_are_found(tmp_path: Path, name: str) -> None:
     for called in ("dd.shard(", "dd.wrap("):
         assert len([line for line in lines if called in line]) == 1
     assert not any("dd." in files[path].data.decode() for path in files if path.stem == "nets")
+
+
+def test_models_that_an_inner_function_builds(tmp_path: Path) -> None:
+    """What it returns is one model here, another there; the names around it are told apart."""
+    made = """\
+def main():
+    def build(frozen=False):
+        net = nn.Linear(4, 3)
+        net.requires_grad_(not frozen)
+        return net
+
+    brain, first = build(), build(frozen=True)
+    rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+"""
+    start = HEAD[: HEAD.index("brain =")]
+    step = "".join(f"    {line}\n" for line in STEP.splitlines())
+    lines = added(tmp_path, start + made + step + "main()\n")
+    assert "brain = dd.wrap(brain)" in lines

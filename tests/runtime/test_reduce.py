@@ -387,3 +387,24 @@ def test_states_are_split_once() -> None:
         assert found["own"] == [first, [[one + 10 for one in line] for line in first]]
         assert found["contiguous"] and found["same"] and found["none"] is None
         assert found["cell"] == [list(row) for row in zip(*first, strict=True)]
+
+
+def _split_stacked() -> list[Any]:
+    found: list[Any] = []
+    for n in (1, 2, 5):
+        x = _batch(n)
+        rows = dd.gather(torch.cat([x, x + 10]), stacked=True)
+        assert rows.tolist() == [*range(n), *range(10, 10 + n)]
+        own = dd.split(rows, stacked=True)
+        assert torch.equal(own, torch.cat([x, x + 10]))
+        assert dd.split(rows.numpy(), stacked=True).tolist() == own.tolist()
+        found.append(own.tolist())
+    return found
+
+
+def test_rows_of_several_tensors_are_split_in_each() -> None:
+    found = run(_split_stacked, 2)
+    assert [one[1:] for one in found] == [
+        [[0, 10], [0, 1, 2, 10, 11, 12]],
+        [[1, 11], [3, 4, 13, 14]],
+    ]

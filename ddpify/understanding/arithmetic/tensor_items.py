@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -49,6 +50,7 @@ def item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
         by = indices(node)
         if atom.form == "gathered":
             count_all_rows(run, by)
+            count_sizes(run, _slice_bounds(node))
         tensor_pairs.beside_whole(
             run, [(node.value, atom), *tensor_pairs.held_tensors([(i, run.seen(i)) for i in by])]
         )
@@ -66,7 +68,30 @@ def count_all_rows(run: Interpreter, indices: list[cst.BaseExpression]) -> None:
     for index in indices:
         for one in run.seen(index).atoms:
             for counting in one.births if isinstance(one, Data) and one.form == "position" else ():
-                run.demand(counting, run.seen(counting), "positions among the rows of all ranks")
+                run.demand(counting, run.seen(counting), readers.ROWS_OF_ALL)
+
+
+def count_sizes(run: Interpreter, sizes: Iterable[cst.BaseExpression]) -> None:
+    """Let numbers of rows that cut the rows of all ranks be those of all ranks."""
+    for size in sizes:
+        for data in run.seen(size).data:
+            if data.placement is Placement.COUNT:
+                run.facts.shape_uses.update(data.births)  # of this rank's rows, before
+                run.demand(size, value(data), readers.ROWS_OF_ALL)
+
+
+def pieces(run: Interpreter, rows: Value, sizes: Value) -> Value:
+    """What ``split(len(batch))`` makes of tensors under each other: one of them each.
+
+    What was taken for picked rows are several tensors of rows then, in a list that a loader gave.
+    """
+    run.facts.shape_uses.update(b for data in tensor_sizes.counts(sizes) for b in data.births)
+    return value(*(_piece(one) for one in rows.data))
+
+
+def _piece(rows: Data) -> Data:
+    form = "masked" if rows.ragged else "tensor"
+    return replace(rows, placement=Placement.SHARD, births=frozenset(), form=form)
 
 
 def _first_is_new(run: Interpreter, node: cst.Subscript) -> bool:
@@ -237,8 +262,10 @@ def regrouped(
     if run.frames_forward() or not run.module.editable or atom.form == "permutation":
         return atom.placed(Placement.COUPLED)
     at_hand.used(run, node, [atom])
-    run.facts.regrouped.setdefault(node, Regrouped(run.site(node), rows))
-    return atom.placed(Placement.SHARD)
+    stacked = atom.form == "stacked"
+    run.facts.regrouped.setdefault(node, Regrouped(run.site(node), rows, stacked))
+    placed = atom.placed(Placement.SHARD)
+    return replace(placed, form="stacked") if stacked else placed
 
 
 def replicated_item(run: Interpreter, node: cst.Subscript) -> Value:
@@ -299,12 +326,15 @@ def _is_counted(run: Interpreter, bound: cst.BaseExpression | None) -> bool:
 
 def _counted_bounds(run: Interpreter, node: cst.Subscript) -> list[Data]:
     """Bounds of slices that are the number of this rank's rows: ``x[:len(batch)]``."""
-    bounds = [
+    held = [d for bound in _slice_bounds(node) for d in run.seen(bound).data]
+    return [d for d in held if d.placement is Placement.COUNT]
+
+
+def _slice_bounds(node: cst.Subscript) -> list[cst.BaseExpression]:
+    return [
         bound
         for element in node.slice
         if isinstance(element.slice, cst.Slice)
         for bound in (element.slice.lower, element.slice.upper)
         if bound is not None
     ]
-    held = [d for bound in bounds for d in run.seen(bound).data]
-    return [d for d in held if d.placement is Placement.COUNT]

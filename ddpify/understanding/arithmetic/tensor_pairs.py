@@ -105,8 +105,10 @@ def _pair(
     if placement is Placement.PER_COUNT and b is Placement.COUNT and right[1] is not None:
         run.facts.divisors.setdefault(right[0], set()).update(right[1].loaders)
     if placement is not None:
-        names = frozenset(n for e, d in (left, right) if d is not None for n in (d.names or {e}))
+        names = _names(left, right)
         result = replace(_result(base, placement, left[1], right[1]), names=names)
+        if operator == "//" and placement is Placement.COUNT:
+            result = replace(result, form="rounded")
         if placement is Placement.COUPLED and surely_crossed(left[1], right[1]):
             _demand_in_forward(run, node, result)
         if placement is Placement.ROWS:
@@ -117,6 +119,12 @@ def _pair(
             run.demand(expression, value(data), readers.ARITHMETIC)
     kept = Placement.SHARD if Placement.SHARD in (a, b) else Placement.REPLICATE
     return value(replace(base.placed(kept), loaders=loaders))
+
+
+def _names(*operands: tuple[cst.BaseExpression, Data | None]) -> frozenset[cst.BaseExpression]:
+    """Where rows that meet could be gathered: not those that a number only counts."""
+    rows = [(e, d) for e, d in operands if d is not None and d.placement is not Placement.COUNT]
+    return frozenset(name for e, d in rows for name in (d.names or {e}))
 
 
 def _met(
@@ -205,7 +213,9 @@ def _result(base: Data, placement: Placement, left: Data | None, right: Data | N
     if placement in (Placement.COUNT, Placement.PER_COUNT):
         local = [d for d in (left, right) if d is not None and d.placement.local]
         births = frozenset(birth for d in local for birth in d.births)
-        form = "multiple" if placement is Placement.COUNT else "number"
+        rounded = any(d.form == "rounded" for d in (left, right) if d is not None)
+        multiple = "rounded" if rounded else "multiple"
+        form = multiple if placement is Placement.COUNT else "number"
         return replace(base, placement=placement, births=births, form=form)
     opaque = any(d.opaque for d in (left, right) if d is not None)
     forms = {"masked" if d.ragged else d.form for d in (left, right) if d is not None}

@@ -8,7 +8,15 @@ from dataclasses import replace
 import libcst as cst
 
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.values import REPLICATED, Const, Data, Number, Value, value
+from ddpify.understanding.values import (
+    REPLICATED,
+    Const,
+    Data,
+    Number,
+    Value,
+    deep_atoms,
+    value,
+)
 
 TRANSPOSING = frozenset("t T transpose permute swapaxes movedim".split())
 
@@ -24,6 +32,12 @@ def without_counts(whole: Value) -> Value:
         return whole
     others = [a for a in whole.atoms if a not in counts and not isinstance(a, Number)]
     return value(Const(-1), *others)
+
+
+def counts(sizes: Value) -> list[Data]:
+    """The numbers of this rank's rows among sizes: one of them, or a list."""
+    held = (a for a in deep_atoms(sizes) if isinstance(a, Data))
+    return [a for a in held if a.placement is Placement.COUNT]
 
 
 def is_own_number(data: Data) -> bool:

@@ -61,7 +61,7 @@ SELF_COUPLING = frozenset("unique bincount histc cdist pdist corrcoef cov".split
 REORDERING = frozenset("flip roll".split())
 # What gives one number of all elements, where no dimension is named.
 _TO_ONE = frozenset("mean sum prod norm max min std var".split())
-_NUMBERS = ("number", "multiple")
+_NUMBERS = ("number", "multiple", "rounded")
 _POSITIONS_OF_SOME = ("nonzero", "argwhere", "flatnonzero")
 _DOTS = frozenset("dot vdot".split())
 _REPEATING = frozenset("expand expand_as repeat tile repeat_interleave".split())

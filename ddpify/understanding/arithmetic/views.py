@@ -92,7 +92,7 @@ def _cuts_across(data: Data, sizes: Sequence[Value]) -> bool:
         return False
     counted = _counted(sizes)
     if counted is not None:
-        return counted[0] == 0 and counted[1].form != "multiple"
+        return counted[0] == 0 and counted[1].form not in ("multiple", "rounded")
     return data.form == "states" and sizes[0].constant() == -1
 
 

@@ -102,8 +102,14 @@ def _sum(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value
             continue
         summed = atom.elements if isinstance(atom, Instance) else value(atom)
         held = [a for a in deep_atoms(summed) if isinstance(a, Data)]
-        results += [value(replace(a.placed(a.placement), opaque=a.opaque)) for a in held]
+        results += [value(_as_sum(a)) for a in held]
     return join(*results) if results else REPLICATED
+
+
+def _as_sum(part: Data) -> Data:
+    """What several such values add up to: numbers of rows are still numbers of rows."""
+    form = part.form if part.placement is Placement.COUNT else "tensor"
+    return replace(part.placed(part.placement), opaque=part.opaque, form=form)
 
 
 def _enumerate(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:

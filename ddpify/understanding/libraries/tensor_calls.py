@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.arithmetic import tensor_pairs, tensor_sizes, tensors
+from ddpify.understanding import readers
+from ddpify.understanding.arithmetic import tensor_items, tensor_pairs, tensor_sizes, tensors
 from ddpify.understanding.batching import (
     at_hand,
     batch_rows,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 _FROM_VALUES = frozenset("tensor as_tensor array asarray".split())
 _CONVERTING = frozenset("tensor as_tensor from_numpy array asarray".split())
 _OF_A_SIZE = frozenset("zeros ones empty full arange eye identity linspace".split())
+_CUTTING = frozenset("split chunk narrow tensor_split".split())
 _FROM_LISTS = frozenset(
     "tensor as_tensor array asarray Tensor FloatTensor LongTensor IntTensor BoolTensor".split()
 )
@@ -54,6 +56,11 @@ def tensor_function(  # type: ignore[no-untyped-def]
     if drawn is not None:
         return drawn
     operands = argument_pairs(node, args, kwargs)
+    if short in _CUTTING and operands and _is_of_all(operands[0][1]):
+        tensor_items.count_sizes(run, [shown for shown, _ in operands[1:]])
+        return value(*operands[0][1].of(Data))
+    if short == "split" and len(operands) > 1 and tensor_sizes.counts(operands[1][1]):
+        return tensor_items.pieces(run, operands[0][1], operands[1][1])
     sized = _of_a_size(run, node, name, short, operands)
     if sized is not None:
         return sized
@@ -83,6 +90,10 @@ def tensor_function(  # type: ignore[no-untyped-def]
     return tensors.function(run, node, short, involved, kwargs, args[1:])
 
 
+def _is_of_all(one: Value) -> bool:
+    return any(isinstance(a, Data) and a.form == "gathered" for a in one.atoms) and not one.data
+
+
 def _of_a_size(
     run: Interpreter,
     node: cst.BaseExpression,
@@ -96,7 +107,8 @@ def _of_a_size(
     if own and name.startswith("torch.") and short in _OF_A_SIZE and short != "full":
         return value(tensor_sizes.rows_as_many(own[0]))
     counts = [a for a in numbers if a.placement is Placement.COUNT]
-    if counts and _makes_rows(name, short):
+    cuts = any(isinstance(a, Data) and a not in counts for _, v in operands[:1] for a in v.atoms)
+    if counts and not cuts and _makes_rows(name, short):
         return _sized(run, node, short, counts)
     if counts and short in _FROM_VALUES and not operands[0][1].data:
         run.demand_all(*operands[0], f"{short}()")  # a list of numbers, one a count
@@ -203,6 +215,11 @@ def _concatenated(
     one_by_one = _taken_one_by_one(pieces, first)
     if one_by_one is not None:
         return value(collating.joined(one_by_one, short, dim))
+    if dim == 0 and any(isinstance(a, Data) and a.form == "gathered" for a in deep_atoms(pieces)):
+        for expression, held in _shown_values(run, node):
+            for rows in held.data:
+                run.demand(expression, value(rows), readers.ROWS_OF_ALL)
+        return value(replace(first.placed(Placement.REPLICATE), form="gathered"))
     along_others = dim not in (0, ...)
     shown = _shown_values(run, node) if along_others or short in ("stack", "hstack") else []
     if tensor_pairs.beside_whole(run, tensor_pairs.held_tensors(shown)):

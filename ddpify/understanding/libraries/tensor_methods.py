@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import readers
-from ddpify.understanding.arithmetic import tensor_pairs, tensor_sizes, tensors, views
+from ddpify.understanding.arithmetic import (
+    tensor_items,
+    tensor_pairs,
+    tensor_sizes,
+    tensors,
+    views,
+)
 from ddpify.understanding.batching import batch_sizes, batches
 from ddpify.understanding.language.arguments import argument_pairs
 from ddpify.understanding.libraries import draws, world
@@ -102,6 +108,10 @@ def of_tensor(  # type: ignore[no-untyped-def]
     if copied is not None:
         return copied
     given = args
+    if atom.form == "gathered":
+        tensor_items.count_sizes(run, [shown for shown, _ in argument_pairs(node, args, {})])
+    if name == "split" and args and tensor_sizes.counts(args[0]):
+        return tensor_items.pieces(run, value(atom), args[0])
     if name not in tensor_pairs.BINARY:  # there a number of rows is a size, of a view perhaps
         args = [_sizes(run, one) for one in args]
     if name in ("view", "reshape") and atom.placement is Placement.SHARD:
