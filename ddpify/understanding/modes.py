@@ -7,20 +7,21 @@ mode in which that function is called. A model is made in training mode.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import libcst as cst
 
 from ddpify.understanding.facts import Facts, Site, Switch
+from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.values import Instance
 
 Found = frozenset[bool]
+_Code = tuple[ModuleFile, cst.FunctionDef | None]  # a function, or a file outside of functions
 _TRAINING, _BOTH = frozenset({True}), frozenset({True, False})
 
 
 class _Layers:
-    """What each model holds, at any depth. It only grows: what has not grown is not looked at."""
+    """What each model holds, at any depth. It only grows: what was held once needs no look."""
 
     def __init__(self) -> None:
         self._known: dict[Instance, dict[Instance, int]] = {}  # and how far each had grown
@@ -28,6 +29,8 @@ class _Layers:
     def holds(self, outer: Instance, model: Instance) -> bool:
         """Whether one model is another, or a layer of it."""
         known = self._known.setdefault(outer, {outer: -1})
+        if model in known:
+            return True
         todo = [one for one, growth in known.items() if one.growth != growth]
         while todo:
             one = todo.pop()
@@ -77,7 +80,10 @@ class _Search:
             if layers.holds(held, model)
             for switch in switches.values()
         ]
-        self.inside = self._inside_calls()
+        self.switches: dict[_Code, list[Switch]] = {}
+        inside = [Switch(site, modes) for site, modes in self._inside_calls().items()]
+        for one in (*self.own, *inside):
+            self.switches.setdefault(_code(one.site), []).append(one)
         self.running: set[Site] = set()
 
     def _inside_calls(self) -> dict[Site, Found]:
@@ -100,8 +106,7 @@ class _Search:
         """The modes in which the model may be when a place is reached."""
         if site in self.running:
             return frozenset()
-        here = [s for s in self._switches() if _function(s.site) is _function(site)]
-        here = [s for s in here if s.site.module is site.module]
+        here = self.switches.get(_code(site), [])
         last = max(
             (s for s in here if s.surely and _surely_before(s.site, site)),
             key=lambda s: _order(s.site),
@@ -112,11 +117,6 @@ class _Search:
         start = last.modes if last is not None else self._at_start(site)
         return start.union(*left)
 
-    def _switches(self) -> Iterator[Switch]:
-        yield from self.own
-        for site, modes in self.inside.items():
-            yield Switch(site, modes)
-
     def _at_start(self, site: Site) -> Found:
         """The modes in which the function of a place is called."""
         function = _function(site)
@@ -126,6 +126,11 @@ class _Search:
         found = [self.at(call) for call in self.callers.get(function, ())]
         self.running.discard(site)
         return frozenset().union(*found) if found else _BOTH
+
+
+def _code(site: Site) -> _Code:
+    """The function that a place is in, or the file where it is in none."""
+    return site.module, _function(site)
 
 
 def _function(site: Site) -> cst.FunctionDef | None:
@@ -143,12 +148,15 @@ def _surely_before(switch: Site, site: Site) -> bool:
 
 def _undoes(other: Switch, switch: Site, site: Site) -> bool:
     """Whether after one switch another surely follows, before the place is reached."""
+    if not other.surely:
+        return False
     start, end = _order(switch), _order(other.site)
-    follows = start < end and not start < _order(site) < end
+    if end <= start or start < _order(site) < end:
+        return False
     loops = site.module.structure.loops
     back = [loop for loop in loops(site.node) if loop in loops(switch.node)]
-    in_time = follows and all(loop in loops(other.site.node) for loop in back)
-    return other.surely and in_time and _runs_with(other.site, switch)
+    in_time = all(loop in loops(other.site.node) for loop in back)
+    return in_time and _runs_with(other.site, switch)
 
 
 def _runs_with(switch: Site, site: Site) -> bool:

@@ -100,6 +100,9 @@ class ModuleFile:
         return inner is outer
 
 
+# Of an imported module, in bytes: what is larger is data written as code, and reading it as code
+# would take more time and memory than all the rest of a project.
+_LARGEST_MODULE = 500_000
 _CACHES = frozenset(
     ".git .hg .svn __pycache__ .mypy_cache .pytest_cache .ruff_cache .ipynb_checkpoints .tox .nox"
     " .eggs .idea .vscode .cache node_modules site-packages".split()
@@ -219,6 +222,8 @@ class Project:
 
     def _read(self, path: str, name: str) -> ModuleFile | None:
         path = os.path.realpath(path)
+        if path not in self._files and os.path.getsize(path) > _LARGEST_MODULE:
+            self._files[path] = None  # as unknown as a library
         if path not in self._files:
             folder, file = os.path.split(path)
             shown, editable = self._folder(folder)

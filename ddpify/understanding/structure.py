@@ -87,6 +87,12 @@ class Structure:
         ]
         return {one for one in around if not isinstance(one, (cst.ClassDef, cst.Yield))}
 
+    @cached_property
+    def holding_backward(self) -> set[cst.CSTNode]:
+        """What encloses a ``.backward``: it may train."""
+        named = (one for one in self.all(cst.Attribute) if one.attr.value == "backward")
+        return {around for one in named for around in self.up(one)}
+
     def up(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         """What encloses a node, from the inside out."""
         above = self.parents.get(node)
@@ -107,11 +113,11 @@ class Structure:
 
     def function(self, node: cst.CSTNode) -> cst.FunctionDef | None:
         """The innermost function around a node."""
-        return next((n for n, _ in self.blocks(node) if isinstance(n, cst.FunctionDef)), None)
+        return next((n for n, _ in self.blocks(node) if type(n) is cst.FunctionDef), None)
 
     def class_of(self, node: cst.CSTNode) -> cst.ClassDef | None:
         """The innermost class around a node."""
-        return next((n for n, _ in self.blocks(node) if isinstance(n, cst.ClassDef)), None)
+        return next((n for n, _ in self.blocks(node) if type(n) is cst.ClassDef), None)
 
     def statement(self, node: cst.CSTNode) -> cst.CSTNode:
         """The statement that a node stands in."""
@@ -123,9 +129,9 @@ class Structure:
         """The loops around a node inside its function, innermost first."""
         found: list[cst.For | cst.While] = []
         for above, below in self.blocks(node):
-            if isinstance(above, (cst.FunctionDef, cst.Lambda)):
+            if type(above) is cst.FunctionDef or type(above) is cst.Lambda:
                 break
-            if isinstance(above, (cst.For, cst.While)) and below is above.body:
+            if (type(above) is cst.For or type(above) is cst.While) and below is above.body:
                 found.append(above)
         return found
 

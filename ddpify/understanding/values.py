@@ -377,7 +377,7 @@ class Value:
         """Whether this value may be all that the other may be."""
         if self.atoms == other.atoms:
             return True
-        return all(one in self.key or self._includes(one) for one in other.atoms)
+        return all(map(self._includes, other.key - self.key))
 
     def _includes(self, one: Atom) -> bool:
         """Whether what is none of these atoms is a part of one, so that nothing is added."""

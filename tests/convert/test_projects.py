@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from ddpify.source import read_source
+from ddpify.understanding.interpretation import interpret
+from ddpify.understanding.project import Project
 from tests.conftest import Ddpify
 
 TRAIN = """\
@@ -110,6 +113,19 @@ def test_files_that_take_part_are_changed_and_others_are_not(ddpify: Ddpify, pro
     assert b"    return dd.shard(DataLoader(" in after["data.py"]
     assert after["train.py"].count(b"dd.init()") == 1
     assert b"net = dd.wrap(Net(3))" in after["train.py"]
+
+
+def test_a_module_of_data_is_as_a_library(ddpify: Ddpify, project: Path) -> None:
+    Path(project, "words.py").write_text("WORDS = [" + "'a word',\n" * 60_000 + "]\n")
+    Path(project, "data.py").write_bytes(b"# coding: latin-1\nimport words\n" + FILES["data.py"])
+    read = Project(read_source("project/train.py"))
+    interpret(read)
+    names = {file.name for file in read.files}
+    assert "data" in names
+    assert "words" not in names
+    done = ddpify("convert", "project", "-o", "out", "--entry", "train.py")
+    assert done.code == 0, done.stderr
+    assert b"dd.shard(DataLoader(" in Path("out/data.py").read_bytes()
 
 
 def test_encodings_and_line_endings_stay(ddpify: Ddpify, project: Path) -> None:

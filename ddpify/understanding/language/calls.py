@@ -305,8 +305,7 @@ def _computes(function: Function, args: list[Value], kwargs: Keywords) -> bool:
     given = (atom for one in (*args, *kwargs.values()) for atom in one.atoms)
     if not any(isinstance(a, (Data, Whole)) for a in given):
         return False
-    parts = function.module.structure.inside(function.node, cst.Attribute)
-    return all(part.attr.value != "backward" for part in parts)
+    return function.node not in function.module.structure.holding_backward
 
 
 def _is_criterion(receiver: Instance | Class | None) -> bool:
