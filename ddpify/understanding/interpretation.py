@@ -175,6 +175,16 @@ class Interpretation(Interpreter):
         """Call anything."""
         return calls.call(self, node, callee, args, dict(kwargs))
 
+    def call_layer(
+        self,
+        node: cst.BaseExpression,
+        layer: Instance,
+        args: list[Value],
+        kwargs: Mapping[str, Value],
+    ) -> Value:
+        """What a layer makes of these arguments."""
+        return calls.call_layer(self, node, layer, args, dict(kwargs))
+
     def iterate(self, node: cst.BaseExpression, iterable: Value) -> Value:
         """What ``for x in iterable`` binds."""
         return elements.iterate(self, node, iterable)

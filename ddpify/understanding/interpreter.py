@@ -316,6 +316,16 @@ class Interpreter(ABC):
         """Call anything."""
 
     @abstractmethod
+    def call_layer(
+        self,
+        node: cst.BaseExpression,
+        layer: Instance,
+        args: list[Value],
+        kwargs: Mapping[str, Value],
+    ) -> Value:
+        """Call the forward of a layer in a container, which the container's own call stands for."""
+
+    @abstractmethod
     def iterate(self, node: cst.BaseExpression, iterable: Value) -> Value:
         """What ``for x in iterable`` binds."""
 

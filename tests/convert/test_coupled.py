@@ -487,3 +487,42 @@ def test_views_under_each_other_are_taken_apart_by_the_number_of_own_rows(
     lines = added(tmp_path, HEAD + STEP.replace(PLAIN, body))
     assert not any("split" in line for line in lines)
     assert "penalty = dd.mean(F.cross_entropy(one, b) + F.mse_loss(two, one))" in lines
+
+
+STATISTIC = """\
+class Judge(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 4), nn.Linear(5, 3)
+
+    def forward(self, rows):
+        out = self.first(rows)
+        mid = out.mean(0).mean()
+        {lines}
+        return self.last(out)
+
+
+brain = Judge()
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        (
+            "out = torch.cat([out, mid.expand(out.size(0), 1)], 1)",
+            "mid = dd.mean(out.mean(0).mean())",
+        ),
+        (
+            "out = torch.cat([out, mid.view(1, 1).repeat(len(out), 1)], dim=1)",
+            "dd.mean(mid.view(1, 1)).repeat(",
+        ),
+    ],
+)
+def test_a_statistic_of_the_batch_beside_its_rows_is_one_number(
+    tmp_path: Path, lines: str, expected: str
+) -> None:
+    new = added(tmp_path, HEAD + STATISTIC.format(lines=lines) + STEP)
+    assert any(expected in line for line in new), new
+    assert not any("dd.mean(torch.cat" in line for line in new)

@@ -206,3 +206,29 @@ def test_a_layer_in_a_sequential_that_sets_itself_by_its_first_batch(
 ) -> None:
     lines = added(tmp_path, HEAD + NORMALISED.format(layer=layer) + STEP)
     assert "self.shift.data.copy_(dd.mean(rows.mean(0)))" in lines
+
+
+QUEUE = """\
+def learn():
+    global queue
+    for a, b in feed:
+        rule.zero_grad()
+        order = torch.randperm(len(a))
+        keys = brain(a[order])
+        keys = keys[torch.argsort(order)]
+        penalty = (brain(a) @ queue.t()).pow(2).mean()
+        penalty.backward()
+        rule.step()
+        queue = torch.cat((queue, keys.detach()))[keys.size(0):]
+
+
+queue = torch.randn(12, 3)
+learn()
+"""
+
+
+def test_a_queue_takes_the_rows_of_all_ranks(tmp_path: Path) -> None:
+    lines = added(tmp_path, HEAD + QUEUE)
+    assert "keys = dd.split(dd.gather(keys)[torch.argsort(order)])" in lines
+    queue = "queue = torch.cat((queue, dd.gather(keys.detach())))[dd.global_batch_size(keys):]"
+    assert queue in lines

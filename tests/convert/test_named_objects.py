@@ -100,3 +100,33 @@ def main():
     step = "".join(f"    {line}\n" for line in STEP.splitlines())
     lines = added(tmp_path, start + made + step + "main()\n")
     assert "brain = dd.wrap(brain)" in lines
+
+
+REGULARISED = """\
+class Noted(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.drop = nn.Linear(4, 3), nn.Dropout(0.3)
+
+    def forward(self, rows):
+        return self.drop(self.body(rows))
+
+
+brain = Noted()
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+"""
+
+
+def test_the_forward_of_a_model_is_its_call(tmp_path: Path) -> None:
+    text = HEAD + REGULARISED + STEP
+    plain = added(tmp_path, text)
+    named = added(tmp_path, text.replace("brain(a)", "brain.forward(a)"))
+    assert [line.replace("brain.forward(a)", "brain(a)") for line in named] == plain
+
+
+def test_a_layer_in_a_sequential_is_no_model_of_its_own(tmp_path: Path) -> None:
+    body = REGULARISED.replace(
+        "brain = Noted()", "brain = nn.Sequential(nn.BatchNorm1d(4), Noted())"
+    )
+    wraps = [line for line in added(tmp_path, HEAD + body + STEP) if "dd.wrap" in line]
+    assert wraps[1:] == ["brain = dd.wrap(nn.Sequential(nn.BatchNorm1d(4), Noted()))"]

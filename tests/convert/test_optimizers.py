@@ -42,3 +42,33 @@ def test_every_model_whose_parameters_are_stepped_is_wrapped(tmp_path: Path, for
     lines = added(tmp_path, text + STEP.replace("brain(a)", "other(brain(a))"))
     assert "brain = dd.wrap(nn.Linear(4, 3))" in lines
     assert "other = dd.wrap(nn.Linear(3, 3))" in lines
+
+
+HEADED = """\
+class Head(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.kernel = nn.Parameter(torch.randn(3, 3))
+
+    def forward(self, rows):
+        return rows @ self.kernel
+
+
+head = Head()
+rule = torch.optim.SGD({given}, lr=0.1)
+"""
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "[*brain.parameters(), head.kernel]",
+        "[{'params': list(brain.parameters()) + [head.kernel]}]",
+        "[{'params': [head.kernel], 'lr': 0.2}, {'params': brain.parameters()}]",
+    ],
+)
+def test_a_parameter_that_is_given_by_its_name_belongs_to_its_model(
+    tmp_path: Path, given: str
+) -> None:
+    step = STEP.replace("brain(a)", "head(brain(a))")
+    assert "head = dd.wrap(Head())" in added(tmp_path, HEAD + HEADED.format(given=given) + step)

@@ -189,8 +189,8 @@ def _is_gathered_for_call(run: Interpreter, written: cst.BaseExpression) -> bool
     """Whether this is a parameter that gets gathered rows, of which the caller keeps its own."""
     call = run.frame.call.node if run.frame.call is not None else None
     passed = isinstance(written, cst.Name) and written.value in run.frame.scope.passed
-    if not passed or not isinstance(call, cst.Call):
-        return False
+    if not passed or not isinstance(call, cst.Call) or call in run.choices.split:
+        return False  # ranks take their own of what it gives back
     return any(argument.value in run.choices.reduced for argument in call.args)
 
 

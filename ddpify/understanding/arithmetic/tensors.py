@@ -281,6 +281,8 @@ def _one(
         return value(replace(data, dim=0, births=frozenset(), form="tensor"))  # of one layer
     if name in views.RESHAPING:
         return views.reshaped(run, name, data, rest, operand)
+    if name == "argsort" and data.form == "permutation":
+        return value(replace(data, births=frozenset()))  # the way back
     if name in OVER_A_DIMENSION and data.dim == collating.NO_ROWS:
         return value(replace(data, births=frozenset(), ndim=0))  # still of this sample alone
     if name in OVER_A_DIMENSION:

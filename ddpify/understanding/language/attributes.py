@@ -126,6 +126,8 @@ def _instance_attribute(
     run: Interpreter, node: cst.BaseExpression, atom: Instance, name: str
 ) -> Value:
     held = atom.attribute(name)
+    if (atom, name) in run.facts.parameters and run.frame.receiver is not atom:
+        return value(Params(atom))
     if held is not None:
         option = atom.type == "argparse.Namespace"
         return instances.option(atom, name, held) if option else held
@@ -190,7 +192,18 @@ def attribute_set(run: Interpreter, node: cst.Attribute, owner: Instance, new: V
     """Note what setting an attribute means: a model that gets another layer, a frozen parameter."""
     first = next(iter(run.frame.scope.names), None)
     own = isinstance(node.value, cst.Name) and node.value.value == first
+    if kinds.is_model(owner) and own and _makes_a_parameter(run, node):
+        run.facts.parameters.add((owner, node.attr.value))
     layers = any(isinstance(a, Instance) and kinds.is_model(a) for a in new.atoms)
     frozen = node.attr.value == "requires_grad"
     if kinds.is_model(owner) and not own and (layers or frozen):
         run.facts.event(owner, "change", run.site(node))
+
+
+def _makes_a_parameter(run: Interpreter, target: cst.Attribute) -> bool:
+    """Whether an attribute is set to a new ``nn.Parameter``."""
+    above = run.module.parents[target]
+    statement = run.module.parents[above] if isinstance(above, cst.AssignTarget) else above
+    made = statement.value if isinstance(statement, (cst.Assign, cst.AnnAssign)) else None
+    called = run.seen(made.func) if isinstance(made, cst.Call) else UNKNOWN
+    return value(Lib("torch.nn.Parameter")) == called

@@ -77,6 +77,8 @@ def call(
 def _call_atom(run, node, atom, args, kwargs) -> Value:  # type: ignore[no-untyped-def]
     if isinstance(atom, Function):
         return call_function(run, atom, args, kwargs, None, run.site(node))
+    if isinstance(atom, Bound) and _is_a_models_forward(run, atom):
+        return call_instance(run, node, atom.receiver, args, kwargs)  # type: ignore[arg-type]
     if isinstance(atom, Bound):
         return call_function(run, atom.function, args, kwargs, atom.receiver, run.site(node))
     if isinstance(atom, Class):
@@ -88,6 +90,15 @@ def _call_atom(run, node, atom, args, kwargs) -> Value:  # type: ignore[no-untyp
     if isinstance(atom, Instance):
         return call_instance(run, node, atom, args, kwargs)
     return opaque.call_unknown(run, node, args, kwargs)
+
+
+def _is_a_models_forward(run: Interpreter, method: Bound) -> bool:
+    """Whether ``model.forward`` is called, from outside of the model: as good as the model."""
+    model = method.receiver
+    if not isinstance(model, Instance) or not kinds.is_model(model) or run.frame.receiver is model:
+        return False
+    own = model.type.find("forward") if isinstance(model.type, Class) else None
+    return own is not None and method.function in own.atoms
 
 
 def _instantiate(
@@ -122,6 +133,18 @@ def call_instance(
     result = _call_object(run, node, target, args, kwargs)
     whole_calls.note(run, node, target, [*args, *kwargs.values()], result)
     return result
+
+
+def call_layer(
+    run: Interpreter, node: cst.BaseExpression, layer: Instance, args: list[Value], kwargs: Keywords
+) -> Value:
+    """What a layer of a model in progress, which a container calls, makes of these arguments."""
+    found = layer.type.find("forward") if isinstance(layer.type, Class) else None
+    functions = found.of(Function) if found is not None else ()
+    site = run.site(node)
+    return join(
+        *(call_function(run, f, args, kwargs, layer, site, forward=True) for f in functions)  # type: ignore[arg-type]
+    )
 
 
 def _call_object(

@@ -189,7 +189,7 @@ def _run_layers(
     given = [_without_births(one) for one in args]
     chained = target.type == layers.SEQUENTIAL and len(args) == 1
     for layer in layers.taking(target, len(args) + len(kwargs)) if any(given) else ():
-        made = run.call(node, value(layer), given, dict(kwargs))
+        made = run.call_layer(node, layer, given, kwargs)
         if chained and made.data and all(d.placement is Placement.SHARD for d in made.data):
             given = [_without_births(made)]
 

@@ -16,6 +16,7 @@ from ddpify.understanding.batching import (
     batches,
     collating,
     listed,
+    queues,
     single,
     together,
 )
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
 
 
+_NUMBERS = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED)
 _FROM_VALUES = frozenset("tensor as_tensor array asarray".split())
 _CONVERTING = frozenset("tensor as_tensor from_numpy array asarray".split())
 _OF_A_SIZE = frozenset("zeros ones empty full arange eye identity linspace".split())
@@ -208,6 +210,10 @@ def _concatenated(
     if not inner:
         whole = [a for a in deep_atoms(pieces) if isinstance(a, Data)]
         return value(*whole[:1])
+    kept = queues.kept(run, node, inner)
+    if kept is not None:
+        return kept
+    inner = _beside_rows(run, node, inner)
     worst = [d for d in inner if d.placement is not Placement.SHARD]
     first = (worst or inner)[0]
     given = args[1] if len(args) > 1 else kwargs.get("dim") or kwargs.get("axis") or UNKNOWN
@@ -216,12 +222,12 @@ def _concatenated(
     if one_by_one is not None:
         return value(collating.joined(one_by_one, short, dim))
     if dim == 0 and any(isinstance(a, Data) and a.form == "gathered" for a in deep_atoms(pieces)):
-        for expression, held in _shown_values(run, node):
+        for expression, held in queues.pieces(run, node):
             for rows in held.data:
                 run.demand(expression, value(rows), readers.ROWS_OF_ALL)
         return value(replace(first.placed(Placement.REPLICATE), form="gathered"))
     along_others = dim not in (0, ...)
-    shown = _shown_values(run, node) if along_others or short in ("stack", "hstack") else []
+    shown = queues.pieces(run, node) if along_others or short in ("stack", "hstack") else []
     if tensor_pairs.beside_whole(run, tensor_pairs.held_tensors(shown)):
         return value(replace(first.placed(Placement.REPLICATE), form="gathered"))
     if run.collating and not _shown_pieces(run, node) and {d.form for d in inner} == {"tensor"}:
@@ -233,6 +239,17 @@ def _concatenated(
         births = frozenset(b for d in worst if d.placement is Placement.ROWS for b in d.births)
         return value(replace(first.placed(first.placement), births=births))
     return value(_rows_joined(run, node, short, pieces, inner, dim))
+
+
+def _beside_rows(run: Interpreter, node: cst.BaseExpression, inner: list[Data]) -> list[Data]:
+    """The pieces without those that must be the same number on every rank beside a rank's rows."""
+    shown = [(e, d) for e, one in queues.pieces(run, node) for d in one.data]
+    numbers = [(e, d) for e, d in shown if d.placement in _NUMBERS]
+    if not numbers or not any(d.placement is Placement.SHARD for _, d in shown):
+        return inner
+    for expression, number in numbers:
+        run.demand(expression, value(number), readers.ARITHMETIC)
+    return [d for d in inner if d.placement not in _NUMBERS]
 
 
 def _taken_one_by_one(pieces: Value, first: Data) -> Data | None:
@@ -268,13 +285,6 @@ def _rows_joined(
         return placed
     form = "masked" if placed.ragged else "stacked"
     return replace(placed, form=form, births=_shown_pieces(run, node))
-
-
-def _shown_values(run: Interpreter, node: cst.BaseExpression) -> list[batches.Operand]:
-    """The elements of ``torch.cat((a, b), 1)``, all of which have as many rows."""
-    shown = node.args[0].value if isinstance(node, cst.Call) and node.args else None
-    elements = shown.elements if isinstance(shown, (cst.Tuple, cst.List)) else ()
-    return [(element.value, run.seen(element.value)) for element in elements]
 
 
 def _shown_pieces(run: Interpreter, node: cst.BaseExpression) -> frozenset[cst.BaseExpression]:

@@ -150,8 +150,14 @@ def _fact(node: cst.BaseExpression, atom: Data, name: str, args: list[Value]) ->
 def _copied_for_each_row(  # type: ignore[no-untyped-def]
     run: Interpreter, node: cst.BaseExpression, atom: Data, name: str, args, kwargs
 ) -> Value | None:
-    """``x.expand(len(batch), -1, -1)`` of a rank's rows: each beside each, in pairs."""
+    """``x.expand(len(batch), -1, -1)`` of a rank's rows: each beside each, in pairs.
+
+    A mean or a sum must be the same number on every rank first.
+    """
     counted = any(d.placement is Placement.COUNT for one in args for d in one.data)
+    if counted and atom.placement.partial and name in _COPYING:
+        run.demand(_receiver(node), value(atom), f"{name}() to the number of rows")
+        return _repeated(run, name, args)
     rows = atom.placement is Placement.SHARD and not run.collating
     if not (counted and rows and name in _COPYING):
         return None

@@ -1,0 +1,51 @@
+"""Queues of rows: ``queue = torch.cat((queue, rows))[len(rows):]``, kept from batch to batch.
+
+What only grows is told by :mod:`growing`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding import readers
+from ddpify.understanding.batching import batches
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.values import Data, Value, value
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+
+def pieces(run: Interpreter, node: cst.BaseExpression) -> list[batches.Operand]:
+    """The elements of ``torch.cat((a, b))``, with their values, where they are written out."""
+    shown = node.args[0].value if isinstance(node, cst.Call) and node.args else None
+    elements = shown.elements if isinstance(shown, (cst.Tuple, cst.List)) else ()
+    return [(element.value, run.seen(element.value)) for element in elements]
+
+
+def kept(run: Interpreter, node: cst.BaseExpression, inner: list[Data]) -> Value | None:
+    """What rows are joined to that outlives their batch takes the rows of all ranks; else None."""
+    target = _assigned(run, node)
+    joined = pieces(run, node)
+    if target is None or not any(piece.deep_equals(target) for piece, _ in joined):
+        return None
+    if run.frames_forward() or not run.in_batch_loop() or not run.outlives_batch(target):
+        return None
+    for piece, one in joined:
+        for data in one.data if not piece.deep_equals(target) else ():
+            run.demand(piece, value(data), readers.A_KEPT_COLLECTION)
+    return value(replace(inner[0].placed(Placement.REPLICATE), form="gathered"))
+
+
+def _assigned(run: Interpreter, node: cst.CSTNode) -> cst.BaseExpression | None:
+    """The one target of the statement of whose value an expression is a part."""
+    above: cst.CSTNode | None = run.module.parents.get(node)
+    if isinstance(above, cst.Assign):
+        return None
+    while isinstance(above, cst.BaseExpression):
+        above = run.module.parents.get(above)
+    one = isinstance(above, cst.Assign) and len(above.targets) == 1
+    return above.targets[0].target if one else None  # type: ignore[union-attr]
