@@ -330,3 +330,78 @@ def test_sums_over_one_sample_in_a_forward_are_the_samples_own(
     assert [line for line in new if "dd.sum" in line or "dd.mean" in line] == [
         "penalty = dd.mean(brain(a, b))"
     ]
+
+
+TWO_SIDES = """\
+class Sides(torch.utils.data.Dataset):
+    def __len__(self):
+        return 20
+
+    def __getitem__(self, i):
+        return {("side", 0): features[i], ("side", 1): -features[i], "kind": labels[i]}
+
+
+feed = DataLoader(Sides(), batch_size=6)
+for batch in feed:
+    rule.zero_grad()
+    outs = {}
+    for side in (0, 1):
+        outs["out", side] = brain(batch[("side", side)])
+    penalty = F.cross_entropy(outs["out", 0] + outs["out", 1], batch["kind"])
+    penalty.backward()
+    rule.step()
+"""
+NAMED = """\
+class Named(torch.utils.data.Dataset):
+    def __len__(self):
+        return 20
+
+    def __getitem__(self, i):
+        return {"left": features[i], "right": -features[i], "kind": labels[i]}
+
+
+feed = DataLoader(Named(), batch_size=6)
+for batch in feed:
+    rule.zero_grad()
+    penalty = 0
+    for name in ["left", "right"]:
+        penalty = penalty + F.cross_entropy(brain(batch[name]), batch["kind"])
+    penalty.backward()
+    rule.step()
+"""
+
+
+@pytest.mark.parametrize("text", [TWO_SIDES, NAMED])
+def test_keys_of_a_batch_are_no_positions(tmp_path: Path, text: str) -> None:
+    """Tuples with text in them, and a name out of several, are keys of a dictionary of tensors."""
+    lines = added(tmp_path, HEAD + text)
+    assert any("dd.mean(" in line for line in lines)
+    assert not any("dd.gather" in line for line in lines)
+
+
+def test_a_part_of_several_outputs(tmp_path: Path) -> None:
+    """Of a tuple, not of the rows of what it holds."""
+    text = """\
+class Scales(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.layer(x), self.layer(x * 2), self.layer(x * 3)
+
+
+brain = Scales()
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+for a, b in feed:
+    outs = brain(a)
+    penalty = F.cross_entropy(outs[0], b)
+    for out in outs[1:]:
+        penalty = penalty + 0.5 * F.cross_entropy(out, b)
+    rule.zero_grad()
+    penalty.backward()
+    rule.step()
+"""
+    lines = added(tmp_path, HEAD[: HEAD.index("brain =")] + text)
+    assert any("dd.mean(" in line for line in lines)
+    assert not any("dd.gather" in line for line in lines)

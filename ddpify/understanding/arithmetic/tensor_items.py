@@ -17,8 +17,10 @@ from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
     REPLICATED,
     UNKNOWN,
+    Const,
     Data,
     Instance,
+    Tup,
     Value,
     may_be_integer,
     value,
@@ -122,16 +124,24 @@ def _shape_slice(run: Interpreter, bounds: cst.Slice, atom: Data) -> Value:
 
 
 def _string_key(run: Interpreter, node: cst.Subscript) -> bool:
-    """Whether the index is a name: then the whole is a dictionary of tensors."""
+    """Whether the index is a name, or has one: then the whole is a dictionary of tensors."""
     first = node.slice[0].slice
-    return isinstance(first, cst.Index) and isinstance(run.seen(first.value).constant(), str)
+    return isinstance(first, cst.Index) and _is_key(run.seen(first.value))
+
+
+def _is_key(index: Value) -> bool:
+    """Whether an index is text, one of several texts, or a tuple with text in it."""
+    parts = (part for atom in index.of(Tup) for part in atom.items)  # type: ignore[union-attr]
+    text = any(isinstance(a, Const) and isinstance(a.value, str) for a in index.atoms)
+    return text or any(_is_key(part) for part in parts)
 
 
 def _batch_item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
     """An element of a batch by literal index; anything else indexes a tensor."""
     first = node.slice[0].slice
     if len(node.slice) == 1 and isinstance(first, cst.Index):
-        if isinstance(run.seen(first.value).constant(), (int, str)):
+        index = run.seen(first.value)
+        if isinstance(index.constant(), int) or _is_key(index):
             return value(replace(atom, form="tensor"))
         return value(_index(run, node, atom))
     return value(_index(run, node, atom))

@@ -98,7 +98,7 @@ def subscript_key(run: Interpreter, node: cst.Subscript) -> str:
 
 def _item_of(run: Interpreter, node: cst.Subscript, atom: Atom, key: str) -> Value:
     if isinstance(atom, Tup):
-        return _tuple_item(atom, key)
+        return _tuple_slice(run, node, atom) or _tuple_item(atom, key)
     if isinstance(atom, Instance):
         return _instance_item(run, node, atom, key)
     if isinstance(atom, Data):
@@ -110,6 +110,19 @@ def _item_of(run: Interpreter, node: cst.Subscript, atom: Atom, key: str) -> Val
     if isinstance(atom, Params):
         return tensor_items.rows_of_weights(run, node) or value(atom)
     return UNKNOWN
+
+
+def _tuple_slice(run: Interpreter, node: cst.Subscript, atom: Tup) -> Value | None:
+    """``outputs[1:]`` of a tuple is another one; None for an item, or where it may be any."""
+    part = node.slice[0].slice
+    if len(node.slice) != 1 or not isinstance(part, cst.Slice):
+        return None
+    given = [part.lower, part.upper, part.step]
+    bounds = [None if one is None else run.seen(one).constant() for one in given]
+    known = [one for one in bounds if one is None or isinstance(one, int)]
+    if len(known) < len(bounds) or known[2] == 0:
+        return None
+    return value(Tup(atom.items[slice(*known)]))
 
 
 def _tuple_item(atom: Tup, key: str) -> Value:
