@@ -224,7 +224,7 @@ def _concatenated(
     if dim == 0 and any(isinstance(a, Data) and a.form == "gathered" for a in deep_atoms(pieces)):
         for expression, held in queues.pieces(run, node):
             for rows in held.data:
-                run.demand(expression, value(rows), readers.ROWS_OF_ALL)
+                run.demand(expression, value(rows), readers.A_KEPT_COLLECTION)
         return value(replace(first.placed(Placement.REPLICATE), form="gathered"))
     along_others = dim not in (0, ...)
     shown = queues.pieces(run, node) if along_others or short in ("stack", "hstack") else []
