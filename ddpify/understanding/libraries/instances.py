@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.batching import batches, collating
+from ddpify.understanding.batching import batches, collating, nested
 from ddpify.understanding.language.arguments import Keywords
 from ddpify.understanding.libraries import distributed, layers, modes, world
 from ddpify.understanding.libraries.actions import WRITING_METHODS
@@ -176,7 +176,7 @@ def iterate(run: Interpreter, node: cst.BaseExpression, atom: Instance) -> Value
             if run.frame.loops:
                 run.frame.loops[-1].takes_whole = True
             return REPLICATED
-        known = collating.yielded(run, node, atom)
+        known = collating.yielded(run, node, atom) or nested.yielded(atom)
         return known or value(Data(Placement.SHARD, frozenset({atom}), form="batch"))
     if atom.type in BARS:
         held = atom.attribute("iterable")

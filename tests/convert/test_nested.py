@@ -1,0 +1,71 @@
+"""Parts of a batch that are several tensors, since each sample has a tuple or list there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ddpify.errors import DdpifyError
+from tests.convert.examples import HEAD, added
+
+DATA = """\
+class Scales(torch.utils.data.Dataset):
+    def __len__(self):
+        return 20
+
+    def __getitem__(self, i):
+        coarse, fine = features[i, :2], features[i]
+        GIVEN
+
+
+feed = DataLoader(Scales(), batch_size=6)
+brain = nn.ModuleList([nn.Linear(4, 2), nn.Linear(4, 4)])
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+"""
+STEP = """\
+for x, y in feed:
+    small, large = y[0].to("cpu"), y[1].to("cpu")
+    penalty = F.mse_loss(brain[0](x), small) + F.mse_loss(brain[1](x), large)
+    rule.zero_grad()
+    penalty.backward()
+    rule.step()
+"""
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "return features[i], (coarse, fine)",
+        "return features[i], [coarse, fine]",
+        "scales = [part for part in (coarse, fine)]\n        return features[i], tuple(scales)",
+        "scales = [coarse]\n        scales.append(fine)\n        return features[i], scales",
+    ],
+)
+def test_items_of_such_a_part_are_rows(tmp_path: Path, given: str) -> None:
+    lines = added(tmp_path, HEAD + DATA.replace("GIVEN", given) + STEP)
+    whole = "".join(lines).replace(" ", "")
+    assert "dd.mean(F.mse_loss(brain[0](x),small)+F.mse_loss(brain[1](x),large))" in whole
+    assert "gather" not in whole
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "return features[i], torch.stack([coarse, coarse])",
+        "scales = [coarse]\n        scales = torch.cat(scales)\n        return features[i], scales",
+    ],
+)
+def test_items_of_a_tensor_are_single_samples(tmp_path: Path, given: str) -> None:
+    with pytest.raises(DdpifyError):
+        added(tmp_path, HEAD + DATA.replace("GIVEN", given) + STEP)
+
+
+def test_a_collate_function_of_the_script_decides_itself(tmp_path: Path) -> None:
+    text = DATA.replace("GIVEN", "return features[i], (coarse, fine)")
+    collate = (
+        "def together(samples):\n    return torch.stack([a for a, _ in samples]), samples\n\n\n"
+    )
+    text = text.replace("feed =", collate + "feed =").replace("=6)", "=6, collate_fn=together)")
+    with pytest.raises(DdpifyError):
+        added(tmp_path, HEAD + text + STEP)
