@@ -1987,6 +1987,19 @@ net.load_state_dict(state)
     assert [one.code for one in lint_text(text, select=("DDP205",))] == ["DDP205"]
 
 
+def test_a_group_of_one_rank_and_one_of_as_many_as_are_asked_for(lint_text: Lint) -> None:
+    text = SETUPS["distributed"].replace(", sampler=sampler", ", shuffle=True") + STEP
+    head, body = text.split("local_rank = ", 1)
+    body = body.replace('int(os.environ["LOCAL_RANK"])', "number").replace(
+        '("nccl")', '("nccl", rank=number, world_size=world)'
+    )
+    inner = "".join(f"    {line}\n" for line in ("local_rank = " + body).splitlines())
+    text = f"{head}def work(number, world):\n{inner}\nwork(0, 1)\n"
+    assert not lint_text(text, select=("DDP101",))
+    text += "many = torch.cuda.device_count()\nmp.spawn(work, (many,), many)\n"
+    assert [one.code for one in lint_text(text, select=("DDP101",))] == ["DDP101"]
+
+
 @pytest.mark.parametrize(("size", "found"), [("1", False), ("2", True)])
 def test_a_group_of_one_rank(size: str, found: bool, lint_text: Lint) -> None:
     text = (
@@ -1997,3 +2010,63 @@ def test_a_group_of_one_rank(size: str, found: bool, lint_text: Lint) -> None:
         + STEP
     )
     assert [one.code for one in lint_text(text, select=("DDP101",))] == ["DDP101"] * found
+
+
+@pytest.mark.parametrize(
+    ("shown", "found"), [("losses[-1]", False), ("sum(losses)", True), ("means[0]", True)]
+)
+def test_an_item_of_a_list_of_all_steps(shown: str, found: bool, lint_text: Lint) -> None:
+    text = (
+        SETUPS["distributed"]
+        + f"""
+losses, means = [], []
+for x, y in loader:
+    losses.append(criterion(model(x), y).item())
+means.append(sum(losses) / len(losses))
+if rank == 0:
+    print({shown})
+"""
+    )
+    assert [one.code for one in lint_text(text, select=("DDP405",))] == ["DDP405"] * found
+
+
+def test_a_path_out_of_a_file_of_settings(lint_text: Lint) -> None:
+    text = (
+        "import yaml\nfrom addict import Dict\n"
+        + SETUPS["distributed"]
+        + """
+settings = Dict(yaml.safe_load(open("settings.yaml")))
+torch.save(net.state_dict(), os.path.join(settings.folder, "last.pt"))
+"""
+    )
+    assert [one.code for one in lint_text(text, select=("DDP501",))] == ["DDP501"]
+
+
+def test_a_data_set_that_speaks_of_ranks(lint_text: Lint) -> None:
+    text = SETUPS["distributed"].replace(", sampler=sampler", ", shuffle=True") + STEP
+    made = """
+class Part(Dataset):
+    def __init__(self, settings):
+        self.rows = list(range(KEY, 1000))
+
+    def __getitem__(self, i):
+        return self.rows[i]
+
+from elsewhere import settings
+dataset = Part(settings)
+sampler = """
+    for key, found in (('settings["first"]', ["DDP101"]), ('settings["world_rank"]', [])):
+        given = text.replace("sampler = ", made.replace("KEY", key), 1)
+        assert [one.code for one in lint_text(given, select=("DDP101",))] == found
+
+
+def test_a_sampler_alone_starts_no_second_process(lint_text: Lint) -> None:
+    text = """
+import torch
+from torch.utils.data import DataLoader, DistributedSampler
+from elsewhere import dataset, evaluate
+
+device = torch.device("cuda:0")
+evaluate(DataLoader(dataset, sampler=DistributedSampler(dataset, 1 + 0, rank=0)), device)
+"""
+    assert not lint_text(text, select=("DDP201",))

@@ -49,6 +49,7 @@ from ddpify.understanding.libraries.kinds import is_loss
 from ddpify.understanding.syntax import argument, code_of
 from ddpify.understanding.values import Device
 
+_GROUP = "torch.distributed.init_process_group"
 _ACCELERATORS = ("cuda", "xpu", "npu", "hpu")
 _SET_DEVICE = (
     "torch.cuda.set_device",
@@ -74,6 +75,8 @@ _MAKERS = (
 @rule("hard-coded-device", group="device", severity=Severity.CRASH, applies="converted distributed")
 def check(script: Script) -> Iterator[Finding]:
     """Literal devices, in every form that names one."""
+    if not (script.strict or script.has_runtime or script.uses(_GROUP)):
+        return  # nothing in sight starts a second process
     seen: set[cst.CSTNode] = set()
     literals = sorted(_literals(script), key=script.structure.order.__getitem__)
     spread = _with_layers_on_several(script, literals)
@@ -205,13 +208,9 @@ def _literals(script: Script) -> Iterator[cst.CSTNode]:
 
 def _knows_its_gpu(script: Script) -> bool:
     """Whether the script says anywhere which GPU is the rank's own."""
-    if script.uses(*_SET_DEVICE, *_CHOOSING) or not script.uses(
-        "torch.distributed.init_process_group"
-    ):
+    if script.uses(*_SET_DEVICE, *_CHOOSING) or not script.uses(_GROUP):
         return True  # whatever joins the group elsewhere may set the device, too
-    for call in script.calls(
-        "torch.device", "torch.distributed.init_process_group", everywhere=True
-    ):
+    for call in script.calls("torch.device", _GROUP, everywhere=True):
         module = script.owners[call]
         known = ANY_RANK if "torch.device" in script.names(call.func) else ANY_RANK - {TOLD}
         if any(script.flow.origins(a.value, module) & known for a in call.args):

@@ -64,6 +64,7 @@ from ddpify.lint.scripts.datasets import (
     knows_its_rank,
     may_be_split,
     samplers,
+    speaks_of_ranks,
 )
 from ddpify.lint.scripts.repairs import runtime
 from ddpify.lint.scripts.script import Script
@@ -124,6 +125,7 @@ def _is_split_elsewhere(script: Script, loader: Instance) -> bool:
     if any(knows_its_rank(script, one) or _makes_up(script, one) for one in datasets(loader)):
         return True
     unsure = may_be_split(script, loader) or _draws_apart(script, loader)
+    unsure = unsure or any(map(speaks_of_ranks, datasets(loader)))
     if not script.strict and (unsure or not _surely_trains(script, loader)):
         return True
     over = [
@@ -151,7 +153,7 @@ def _surely_trains(script: Script, loader: Instance) -> bool:
     A function that trains and evaluates gets both loaders.
     """
     return any(
-        [one.site for one in script.loaders_in(loop.iter)] == [loader.site]
+        {one.site for one in script.loaders_in(loop.iter)} == {loader.site}
         and any(one in script.facts.backwards for one in walk(loop.body))
         for structure in script.structures.values()
         for loop in structure.all(cst.For)

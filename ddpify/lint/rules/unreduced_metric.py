@@ -103,7 +103,8 @@ def check(script: Script) -> Iterator[Finding]:
             parts = [
                 one
                 for one in displayed(argument.value)
-                if TOTAL in script.labels(one) and not _is_path(script, one)
+                if TOTAL in script.labels(one)
+                and not (_is_path(script, one) or _is_of_a_step(script, one))
             ]
             if any(map(unseen.may_be_whole, parts)):
                 continue
@@ -135,6 +136,28 @@ def _sees_all_data(script: Script, call: cst.Call) -> bool:
     loops = [x for x in script.structure.all(cst.For) if script.structure.function(x) is around]
     loaders = [one for loop in loops for one in script.loaders_in(loop.iter)]
     return bool(loaders) and not any(script.is_sharded(one) for one in loaders)
+
+
+def _is_of_a_step(script: Script, node: cst.BaseExpression) -> bool:
+    """``losses[i]``, where each step has appended its own number."""
+    if not isinstance(node, cst.Subscript) or not isinstance(node.slice[0].slice, cst.Index):
+        return False
+    held = script.flow.ancestry(node.value, script.module)
+    slots = {one.slot for one in held if one.slot is not None}
+    moves = [move for move in script.flow.moves_to(slots) if move.value is not None]
+    return any(move.adds for move in moves) and not any(
+        (move.adds and not isinstance(move.node, cst.Call))
+        or (_appends(move.node) and move.value and TOTAL in script.labels(move.value))
+        for move in moves
+    )
+
+
+def _appends(node: cst.CSTNode) -> bool:
+    return (
+        isinstance(node, cst.Call)
+        and isinstance(node.func, cst.Attribute)
+        and node.func.attr.value == "append"
+    )
 
 
 def _is_path(script: Script, node: cst.BaseExpression) -> bool:

@@ -74,7 +74,8 @@ _OWN = re.compile(
 _PLAIN = tuple(
     f"{name}."
     for name in "builtins os pathlib posixpath str argparse sys re torch glob yaml json omegaconf"
-    " hydra click copy shutil math tempfile".split()
+    " hydra click copy shutil math tempfile addict easydict munch yacs ml_collections toml tomllib"
+    " types collections".split()
 )
 _KINDS = ("save", "write")
 _SHARED = ("tempfile", "tempfile.gettempdir", "tempfile.gettempprefix", "tempfile.tempdir")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -9,7 +10,7 @@ import libcst as cst
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.labels.origins import ANY_RANK, WORLD
 from ddpify.understanding.structure import walk
-from ddpify.understanding.syntax import argument
+from ddpify.understanding.syntax import argument, code_of
 from ddpify.understanding.values import UNKNOWN, Class, Instance
 
 _ITERABLE = ("IterableDataset", "IterDataPipe")
@@ -20,6 +21,8 @@ _CHOOSING = tuple(
     for part in ("", "sampler.")
     for name in ("WeightedRandomSampler", "SubsetRandomSampler")
 )
+# Words that make it doubtful that all ranks get the same. They only ever silence a rule.
+_OF_RANKS = re.compile(r"(?i)(?<![a-z])rank(?![a-z])|world_?size|num_replicas|num_shards")
 _PLACE = ANY_RANK | {WORLD}
 # Libraries whose data sets give every process the same samples.
 _MADE_BY = ("torch.utils.data.", "torchvision.datasets.", "datasets.")
@@ -103,6 +106,17 @@ def knows_its_rank(script: Script, one: Instance) -> bool:
         for place in places
         for node in script.reached(place)
         if node in script.owners
+    )
+
+
+def speaks_of_ranks(one: Instance) -> bool:
+    """Whether an object's class has a word for a rank: where it comes from may not be seen."""
+    kinds = [one.type.node, *_bases(one.type)] if isinstance(one.type, Class) else []
+    return any(
+        isinstance(node, (cst.Name, cst.Attribute, cst.SimpleString))
+        and _OF_RANKS.search(code_of(node))
+        for kind in kinds
+        for node in walk(kind)
     )
 
 

@@ -44,10 +44,12 @@ def concerns_no_rank(control: Control, node: cst.CSTNode) -> bool:
 
 
 def has_one_rank(control: Control) -> bool:
-    """Whether all process groups are told, by a number that stands there, of one rank."""
+    """Whether all process groups, and what starts the ranks, are told of one by a number."""
     groups = control.script.calls(_GROUP, everywhere=True)
     sizes = [argument(one, "world_size", 3) for one in groups]
-    return bool(sizes) and all(
+    spawns = control.script.calls("torch.multiprocessing.spawn", everywhere=True)
+    sizes += [argument(one, "nprocs", 2) for one in spawns]
+    return bool(groups) and all(
         one is not None and control.script.value(one.value).constant() == 1 for one in sizes
     )
 
