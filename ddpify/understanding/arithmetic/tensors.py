@@ -268,7 +268,7 @@ def _one(
         return value(mixed if scalar else data)
     if data.dim == collating.NO_ROWS and name == "unsqueeze" and rest and rest[0].constant() == 0:
         return value(collating.one_row(data))
-    if _picks_rows(name, data, rest, kwargs):
+    if _picks_rows(run, name, data, rest, kwargs):
         return value(replace(data, dim=0, births=frozenset(), form="masked"))
     dim = _dimension_after(name, data, rest, kwargs)
     if dim is not None:
@@ -300,13 +300,19 @@ def _one(
     return value(replace(data, births=frozenset(), form=form))
 
 
-def _picks_rows(name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
-    """Whether a function leaves as many rows as a mask, or positions of a rank's rows, say."""
+def _picks_rows(
+    run: Interpreter, name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]
+) -> bool:
+    """Whether a function leaves as many rows as a mask, or positions of a rank's rows, say.
+
+    A forward treats each sample alone: one position for each puts its rows in another order.
+    """
     if name in ("masked_select", *_POSITIONS_OF_SOME):
         return True
     along = (kwargs.get("dim") or (rest[0] if rest else UNKNOWN)).constant()
     positions = _indices(rest, kwargs)
     each = any(d.form in ("range", "order") for d in positions)
+    each |= run.frames_forward() and not any(d.ragged for d in positions)
     return name == "index_select" and along == data.dim and bool(positions) and not each
 
 
