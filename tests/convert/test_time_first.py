@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ddpify.planning.refusals import Refusal
-from tests.convert.examples import added, convert_text
+from tests.convert.examples import HEAD, added, convert_text
 
 SCRIPT = """\
 import torch
@@ -239,3 +239,26 @@ def test_a_view_outside_of_a_model_is_one_of_all_ranks(tmp_path: Path) -> None:
     )
     lines = added(tmp_path, text + step)
     assert lines[-1] == "print(dd.gather(h, dim=1).view(-1, 10))"
+
+
+STEPS = """\
+def over_some(rows, kinds):
+    some = kinds != 0
+    return ((rows[some].sum(1) - kinds[some]) ** 2).mean()
+
+
+for a, b in feed:
+    rule.zero_grad()
+    steps, kinds = torch.stack([a, 2 * a], 1).permute(1, 0, 2), torch.stack([b, b]).float()
+    penalty = 0
+    for t in range(2):
+        penalty = penalty + over_some(brain(steps[t]), kinds[t])
+    penalty.backward()
+    rule.step()
+"""
+
+
+def test_what_a_loop_counts_with_takes_a_step_of_all_samples(tmp_path: Path) -> None:
+    lines = added(tmp_path, HEAD + STEPS)
+    weighted = "weight=len(((rows[some].sum(1) - kinds[some]) ** 2))"
+    assert any(weighted in line for line in lines), lines

@@ -14,6 +14,7 @@ from ddpify.understanding.batching import at_hand, batches, collating, cuts, tog
 from ddpify.understanding.facts import Draw, Regrouped
 from ddpify.understanding.libraries import sequences
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import (
     REPLICATED,
     UNKNOWN,
@@ -163,11 +164,23 @@ def _index(run: Interpreter, node: cst.Subscript, atom: Data) -> Data:
             continue
         if dim == atom.dim:
             return _index_rows(run, node, atom, part_, kind, index)
-        if kind == "index" and isinstance(index.constant(), int):
+        if kind == "index" and (isinstance(index.constant(), int) or _is_counter(run, part_)):
             atom = replace(atom, dim=atom.dim - 1)  # that dimension is gone
         else:
             dim += 1
     return _whole_rows(atom)
+
+
+def _is_counter(run: Interpreter, part_: cst.BaseSlice) -> bool:
+    """Whether an index is the name that a loop over ``range()`` around it counts with."""
+    index = part_.value if isinstance(part_, cst.Index) else None
+    above: cst.CSTNode | None = index if isinstance(index, cst.Name) else None
+    while above is not None:
+        above = run.module.parents.get(above)
+        loop = above.for_in if isinstance(above, (cst.ListComp, cst.GeneratorExp)) else above
+        if isinstance(loop, (cst.For, cst.CompFor)) and loop.target.deep_equals(index):  # type: ignore[arg-type]
+            return isinstance(loop.iter, cst.Call) and dotted(loop.iter.func) == "range"
+    return False
 
 
 def _whole_rows(atom: Data) -> Data:
