@@ -104,6 +104,7 @@ def _refuse_what_is_lost(plan: Plan) -> None:
         *layers_along_rows(facts),
         *work_of_all(facts),
         *own_backwards.written(facts, plan.project),
+        *own_backwards.divided(facts, plan.project),
         *unequal_batches(facts),
         *lost_turns(plan),
     )
@@ -280,5 +281,8 @@ def _twice(plan: Plan, node: cst.CSTNode) -> Refusal:
     """What may be reduced already, and may as well be a rank's part, has no right gradient."""
     site = plan.site(node)
     message = "this loss may be one of all ranks already, or that of a rank's own samples"
-    remedy = "compute the loss in one place, outside of the model's other ways through its forward"
+    remedy = (
+        "give each of the losses that may come here a line of its own, with its backward(); or"
+        " compute them outside of the model's forward"
+    )
     return Refusal(site.module, site.node, message, remedy)

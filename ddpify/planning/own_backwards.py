@@ -1,4 +1,8 @@
-"""Tensors that a backward of the script's own writes by index: each rank, by its own samples."""
+"""What a backward of the script's own must not do on several ranks, each with its own samples.
+
+It must not write by index into what it was given, nor divide by what it adds up over the samples.
+A sum alone is a part of the sum over all ranks, as the gradients of weights are.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from ddpify.planning.refusals import Refusal
 from ddpify.understanding.facts import Facts
 from ddpify.understanding.project import ModuleFile, Project
 from ddpify.understanding.structure import walk
-from ddpify.understanding.syntax import dotted
+from ddpify.understanding.syntax import argument, dotted
 from ddpify.understanding.values import UNKNOWN, Class, Lib
 
 _FUNCTIONS = ("torch.autograd.Function", "torch.autograd.function.Function")
@@ -19,13 +23,68 @@ _WRITING = frozenset("index_copy_ index_add_ index_put_ index_fill_ scatter_ sca
 
 def written(facts: Facts, project: Project) -> Iterator[Refusal]:
     """The writes, in a backward of the script's own, to what its forward was given."""
+    for module, backward in _backwards(facts, project):
+        yield from _writes(module, backward)
+
+
+def divided(facts: Facts, project: Project) -> Iterator[Refusal]:
+    """The divisions, in a backward of the script's own, by sums over a rank's own samples."""
+    for module, backward in _backwards(facts, project):
+        sums = _sums_over_rows(backward)
+        for node in walk(backward.body):
+            if any(_divides(node, part) for part in sums):
+                yield Refusal(
+                    module,
+                    node,
+                    "this backward divides by what it adds up over the samples: each rank would"
+                    " divide by the sum over its own",
+                    "divide in the forward, or by a number that does not depend on the batch",
+                )
+
+
+def _backwards(facts: Facts, project: Project) -> Iterator[tuple[ModuleFile, cst.FunctionDef]]:
     for module in project.files:
         for made in module.structure.all(cst.ClassDef):
             if not _is_function(facts, made):
                 continue
             for one in module.structure.inside(made.body, cst.FunctionDef):
                 if one.name.value == "backward":
-                    yield from _writes(module, one)
+                    yield module, one
+
+
+def _sums_over_rows(backward: cst.FunctionDef) -> list[cst.BaseExpression]:
+    """The calls that add up along the first dimension, and the names that they get."""
+    found: list[cst.BaseExpression] = []
+    for node in walk(backward.body):
+        if isinstance(node, cst.Assign) and _adds_rows(node.value):
+            found += [one.target for one in node.targets]
+        elif _adds_rows(node):
+            found.append(node)  # type: ignore[arg-type]
+    return found
+
+
+def _adds_rows(call: cst.CSTNode) -> bool:
+    """``x.sum(0)``, ``torch.sum(x, dim=0)``."""
+    if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
+        return False
+    if call.func.attr.value != "sum":
+        return False
+    of_torch = dotted(call.func.value) == "torch"
+    given = argument(call, "dim", 1 if of_torch else 0)
+    return given is not None and isinstance(given.value, cst.Integer) and given.value.value == "0"
+
+
+def _divides(node: cst.CSTNode, part: cst.BaseExpression) -> bool:
+    """Whether a node divides by a sum, or by what has its name."""
+    divisor: cst.BaseExpression | None = None
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Divide):
+        divisor = node.right
+    elif isinstance(node, cst.AugAssign) and isinstance(node.operator, cst.DivideAssign):
+        divisor = node.value
+    elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.args:
+        divisor = node.args[0].value if node.func.attr.value in ("div", "div_") else None
+    same = (one is part or one.deep_equals(part) for one in walk(divisor)) if divisor else ()
+    return any(same)
 
 
 def _is_function(facts: Facts, made: cst.ClassDef) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ddpify.planning.refusals import Refusal
-from tests.convert.examples import HEAD, added, convert_text
+from tests.convert.examples import HEAD, STEP, added, convert_text
 
 LOOP = """\
 for a, b in feed:
@@ -137,3 +137,64 @@ class Watched(nn.Module):
 
 brain = Watched()
 """
+
+
+OWN_BACKWARD = """\
+class Nearest(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, places):
+        at = torch.cdist(x, places).argmin(1)
+        ctx.save_for_backward(at)
+        ctx.count = len(places)
+        return places[at]
+
+    @staticmethod
+    def backward(ctx, grad):
+        (at,) = ctx.saved_tensors
+        hot = F.one_hot(at, ctx.count).type_as(grad)
+        GRADIENT
+
+
+class Places(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.places = nn.Parameter(torch.randn(5, 4))
+        self.layer = nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.layer(Nearest.apply(x, self.places))
+
+
+brain = Places()
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+"""
+
+
+@pytest.mark.parametrize(
+    "gradient",
+    [
+        "return grad, (hot / hot.sum(0)).t() @ grad",
+        "number = hot.sum(dim=0)\n        return grad, (hot / number.clamp(min=1)).t() @ grad",
+        "number = torch.sum(hot, 0)\n        hot /= number\n        return grad, hot.t() @ grad",
+        "return grad, hot.div(hot.sum(0)).t() @ grad",
+    ],
+)
+def test_a_backward_that_divides_by_a_sum_over_the_samples_is_refused(
+    tmp_path: Path, gradient: str
+) -> None:
+    text = HEAD + OWN_BACKWARD.replace("GRADIENT", gradient) + STEP
+    with pytest.raises(Refusal, match="divides by what it adds up over the samples"):
+        added(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    "gradient",
+    [
+        "return grad, hot.t() @ grad",
+        "return grad / grad.sum(1, keepdim=True), hot.t() @ (grad / ctx.count)",
+        "return grad, (hot.t() @ grad) + grad.sum(0)",
+    ],
+)
+def test_a_backward_that_adds_up_over_the_samples(tmp_path: Path, gradient: str) -> None:
+    text = HEAD + OWN_BACKWARD.replace("GRADIENT", gradient) + STEP
+    assert "penalty = dd.mean(F.cross_entropy(brain(a), b))" in added(tmp_path, text)
