@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import libcst as cst
 from ddpify.codemods.draws import is_gathered
-from ddpify.codemods.sizes import count_rows, whole_count, whole_shape
+from ddpify.codemods.sizes import whole_count, whole_shape
 
 from ddpify.planning.bindings import is_bound_name
 from ddpify.planning.edits import Edits, wrapped
@@ -41,15 +41,13 @@ def edit(plan: Plan, edits: Edits) -> None:
         if is_bound_name(site):
             _rebind(plan, reduction, edits)
         elif reduction.how == "count":
-            count_rows(reduction.node, plan.options.alias, edits, _named(plan, reduction))
+            whole_count(reduction.node, plan.options.alias, edits, _named(plan, reduction))
         elif reduction.how == "shape":
             extra = _along(plan, reduction) + _named(plan, reduction)
             whole_shape(reduction.node, plan.options.alias, extra, edits)
         else:
-            weight = reduction.weight.replace(denominators.HELPER, plan.options.alias)
-            extra = f", weight={weight}" if weight else _along(plan, reduction)
-            extra += _on_rows(plan, reduction) + _named(plan, reduction)
-            edits.wrap(reduction.node, f"{plan.options.alias}.{_function(plan, reduction)}", extra)
+            function = f"{plan.options.alias}.{_function(plan, reduction)}"
+            edits.wrap(reduction.node, function, _arguments(plan, reduction))
         if reduction.node in plan.assumed:
             edits.note(
                 site,
@@ -65,6 +63,28 @@ def edit(plan: Plan, edits: Edits) -> None:
     _named_sizes(plan, edits)
     _statistics(plan, edits)
     _orders(plan, edits)
+
+
+def _arguments(plan: Plan, reduction: Reduction) -> Callable[[cst.CSTNode], str]:
+    """What a reduction is given besides its value, for the value as it is after other changes."""
+    named = _on_rows(plan, reduction) + _named(plan, reduction)
+    if not reduction.weight:
+        along = _along(plan, reduction)
+        return lambda _: along + named
+    weight = reduction.weight.replace(denominators.HELPER, plan.options.alias)
+    counted = [denominators.number_of_rows(one) == weight for one in _operands(reduction.node)]
+    if True not in counted:
+        return lambda _: f", weight={weight}{named}"
+    rows = counted.index(True)  # which may have changed, too
+    return lambda mean: f", weight={denominators.number_of_rows(_operands(mean)[rows])}{named}"
+
+
+def _operands(call: cst.CSTNode) -> list[cst.BaseExpression]:
+    """What a function or method is given, its object first."""
+    if not isinstance(call, cst.Call):
+        return []
+    owner = [call.func.value] if isinstance(call.func, cst.Attribute) else []
+    return [*owner, *(argument.value for argument in call.args)]
 
 
 def _function(plan: Plan, reduction: Reduction) -> str:

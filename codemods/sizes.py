@@ -44,12 +44,12 @@ def _owner(shape: cst.BaseExpression) -> cst.BaseExpression:
     return shape.value
 
 
-def whole_count(size: cst.BaseExpression, alias: str, edits: Edits) -> None:
+def whole_count(size: cst.BaseExpression, alias: str, edits: Edits, extra: str = "") -> None:
     """The global batch's number of rows, in place of an expression for this rank's."""
     if isinstance(size, cst.Subscript) or (isinstance(size, cst.Call) and _asks_rows(size)):
-        count_rows(size, alias, edits)
+        count_rows(size, alias, edits, extra)
     else:
-        edits.wrap(size, f"{alias}.global_batch_size")
+        edits.wrap(size, f"{alias}.global_batch_size", extra)
 
 
 def _asks_rows(call: cst.Call) -> bool:

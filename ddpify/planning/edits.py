@@ -65,11 +65,16 @@ class Edits:
         """Replace a node by what ``change`` makes of it, after the changes inside it."""
         self.changes[node].append(change)
 
-    def wrap(self, node: cst.CSTNode, function: str, extra: str = "") -> None:
-        """Replace an expression ``x`` by ``function(x)``."""
+    def wrap(
+        self, node: cst.CSTNode, function: str, extra: str | Callable[[cst.CSTNode], str] = ""
+    ) -> None:
+        """Replace an expression ``x`` by ``function(x)``.
+
+        ``extra``: code for further arguments, or what gives it for ``x`` as it is by then.
+        """
 
         def change(inner: cst.CSTNode) -> cst.CSTNode:
-            return wrapped(inner, function, extra)
+            return wrapped(inner, function, extra if isinstance(extra, str) else extra(inner))
 
         self.change(node, change)
         self.wrapped[node].append(function)

@@ -26,6 +26,9 @@ def mend(plan: Plan, demand: Demand, learnt: frozenset[cst.BaseExpression]) -> b
     """Decide what gives a reader a whole value; whether anything does."""
     trained = any(loader.site in plan.choices.trained for loader in demand.data.loaders)
     editable = _editable(demand, plan.project)
+    if demand.data.counting and len(editable) == len(demand.data.counting):
+        plan.count(editable)
+        return True
     how = _how(demand.data, demand.reader)
     if how == "gather" and not all(plan.facts.values.get(n, UNKNOWN).data for n in editable):
         editable = []  # a list of tensors, of which none is gathered by that

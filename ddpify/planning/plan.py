@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -15,6 +15,7 @@ from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Demand, Facts, Site
 from ddpify.understanding.labels.flow import Flow
 from ddpify.understanding.project import ModuleFile, Project
+from ddpify.understanding.values import UNKNOWN
 
 
 @record
@@ -83,9 +84,21 @@ class Plan:
         )
 
     def record(self, reduction: Reduction) -> None:
-        """Decide on a reduction, for the next run of the interpreter to take into account."""
+        """Decide on a reduction, for the next run of the interpreter to take into account.
+
+        Of numbers up to that of the rows, those up to that of all rows are what is asked for.
+        """
+        held = self.facts.values.get(reduction.node, UNKNOWN).data
+        if reduction.how == "gather" and held and all(data.counting for data in held):
+            self.count(node for data in held for node in data.counting)
+            return
         self.reductions[reduction.node] = reduction
         self.choices.reduced.add(reduction.node)
+
+    def count(self, numbers: Iterable[cst.BaseExpression]) -> None:
+        """Decide that numbers of this rank's rows are to be those of all."""
+        for node in numbers:
+            self.record(Reduction(node, "count"))
 
     def forget_reductions(self) -> None:
         """Decide anew: what was decided for a loader that is run whole may be needed by nobody."""

@@ -16,7 +16,7 @@ from ddpify.understanding.libraries.runtime_names import is_runtime, is_vendored
 from ddpify.understanding.offsets import Offsets
 from ddpify.understanding.parsed import Parsed
 from ddpify.understanding.searching import roots_of
-from ddpify.understanding.structure import Structure
+from ddpify.understanding.structure import Structure, walk
 
 
 class ModuleFile:
@@ -66,6 +66,12 @@ class ModuleFile:
         """Whether its code may ask a model for its mode."""
         return ".training" in self.source.text
 
+    @cached_property
+    def marks_targets(self) -> bool:
+        """Whether its code may mark targets that a loss leaves out, if it is told nothing else."""
+        written = "-100" in self.source.text
+        return written and any(map(_is_ignored, walk(self.tree)))
+
     @property
     def lines(self) -> Lines:
         """Lines and columns of the text's offsets."""
@@ -107,6 +113,12 @@ _CACHES = frozenset(
     ".git .hg .svn __pycache__ .mypy_cache .pytest_cache .ruff_cache .ipynb_checkpoints .tox .nox"
     " .eggs .idea .vscode .cache node_modules site-packages".split()
 )
+
+
+def _is_ignored(node: cst.CSTNode) -> bool:
+    """Whether this is -100, which marks a target for PyTorch's losses."""
+    negative = isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus)
+    return negative and isinstance(node.expression, cst.Integer) and node.expression.value == "100"  # type: ignore[attr-defined]
 
 
 def is_left_out(path: Path, root: Path) -> bool:

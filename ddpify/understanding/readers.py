@@ -1,6 +1,7 @@
 """What reads a rank's rows alone, in the words of a demand, where others ask for the reader."""
 
 ARITHMETIC = "arithmetic that does not commute with a sum"
+POSITIONS = "a computation with positions in the batch"
 A_DRAW = "a random draw"  # for so many rows
 PAIRS = "a computation on pairs of samples"  # which couples rows in a model's forward
 A_KEPT_TENSOR = "a write into a tensor that is kept from batch to batch"

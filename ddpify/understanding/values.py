@@ -55,16 +55,17 @@ class Data:
     code that is not seen: it may be a loss as well as rows. ``shape`` marks the shape of a
     tensor, ``batch`` a loader's batch of unknown structure, ``gathered`` rows of all ranks.
     ``names`` are the expressions at which its rows last got a name, and could be gathered. ``dim``
-    is the dimension of the batch among ``ndim``, which is 0 where their number is not known.
+    is the dimension of the batch among ``ndim``, which is 0 where their number is not known: then
+    the last may be the batch's where there is ``one_each``, perhaps a single number for a sample.
 
     Forms: "tensor", "batch", "shape", "number", the "multiple" of a number of rows, a part of it
-    that is "rounded", "masked" or "ragged" rows, "stacked", "permutation", "range", "interleaved"
-    rows, "pairs" of rows that were copied for each other, a single "row", a recurrent layer's
-    "state", with its rows behind a dimension of size one, or "states" of several layers, the
-    "order" that sorting gives, what a loader has "yielded" in a known layout, what is "sized" as a
-    whole batch, the "samples" that a collate function gets, a "listed" item for each row, of any
-    kind and size, and "position", a number that counts rows, where a rank counts its own by
-    ``births``.
+    that is "rounded", "masked" or "ragged" rows, "stacked", "permutation", "interleaved" rows, a
+    "range" of numbers up to that of the rows, which ``births`` give, "pairs" of rows that were
+    copied for each other, a single "row", a recurrent layer's "state", with its rows behind a
+    dimension of size one, or "states" of several layers, the "order" that sorting gives, what a
+    loader has "yielded" in a known layout, what is "sized" as a whole batch, the "samples" that a
+    collate function gets, a "listed" item for each row, of any kind and size, "position", a number
+    that counts rows, where a rank counts its own by ``births``, and the "total" number of all rows.
     """
 
     placement: Placement
@@ -76,6 +77,7 @@ class Data:
     opaque: bool = False
     form: str = "tensor"
     counted: tuple[str, ...] = ()  # how to compute the denominator of a WEIGHTED mean, as code
+    one_each: bool = False
 
     @property
     def ragged(self) -> bool:
@@ -83,14 +85,25 @@ class Data:
         return self.form in ("masked", "ragged")
 
     @property
+    def counting(self) -> frozenset[cst.BaseExpression]:
+        """Where a range is told how far it goes; empty for others."""
+        return self.births if self.form == "range" else frozenset()
+
+    @property
     def reduced(self) -> bool:
         """Whether this is what a reduction over the ranks gave: a number, and no rows."""
-        return self.placement is Placement.REPLICATE and self.form == "tensor"
+        return self.placement is Placement.REPLICATE and self.form in ("tensor", "total")
 
     def placed(self, placement: Placement) -> Data:
         """The same data under another placement, as a fresh tensor."""
         return replace(
-            self, placement=placement, births=frozenset(), form="tensor", opaque=False, ndim=0
+            self,
+            placement=placement,
+            births=frozenset(),
+            form="tensor",
+            opaque=False,
+            ndim=0,
+            one_each=False,
         )
 
 
@@ -551,6 +564,7 @@ def _both(one: Data, other: Data) -> Data:
         one.opaque,
         one.form,
         one.counted,
+        one.one_each or other.one_each,
     )
 
 

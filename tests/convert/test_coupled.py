@@ -526,3 +526,90 @@ def test_a_statistic_of_the_batch_beside_its_rows_is_one_number(
     new = added(tmp_path, HEAD + STATISTIC.format(lines=lines) + STEP)
     assert any(expected in line for line in new), new
     assert not any("dd.mean(torch.cat" in line for line in new)
+
+
+ROWS = "    out = brain(a)\n    each = F.cross_entropy(out, b, reduction='none')\n"
+
+WHOLE = {
+    "the largest": ("each.topk(2)[0].mean()", "penalty = dd.gather(each).topk(2)[0].mean()"),
+    "a share of them": (
+        "torch.topk(each, int(0.5 * len(each)))[0].mean()",
+        "penalty = torch.topk(dd.gather(each), int(0.5 * dd.global_batch_size(each)))[0].mean()",
+    ),
+    "in order": (
+        "each.sort(descending=True)[0][:3].mean()",
+        "penalty = dd.gather(each).sort(descending=True)[0][:3].mean()",
+    ),
+    "by their order": (
+        "out[each.argsort()[:3]].pow(2).mean()",
+        "penalty = dd.gather(out)[dd.gather(each).argsort()[:3]].pow(2).mean()",
+    ),
+    "a half": (
+        "each[: len(each) // 2].mean()",
+        "penalty = dd.gather(each)[: dd.global_batch_size(each) // 2].mean()",
+    ),
+    "a part": ("out.chunk(2)[0].mean()", "penalty = dd.gather(out).chunk(2)[0].mean()"),
+    "each with each": (
+        "torch.einsum('nc,mc->nm', out, out).mean()",
+        "penalty = torch.einsum('nc,mc->nm', out, out).mean()",
+    ),
+    "added up": (
+        "torch.einsum('ni,nj->ij', out, out).pow(2).sum()",
+        "penalty = dd.sum(torch.einsum('ni,nj->ij', out, out)).pow(2).sum()",
+    ),
+    "by position": (
+        "(torch.arange(len(a)) * each).mean()",
+        "penalty = (torch.arange(dd.global_batch_size(a)) * dd.gather(each)).mean()",
+    ),
+    "against the diagonal": (
+        "F.cross_entropy(out @ out.t(), torch.arange(len(a)))",
+        "penalty = F.cross_entropy(out @ out.t(), torch.arange(dd.global_batch_size(a)))",
+    ),
+    "below the median": (
+        "each[each <= each.median()].mean()",
+        "each[each <= dd.gather(each).median()].mean(),"
+        " weight=len(each[each <= dd.gather(each).median()])",
+    ),
+    "what counts": (
+        "F.cross_entropy(out, b.masked_fill(b == 2, -100))",
+        "weight=(b.masked_fill(b == 2, -100) != -100).sum()",
+    ),
+    "a mean of each class": (
+        "torch.stack([out[b == k].mean() for k in range(2)]).mean()",
+        "[dd.mean(out[b == k].mean(), weight=len(out[b == k])) for k in range(2)]",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_what_goes_by_the_whole_batch(tmp_path: Path, name: str) -> None:
+    loss, expected = WHOLE[name]
+    lines = added(tmp_path, HEAD + STEP.replace(PLAIN, f"{ROWS}    penalty = {loss}\n"))
+    assert expected in "\n".join([*lines, f"penalty = {loss}"])
+    assert any("dd.gather" in line or "dd.mean" in line or "dd.sum" in line for line in lines)
+
+
+WITHIN = {
+    "the classes": ("out.topk(2)[0].mean()", "penalty = dd.mean(out.topk(2)[0].mean())"),
+    "the columns": ("out.chunk(2, 1)[0].mean()", "penalty = dd.mean(out.chunk(2, 1)[0].mean())"),
+    "each sample": (
+        "torch.einsum('nc,nc->n', out, out).mean()",
+        "penalty = dd.mean(torch.einsum('nc,nc->n', out, out).mean())",
+    ),
+    "its own class": (
+        "out[torch.arange(len(a)), b].mean()",
+        "penalty = dd.mean(out[torch.arange(len(a)), b].mean())",
+    ),
+    "two views": (
+        "torch.cat([out, out + 1]).chunk(2)[0].mean()",
+        "penalty = dd.mean(torch.cat([out, out + 1]).chunk(2)[0].mean())",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", WITHIN)
+def test_what_each_sample_has_for_itself(tmp_path: Path, name: str) -> None:
+    loss, expected = WITHIN[name]
+    lines = added(tmp_path, HEAD + STEP.replace(PLAIN, f"{ROWS}    penalty = {loss}\n"))
+    assert expected in lines
+    assert not any("gather" in line for line in lines)

@@ -162,18 +162,27 @@ def test_a_metric_is_reduced_where_it_is_read(tmp_path: Path, name: str) -> None
     assert expected in added(tmp_path, HEAD + STEP + EVALUATION.format(line))
 
 
-@pytest.mark.parametrize("maker", ["np.arange(n)", "torch.arange(n)", "np.zeros((n, 2))"])
-def test_what_is_made_as_long_as_the_batch_is_this_ranks(tmp_path: Path, maker: str) -> None:
-    text = "import numpy as np\n" + step(
+def made_as_long(maker: str) -> str:
+    return "import numpy as np\n" + step(
         "n = a.size(0)",
         f"table = {maker}",
         "x = F.cross_entropy(brain(a), b)",
         "x.backward()",
         "print(table)",
     )
-    lines = added(tmp_path, text)
+
+
+def test_what_is_made_as_long_as_the_batch_is_this_ranks(tmp_path: Path) -> None:
+    lines = added(tmp_path, made_as_long("np.zeros((n, 2))"))
     assert "print(dd.gather(table))" in lines
     assert not any("dd.sum(" in line for line in lines)
+
+
+@pytest.mark.parametrize("maker", ["np.arange({})", "torch.arange({})", "torch.eye({})"])
+def test_numbers_of_the_rows_go_up_to_that_of_all(tmp_path: Path, maker: str) -> None:
+    lines = added(tmp_path, made_as_long(maker.format("n")))
+    assert f"table = {maker.format('dd.global_batch_size(n)')}" in lines
+    assert not any("gather" in line for line in lines)
 
 
 @pytest.mark.parametrize("maker", ["torch.tensor({})", "torch.tensor([{}, 1])", "np.array([{}])"])

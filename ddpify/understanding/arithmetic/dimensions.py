@@ -78,6 +78,11 @@ def undecided(places: Sequence[object]) -> bool:
     return any(isinstance(one, int) and one < -2 for one in places)
 
 
+def may_leave_one_each(data: Data, dropped: int) -> bool:
+    """Whether rows that lose so many dimensions may be a single number for each sample."""
+    return dropped > 0 and data.ndim in (0, dropped + 1)
+
+
 def of_pair(left: Data | None, right: Data | None, others: Sequence[Value]) -> int:
     """How many dimensions broadcasting leaves; ``others`` are the operands that are no data."""
     if left is not None and right is not None:

@@ -14,19 +14,23 @@ if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
 OVER_A_DIMENSION = frozenset(
     "max min amax amin argmax argmin median std var norm prod all any logsumexp softmax"
-    " log_softmax cumsum cumprod topk sort argsort mode kthvalue unbind chunk split count_nonzero"
+    " log_softmax cumsum cumprod topk sort argsort mode kthvalue unbind chunk split tensor_split"
+    " array_split count_nonzero"
     " nanmean nansum mean sum average softmin normalize cosine_similarity argpartition nanmedian"
     " quantile nanquantile percentile nanpercentile std_mean var_mean aminmax".split()
 )
-ROW_WISE_WITHOUT_DIMENSION = frozenset("softmax log_softmax softmin normalize split chunk".split())
-_ORDERING = frozenset("sort argsort topk".split())  # which give positions
+ROW_WISE_WITHOUT_DIMENSION = frozenset("softmax log_softmax softmin normalize".split())
+# Along the first dimension, unless they are told otherwise.
+PARTING = frozenset("split chunk tensor_split array_split".split())
+ORDERING = frozenset("sort argsort topk".split())  # which give positions
 _OVER_THE_LAST = frozenset("topk sort argsort".split())  # unless they are told otherwise
-_KEEPING_DIMENSIONS = frozenset(
+KEEPING_DIMENSIONS = frozenset(
     "softmax log_softmax softmin cumsum cumprod topk sort argsort argpartition split chunk"
-    " normalize".split()
+    " tensor_split array_split normalize".split()
 )
 _SIZE_FIRST = frozenset(  # or another number
-    "topk split chunk norm kthvalue quantile nanquantile percentile nanpercentile".split()
+    "topk split chunk tensor_split array_split norm kthvalue quantile nanquantile percentile"
+    " nanpercentile".split()
 )
 _PAIRS = frozenset(  # values and indices, or two values
     "max min median nanmedian mode topk sort kthvalue std_mean var_mean aminmax".split()
@@ -77,26 +81,37 @@ def along(
         rest = rest[1:]
     if rest and rest[0].data:  # torch.max(a, b): elementwise
         return _within_rows(name, data, pair=False)
+    if name in PARTING and over_all_rows(data.dim, rest, kwargs) and _has_parts(run, data):
+        return _within_rows(name, data, pair=False)
     results = []
     for dims in named_dimensions(rest, kwargs):
+        unsure = not dims and name in _OVER_THE_LAST and data.one_each and not data.ndim
         if not dims and (name in ROW_WISE_WITHOUT_DIMENSION or name in _OVER_THE_LAST):
             dims = (-1,)
         places = [dimensions.place(dim, data.ndim) for dim in dims]
-        if dimensions.undecided(places) and not run.frames_forward():
+        if (unsure or dimensions.undecided(places)) and not run.frames_forward():
             results.append(value(data.placed(Placement.COUPLED)))
         elif dims and data.dim not in places:
-            kept = name in _KEEPING_DIMENSIONS or _keeps_dimensions(kwargs)
+            kept = name in KEEPING_DIMENSIONS or _keeps_dimensions(kwargs)
             gone = 0 if kept else sum(isinstance(p, int) and 0 <= p < data.dim for p in places)
-            within = replace(data, dim=data.dim - gone)
+            one_each = not kept and dimensions.may_leave_one_each(data, len(dims))
+            within = replace(data, dim=data.dim - gone, one_each=one_each)
             results.append(_within_rows(name, within, pair=name in _PAIRS))
         else:
-            results.append(_along_rows(run, name, data))
+            number = not dims or data.one_each or data.ndim == 1
+            results.append(value(replace(_along_rows(run, name, data), one_each=number)))
     return join(*results)
+
+
+def _has_parts(run: Interpreter, data: Data) -> bool:
+    """Whether what a tensor is parted into may be rows of the whole batch, one under the other."""
+    several = data.form in ("stacked", "interleaved", "permutation") or data.ragged or data.opaque
+    return several or run.frames_forward()
 
 
 def mixes_rows(name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
     """Whether a function is told to go along the dimension in which the rows lie."""
-    if name in ("split", "chunk", "unbind") or (rest and rest[0].data):
+    if name in (*PARTING, "unbind") or (rest and rest[0].data):
         return False
     given = rest[1:] if name in _SIZE_FIRST else rest
     dims = [dimensions.place(d, data.ndim) for one in named_dimensions(given, kwargs) for d in one]
@@ -110,21 +125,21 @@ def _keeps_dimensions(kwargs: Mapping[str, Value]) -> bool:
 
 def _within_rows(name: str, data: Data, *, pair: bool) -> Value:
     """What a function of each row's own elements gives; with ``pair``, values and indices."""
-    kept = replace(data, births=frozenset(), form=kept_form(data))
-    if name in ("split", "chunk", "unbind"):
+    kept = replace(data, births=data.counting, form=kept_form(data))
+    if name in (*PARTING, "unbind"):
         kept = replace(kept, form="batch")
-    indices = replace(kept, form="order") if name in _ORDERING else kept
+    indices = replace(kept, form="order") if name in ORDERING else kept
     return value(Tup((value(kept), value(indices)))) if pair else value(indices)
 
 
-def _along_rows(run: Interpreter, name: str, data: Data) -> Value:
+def _along_rows(run: Interpreter, name: str, data: Data) -> Data:
     """What a function over the batch dimension gives."""
     if name in ("mean", "average", "nanmean"):
         masked = data.ragged
-        return value(data.placed(Placement.WEIGHTED if masked else Placement.MEAN))
+        return data.placed(Placement.WEIGHTED if masked else Placement.MEAN)
     if name in ("sum", "nansum", "count_nonzero"):
-        return value(data.placed(Placement.SUM))
-    return value(data.placed(coupled(run)))
+        return data.placed(Placement.SUM)
+    return data.placed(coupled(run))
 
 
 def coupled(run: Interpreter) -> Placement:

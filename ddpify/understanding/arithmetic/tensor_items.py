@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import readers
-from ddpify.understanding.arithmetic import tensor_pairs, tensor_sizes
+from ddpify.understanding.arithmetic import dimensions, tensor_pairs, tensor_sizes
 from ddpify.understanding.batching import at_hand, batches, collating, cuts, together
 from ddpify.understanding.facts import Draw, Regrouped
 from ddpify.understanding.libraries import sequences
@@ -51,9 +51,12 @@ def item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
             return taken
     if atom.placement is not Placement.SHARD:
         by = indices(node)
+        if atom.placement is Placement.COUPLED or atom.form == "gathered":
+            count_sizes(run, _slice_bounds(node))
         if atom.form == "gathered":
             count_all_rows(run, by)
-            count_sizes(run, _slice_bounds(node))
+        if atom.form == "permutation" and not atom.placement.local:
+            return value(replace(atom, form="gathered"))  # some rows of the whole batch
         tensor_pairs.beside_whole(
             run, [(node.value, atom), *tensor_pairs.held_tensors([(i, run.seen(i)) for i in by])]
         )
@@ -79,8 +82,15 @@ def count_sizes(run: Interpreter, sizes: Iterable[cst.BaseExpression]) -> None:
     for size in sizes:
         for data in run.seen(size).data:
             if data.placement is Placement.COUNT:
-                run.facts.shape_uses.update(data.births)  # of this rank's rows, before
+                before = data.births if data.form != "rounded" else ()
+                run.facts.shape_uses.update(before)  # of this rank's rows
                 run.demand(size, value(data), readers.ROWS_OF_ALL)
+
+
+def _count_parts(run: Interpreter, node: cst.Subscript) -> None:
+    """Let bounds such as half the number of rows be those of all ranks."""
+    bounds = _slice_bounds(node)
+    count_sizes(run, [b for b in bounds if any(d.form == "rounded" for d in run.seen(b).data)])
 
 
 def pieces(run: Interpreter, rows: Value, sizes: Value) -> Value:
@@ -151,7 +161,7 @@ def _batch_item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
 def _index(run: Interpreter, node: cst.Subscript, atom: Data) -> Data:
     """Rows that are picked by position are no longer a shard; whole rows stay one."""
     dim = 0
-    atom = replace(atom, ndim=0)
+    atom = replace(atom, ndim=0, one_each=_leaves_one_each(run, node, atom))
     for element in node.slice:
         part_ = element.slice
         kind, index = _index_kind(run, part_)
@@ -181,6 +191,14 @@ def _is_counter(run: Interpreter, part_: cst.BaseSlice) -> bool:
         if isinstance(loop, (cst.For, cst.CompFor)) and loop.target.deep_equals(index):  # type: ignore[arg-type]
             return isinstance(loop.iter, cst.Call) and dotted(loop.iter.func) == "range"
     return False
+
+
+def _leaves_one_each(run: Interpreter, node: cst.Subscript, atom: Data) -> bool:
+    """Whether ``x[:, 0]`` may be a single number for each sample."""
+    kinds = [_index_kind(run, element.slice) for element in node.slice]
+    dropped = sum(kind == "index" and isinstance(at.constant(), int) for kind, at in kinds)
+    kept = len(kinds) - dropped
+    return kept == 1 and dimensions.may_leave_one_each(atom, dropped)
 
 
 def _whole_rows(atom: Data) -> Data:
@@ -244,6 +262,8 @@ def _index_rows(
         return cut
     if any(isinstance(a, Data) and a.form == "permutation" for a in index.atoms):
         return regrouped(run, node, node.value, atom)
+    if tensor_pairs.beside_whole(run, [(node.value, atom), *_positions_of_all(index, node)]):
+        return replace(atom.placed(Placement.REPLICATE), form="gathered")
     for mixed in (d for d in index.data if d.placement is Placement.COUPLED):
         assert isinstance(part_, cst.Index)
         run.demand(part_.value, value(mixed), "an index")
@@ -260,11 +280,23 @@ def _index_rows(
         # An element of an unseen container; in a forward, which treats each sample alone, the
         # dimension that is indexed is not the batch.
         return replace(atom, births=frozenset(), form="row" if row else atom.form)
+    _count_parts(run, node)
     picked_from = frozenset({node.value})  # where the whole batch could be gathered
     for one in index.atoms:
         if isinstance(one, Data) and one.form == "position":
             run.facts.positions.setdefault(node.value, set()).update(one.births)
     return replace(atom.placed(Placement.ROWS), births=picked_from, form="row" if row else "tensor")
+
+
+def _positions_of_all(index: Value, node: cst.Subscript) -> list[tuple[cst.BaseExpression, Data]]:
+    """Positions of rows of the whole batch, in an index."""
+    held = [a for a in index.atoms if isinstance(a, Data) and not a.placement.local]
+    return [(node, a) for a in held if a.form == "gathered"]
+
+
+def _written_bounds(part_: cst.BaseSlice) -> list[cst.BaseExpression]:
+    given = (part_.lower, part_.upper) if isinstance(part_, cst.Slice) else ()
+    return [bound for bound in given if bound is not None]
 
 
 def _loaders_within(
@@ -338,8 +370,7 @@ def _note_slice(run: Interpreter, node: cst.Subscript) -> None:
 
 def _bounds(run: Interpreter, part_: cst.Slice) -> list[cst.BaseExpression]:
     """The bounds of a slice that go by the number of this rank's rows."""
-    given = (part_.lower, part_.upper)
-    return [bound for bound in given if bound is not None and _is_counted(run, bound)]
+    return [bound for bound in _written_bounds(part_) if _is_counted(run, bound)]
 
 
 def _is_counted(run: Interpreter, bound: cst.BaseExpression | None) -> bool:
@@ -350,14 +381,8 @@ def _is_counted(run: Interpreter, bound: cst.BaseExpression | None) -> bool:
 def _counted_bounds(run: Interpreter, node: cst.Subscript) -> list[Data]:
     """Bounds of slices that are the number of this rank's rows: ``x[:len(batch)]``."""
     held = [d for bound in _slice_bounds(node) for d in run.seen(bound).data]
-    return [d for d in held if d.placement is Placement.COUNT]
+    return [d for d in held if d.placement is Placement.COUNT and d.form != "rounded"]
 
 
 def _slice_bounds(node: cst.Subscript) -> list[cst.BaseExpression]:
-    return [
-        bound
-        for element in node.slice
-        if isinstance(element.slice, cst.Slice)
-        for bound in (element.slice.lower, element.slice.upper)
-        if bound is not None
-    ]
+    return [bound for element in node.slice for bound in _written_bounds(element.slice)]

@@ -92,6 +92,7 @@ def _pair(
     left: tuple[cst.BaseExpression, Data | None],
     right: tuple[cst.BaseExpression, Data | None],
 ) -> Value:
+    _count_whole(run, left, right)
     a, b = _placement(operator, left[1], right[1]), _placement(operator, right[1], left[1])
     placement = _met(run, operator, left[1], right[1])
     held = [d for d in (left[1], right[1]) if d is not None]
@@ -105,10 +106,8 @@ def _pair(
     if placement is Placement.PER_COUNT and b is Placement.COUNT and right[1] is not None:
         run.facts.divisors.setdefault(right[0], set()).update(right[1].loaders)
     if placement is not None:
-        names = _names(left, right)
-        result = replace(_result(base, placement, left[1], right[1]), names=names)
-        if operator == "//" and placement is Placement.COUNT:
-            result = replace(result, form="rounded")
+        made = _result(operator, base, placement, left[1], right[1])
+        result = replace(made, names=_names(left, right))
         if placement is Placement.COUPLED and surely_crossed(left[1], right[1]):
             _demand_in_forward(run, node, result)
         if placement is Placement.ROWS:
@@ -125,6 +124,18 @@ def _names(*operands: tuple[cst.BaseExpression, Data | None]) -> frozenset[cst.B
     """Where rows that meet could be gathered: not those that a number only counts."""
     rows = [(e, d) for e, d in operands if d is not None and d.placement is not Placement.COUNT]
     return frozenset(name for e, d in rows for name in (d.names or {e}))
+
+
+def _count_whole(
+    run: Interpreter,
+    left: tuple[cst.BaseExpression, Data | None],
+    right: tuple[cst.BaseExpression, Data | None],
+) -> None:
+    """Ask for numbers up to that of all rows where they go into the rows: each rank has others."""
+    for (node, numbers), (_, rows) in ((left, right), (right, left)):
+        plain = rows is not None and rows.placement is Placement.SHARD and not rows.counting
+        if numbers is not None and numbers.counting and plain and not run.frames_forward():
+            run.demand(node, value(numbers), readers.POSITIONS)
 
 
 def _met(
@@ -156,7 +167,8 @@ def note_used_on_rows(run: Interpreter, operands: Iterable[Data | None]) -> None
     held = [d for d in operands if d is not None]
     rows = any(d.placement.local and not d.placement.partial for d in held)
     if rows and not run.no_grad and not run.frames_forward():
-        run.facts.used_on_rows.update(birth for d in held if d.reduced for birth in d.births)
+        numbers = (d for d in held if d.reduced and d.one_each)  # others are known at run time
+        run.facts.used_on_rows.update(birth for d in numbers for birth in d.births)
 
 
 def births(data: Data | None) -> frozenset[cst.BaseExpression]:
@@ -207,23 +219,36 @@ def surely_crossed(left: Data | None, right: Data | None) -> bool:
     return alike or (right.dim == 1 and right.ndim == 2)
 
 
-def _result(base: Data, placement: Placement, left: Data | None, right: Data | None) -> Data:
+def _result(
+    operator: str, base: Data, placement: Placement, left: Data | None, right: Data | None
+) -> Data:
     if placement is Placement.SUM and base.placement is Placement.COUNT:
         return replace(base.placed(placement), form="number")
     if placement in (Placement.COUNT, Placement.PER_COUNT):
         local = [d for d in (left, right) if d is not None and d.placement.local]
         births = frozenset(birth for d in local for birth in d.births)
-        rounded = any(d.form == "rounded" for d in (left, right) if d is not None)
-        multiple = "rounded" if rounded else "multiple"
+        multiple = "rounded" if _is_rounded(operator, left, local) else "multiple"
         form = multiple if placement is Placement.COUNT else "number"
         return replace(base, placement=placement, births=births, form=form)
+    if placement is Placement.SUM and base.form == "multiple" and None in (left, right):
+        return base  # summed where it is counted: a share of it could be rounded on each rank
+    held = [d for d in (left, right) if d is not None]
+    if placement is Placement.SHARD and all(d.counting for d in held):
+        return replace(base, births=frozenset(birth for d in held for birth in d.counting), ndim=0)
     opaque = any(d.opaque for d in (left, right) if d is not None)
     forms = {"masked" if d.ragged else d.form for d in (left, right) if d is not None}
     form = next((f for f in ("masked", "stacked", "interleaved") if f in forms), "tensor")
     dims = [d.dim for d in (left, right) if d is not None and d.placement is Placement.SHARD]
     # What meets a single sample is that sample's.
     dim = collating.NO_ROWS if collating.NO_ROWS in dims else max(dims, default=0)
-    return replace(base.placed(placement), opaque=opaque, form=form, dim=dim)
+    one_each = any(d.one_each for d in (left, right) if d is not None)
+    return replace(base.placed(placement), opaque=opaque, form=form, dim=dim, one_each=one_each)
+
+
+def _is_rounded(operator: str, left: Data | None, numbers: list[Data]) -> bool:
+    """Whether a part of a number of rows is not the sum of the ranks' parts."""
+    halved = operator == "//" and left is not None and left.form == "number"
+    return halved or any(number.form == "rounded" for number in numbers)
 
 
 def _half_reduced(left: Data | None, right: Data | None) -> bool:
@@ -275,7 +300,7 @@ def compare(run: Interpreter, nodes: Sequence[cst.BaseExpression], values: list[
         return mixed(run, nodes[0], shards[0], list(zip(nodes, values, strict=True)))
     rows = [d for d in shards if d.placement is Placement.ROWS]
     first = (rows or shards)[0]
-    kept = first.births if rows else frozenset()
+    kept = first.births if rows else first.counting
     plain = [one for one in values if not one.data]
     other = shards[1] if len(shards) > 1 else None
     ndim = dimensions.of_pair(shards[0], other, plain)

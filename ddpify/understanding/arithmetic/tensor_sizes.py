@@ -81,12 +81,14 @@ def size(data: Data, node: cst.BaseExpression, rest: Sequence[Value]) -> Value:
     return REPLICATED
 
 
-def elements(data: Data) -> Value:
+def elements(data: Data, node: cst.BaseExpression | None = None) -> Value:
     """How many elements a tensor or array has: a rank counts those of its own rows."""
     if data.placement is Placement.COUPLED:  # as many as the rows of all ranks leave
         return value(replace(data, ndim=0))
     alike = data.form == "row" or data.placement.partial or not data.placement.local
-    return REPLICATED if alike else value(data.placed(Placement.SUM))
+    births = frozenset() if node is None else frozenset({node})
+    counted = replace(data.placed(Placement.SUM), births=births, form="multiple")
+    return REPLICATED if alike else value(counted)
 
 
 def shape(data: Data) -> Data:
@@ -122,6 +124,7 @@ def count(data: Data, node: cst.BaseExpression) -> Value:
         return known
     if data.ragged:
         return value(first_size(shape(data)))
-    form = "multiple" if data.form == "interleaved" else "number"  # several rows for a sample
+    several = data.form in ("interleaved", "stacked")  # rows for a sample
+    form = "multiple" if several else "number"
     births = frozenset({node})
     return value(replace(data, placement=Placement.COUNT, form=form, births=births, dim=0))

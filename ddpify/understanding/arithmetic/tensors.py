@@ -17,7 +17,10 @@ from ddpify.understanding.arithmetic import (
     views,
 )
 from ddpify.understanding.arithmetic.tensor_dimensions import (
+    KEEPING_DIMENSIONS,
+    ORDERING,
     OVER_A_DIMENSION,
+    PARTING,
     along,
     coupled,
     kept_form,
@@ -28,8 +31,8 @@ from ddpify.understanding.arithmetic.tensor_dimensions import (
 from ddpify.understanding.arithmetic.tensor_pairs import Operand
 from ddpify.understanding.batching import batch_rows, batches, collating
 from ddpify.understanding.libraries import sequences
+from ddpify.understanding.libraries.denominators import number_of_rows
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import (
     REPLICATED,
     UNKNOWN,
@@ -57,7 +60,11 @@ _OVER_ALL = frozenset(
     "max min amax amin median std var norm logsumexp prod any all nanmedian quantile nanquantile"
     " percentile nanpercentile".split()
 )
-SELF_COUPLING = frozenset("unique bincount histc cdist pdist corrcoef cov".split())
+SELF_COUPLING = frozenset(
+    "unique bincount histc histogram cdist pdist corrcoef cov outer ger kron cartesian_prod"
+    " combinations tensordot trapz trapezoid".split()
+)
+CHOOSING = frozenset({"topk", "kthvalue"})
 REORDERING = frozenset("flip roll".split())
 # What gives one number of all elements, where no dimension is named.
 _TO_ONE = frozenset("mean sum prod norm max min std var".split())
@@ -147,6 +154,9 @@ def function(
         return tensor_pairs.binary(run, node, tensor_pairs.BINARY[name], operands[0], operands[1])
     if name in ("eq", "ne", "gt", "lt", "ge", "le", "equal"):
         return tensor_pairs.compare(run, [n for n, _ in operands], [v for _, v in operands])
+    if name in CHOOSING:
+        _take_whole_numbers(run, name, operands[1:])
+        operands = operands[:1]
     data = [(n, d) for n, v in operands for d in v.data]
     alone = [(n, d) for n, d in data if d.dim == collating.NO_ROWS]
     data = alone or data  # what meets a single sample is that sample's
@@ -190,6 +200,14 @@ def _selected_by(rest: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
     return value(*(replace(d, dim=dim, births=frozenset(), form=kept_form(d)) for d in found))
 
 
+def _take_whole_numbers(run: Interpreter, name: str, numbers: list[Operand]) -> None:
+    """How many are asked for goes by the whole batch where that is what they are chosen from."""
+    for node, held in numbers:
+        counts = [d for d in held.data if d.placement is Placement.COUNT]
+        if counts:
+            run.demand(node, value(*counts), f"{name}()")
+
+
 def _meet_crosswise(run: Interpreter, rows: list[Data]) -> bool:
     return any(tensor_pairs.crossed(run, one, other) for one, other in combinations(rows, 2))
 
@@ -197,13 +215,13 @@ def _meet_crosswise(run: Interpreter, rows: list[Data]) -> bool:
 def _named_by(operand: cst.BaseExpression, name: str, result: Value) -> Value:
     """What couples rows without a name can be mended by gathering the operand.
 
-    So is an extreme over all rows: the rows themselves may stay where they are.
+    So are extremes over all rows and their order: the rows themselves may stay where they are.
     """
     atoms = [
         replace(a, names=frozenset({operand}))
         if isinstance(a, Data)
         and a.placement is Placement.COUPLED
-        and (name in _OVER_ALL or not a.names)
+        and (name in (*_OVER_ALL, *ORDERING, *PARTING) or not a.names)
         else a
         for a in result.atoms
     ]
@@ -215,7 +233,7 @@ def _counted_by(node: cst.BaseExpression, operand: cst.BaseExpression, result: V
     uncounted = [a for a in result.data if a.placement is Placement.WEIGHTED and not a.counted]
     if not uncounted:
         return result
-    code = (f"len({code_of(operand)})",)
+    code = (number_of_rows(operand),)
     counted: dict[Atom, Atom] = {
         a: replace(a, counted=code, births=frozenset({node})) for a in uncounted
     }
@@ -232,8 +250,9 @@ def on_whole(
     over_rows = name in OVER_A_DIMENSION and over_all_rows(reduced[0].dim, rest, kwargs)
     if name == "argsort" and over_rows:
         return value(replace(reduced[0].placed(Placement.REPLICATE), form="permutation"))
+    number = over_rows and name not in KEEPING_DIMENSIONS
     added_up = replace(reduced[0].placed(Placement.REPLICATE), births=reduced[0].births)
-    return value(added_up if over_rows else reduced[0])
+    return value(added_up if number else reduced[0])
 
 
 def on_batches(
@@ -274,9 +293,11 @@ def _one(
     if dim is not None:
         behind_one = name == "unsqueeze" and data.dim == 0 < dim and data.form == "tensor"
         form = "state" if behind_one else data.form
-        return value(replace(data, dim=dim, births=frozenset(), form=form))
+        one_each = name == "squeeze" and dimensions.may_leave_one_each(data, 1)
+        return value(replace(data, dim=dim, births=data.counting, form=form, one_each=one_each))
     if name == "squeeze" and not run.collating:
         run.facts.squeezes.setdefault(node, (run.site(node), data.dim))
+        data = replace(data, one_each=dimensions.may_leave_one_each(data, 1))
     if name == "squeeze" and data.form in ("state", "states"):
         return value(replace(data, dim=0, births=frozenset(), form="tensor"))  # of one layer
     if name in views.RESHAPING:
@@ -297,7 +318,7 @@ def _one(
         return value(data.placed(coupled(run)))
     repeated = name in _REPEATING and data.form == "state"  # which is several of them by now
     form = "tensor" if repeated else kept_form(data)
-    return value(replace(data, births=frozenset(), form=form))
+    return value(replace(data, births=data.counting, form=form))
 
 
 def _picks_rows(

@@ -106,7 +106,7 @@ def _cut(run: Interpreter, data: Data, operand: cst.BaseExpression) -> Value:
 
 def _kept(data: Data, dim: int) -> Data:
     """The rows along a dimension, as a new tensor."""
-    return replace(data, dim=dim, births=frozenset(), form=tensor_dimensions.kept_form(data))
+    return replace(data, dim=dim, births=data.counting, form=tensor_dimensions.kept_form(data))
 
 
 def _flattened(data: Data, bounds: Sequence[object]) -> Data:

@@ -60,4 +60,7 @@ def _whole(atom: Atom, by: cst.BaseExpression | None) -> Atom:
     whole = atom.placed(Placement.REPLICATE)
     if atom.placement is Placement.SHARD:
         return replace(whole, form="gathered")
-    return replace(whole, births=frozenset({by})) if by is not None else whole
+    if atom.placement is Placement.COUNT:
+        return replace(whole, form="total")
+    known = frozenset() if by is None else frozenset({by})
+    return replace(whole, births=known, one_each=atom.one_each)

@@ -90,7 +90,7 @@ def subscript_key(run: Interpreter, node: cst.Subscript) -> str:
             for bound in (part.lower, part.upper, part.step):
                 if bound is not None:
                     for data in run.eval(bound).data:
-                        if data.placement is Placement.COUNT:
+                        if data.placement is Placement.COUNT and data.form != "rounded":
                             run.facts.shape_uses.update(data.births)
             constants.append(...)
     return "*" if len(constants) != 1 or constants[0] is ... else f"[{constants[0]!r}]"

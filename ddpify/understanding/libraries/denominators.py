@@ -16,6 +16,7 @@ _CLASSIFYING_MODULES = ("torch.nn.NLLLoss", "torch.nn.CrossEntropyLoss")
 _POSITIONS = {"weight": 2, "ignore_index": 4}
 _POSITIONS_OF_MODULES = {"weight": "0", "ignore_index": "2"}
 _ROWS = "len("
+_IGNORED = -100  # by default
 HELPER = "{dd}"
 """The runtime helper's name, where code for a denominator calls it."""
 
@@ -51,21 +52,24 @@ class LossCall(NamedTuple):
         return positional[position] if len(positional) > position else None
 
 
-def denominator(loss: LossCall, *, masked: bool) -> tuple[str, ...]:
+def denominator(loss: LossCall, *, masked: bool, marked: bool) -> tuple[str, ...]:
     """Code for what a loss divides by, empty where that is the number of rows of the batch.
 
     Args:
         loss: The call.
         masked: Whether it gets those rows that a mask leaves of the batch.
+        marked: Whether the script may mark targets as ones that do not count.
     """
-    counted = _of_targets(loss) if loss.name in _CLASSIFYING else ()
+    counted = _of_targets(loss, marked) if loss.name in _CLASSIFYING else ()
     return counted or (_number_of_rows(loss) if masked else ())
 
 
-def _of_targets(loss: LossCall) -> tuple[str, ...]:
+def _of_targets(loss: LossCall, marked: bool) -> tuple[str, ...]:
     """Code for what a classification loss divides by, where it weighs or leaves out targets."""
     target = loss.argument("target", 1)
     names = [name for name in _POSITIONS if _given(loss, name)]
+    if target is not None and not names and marked:
+        return (f"({code_of(target)} != {_IGNORED}).sum()",)
     if target is None or not names:
         return ()
     code = {name: _option(loss, name) for name in names}
@@ -104,9 +108,14 @@ def _of_any_module(loss: cst.BaseExpression, callee: Value) -> tuple[str, ...]:
     return (f"{HELPER}.target_weight({code_of(target)}, {options})",)
 
 
+def number_of_rows(rows: cst.BaseExpression) -> str:
+    """Code for how many rows a mask leaves."""
+    return f"{_ROWS}{code_of(rows)})"
+
+
 def _number_of_rows(loss: LossCall) -> tuple[str, ...]:
     rows = loss.argument("target", 1)
-    return (f"{_ROWS}{code_of(rows)})",) if rows is not None else ()
+    return (number_of_rows(rows),) if rows is not None else ()
 
 
 def _is_tensor(weight: Value) -> bool:

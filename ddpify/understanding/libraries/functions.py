@@ -19,6 +19,7 @@ from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
     REPLICATED,
     UNKNOWN,
+    Atom,
     Class,
     Const,
     Data,
@@ -50,7 +51,7 @@ def builtin(  # type: ignore[no-untyped-def]
     if handler is not None:
         return handler(run, node, args)
     if name == "int" and len(args) == 1 and _is_count(args[0]):
-        return value(*args[0].atoms)
+        return value(*map(_rounded, args[0].atoms))
     if name in _READS or name in ("print", "max", "min", "any", "all", "divmod", "pow"):
         for expression, one in argument_pairs(node, args, kwargs):
             run.demand_held(expression, one, f"{name}()")
@@ -61,6 +62,13 @@ def _is_count(one: Value) -> bool:
     """Whether something is a number of rows, and nothing else."""
     counts = [a for a in one.atoms if isinstance(a, Data) and a.placement is Placement.COUNT]
     return bool(counts) and len(counts) == len(one.atoms)
+
+
+def _rounded(atom: Atom) -> Atom:
+    """``int(0.3 * n)``: that of all rows is not the sum of the ranks'."""
+    if isinstance(atom, Data) and atom.form == "multiple":
+        return replace(atom, form="rounded")
+    return atom
 
 
 def _abs(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
@@ -107,9 +115,13 @@ def _sum(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value
 
 
 def _as_sum(part: Data) -> Data:
-    """What several such values add up to: numbers of rows are still numbers of rows."""
+    """What several such values add up to: numbers of rows are still numbers of rows.
+
+    Of means with denominators of their own, each is reduced by itself.
+    """
     form = part.form if part.placement is Placement.COUNT else "tensor"
-    return replace(part.placed(part.placement), opaque=part.opaque, form=form)
+    added = replace(part.placed(part.placement), opaque=part.opaque, form=form)
+    return part if part.counted else added
 
 
 def _enumerate(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:

@@ -73,7 +73,7 @@ def call(run: Interpreter, loss: LossCall) -> Value:
     if not shards:
         whole = [a for one in loss.args for a in one.atoms if isinstance(a, Data)]
         return value(whole[0].placed(Placement.REPLICATE)) if whole else REPLICATED
-    return value(_of_rows(loss, data, shards))
+    return value(_of_rows(run, loss, data, shards))
 
 
 def _take_numbers(run: Interpreter, shown: list[batches.Operand]) -> None:
@@ -97,7 +97,7 @@ def _tell_orders_apart(run: Interpreter, shown: list[batches.Operand]) -> None:
             run.demand(node, value(cut), readers.A_VIEW)
 
 
-def _of_rows(loss: LossCall, data: list[Data], shards: list[Data]) -> Data:
+def _of_rows(run: Interpreter, loss: LossCall, data: list[Data], shards: list[Data]) -> Data:
     """What a loss of a rank's rows gives; one of a single sample is a number of that sample's."""
     alone = [d for d in shards if d.dim == collating.NO_ROWS]
     if alone:
@@ -105,7 +105,8 @@ def _of_rows(loss: LossCall, data: list[Data], shards: list[Data]) -> Data:
     placement = _placement(loss, shards)
     counted: tuple[str, ...] = ()
     if placement in (Placement.MEAN, Placement.WEIGHTED):
-        counted = denominator(loss, masked=placement is Placement.WEIGHTED)
+        marked = any(file.marks_targets for file in run.project.files)
+        counted = denominator(loss, masked=placement is Placement.WEIGHTED, marked=marked)
         placement = Placement.WEIGHTED if counted else placement
     # What is divided by more than the number of rows is reduced right here, where the code for
     # its denominator is valid.
@@ -115,7 +116,7 @@ def _of_rows(loss: LossCall, data: list[Data], shards: list[Data]) -> Data:
     loaders = frozenset(loader for d in data for loader in d.loaders)
     names = frozenset(name for d in shards for name in d.names)
     names = names if placement is Placement.WEIGHTED else frozenset()
-    return Data(placement, loaders, births, names, counted=counted)
+    return Data(placement, loaders, births, names, counted=counted, one_each=True)
 
 
 def _placement(loss: LossCall, shards: list[Data]) -> Placement:

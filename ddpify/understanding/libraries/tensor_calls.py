@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import readers
-from ddpify.understanding.arithmetic import tensor_items, tensor_pairs, tensor_sizes, tensors
+from ddpify.understanding.arithmetic import (
+    einsum,
+    tensor_items,
+    tensor_pairs,
+    tensor_sizes,
+    tensors,
+)
 from ddpify.understanding.batching import (
     at_hand,
     batch_rows,
@@ -45,6 +51,7 @@ _FROM_VALUES = frozenset("tensor as_tensor array asarray".split())
 _CONVERTING = frozenset("tensor as_tensor from_numpy array asarray".split())
 _OF_A_SIZE = frozenset("zeros ones empty full arange eye identity linspace".split())
 _CUTTING = frozenset("split chunk narrow tensor_split".split())
+_COUNTING = frozenset({"arange", "eye", "linspace"})
 _FROM_LISTS = frozenset(
     "tensor as_tensor array asarray Tensor FloatTensor LongTensor IntTensor BoolTensor".split()
 )
@@ -70,7 +77,9 @@ def tensor_function(  # type: ignore[no-untyped-def]
         joined = _concatenated(run, node, short, args, kwargs)
         return joined or batches.made(run, short) or REPLICATED
     if name in ("torch.numel", "numpy.size") and len(operands) == 1:
-        return join(*(tensor_sizes.elements(data) for data in operands[0][1].data)) or REPLICATED
+        return (
+            join(*(tensor_sizes.elements(data, node) for data in operands[0][1].data)) or REPLICATED
+        )
     if name == "numpy.append" and len(operands) > 1 and not operands[0][1].data:
         run.demand(*operands[1], "append()")  # what all ranks hold whole takes the rows of all
         return REPLICATED
@@ -87,6 +96,10 @@ def tensor_function(  # type: ignore[no-untyped-def]
     by_hand = _on_batches(run, node, name, args, kwargs)
     if by_hand is not None and not involved:
         return by_hand
+    if short == "einsum" and involved:
+        made = einsum.contracted(run, node, args[0].constant(), operands[1:])
+        if made is not None:
+            return made
     if not involved:
         return _on_whole(name, short, operands, args[1:], kwargs)
     return tensors.function(run, node, short, involved, kwargs, args[1:])
@@ -108,6 +121,8 @@ def _of_a_size(
     own = [a for a in numbers if tensor_sizes.is_own_number(a)]
     if own and name.startswith("torch.") and short in _OF_A_SIZE and short != "full":
         return value(tensor_sizes.rows_as_many(own[0]))
+    if short in _COUNTING and any(a.form == "total" for a in numbers):
+        return value(Data(Placement.REPLICATE, form="gathered"))
     counts = [a for a in numbers if a.placement is Placement.COUNT]
     cuts = any(isinstance(a, Data) and a not in counts for _, v in operands[:1] for a in v.atoms)
     if counts and not cuts and _makes_rows(name, short):
@@ -155,7 +170,8 @@ def _makes_rows(name: str, short: str) -> bool:
     """Whether a function that is given a number of rows makes as many; others calculate with it."""
     if name.startswith("numpy.") and not name.startswith("numpy.random."):
         return short in _OF_A_SIZE
-    return name.startswith(("torch.", "numpy.random.")) and short not in _FROM_VALUES
+    numbers = _FROM_VALUES | tensors.CHOOSING  # of anything; of what they leave
+    return name.startswith(("torch.", "numpy.random.")) and short not in numbers
 
 
 def _on_batches(
@@ -194,7 +210,9 @@ def _sized(run: Interpreter, node: cst.BaseExpression, short: str, counts: list[
         at_hand.used(run, node, counts)
         run.facts.orders.setdefault(node, Draw(run.site(node), counts=counted))
         made = replace(made, form="permutation")
-    return value(replace(made, form="range") if short == "arange" else made)
+    if short in _COUNTING:
+        made = replace(made, form="range", births=frozenset(part.node for part in sizes))
+    return value(made)
 
 
 def _concatenated(
@@ -235,6 +253,8 @@ def _concatenated(
     chosen = node in run.choices.batches and batches.trained_on(run, inner)
     if chosen and (along_others or short == "hstack"):
         batches.meet(run, shown, surely=True)
+    if all(d.counted and d.births for d in inner):
+        return value(*inner)  # each is reduced by itself, where its denominator is known
     if worst:
         births = frozenset(b for d in worst if d.placement is Placement.ROWS for b in d.births)
         return value(replace(first.placed(first.placement), births=births))
@@ -276,6 +296,9 @@ def _rows_joined(
     run.facts.joined |= sources if unequal else set()
     if unequal or any(d.ragged for d in inner):
         placed = replace(placed, form="masked")
+    if all(d.counting for d in inner):
+        counting = frozenset(birth for d in inner for birth in d.counting)
+        return replace(placed, form="range", births=counting)
     rows = all(a.form == "tensor" and not a.opaque for a in pieces.data)
     if short == "stack" and dim == first.dim == 0 and pieces.data and rows:
         return placed  # the rows of a tensor, or a list with an item for each of them

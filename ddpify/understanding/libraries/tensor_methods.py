@@ -112,7 +112,8 @@ def of_tensor(  # type: ignore[no-untyped-def]
         tensor_items.count_sizes(run, [shown for shown, _ in argument_pairs(node, args, {})])
     if name == "split" and args and tensor_sizes.counts(args[0]):
         return tensor_items.pieces(run, value(atom), args[0])
-    if name not in tensor_pairs.BINARY:  # there a number of rows is a size, of a view perhaps
+    # For others a number of rows is a size, of a view perhaps.
+    if name not in (*tensor_pairs.BINARY, *tensors.CHOOSING):
         args = [_sizes(run, one) for one in args]
     if name in ("view", "reshape") and atom.placement is Placement.SHARD:
         given = _own_size(run, node, given)
@@ -143,7 +144,7 @@ def _fact(node: cst.BaseExpression, atom: Data, name: str, args: list[Value]) ->
     if name in _FACTS_OF_A_TENSOR:
         return REPLICATED
     if name in ("numel", "nelement"):
-        return tensor_sizes.elements(atom)
+        return tensor_sizes.elements(atom, node)
     return None
 
 
