@@ -12,6 +12,7 @@ from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import Refusal
 from ddpify.understanding.facts import Event, Site
+from ddpify.understanding.labels.freshness import target_names
 from ddpify.understanding.language.elements import CONTAINERS
 from ddpify.understanding.layers import batchnorm_in
 from ddpify.understanding.project import ModuleFile
@@ -107,10 +108,31 @@ def _last_shaping(plan: Plan, model: Instance) -> Event | None:
     shaping = [e for e in events[:first_use] if e.kind in _SHAPING and e.site.module.editable]
     for event in reversed(shaping):
         kept: Event | None = helpers.where_it_stays(plan, model, event, _name_of_model)
+        if event.kind == "parallel" and event is not shaping[0] and _is_only_there(event.site):
+            continue  # a DataParallel of one branch, after which the other one uses the model too
+        if event.kind == "change" and event is not shaping[0] and _is_set_again(event.site):
+            continue  # a layer that is frozen from some epoch on, say: the wrapper goes by that
         # What a helper does that is called in a loop it may do to other models, again and again.
         if kept is event or (kept is not None and not _is_repeated(kept.site)):
             return kept
     return None
+
+
+def _is_only_there(site: Site) -> bool:
+    """Whether a statement makes a model ready in a branch that goes on to use it."""
+    name = _name_of_model(site.node, site.module)
+    statement = site.module.statement(site.node)
+    ready = _last_before_use(site.module, statement, name) if name is not None else statement
+    return _conditional(site.module, ready) is not None
+
+
+def _is_set_again(site: Site) -> bool:
+    """Whether an attribute of a model is set in each round of a loop that uses the model."""
+    name = _name_of_model(site.node, site.module)
+    statement = site.module.statement(site.node)
+    ready = _last_before_use(site.module, statement, name) if name is not None else statement
+    loops = (n for n in site.module.structure.up(ready) if isinstance(n, (cst.For, cst.While)))
+    return name is not None and any(_used_after(site.module, n, ready, name) for n in loops)
 
 
 def _is_repeated(site: Site) -> bool:
@@ -357,8 +379,12 @@ def _loop_over_parameters(node: cst.Attribute, module: ModuleFile) -> str | None
     """``model`` of the loop ``for p in model.parameters():`` around ``p.requires_grad = ...``."""
     if node.attr.value != "requires_grad":
         return None
-    loop = next((n for n in module.structure.up(node) if isinstance(n, cst.For)), None)
-    base = loop.iter if loop is not None else None
+    taken = _root(node.value)
+    loops = (n for n in module.structure.up(node) if isinstance(n, cst.For))
+    loop = next((n for n in loops if taken in target_names(n.target)), None)
+    if loop is None:
+        return taken  # model of model[0].weight.requires_grad = ...
+    base: cst.BaseExpression | None = loop.iter
     while isinstance(base, cst.Call):
         if isinstance(base.func, cst.Attribute):
             base = base.func.value

@@ -968,3 +968,36 @@ def test_the_old_way_to_ask_an_iterator(tmp_path: Path) -> None:
     lines = added(tmp_path, text)
     assert any(line.startswith("feed = dd.shard(DataLoader(") for line in lines)
     assert not any("shard_batch" in line for line in lines)
+
+
+def test_data_parallel_of_one_branch_leaves_the_other_wrapped_too(tmp_path: Path) -> None:
+    branch = """\
+if torch.cuda.device_count() > 1:
+    brain = nn.DataParallel(brain)
+    trained = list(brain.module.parameters())
+else:
+    trained = list(brain.parameters())
+rule = torch.optim.SGD(trained, lr=0.1)
+"""
+    lines = added(tmp_path, HEAD[: HEAD.index("rule =")] + branch + STEP)
+    assert "brain = dd.wrap(nn.Linear(4, 3))" in lines
+    assert sum("dd.wrap" in line for line in lines) == 1
+
+
+def test_what_is_written_into_memory_is_written_on_every_rank(tmp_path: Path) -> None:
+    written = """\
+import io
+import matplotlib.pyplot as plt
+page = io.BytesIO()
+plt.savefig(page, format="png")
+torch.save(brain.state_dict(), page)
+"""
+    lines = added(tmp_path, HEAD + STEP + written)
+    assert not any("is_main" in line or "dd.save" in line for line in lines)
+
+
+def test_a_layer_that_is_frozen_by_the_epoch(tmp_path: Path) -> None:
+    step = "".join(f"    {line}\n" for line in STEP.splitlines())
+    loop = "for epoch in range(2):\n    brain.bias.requires_grad = epoch < 1\n" + step
+    lines = added(tmp_path, HEAD + loop)
+    assert [line for line in lines if "wrap" in line] == ["brain = dd.wrap(nn.Linear(4, 3))"]

@@ -820,3 +820,22 @@ def test_what_is_asked_of_a_batch(tmp_path: Path, name: str) -> None:
     lines = added(tmp_path, HEAD + begin + STEP + f"    {line}\n")
     asked = [one for one in lines if line.split("(")[0].split(" ")[0] in one and "bar =" not in one]
     assert [one for one in asked if "tqdm" not in one] == ([expected] if expected else [])
+
+
+def test_a_total_that_both_branches_go_on_with(tmp_path: Path) -> None:
+    branches = """\
+total = 0
+for a, b in check:
+    if a.shape[1] > 3:
+        total += F.cross_entropy(brain(a), b).item()
+    else:
+        total += F.cross_entropy(brain(a), b).detach().numpy()
+        total += F.l1_loss(brain(a), a[:, :3]).detach().numpy()
+print(total)
+"""
+    lines = added(tmp_path, HEAD + STEP + branches)
+    assert [line for line in lines if "total" in line] == [
+        "total += dd.mean(F.cross_entropy(brain(a), b)).item()",
+        "total += dd.mean(F.cross_entropy(brain(a), b).detach().numpy())",
+        "total += dd.mean(F.l1_loss(brain(a), a[:, :3]).detach().numpy())",
+    ]

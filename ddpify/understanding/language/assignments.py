@@ -95,7 +95,10 @@ def augmented(run: Interpreter, node: cst.AugAssign) -> None:
     old, new = run.eval(node.target), run.eval(node.value)
     operator = OPERATORS.get(type(node.operator), "?")
     result = _accumulated(run, node, operator, old, new)
+    begun = [loop.assigned.copy() for loop in run.frame.loops]
     assign(run, node.target, result)
+    for loop, names in zip(run.frame.loops, begun, strict=True):
+        loop.assigned = names  # it goes on with what was there: in another branch, too
     _kept(run, node.target, node.value, new, added=True)
 
 

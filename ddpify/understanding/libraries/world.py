@@ -89,8 +89,11 @@ def acts(
 ) -> None:
     """Note what a library call does to files, folders and the network."""
     if name in SAVES:
-        run.effect("save", node, name)
+        if not _into_memory(args, kwargs):
+            run.effect("save", node, name)
         saved(run, node, args)
+    elif _into_memory(args, kwargs):
+        return
     elif name in FOLDERS:
         run.effect("folder", node, name)
     elif name in WRITES or (
@@ -103,6 +106,13 @@ def acts(
         run.effect("download", node, name)
     elif name == "logging.FileHandler" or (name == "logging.basicConfig" and "filename" in kwargs):
         run.effect("logfile", node, name)
+
+
+def _into_memory(args: list[Value], kwargs: Keywords) -> bool:
+    """Whether a call gets a file that is no file: each rank has its own."""
+    given = (atom for one in (*args, *kwargs.values()) for atom in one.atoms)
+    files = ("io.BytesIO", "io.StringIO")
+    return any(isinstance(atom, Instance) and atom.type in files for atom in given)
 
 
 def saved(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> None:
@@ -131,6 +141,8 @@ def acts_method(
     kwargs: Keywords,
 ) -> None:
     """Note what a library object's method does to files and folders."""
+    if _into_memory(args, kwargs):
+        return
     if name in WRITING_METHODS or (
         name == "open" and target.type == "pathlib.Path" and _for_writing([UNKNOWN, *args], kwargs)
     ):
