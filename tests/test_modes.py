@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import libcst as cst
 import pytest
 
 from ddpify.source import source_from_bytes
+from ddpify.understanding import modes as modes_of_models
 from ddpify.understanding.facts import Site
 from ddpify.understanding.interpretation import Interpretation
 from ddpify.understanding.project import Project
-from ddpify.understanding.values import Instance
+from ddpify.understanding.values import Instance, value
 from tests.convert.examples import HEAD, added
 
 NET = """
@@ -147,3 +149,21 @@ for epoch in range(3):
 
 def test_outputs_of_the_training_are_no_rows_of_those_of_the_evaluation(tmp_path: Path) -> None:
     assert "penalty = dd.mean(total(brain(a), b))" in added(tmp_path, HEAD + OUTPUTS)
+
+
+def test_a_layer_that_a_model_held_before_is_not_looked_for_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = Interpretation(Project(source_from_bytes(NET.encode(), "train.py")))
+    run.run()
+    net = next(one for one in run.facts.models if one.kind == "")
+    layer = next(one for one in net.parts() if one.kind == "torch.nn.Linear")
+    layers = modes_of_models.Layers()
+    assert layers.holds(net, layer)
+    net.put("another", value(net))
+
+    def parts(one: Instance) -> Iterator[Instance]:
+        raise AssertionError(one)
+
+    monkeypatch.setattr(Instance, "parts", parts)
+    assert layers.holds(net, layer)

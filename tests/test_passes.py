@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
 
+import libcst as cst
 import pytest
 
 from ddpify.source import read_source, source_from_bytes
+from ddpify.understanding import structure
 from ddpify.understanding.facts import Facts
 from ddpify.understanding.interpretation import Interpretation
 from ddpify.understanding.project import Project
+from ddpify.understanding.structure import walk
 from ddpify.understanding.values import Const, Tup, join, value
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
@@ -154,7 +158,23 @@ def mapped(held):
 for x, y in loader:
     print(mapped((x, y, {"x": x})))
 """
-IN_ITSELF = [TUPLE_IN_A_NAME, TUPLE_IN_AN_ATTRIBUTE, TUPLE_IN_A_DICTIONARY, TUPLE_OF_A_RECURSION]
+TUPLE_THAT_GETS_LONGER = """
+def states(x):
+    kept = ()
+    for layer in layers:
+        x = layer(x)
+        kept = kept + (x,)
+    return kept
+for x, y in loader:
+    print(states(x))
+"""
+IN_ITSELF = [
+    TUPLE_THAT_GETS_LONGER,
+    TUPLE_IN_A_NAME,
+    TUPLE_IN_AN_ATTRIBUTE,
+    TUPLE_IN_A_DICTIONARY,
+    TUPLE_OF_A_RECURSION,
+]
 
 
 class Counted(Interpretation):
@@ -222,6 +242,21 @@ def finds_the_same(run: Interpretation) -> None:
     assert run.facts.values == held
     kinds = [one.name for one in fields(Facts)]
     assert [kind for kind in kinds if getattr(found, kind) != getattr(run.facts, kind)] == []
+
+
+def test_a_function_is_searched_once_however_often_it_is_called(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    searched: list[cst.CSTNode] = []
+
+    def noted(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+        searched.append(node)
+        return walk(node)
+
+    monkeypatch.setattr(structure, "walk", noted)
+    calls = "".join(f"    print(shown(x, {n}))\n" for n in range(20))
+    counted("def shown(x, n, of=None):\n    return x.size(n)\nfor x, y in loader:\n" + calls)
+    assert len(searched) <= 1
 
 
 def test_a_tuple_that_another_covers_adds_nothing() -> None:

@@ -20,7 +20,7 @@ _Code = tuple[ModuleFile, cst.FunctionDef | None]  # a function, or a file outsi
 _TRAINING, _BOTH = frozenset({True}), frozenset({True, False})
 
 
-class _Layers:
+class Layers:
     """What each model holds, at any depth. It only grows: what was held once needs no look."""
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Modes:
     """What a pass has answered about the modes of models."""
 
     answers: dict[tuple[Site, Instance], Found] = field(default_factory=dict)
-    _layers: _Layers = field(default_factory=_Layers)
+    _layers: Layers = field(default_factory=Layers)
 
     def at(self, facts: Facts, site: Site, model: Instance) -> bool | None:
         """Whether a model is in training mode where it is called; None where it may be either."""
@@ -72,7 +72,7 @@ def switch(facts: Facts, site: Site, model: Instance, mode: object, *, surely: b
 class _Search:
     """The modes of one model, through the functions that call each other."""
 
-    def __init__(self, facts: Facts, model: Instance, layers: _Layers) -> None:
+    def __init__(self, facts: Facts, model: Instance, layers: Layers) -> None:
         self.callers = facts.callers
         self.own = [
             switch

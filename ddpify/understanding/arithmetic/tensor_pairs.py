@@ -17,6 +17,7 @@ from ddpify.understanding.values import REPLICATED, Data, Instance, Tup, Value, 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
 
+_MOST_LENGTHS = 3  # of tuples that are added to: of more, it is a loop that makes them longer
 Operand = tuple[cst.BaseExpression, Value]  # what is written, and its value
 
 BINARY = {
@@ -77,12 +78,21 @@ def _parts(whole: Value) -> list[Data | None]:
 
 def _plain(operator: str, left: Value, right: Value) -> Value:
     """Arithmetic of replicated values; containers add up to one that holds both."""
-    tuples = [list(one.of(Tup)) for one in (left, right)]
+    tuples = [[a for a in one.atoms if isinstance(a, Tup)] for one in (left, right)]
     if operator == "+" and all(tuples):
-        pairs = [(a, b) for a in tuples[0] for b in tuples[1]]
-        return value(*(Tup(a.items + b.items) for a, b in pairs))  # type: ignore[union-attr]
+        return _added(tuples[0], tuples[1])
     kept = [a for a in (*left.atoms, *right.atoms) if isinstance(a, (Instance, Tup, Data))]
     return join(value(*kept)) if kept else REPLICATED
+
+
+def _added(left: list[Tup], right: list[Tup]) -> Value:
+    """The sums of tuples; one that grows in a loop is told apart up to a length only."""
+    sums = [a.items + b.items for a in left for b in right]
+    lengths = {len(a.items) for a in left}
+    if len(lengths) > _MOST_LENGTHS:
+        last = max(lengths) - 1
+        sums = [(*one[:last], join(*one[last:])) if one[last:] else one for one in sums]
+    return join(*(value(Tup(items)) for items in sums))
 
 
 def _pair(
