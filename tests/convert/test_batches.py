@@ -557,3 +557,25 @@ def test_a_function_that_reduces_for_batches_and_gets_all_in_the_end(tmp_path: P
     assert any(line.startswith("a, b = dd.shard_batch(") for line in lines)
     at = lines.index("with dd.whole():")
     assert lines[at + 1] == "return masked_mae(out, real).item()"
+
+
+PICKED = """\
+def pair(i):
+    return torch.full((6, 4), float(i)), torch.arange(6).view(6, 1) % 3
+
+
+for i in range(4):
+    a, places = pair(i)
+    rule.zero_grad()
+    penalty = -PICK.mean()
+    penalty.backward()
+    rule.step()
+"""
+
+
+@pytest.mark.parametrize(
+    "pick", ["torch.gather(brain(a), 1, places)", "brain(a).gather(1, places)"]
+)
+def test_positions_that_rows_are_picked_by_are_split_with_them(tmp_path: Path, pick: str) -> None:
+    lines = added(tmp_path, HEAD + PICKED.replace("PICK", pick))
+    assert "a, places = dd.shard_batch(a, places)" in lines

@@ -1001,3 +1001,17 @@ def test_a_layer_that_is_frozen_by_the_epoch(tmp_path: Path) -> None:
     loop = "for epoch in range(2):\n    brain.bias.requires_grad = epoch < 1\n" + step
     lines = added(tmp_path, HEAD + loop)
     assert [line for line in lines if "wrap" in line] == ["brain = dd.wrap(nn.Linear(4, 3))"]
+
+
+def test_a_log_file_is_flushed_to_the_disk_by_rank_0_alone(tmp_path: Path) -> None:
+    """The null device, which other ranks write to, cannot be."""
+    logged = """\
+import os
+log = open("log.txt", "w")
+for a, b in check:
+    log.write("x")
+    log.flush()
+    os.fsync(log.fileno())
+"""
+    lines = added(tmp_path, HEAD + STEP + logged)
+    assert lines[-2:] == ["if dd.is_main():", "os.fsync(log.fileno())"]

@@ -12,7 +12,21 @@ from ddpify.understanding.language import attributes, births, elements, growing
 from ddpify.understanding.libraries.kinds import is_model
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.syntax import OPERATORS
-from ddpify.understanding.values import Class, Data, Instance, Params, Tup, Value, join, value
+from ddpify.understanding.values import (
+    REPLICATED,
+    UNKNOWN,
+    Bound,
+    Class,
+    Data,
+    Function,
+    Instance,
+    Lib,
+    Params,
+    Tup,
+    Value,
+    join,
+    value,
+)
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
@@ -166,6 +180,18 @@ def _assign_attribute(run: Interpreter, target: cst.Attribute, new: Value) -> No
             atom.scope.names[target.attr.value] = new
         elif isinstance(atom, Params) and target.attr.value == "requires_grad":
             run.facts.event(atom.owner, "change", run.site(target))
+        elif atom == Lib("sys") and target.attr.value in ("stdout", "stderr"):
+            _prints_into(run, target, new)
+
+
+def _prints_into(run: Interpreter, node: cst.BaseExpression, stream: Value) -> None:
+    """Whatever is printed from now on calls the methods of an object of the project."""
+    for made in stream.of(Instance):
+        for name, given in (("write", [REPLICATED]), ("flush", [])):
+            found = made.type.find(name) if isinstance(made.type, Class) else None  # type: ignore[union-attr]
+            bound = [Bound(made, one) for one in (found or UNKNOWN).of(Function)]  # type: ignore[arg-type]
+            if bound:
+                run.call(node, value(*bound), given, {})
 
 
 def _assign_item(run: Interpreter, target: cst.Subscript, new: Value) -> None:

@@ -13,8 +13,8 @@ WRITES = frozenset(
         "scipy.misc.imsave", "scipy.io.wavfile.write", "soundfile.write", "torchaudio.save",
         "shutil.copy", "shutil.copyfile", "shutil.copy2", "shutil.copytree", "shutil.move",
         "shutil.rmtree", "os.remove", "os.unlink", "os.rename", "os.replace", "os.rmdir",
-        "os.removedirs", "os.symlink", "torch.onnx.export", "torch.jit.save", "dill.dump",
-        "safetensors.torch.save_file", "safetensors.torch.save_model",
+        "os.removedirs", "os.symlink", "os.fsync", "torch.onnx.export", "torch.jit.save",
+        "safetensors.torch.save_file", "safetensors.torch.save_model", "dill.dump",
     }
 )  # fmt: skip
 WRITERS = frozenset(

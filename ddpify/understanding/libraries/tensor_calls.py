@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 
 
 _NUMBERS = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED)
+# What takes rows of one tensor by rows of another, as arithmetic does.
+_ROW_BY_ROW = frozenset("gather take_along_dim where lerp".split()) | tensors.BROADCASTING
 _FROM_VALUES = frozenset("tensor as_tensor array asarray".split())
 _CONVERTING = frozenset("tensor as_tensor from_numpy array asarray".split())
 _OF_A_SIZE = frozenset("zeros ones empty full arange eye identity linspace".split())
@@ -87,6 +89,8 @@ def tensor_function(  # type: ignore[no-untyped-def]
     if listed is not None:
         return listed
     involved = [(n, v) for n, v in operands if v.data]
+    if involved and short in _ROW_BY_ROW:
+        batches.meet(run, [(n, v) for n, v in operands if v.data or batches.wholes(v)])
     if involved and short in tensors.BROADCASTING:  # rows of all would meet a rank's there
         involved = [(n, v) for n, v in operands if any(isinstance(a, Data) for a in v.atoms)]
     for _, held in operands:
