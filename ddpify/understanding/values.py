@@ -60,12 +60,13 @@ class Data:
 
     Forms: "tensor", "batch", "shape", "number", the "multiple" of a number of rows, a part of it
     that is "rounded", "masked" or "ragged" rows, "stacked", "permutation", "interleaved" rows, a
-    "range" of numbers up to that of the rows, which ``births`` give, "pairs" of rows that were
-    copied for each other, a single "row", a recurrent layer's "state", with its rows behind a
-    dimension of size one, or "states" of several layers, the "order" that sorting gives, what a
-    loader has "yielded" in a known layout, what is "sized" as a whole batch, the "samples" that a
-    collate function gets, a "listed" item for each row, of any kind and size, "position", a number
-    that counts rows, where a rank counts its own by ``births``, and the "total" number of all rows.
+    "range" of numbers up to that of the rows, which ``births`` give, what is "computed" of it,
+    "pairs" of rows that were copied for each other, a single "row", a recurrent layer's "state",
+    with its rows behind a dimension of size one, or "states" of several layers, the "order" that
+    sorting gives, what a loader has "yielded" in a known layout, what is "sized" as a whole batch,
+    the "samples" that a collate function gets, a "listed" item for each row, of any kind and size,
+    "position", a number that counts rows, where a rank counts its own by ``births``, and the
+    "total" number of all rows.
     """
 
     placement: Placement
@@ -86,8 +87,8 @@ class Data:
 
     @property
     def counting(self) -> frozenset[cst.BaseExpression]:
-        """Where a range is told how far it goes; empty for others."""
-        return self.births if self.form == "range" else frozenset()
+        """Where a range, or what is computed of one, is told how far it goes; empty for others."""
+        return self.births if self.form in ("range", "computed") else frozenset()
 
     @property
     def reduced(self) -> bool:

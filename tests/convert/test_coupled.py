@@ -565,6 +565,19 @@ WHOLE = {
         "F.cross_entropy(out @ out.t(), torch.arange(len(a)))",
         "penalty = F.cross_entropy(out @ out.t(), torch.arange(dd.global_batch_size(a)))",
     ),
+    "against the next": (
+        "(out - out[(torch.arange(len(a)) + 1) % len(a)]).pow(2).mean()",
+        "penalty = (dd.gather(out) - dd.gather(out)[(torch.arange(dd.global_batch_size(a)) + 1)"
+        " % dd.global_batch_size(a)]).pow(2).mean()",
+    ),
+    "against some": (
+        "(out[:, None] - out[torch.randperm(len(a))[:2]]).pow(2).mean()",
+        "dd.gather(out)[torch.randperm(dd.global_batch_size(a))[:2]]",
+    ),
+    "added up by class": (
+        "torch.zeros(3, 3).index_add_(0, b, out).pow(2).mean()",
+        "out = dd.gather(brain(a))",
+    ),
     "below the median": (
         "each[each <= each.median()].mean()",
         "each[each <= dd.gather(each).median()].mean(),"

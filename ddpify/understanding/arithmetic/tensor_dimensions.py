@@ -47,7 +47,16 @@ def kept_form(data: Data) -> str:
     """The form of a tensor that was made row by row from this one."""
     if data.ragged:
         return "masked"
-    kept = ("batch", "permutation", "stacked", "range", "interleaved", "state", "states")
+    kept = (
+        "batch",
+        "permutation",
+        "stacked",
+        "range",
+        "computed",
+        "interleaved",
+        "state",
+        "states",
+    )
     return data.form if data.form in kept else "tensor"
 
 

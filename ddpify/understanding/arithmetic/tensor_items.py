@@ -49,14 +49,14 @@ def item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
         taken = rows_by_index(run, node)
         if taken is not None:
             return taken
+    if atom.form == "permutation" and _takes_some(node):  # positions in the whole batch
+        return value(replace(atom.placed(Placement.REPLICATE), form="gathered"))
     if atom.placement is not Placement.SHARD:
         by = indices(node)
         if atom.placement is Placement.COUPLED or atom.form == "gathered":
             count_sizes(run, _slice_bounds(node))
         if atom.form == "gathered":
             count_all_rows(run, by)
-        if atom.form == "permutation" and not atom.placement.local:
-            return value(replace(atom, form="gathered"))  # some rows of the whole batch
         tensor_pairs.beside_whole(
             run, [(node.value, atom), *tensor_pairs.held_tensors([(i, run.seen(i)) for i in by])]
         )
@@ -67,6 +67,11 @@ def item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
 def indices(node: cst.Subscript) -> list[cst.BaseExpression]:
     """What an item is asked by, without slices."""
     return [e.slice.value for e in node.slice if isinstance(e.slice, cst.Index)]
+
+
+def _takes_some(node: cst.Subscript) -> bool:
+    first = node.slice[0].slice
+    return not isinstance(first, cst.Slice) or any(_written_bounds(first)) or first.step is not None
 
 
 def count_all_rows(run: Interpreter, indices: list[cst.BaseExpression]) -> None:
@@ -264,6 +269,9 @@ def _index_rows(
         return regrouped(run, node, node.value, atom)
     if tensor_pairs.beside_whole(run, [(node.value, atom), *_positions_of_all(index, node)]):
         return replace(atom.placed(Placement.REPLICATE), form="gathered")
+    for numbers in (d for d in index.data if d.form == "computed" and not run.frames_forward()):
+        assert isinstance(part_, cst.Index)
+        run.demand(part_.value, value(numbers), readers.POSITIONS)
     for mixed in (d for d in index.data if d.placement is Placement.COUPLED):
         assert isinstance(part_, cst.Index)
         run.demand(part_.value, value(mixed), "an index")

@@ -243,8 +243,10 @@ def _result(
     if placement is Placement.SUM and base.form == "multiple" and None in (left, right):
         return base  # summed where it is counted: a share of it could be rounded on each rank
     held = [d for d in (left, right) if d is not None]
-    if placement is Placement.SHARD and all(d.counting for d in held):
-        return replace(base, births=frozenset(birth for d in held for birth in d.counting), ndim=0)
+    plain = all(d.counting or d.placement is Placement.COUNT for d in held)
+    if placement is Placement.SHARD and plain:
+        counting = frozenset(birth for d in held for birth in d.counting)
+        return replace(base, births=counting, form="computed", ndim=0)
     opaque = any(d.opaque for d in (left, right) if d is not None)
     forms = {"masked" if d.ragged else d.form for d in (left, right) if d is not None}
     form = next((f for f in ("masked", "stacked", "interleaved") if f in forms), "tensor")

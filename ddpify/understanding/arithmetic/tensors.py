@@ -64,6 +64,11 @@ SELF_COUPLING = frozenset(
     "unique bincount histc histogram cdist pdist corrcoef cov outer ger kron cartesian_prod"
     " combinations tensordot trapz trapezoid".split()
 )
+# What brings rows together in a tensor that all ranks hold.
+_ADDING_BY_INDEX = frozenset(
+    "index_add index_add_ index_reduce index_reduce_ scatter_add scatter_add_ scatter_reduce"
+    " scatter_reduce_".split()
+)
 CHOOSING = frozenset({"topk", "kthvalue"})
 REORDERING = frozenset("flip roll".split())
 # What gives one number of all elements, where no dimension is named.
@@ -162,6 +167,8 @@ def function(
     data = alone or data  # what meets a single sample is that sample's
     if not data:
         return on_whole(name, operands, rest, kwargs)
+    if name in _ADDING_BY_INDEX and not operands[0][1].data and not run.frames_forward():
+        return tensor_pairs.mixed(run, node, data[0][1], operands[1:])
     if tensor_pairs.beside_whole(run, tensor_pairs.held_tensors(operands)):
         return value(replace(data[0][1].placed(Placement.REPLICATE), form="gathered"))
     tensor_pairs.note_used_on_rows(run, [d for _, d in tensor_pairs.held_tensors(operands)])

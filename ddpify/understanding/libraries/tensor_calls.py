@@ -302,7 +302,7 @@ def _rows_joined(
         placed = replace(placed, form="masked")
     if all(d.counting for d in inner):
         counting = frozenset(birth for d in inner for birth in d.counting)
-        return replace(placed, form="range", births=counting)
+        return replace(placed, form="computed", births=counting)
     rows = all(a.form == "tensor" and not a.opaque for a in pieces.data)
     if short == "stack" and dim == first.dim == 0 and pieces.data and rows:
         return placed  # the rows of a tensor, or a list with an item for each of them
