@@ -2070,3 +2070,98 @@ device = torch.device("cuda:0")
 evaluate(DataLoader(dataset, sampler=DistributedSampler(dataset, 1 + 0, rank=0)), device)
 """
     assert not lint_text(text, select=("DDP201",))
+
+
+def test_a_wrapper_with_a_group_of_its_own(lint_text: Lint) -> None:
+    text = (
+        SETUPS["distributed"]
+        + """
+workers = dist.new_group([0, 1])
+if rank in (0, 1):
+    inner = DDP(Net().to(device), device_ids=[local_rank], process_group=workers)
+    for x, y in loader:
+        criterion(inner(x), y).backward()
+"""
+    )
+    assert not lint_text(text, select=("DDP401", "DDP403"))
+    text = text.replace(", process_group=workers", "")
+    found = {one.code for one in lint_text(text, select=("DDP401", "DDP403"))}
+    assert found == {"DDP401", "DDP403"}
+
+
+def test_a_folder_out_of_an_unseen_library(lint_text: Lint) -> None:
+    save = 'torch.save(net.state_dict(), os.path.join(FOLDER, "best.pt"))\n'
+    text = "import tracker\n" + SETUPS["distributed"] + save
+    assert not lint_text(text.replace("FOLDER", "tracker.run.dir"), select=("DDP501",))
+    found = lint_text(text.replace("FOLDER", '"out"'), select=("DDP501",))
+    assert [one.code for one in found] == ["DDP501"]
+
+
+def test_a_call_of_one_of_several_classes(lint_text: Lint) -> None:
+    text = (
+        SETUPS["distributed"]
+        + """
+class Plain:
+    def finish(self):
+        torch.save(net.state_dict(), "net.pt")
+
+class Parallel:
+    def finish(self):
+        if rank == 0:
+            torch.save(net.state_dict(), "net.pt")
+
+kinds = {"plain": Plain, "parallel": Parallel}
+kind = argparse.ArgumentParser().parse_args().kind
+KIND().finish()
+"""
+    )
+    assert not lint_text(text.replace("KIND()", "kinds[kind]()"), select=("DDP501",))
+    found = lint_text(text.replace("KIND()", "Plain()"), select=("DDP501",))
+    assert [one.code for one in found] == ["DDP501"]
+
+
+def test_a_process_beside_the_ranks(lint_text: Lint) -> None:
+    text = """
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+def watch(path):
+    with open(path, "w") as file:
+        file.write("busy")
+
+def work(rank, path):
+    dist.init_process_group("gloo", rank=rank, world_size=2)
+    with open(path, "w") as file:
+        file.write("done")
+
+if __name__ == "__main__":
+    mp.Process(target=watch, args=("log.txt",)).start()
+    mp.spawn(work, ("out.txt",), 2)
+"""
+    lines = text.splitlines()
+    found = [lines[one.span.line - 2] for one in lint_text(text, select=("DDP501",))]
+    assert found == ['    dist.init_process_group("gloo", rank=rank, world_size=2)']
+
+
+@pytest.mark.parametrize(("off", "found"), [("options.several = False\n", False), ("", True)])
+def test_a_script_that_has_switched_it_off(off: str, found: bool, lint_text: Lint) -> None:
+    text = f"""
+import argparse
+import torch
+import torch.distributed as dist
+from torch.utils.data.distributed import DistributedSampler
+from torch.nn.parallel import DistributedDataParallel as DDP
+from elsewhere import Net, dataset, criterion
+
+options = argparse.ArgumentParser().parse_args()
+{off}net = Net()
+if options.several:
+    dist.init_process_group("nccl")
+    loader = torch.utils.data.DataLoader(dataset, 8, sampler=DistributedSampler(dataset))
+    model = DDP(net)
+net.load_state_dict(torch.load("net.pt"))
+for x, y in loader:
+    criterion(model(x), y).backward()
+"""
+    assert [one.code for one in lint_text(text, select=("DDP205",))] == ["DDP205"] * found

@@ -95,7 +95,13 @@ def _calls_wrapper(script: Script, call: cst.Call) -> bool:
 
 
 def _wait(script: Script, wrappers: list[Instance], call: cst.Call) -> bool:
-    """Whether any of the wrappers surely meets the other ranks in its forward, or in backward."""
+    """Whether any of the wrappers surely meets the other ranks in its forward, or in backward.
+
+    With a group of its own, it meets the ranks of that group.
+    """
+    wrappers = [one for one in wrappers if script.strict or "process_group" not in one.arguments]
+    if not wrappers:
+        return False
     if script.strict or any(one.type != DDP or _sends_buffers(one) for one in wrappers):
         return True
     return not script.control.without_grad(call) and reaches_loss(script, call)

@@ -59,6 +59,7 @@ from ddpify.lint.scripts.repairs import on_rank_zero, runtime
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.targets import targets
 from ddpify.understanding.facts import Effect, Site
+from ddpify.understanding.labels.callees import called
 from ddpify.understanding.labels.origins import ANY_RANK, CLOCK, LOCAL, RANDOM, TAKEN
 from ddpify.understanding.libraries.runtime_names import MAIN_SAVES
 from ddpify.understanding.structure import walk
@@ -132,11 +133,18 @@ def _excused(script: Script, effect: Effect, node: cst.CSTNode) -> bool:
     call = effect.site.node
     if isinstance(call, cst.Call) and script.control.is_set_by_rank(call.func):
         return True  # what is called is another thing on other ranks
+    if not script.strict and any(_is_one_of_several(script, one) for one in effect.calls):
+        return True  # which of them is called is not known
     if script.control.takes_turns(effect.site.node):
         return True
     if effect.kind == "save" and script.control.is_within(effect.site.node, MAIN_SAVES):
         return True
     return script.may_be_guarded(effect.site.node) or script.may_be_guarded(node)
+
+
+def _is_one_of_several(script: Script, site: Site) -> bool:
+    """Whether a call may be one of functions of several classes."""
+    return isinstance(site.node, cst.Call) and len(list(called(script.facts, site.node))) > 1
 
 
 def _only_makes(script: Script, effect: Effect) -> bool:
@@ -184,7 +192,7 @@ def _may_be_own(script: Script, target: cst.BaseExpression) -> bool:
     made = [one for one in made if not _is_place(script, one)]
     return any(
         (isinstance(one, (cst.Name, cst.Attribute)) and _OWN.search(code_of(one)))
-        or (isinstance(one, cst.Call) and _is_unseen(script, one))
+        or (isinstance(one, (cst.Call, cst.Attribute)) and _is_unseen(script, one))
         for text in (target, *made)
         for one in walk(text)
     )
@@ -195,9 +203,10 @@ def _is_place(script: Script, node: cst.BaseExpression) -> bool:
     return node in script.facts.device_moves or script.is_wrapped(node)
 
 
-def _is_unseen(script: Script, call: cst.Call) -> bool:
-    """Whether a library's function that is not known gives a part of a path."""
-    return any(not name.startswith(_PLAIN) for name in script.names(call.func))
+def _is_unseen(script: Script, node: cst.Call | cst.Attribute) -> bool:
+    """Whether a library that is not known gives a part of a path: ``wandb.run.dir``."""
+    named = node.func if isinstance(node, cst.Call) else node
+    return any(not name.startswith(_PLAIN) for name in script.names(named))
 
 
 def _is_private(script: Script, target: cst.BaseExpression) -> bool:

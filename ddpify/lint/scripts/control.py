@@ -133,12 +133,18 @@ class Control:
     @cached_property
     def _spawns_ranks(self) -> bool:
         """Whether what the script starts joins a process group."""
+        return any(map(self._joins_group, self.spawned))
+
+    def _joins_group(self, function: cst.CSTNode) -> bool:
         return any(
             isinstance(one, cst.Call)
             and "torch.distributed.init_process_group" in self.script.names(one.func)
-            for function in self.spawned
             for one in self.script.reached(function)
         )
+
+    def helps_ranks(self, function: cst.CSTNode) -> bool:
+        """Whether a function runs in a process beside the ranks that the script starts, too."""
+        return self._spawns_ranks and not self._joins_group(function)
 
     def is_only_before_spawning(self, node: cst.CSTNode) -> bool:
         """Whether a node is only reached in the process that starts the ranks."""

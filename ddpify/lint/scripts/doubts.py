@@ -34,7 +34,7 @@ def may_be_guarded(
     if function is None:
         return bool(control.spawned)  # the parent process alone
     if function in control.spawned:
-        return control.is_ruled_out_where_spawned(node)
+        return control.is_ruled_out_where_spawned(node) or control.helps_ranks(function)
     if function in seen:
         return True
     if any(not _harmless(control, d.decorator) for d in function.decorators):

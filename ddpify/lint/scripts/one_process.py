@@ -39,7 +39,32 @@ _MAY_ASK = re.compile(
 def concerns_no_rank(control: Control, node: cst.CSTNode) -> bool:
     """Whether what a distributed script does at a node is done by one process alone."""
     return control.script.kind == DISTRIBUTED and (
-        tests_something(control) or has_one_rank(control) or runs_alone(control, node)
+        tests_something(control)
+        or has_one_rank(control)
+        or distributes_never(control)
+        or runs_alone(control, node)
+    )
+
+
+def distributes_never(control: Control) -> bool:
+    """Whether all wrappers and groups stand under a condition that is set to False, for good."""
+    script = control.script
+    places = [wrap.site.node for wrap in script.wraps] + script.calls(_GROUP, everywhere=True)
+    return bool(places) and all(
+        any(one.positive and _is_set_off(control, one.test) for one in control.guards(place))
+        for place in places
+    )
+
+
+def _is_set_off(control: Control, test: cst.BaseExpression) -> bool:
+    """``args.distributed`` after ``args.distributed = False``, ``0 and x``."""
+    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
+        return _is_set_off(control, test.left) or _is_set_off(control, test.right)
+    if not isinstance(test, (cst.Name, cst.Attribute)):
+        return isinstance(test, cst.Integer) and test.evaluated_value == 0
+    moves = control.script.flow.moves_to(control.slots(test))
+    return bool(moves) and all(
+        move.value is not None and code_of(move.value) == "False" for move in moves
     )
 
 

@@ -72,7 +72,9 @@ _SPAWNS = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes
 
 
 def has_group(call: cst.Call, names: Iterable[str]) -> bool:
-    """Whether a collective with these names is told which ranks meet in it."""
+    """Whether a collective with these names, or a wrapper, is told which ranks meet in it."""
+    if argument(call, "process_group") is not None:
+        return True  # a wrapper's
     at = [None, *(_GROUP_AT[name] for name in names if name in _GROUP_AT)]
     return any(argument(call, "group", position) is not None for position in at)
 
