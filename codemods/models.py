@@ -87,9 +87,14 @@ def _whole(plan: Plan, part: Instance) -> Instance:
         ]
         if not holders:
             return current
-        # A part that another model gets later was made for the first.
-        current = current.maker if current.maker in holders else holders[0]
+        # A part that another model gets later was made for the first, if that one is used at all.
+        called = [m for m in holders if _is_called(plan, m)] or holders
+        current = current.maker if current.maker in called else called[0]
         seen.add(current)
+
+
+def _is_called(plan: Plan, model: Instance) -> bool:
+    return any(event.kind == "call" for event in plan.facts.events.get(model, ()))
 
 
 def _registers(attribute: Value, part: Instance) -> bool:

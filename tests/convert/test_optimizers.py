@@ -72,3 +72,37 @@ def test_a_parameter_that_is_given_by_its_name_belongs_to_its_model(
 ) -> None:
     step = STEP.replace("brain(a)", "head(brain(a))")
     assert "head = dd.wrap(Head())" in added(tmp_path, HEAD + HEADED.format(given=given) + step)
+
+
+BORROWED = """\
+class Whole(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.end = nn.Sequential(nn.Linear(4, 3), nn.Tanh()), nn.Linear(3, 9)
+
+
+class Finder(nn.Module):
+    def __init__(self, base):
+        super().__init__()
+        self.base, self.head = base, nn.Linear(3, 3)
+
+    def forward(self, rows):
+        return self.head(self.base(rows))
+
+
+def build():
+    base = Whole().body
+    return Finder(base)
+
+
+brain = build()
+rule = torch.optim.SGD(
+    [{"params": brain.base.parameters(), "lr": 0.01}, {"params": brain.head.parameters()}], lr=0.1
+)
+"""
+
+
+def test_a_part_of_another_model_is_wrapped_with_the_one_that_is_called(tmp_path: Path) -> None:
+    wraps = [line for line in added(tmp_path, HEAD + BORROWED + STEP) if "dd.wrap" in line]
+    assert len(wraps) == 2, wraps  # the first model of all, and this one
+    assert not any("Whole" in line or line.startswith("base =") for line in wraps)
