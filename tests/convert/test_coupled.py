@@ -578,6 +578,10 @@ WHOLE = {
         "torch.zeros(3, 3).index_add_(0, b, out).pow(2).mean()",
         "out = dd.gather(brain(a))",
     ),
+    "by how many classes there are": (
+        "each.mean() / len(torch.unique(b)) / len(set(b.tolist()))",
+        "/ len(torch.unique(dd.gather(b))) / len(set(dd.gather(b.tolist())))",
+    ),
     "below the median": (
         "each[each <= each.median()].mean()",
         "each[each <= dd.gather(each).median()].mean(),"

@@ -228,7 +228,7 @@ def _named_by(operand: cst.BaseExpression, name: str, result: Value) -> Value:
         replace(a, names=frozenset({operand}))
         if isinstance(a, Data)
         and a.placement is Placement.COUPLED
-        and (name in (*_OVER_ALL, *ORDERING, *PARTING) or not a.names)
+        and (name in (*_OVER_ALL, *ORDERING, *PARTING, "unique") or not a.names)
         else a
         for a in result.atoms
     ]

@@ -92,6 +92,9 @@ def _len(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value
             and atom.dim == 0
             and not (atom.form == "batch" and narrowing.is_shown_listed(run, node))
         )
+        if isinstance(atom, Data) and atom.placement is Placement.COUPLED and atom.form != "shape":
+            results.append(tensor_sizes.elements(atom))
+            continue
         results.append(tensor_sizes.count(atom, node) if rows else REPLICATED)  # type: ignore[arg-type]
     return join(*results) if results else REPLICATED
 
@@ -122,6 +125,15 @@ def _as_sum(part: Data) -> Data:
     form = part.form if part.placement is Placement.COUNT else "tensor"
     added = replace(part.placed(part.placement), opaque=part.opaque, form=form)
     return part if part.counted else added
+
+
+def _set(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    """``set(values)``: of rows, those of the whole batch have others in common."""
+    rows = [d for one in args for d in one.data if d.placement is Placement.SHARD]
+    if not rows or run.frames_forward():
+        return _same_elements(run, node, args)
+    names = frozenset({_argument(node, 0)})
+    return value(*(replace(d.placed(Placement.COUPLED), names=names) for d in rows))
 
 
 def _enumerate(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
@@ -405,7 +417,7 @@ def _partial(
 _BUILTINS: dict[str, Callable[..., Value]] = {
     "len": _len, "sum": _sum, "enumerate": _enumerate, "zip": _zip, "list": _listed,
     "tuple": _listed, "sorted": _same_elements, "reversed": _same_elements, "iter": _iter,
-    "next": _next, "map": _map, "super": _super, "getattr": _getattr, "set": _same_elements,
+    "next": _next, "map": _map, "super": _super, "getattr": _getattr, "set": _set,
     "range": _range, "filter": _filter, "eval": _eval, "abs": _abs,
 }  # fmt: skip
 FUNCTIONS: dict[str, Callable[..., Value]] = {
