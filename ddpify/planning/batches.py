@@ -76,8 +76,14 @@ def _by_call(facts: Facts, choices: Choices) -> Iterable[list[Entry]]:
 
 def _chosen(facts: Facts, entries: list[Entry]) -> list[Place]:
     """Where to split what enters a model: all of it, or nothing where its rows are not known."""
-    chosen = [_possible(facts, entry) for entry in entries]
+    chosen = [_possible(facts, entry) for entry in entries if not _is_index(facts, entry)]
     return [place for places in chosen for place in places] if all(chosen) else []
+
+
+def _is_index(facts: Facts, entry: Entry) -> bool:
+    """Whether what enters a model beside a batch is known to be none."""
+    places = {birth for atom in entry.held for birth in atom.births}
+    return bool(places) and places <= facts.without_rows
 
 
 def _possible(facts: Facts, entry: Entry) -> list[Place]:

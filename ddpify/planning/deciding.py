@@ -28,6 +28,7 @@ from ddpify.planning.refusals import (
     work_of_all,
 )
 from ddpify.planning.turns import lost_turns, note_beside, note_unequal, take_turns, unsplit
+from ddpify.understanding import readers
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Demand, Facts
 from ddpify.understanding.interpretation import interpret
@@ -271,7 +272,7 @@ def _check_alike(plan: Plan, node: cst.CSTNode) -> None:
     for data in plan.facts.reduced.get(node, ()):
         if data.opaque or data.placement in _SUITED[how]:
             continue
-        demand = Demand(plan.site(node), data, "a line that is reduced for another call")
+        demand = Demand(plan.site(node), data, readers.ANOTHER_CALL)
         if any(loader.site in plan.choices.trained for loader in data.loaders):
             raise refuse_reading(demand)
         mending.replicate(plan, demand)

@@ -44,6 +44,8 @@ _WORDS = {
     Placement.COUPLED: "a value that mixes the samples of the batch with each other",
 }
 _REMEDIES = {
+    readers.ANOTHER_CALL: "write this in lines of their own for the different things that it"
+    " gets, such as a mean in one branch and per-sample values in the other",
     readers.A_DRAW: "draw for the whole batch at once, as torch.rand(len(x)) does",
     readers.A_KEPT_TENSOR: "write it outside of the forward, by the labels or positions of the"
     " samples, or from a mean or a sum over the batch",

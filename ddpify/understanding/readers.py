@@ -6,6 +6,7 @@ A_DRAW = "a random draw"  # for so many rows
 PAIRS = "a computation on pairs of samples"  # which couples rows in a model's forward
 A_KEPT_TENSOR = "a write into a tensor that is kept from batch to batch"
 A_KEPT_COLLECTION = "a collection that outlives the batch"
+ANOTHER_CALL = "a line that is reduced for another call"
 ROWS_OF_ALL = "positions among the rows of all ranks"
 A_VIEW = "a view that cuts across the samples"  # as they do not lie along its first dimension
 A_SLICE = "a slice as long as the batch"  # of what every rank holds for all samples

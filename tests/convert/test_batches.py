@@ -579,3 +579,34 @@ for i in range(4):
 def test_positions_that_rows_are_picked_by_are_split_with_them(tmp_path: Path, pick: str) -> None:
     lines = added(tmp_path, HEAD + PICKED.replace("PICK", pick))
     assert "a, places = dd.shard_batch(a, places)" in lines
+
+
+NODES = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(1, 3, 1)
+        self.places = nn.Embedding(6, 4)
+
+    def forward(self, x, nodes):
+        return (self.conv(x) * self.places(nodes)[None, None]).mean(dim=(2, 3))
+
+
+sky = torch.randn(90, 1, 6, 4)
+brain = Net()
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+for i in range(0, 90, 8):
+    a, b = sky[i : i + 8], sea[i : i + 8]
+    nodes = torch.tensor(np.random.permutation(6)[:3])
+    penalty = F.cross_entropy(brain(a[:, :, nodes, :], nodes), b)
+    rule.zero_grad()
+    penalty.backward()
+    rule.step()
+"""
+
+
+def test_what_picks_along_another_dimension_of_a_batch_is_no_batch(tmp_path: Path) -> None:
+    """It enters the model beside the batch, but is the same for all samples."""
+    lines = added(tmp_path, "import numpy as np\n" + HEAD + NODES)
+    assert "a, b = dd.shard_batch(sky[i : i + 8], sea[i : i + 8])" in lines
+    assert not any("nodes" in line and "penalty" not in line for line in lines)

@@ -10,7 +10,14 @@ import libcst as cst
 
 from ddpify.understanding import readers
 from ddpify.understanding.arithmetic import dimensions, tensor_pairs, tensor_sizes
-from ddpify.understanding.batching import at_hand, batches, collating, cuts, together
+from ddpify.understanding.batching import (
+    at_hand,
+    batch_rows,
+    batches,
+    collating,
+    cuts,
+    together,
+)
 from ddpify.understanding.facts import Draw, Regrouped
 from ddpify.understanding.libraries import sequences
 from ddpify.understanding.placement import Placement
@@ -166,6 +173,7 @@ def _batch_item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
 def _index(run: Interpreter, node: cst.Subscript, atom: Data) -> Data:
     """Rows that are picked by position are no longer a shard; whole rows stay one."""
     dim = 0
+    batch_rows.note_indices(run, node)
     atom = replace(atom, ndim=0, one_each=_leaves_one_each(run, node, atom))
     for element in node.slice:
         part_ = element.slice

@@ -54,6 +54,7 @@ def attribute(run: Interpreter, atom: Whole, name: str, *, called: bool) -> Valu
 def item(run: Interpreter, node: cst.Subscript, atom: Whole) -> Value:
     """``tensor[...]``: part of the rows is another batch, part of the rest the same one."""
     dim, place = atom.dim, 0
+    note_indices(run, node)
     if isinstance(_first_index(run, node).constant(), str):
         refute(run, atom)  # a file or a table that holds arrays cannot be split as one
         return unborn()
@@ -72,6 +73,17 @@ def item(run: Interpreter, node: cst.Subscript, atom: Whole) -> Value:
         else:
             place += 1
     return value(_moved(atom, dim))
+
+
+def note_indices(run: Interpreter, node: cst.Subscript) -> None:
+    """Note what picks along dimensions that are no batch's, as nodes of a graph: it has no rows."""
+    for place, element in enumerate(node.slice if not run.frames_forward() else ()):
+        part = element.slice
+        if isinstance(part, cst.Index) and isinstance(part.value, cst.Ellipsis):
+            break
+        index = run.seen(part.value) if isinstance(part, cst.Index) else UNKNOWN
+        if place > max(DIMENSIONS):
+            run.facts.without_rows.update(birth for atom in wholes(index) for birth in atom.births)
 
 
 def _first_index(run: Interpreter, node: cst.Subscript) -> Value:
