@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from ddpify.understanding import readers
-from ddpify.understanding.arithmetic import dimensions, tensor_pairs, tensor_sizes
+from ddpify.understanding.arithmetic import bounds, dimensions, tensor_pairs, tensor_sizes
 from ddpify.understanding.batching import (
     at_hand,
     batch_rows,
@@ -56,14 +55,14 @@ def item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
         taken = rows_by_index(run, node)
         if taken is not None:
             return taken
-    if atom.form == "permutation" and _takes_some(node):  # positions in the whole batch
+    if atom.form == "permutation" and bounds.takes_some(node):  # positions in the whole batch
         return value(replace(atom.placed(Placement.REPLICATE), form="gathered"))
     if atom.placement is not Placement.SHARD:
         by = indices(node)
         if atom.placement is Placement.COUPLED or atom.form == "gathered":
-            count_sizes(run, _slice_bounds(node))
+            bounds.count_sizes(run, bounds.of_slices(node))
         if atom.form == "gathered":
-            count_all_rows(run, by)
+            bounds.count_all_rows(run, by)
         tensor_pairs.beside_whole(
             run, [(node.value, atom), *tensor_pairs.held_tensors([(i, run.seen(i)) for i in by])]
         )
@@ -74,35 +73,6 @@ def item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
 def indices(node: cst.Subscript) -> list[cst.BaseExpression]:
     """What an item is asked by, without slices."""
     return [e.slice.value for e in node.slice if isinstance(e.slice, cst.Index)]
-
-
-def _takes_some(node: cst.Subscript) -> bool:
-    first = node.slice[0].slice
-    return not isinstance(first, cst.Slice) or any(_written_bounds(first)) or first.step is not None
-
-
-def count_all_rows(run: Interpreter, indices: list[cst.BaseExpression]) -> None:
-    """Let positions among the rows of all ranks go up to the number of those."""
-    for index in indices:
-        for one in run.seen(index).atoms:
-            for counting in one.births if isinstance(one, Data) and one.form == "position" else ():
-                run.demand(counting, run.seen(counting), readers.ROWS_OF_ALL)
-
-
-def count_sizes(run: Interpreter, sizes: Iterable[cst.BaseExpression]) -> None:
-    """Let numbers of rows that cut the rows of all ranks be those of all ranks."""
-    for size in sizes:
-        for data in run.seen(size).data:
-            if data.placement is Placement.COUNT:
-                before = data.births if data.form != "rounded" else ()
-                run.facts.shape_uses.update(before)  # of this rank's rows
-                run.demand(size, value(data), readers.ROWS_OF_ALL)
-
-
-def _count_parts(run: Interpreter, node: cst.Subscript) -> None:
-    """Let bounds such as half the number of rows be those of all ranks."""
-    bounds = _slice_bounds(node)
-    count_sizes(run, [b for b in bounds if any(d.form == "rounded" for d in run.seen(b).data)])
 
 
 def pieces(run: Interpreter, rows: Value, sizes: Value) -> Value:
@@ -135,10 +105,10 @@ def _shape_item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
     return REPLICATED
 
 
-def _shape_slice(run: Interpreter, bounds: cst.Slice, atom: Data) -> Value:
+def _shape_slice(run: Interpreter, cut: cst.Slice, atom: Data) -> Value:
     """Some of the sizes: those behind the number of rows are the same on all ranks."""
-    lower = run.seen(bounds.lower).constant() if bounds.lower is not None else 0
-    upper = run.seen(bounds.upper).constant() if bounds.upper is not None else None
+    lower = run.seen(cut.lower).constant() if cut.lower is not None else 0
+    upper = run.seen(cut.upper).constant() if cut.upper is not None else None
     if isinstance(lower, int) and 0 <= lower <= atom.dim:
         before = isinstance(upper, int) and 0 <= upper <= atom.dim
         return REPLICATED if before else value(replace(atom, dim=atom.dim - lower))
@@ -266,7 +236,7 @@ def _index_rows(
 ) -> Data:
     if kind == "whole":
         return _whole_rows(atom)
-    counts = _counted_bounds(run, node)
+    counts = bounds.counted(run, node)
     if counts:
         loaders = _loaders_within(run, part_, atom, counts[0])
         return replace(atom, births=frozenset(), form="tensor", loaders=loaders)
@@ -296,7 +266,7 @@ def _index_rows(
         # An element of an unseen container; in a forward, which treats each sample alone, the
         # dimension that is indexed is not the batch.
         return replace(atom, births=frozenset(), form="row" if row else atom.form)
-    _count_parts(run, node)
+    bounds.count_parts(run, node)
     picked_from = frozenset({node.value})  # where the whole batch could be gathered
     for one in index.atoms:
         if isinstance(one, Data) and one.form == "position":
@@ -308,11 +278,6 @@ def _positions_of_all(index: Value, node: cst.Subscript) -> list[tuple[cst.BaseE
     """Positions of rows of the whole batch, in an index."""
     held = [a for a in index.atoms if isinstance(a, Data) and not a.placement.local]
     return [(node, a) for a in held if a.form == "gathered"]
-
-
-def _written_bounds(part_: cst.BaseSlice) -> list[cst.BaseExpression]:
-    given = (part_.lower, part_.upper) if isinstance(part_, cst.Slice) else ()
-    return [bound for bound in given if bound is not None]
 
 
 def _loaders_within(
@@ -353,7 +318,7 @@ def rows_of_weights(run: Interpreter, node: cst.Subscript) -> Value | None:
 def rows_by_index(run: Interpreter, node: cst.Subscript) -> Value | None:
     """The rows that an index by this rank's rows, or by their number, takes; else None."""
     shards = [d for i in indices(node) for d in run.seen(i).data if d.placement is Placement.SHARD]
-    counted = _counted_bounds(run, node)
+    counted = bounds.counted(run, node)
     if counted and not shards:
         _note_slice(run, node)
     shards += counted
@@ -372,33 +337,13 @@ def _note_slice(run: Interpreter, node: cst.Subscript) -> None:
     if run.frames_forward() or run.collating:
         return
     part_ = node.slice[0].slice
-    if not isinstance(part_, cst.Slice) or not _bounds(run, part_):
+    if not isinstance(part_, cst.Slice) or not bounds.counted_in(run, part_):
         return  # along another dimension
-    if run.module.editable and _is_counted(run, part_.upper):
+    if run.module.editable and bounds.is_counted(run, part_.upper):
         draw = run.facts.counted_slices.setdefault(node, Draw(run.site(node)))
-        draw.counts = _bounds(run, part_)
-        at_hand.used(run, node, _counted_bounds(run, node))
+        draw.counts = bounds.counted_in(run, part_)
+        at_hand.used(run, node, bounds.counted(run, node))
         return
-    for data in _counted_bounds(run, node):
+    for data in bounds.counted(run, node):
         rows = Data(Placement.SHARD, data.loaders, form="packed")  # which no reduction suits
         run.demand(node, value(rows), readers.A_SLICE)
-
-
-def _bounds(run: Interpreter, part_: cst.Slice) -> list[cst.BaseExpression]:
-    """The bounds of a slice that go by the number of this rank's rows."""
-    return [bound for bound in _written_bounds(part_) if _is_counted(run, bound)]
-
-
-def _is_counted(run: Interpreter, bound: cst.BaseExpression | None) -> bool:
-    held = run.seen(bound).data if bound is not None else []
-    return any(data.placement is Placement.COUNT and not data.opaque for data in held)
-
-
-def _counted_bounds(run: Interpreter, node: cst.Subscript) -> list[Data]:
-    """Bounds of slices that are the number of this rank's rows: ``x[:len(batch)]``."""
-    held = [d for bound in _slice_bounds(node) for d in run.seen(bound).data]
-    return [d for d in held if d.placement is Placement.COUNT and d.form != "rounded"]
-
-
-def _slice_bounds(node: cst.Subscript) -> list[cst.BaseExpression]:
-    return [bound for element in node.slice for bound in _written_bounds(element.slice)]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.arithmetic import tensor_items, tensors
+from ddpify.understanding.arithmetic import bounds, tensor_items, tensors
 from ddpify.understanding.batching import batch_rows, collating
 from ddpify.understanding.language.arguments import local_data
 from ddpify.understanding.libraries import instances, kinds
@@ -118,9 +118,9 @@ def _tuple_slice(run: Interpreter, node: cst.Subscript, atom: Tup) -> Value | No
     if len(node.slice) != 1 or not isinstance(part, cst.Slice):
         return None
     given = [part.lower, part.upper, part.step]
-    bounds = [None if one is None else run.seen(one).constant() for one in given]
-    known = [one for one in bounds if one is None or isinstance(one, int)]
-    if len(known) < len(bounds) or known[2] == 0:
+    limits = [None if one is None else run.seen(one).constant() for one in given]
+    known = [one for one in limits if one is None or isinstance(one, int)]
+    if len(known) < len(limits) or known[2] == 0:
         return None
     return value(Tup(atom.items[slice(*known)]))
 
@@ -146,7 +146,7 @@ def _instance_item(run: Interpreter, node: cst.Subscript, atom: Instance, key: s
         if rows is not None:
             return rows
     if atom in run.of_all_ranks:
-        tensor_items.count_all_rows(run, tensor_items.indices(node))
+        bounds.count_all_rows(run, tensor_items.indices(node))
     exact = atom.attribute(key) if key != "*" else None
     if exact is not None:
         return join(exact, atom.attribute("*") or UNKNOWN)

@@ -9,6 +9,7 @@ import libcst as cst
 
 from ddpify.understanding import readers
 from ddpify.understanding.arithmetic import (
+    bounds,
     einsum,
     tensor_items,
     tensor_pairs,
@@ -68,7 +69,7 @@ def tensor_function(  # type: ignore[no-untyped-def]
         return drawn
     operands = argument_pairs(node, args, kwargs)
     if short in _CUTTING and operands and _is_of_all(operands[0][1]):
-        tensor_items.count_sizes(run, [shown for shown, _ in operands[1:]])
+        bounds.count_sizes(run, [shown for shown, _ in operands[1:]])
         return value(*operands[0][1].of(Data))
     if short == "split" and len(operands) > 1 and tensor_sizes.counts(operands[1][1]):
         return tensor_items.pieces(run, operands[0][1], operands[1][1])

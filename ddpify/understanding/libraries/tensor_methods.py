@@ -9,6 +9,7 @@ import libcst as cst
 
 from ddpify.understanding import readers
 from ddpify.understanding.arithmetic import (
+    bounds,
     tensor_items,
     tensor_pairs,
     tensor_sizes,
@@ -109,7 +110,7 @@ def of_tensor(  # type: ignore[no-untyped-def]
         return copied
     given = args
     if atom.form == "gathered":
-        tensor_items.count_sizes(run, [shown for shown, _ in argument_pairs(node, args, {})])
+        bounds.count_sizes(run, [shown for shown, _ in argument_pairs(node, args, {})])
     if name == "split" and args and tensor_sizes.counts(args[0]):
         return tensor_items.pieces(run, value(atom), args[0])
     # For others a number of rows is a size, of a view perhaps.

@@ -1,0 +1,73 @@
+"""Bounds of slices, and other numbers that cut tensors: they count a rank's rows, or those of all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding import readers
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.values import Data, value
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+
+def of_slices(node: cst.Subscript) -> list[cst.BaseExpression]:
+    """The bounds of all slices of an index."""
+    return [bound for element in node.slice for bound in written(element.slice)]
+
+
+def written(part_: cst.BaseSlice) -> list[cst.BaseExpression]:
+    """The bounds that a slice is given."""
+    given = (part_.lower, part_.upper) if isinstance(part_, cst.Slice) else ()
+    return [bound for bound in given if bound is not None]
+
+
+def counted(run: Interpreter, node: cst.Subscript) -> list[Data]:
+    """Bounds of slices that are the number of this rank's rows: ``x[:len(batch)]``."""
+    held = [d for bound in of_slices(node) for d in run.seen(bound).data]
+    return [d for d in held if d.placement is Placement.COUNT and d.form != "rounded"]
+
+
+def counted_in(run: Interpreter, part_: cst.Slice) -> list[cst.BaseExpression]:
+    """The bounds of a slice that go by the number of this rank's rows."""
+    return [bound for bound in written(part_) if is_counted(run, bound)]
+
+
+def is_counted(run: Interpreter, bound: cst.BaseExpression | None) -> bool:
+    """Whether a bound is the number of this rank's rows."""
+    held = run.seen(bound).data if bound is not None else []
+    return any(data.placement is Placement.COUNT and not data.opaque for data in held)
+
+
+def takes_some(node: cst.Subscript) -> bool:
+    """Whether an index leaves rows out."""
+    first = node.slice[0].slice
+    return not isinstance(first, cst.Slice) or any(written(first)) or first.step is not None
+
+
+def count_sizes(run: Interpreter, sizes: Iterable[cst.BaseExpression]) -> None:
+    """Let numbers of rows that cut the rows of all ranks be those of all ranks."""
+    for size in sizes:
+        for data in run.seen(size).data:
+            if data.placement is Placement.COUNT:
+                before = data.births if data.form != "rounded" else ()
+                run.facts.shape_uses.update(before)  # of this rank's rows
+                run.demand(size, value(data), readers.ROWS_OF_ALL)
+
+
+def count_parts(run: Interpreter, node: cst.Subscript) -> None:
+    """Let bounds such as half the number of rows be those of all ranks."""
+    bounds = of_slices(node)
+    count_sizes(run, [b for b in bounds if any(d.form == "rounded" for d in run.seen(b).data)])
+
+
+def count_all_rows(run: Interpreter, indices: list[cst.BaseExpression]) -> None:
+    """Let positions among the rows of all ranks go up to the number of those."""
+    for index in indices:
+        for one in run.seen(index).atoms:
+            for counting in one.births if isinstance(one, Data) and one.form == "position" else ():
+                run.demand(counting, run.seen(counting), readers.ROWS_OF_ALL)
