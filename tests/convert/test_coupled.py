@@ -606,6 +606,24 @@ def test_what_goes_by_the_whole_batch(tmp_path: Path, name: str) -> None:
     assert any("dd.gather" in line or "dd.mean" in line or "dd.sum" in line for line in lines)
 
 
+@pytest.mark.parametrize(
+    ("line", "noted"),
+    [
+        ("out = out / out.abs().max()", True),
+        ("out = (out - out.min()) * 2", True),
+        ("out /= out.norm()", True),
+        ("out = out[:, : int(out.max()) + 1]", False),
+        ("out = out / out.norm(dim=1, keepdim=True)", False),
+    ],
+)
+def test_an_extreme_of_all_rows_in_a_forward_is_noted(
+    tmp_path: Path, line: str, noted: bool
+) -> None:
+    text = HEAD + STATISTIC.replace("nn.Linear(5, 3)", "nn.Linear(4, 3)").format(lines=line) + STEP
+    notes = convert_text(tmp_path, text.replace("        mid = out.mean(0).mean()\n", "")).notes
+    assert any("mixes samples" in one.text for one in notes) == noted
+
+
 WITHIN = {
     "the classes": ("out.topk(2)[0].mean()", "penalty = dd.mean(out.topk(2)[0].mean())"),
     "the columns": ("out.chunk(2, 1)[0].mean()", "penalty = dd.mean(out.chunk(2, 1)[0].mean())"),

@@ -1,4 +1,4 @@
-"""Bounds of slices, and other numbers that cut tensors: they count a rank's rows, or those of all."""
+"""Bounds of slices, and other numbers that cut tensors: they count a rank's rows, or all."""
 
 from __future__ import annotations
 

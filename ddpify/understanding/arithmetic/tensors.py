@@ -314,7 +314,9 @@ def _one(
     if name in OVER_A_DIMENSION and data.dim == collating.NO_ROWS:
         return value(replace(data, births=frozenset(), ndim=0))  # still of this sample alone
     if name in OVER_A_DIMENSION:
-        if run.frames_forward() and not run.collating and mixes_rows(name, data, rest, kwargs):
+        bare = name in _OVER_ALL and not rest and not kwargs
+        mixes = mixes_rows(name, data, rest, kwargs) or (bare and _scales_rows(run, node))
+        if run.frames_forward() and not run.collating and mixes:
             run.facts.statistics.setdefault(node, run.site(node))
         return along(run, name, data, rest, kwargs)
     if name == "grad":  # torch.autograd.grad: one gradient for each input
@@ -326,6 +328,24 @@ def _one(
     repeated = name in _REPEATING and data.form == "state"  # which is several of them by now
     form = "tensor" if repeated else kept_form(data)
     return value(replace(data, births=data.counting, form=form))
+
+
+def _scales_rows(run: Interpreter, node: cst.CSTNode) -> bool:
+    """Whether a number is calculated with rows where it is taken: ``x / x.max()``.
+
+    What only says how long rows are, as ``lengths.max()`` does, is as good for a rank's own.
+    """
+    parents = run.module.parents
+    below, above = node, parents.get(node)
+    while isinstance(above, (cst.Attribute, cst.Call)):
+        below, above = above, parents.get(above)
+    other = None
+    if isinstance(above, cst.BinaryOperation):
+        other = above.right if below is above.left else above.left
+    elif isinstance(above, cst.AugAssign):
+        other = above.target
+    held = run.seen(other).data if other is not None else []
+    return any(d.placement is Placement.SHARD and not d.one_each for d in held)
 
 
 def _picks_rows(
