@@ -267,15 +267,15 @@ def test_launch_files(script: Path, ddpify: Ddpify) -> None:
 
 def test_the_cache_follows_the_files_that_are_imported(script: Path, ddpify: Ddpify) -> None:
     helper = script.with_name("helper.py")
-    helper.write_text("def is_first():\n    return True\n")
+    helper.write_text("def may_save():\n    return True\n")
     script.write_text(
         CLEAN
-        + "from helper import is_first\nif is_first():\n    torch.save(net.state_dict(), 'm.pt')\n"
+        + "from helper import may_save\nif is_first():\n    torch.save(net.state_dict(), 'm.pt')\n"
     )
     for _ in range(2):
         assert ddpify("lint", script).code == 1
     helper.write_text(
-        "import torch.distributed as dist\ndef is_first():\n    return dist.get_rank() == 0\n"
+        "import torch.distributed as dist\ndef may_save():\n    return dist.get_rank() == 0\n"
     )
     assert ddpify("lint", script).code == 0
 
