@@ -270,7 +270,7 @@ def test_the_cache_follows_the_files_that_are_imported(script: Path, ddpify: Ddp
     helper.write_text("def may_save():\n    return True\n")
     script.write_text(
         CLEAN
-        + "from helper import may_save\nif is_first():\n    torch.save(net.state_dict(), 'm.pt')\n"
+        + "from helper import may_save\nif may_save():\n    torch.save(net.state_dict(), 'm.pt')\n"
     )
     for _ in range(2):
         assert ddpify("lint", script).code == 1
