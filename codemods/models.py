@@ -125,19 +125,22 @@ def _last_shaping(plan: Plan, model: Instance) -> Event | None:
 
 def _is_only_there(site: Site) -> bool:
     """Whether a statement makes a model ready in a branch that goes on to use it."""
-    name = _name_of_model(site.node, site.module)
-    statement = site.module.statement(site.node)
-    ready = _last_before_use(site.module, statement, name) if name is not None else statement
+    _, ready = _made_ready(site)
     return _conditional(site.module, ready) is not None
 
 
 def _is_set_again(site: Site) -> bool:
     """Whether an attribute of a model is set in each round of a loop that uses the model."""
-    name = _name_of_model(site.node, site.module)
-    statement = site.module.statement(site.node)
-    ready = _last_before_use(site.module, statement, name) if name is not None else statement
+    name, ready = _made_ready(site)
     loops = (n for n in site.module.structure.up(ready) if isinstance(n, (cst.For, cst.While)))
     return name is not None and any(_used_after(site.module, n, ready, name) for n in loops)
+
+
+def _made_ready(site: Site) -> tuple[str | None, cst.CSTNode]:
+    """The name of the model that a place shapes, and the last statement to do so before a use."""
+    name = _name_of_model(site.node, site.module)
+    statement = site.module.statement(site.node)
+    return name, _last_before_use(site.module, statement, name) if name is not None else statement
 
 
 def _is_repeated(site: Site) -> bool:

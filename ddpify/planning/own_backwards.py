@@ -14,7 +14,7 @@ from ddpify.planning.refusals import Refusal
 from ddpify.understanding.facts import Facts
 from ddpify.understanding.project import ModuleFile, Project
 from ddpify.understanding.structure import walk
-from ddpify.understanding.syntax import argument, dotted
+from ddpify.understanding.syntax import argument, divisor, dotted
 from ddpify.understanding.values import UNKNOWN, Class, Lib
 
 _FUNCTIONS = ("torch.autograd.Function", "torch.autograd.function.Function")
@@ -76,15 +76,8 @@ def _adds_rows(call: cst.CSTNode) -> bool:
 
 def _divides(node: cst.CSTNode, part: cst.BaseExpression) -> bool:
     """Whether a node divides by a sum, or by what has its name."""
-    divisor: cst.BaseExpression | None = None
-    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Divide):
-        divisor = node.right
-    elif isinstance(node, cst.AugAssign) and isinstance(node.operator, cst.DivideAssign):
-        divisor = node.value
-    elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.args:
-        divisor = node.args[0].value if node.func.attr.value in ("div", "div_") else None
-    same = (one is part or one.deep_equals(part) for one in walk(divisor)) if divisor else ()
-    return any(same)
+    by = divisor(node)
+    return by is not None and any(one is part or one.deep_equals(part) for one in walk(by))
 
 
 def _is_function(facts: Facts, made: cst.ClassDef) -> bool:

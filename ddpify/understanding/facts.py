@@ -209,9 +209,7 @@ class Facts:
     stepped: set[Instance] = field(default_factory=set)  # models whose gradients the script uses
     models: dict[Instance, None] = field(default_factory=dict)  # in the order of making
     buffers: set[tuple[Instance, str]] = field(default_factory=set)  # of models, by their names
-    parameters: set[tuple[Instance, str]] = field(
-        default_factory=set
-    )  # that models make themselves
+    parameters: set[tuple[Instance, str]] = field(default_factory=set)  # which models make
     events: dict[Instance, list[Event]] = field(default_factory=dict)
     _known_events: set[tuple[Instance, Event]] = field(default_factory=set)
     # By the reader and the placement that it gets; numbers of rows also by where they are counted.

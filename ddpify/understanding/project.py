@@ -12,6 +12,7 @@ import libcst as cst
 from ddpify.errors import DdpifyError
 from ddpify.lines import Lines
 from ddpify.source import Source, read_source
+from ddpify.understanding.libraries.marked_targets import IGNORED, is_mark
 from ddpify.understanding.libraries.runtime_names import is_runtime, is_vendored
 from ddpify.understanding.offsets import Offsets
 from ddpify.understanding.parsed import Parsed
@@ -69,8 +70,8 @@ class ModuleFile:
     @cached_property
     def marks_targets(self) -> bool:
         """Whether its code may mark targets that a loss leaves out, if it is told nothing else."""
-        written = "-100" in self.source.text
-        return written and any(map(_is_ignored, walk(self.tree)))
+        written = str(IGNORED) in self.source.text
+        return written and any(map(is_mark, walk(self.tree)))
 
     @property
     def lines(self) -> Lines:
@@ -113,12 +114,6 @@ _CACHES = frozenset(
     ".git .hg .svn __pycache__ .mypy_cache .pytest_cache .ruff_cache .ipynb_checkpoints .tox .nox"
     " .eggs .idea .vscode .cache node_modules site-packages".split()
 )
-
-
-def _is_ignored(node: cst.CSTNode) -> bool:
-    """Whether this is -100, which marks a target for PyTorch's losses."""
-    negative = isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus)
-    return negative and isinstance(node.expression, cst.Integer) and node.expression.value == "100"  # type: ignore[attr-defined]
 
 
 def is_left_out(path: Path, root: Path) -> bool:

@@ -73,6 +73,21 @@ def displayed(node: cst.BaseExpression) -> list[cst.BaseExpression] | None:
     return None
 
 
+_DIVIDING = frozenset("div div_ divide divide_ true_divide".split())
+
+
+def divisor(node: cst.CSTNode) -> cst.BaseExpression | None:
+    """``n`` of ``x / n``, ``x /= n`` and ``x.div(n)``; None for anything else."""
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Divide):
+        return node.right
+    if isinstance(node, cst.AugAssign) and isinstance(node.operator, cst.DivideAssign):
+        return node.value
+    method = isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute)
+    if method and node.args and node.func.attr.value in _DIVIDING:  # type: ignore[attr-defined]
+        return node.args[0].value  # type: ignore[attr-defined,no-any-return]
+    return None
+
+
 def argument(call: cst.Call, name: str, position: int | None = None) -> cst.Arg | None:
     """The argument with a name, or at a position (from 0); None where it is not given."""
     for one in call.args:

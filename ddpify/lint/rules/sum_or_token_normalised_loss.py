@@ -55,11 +55,10 @@ from ddpify.understanding.labels.origins import CLEAN, WORLD
 from ddpify.understanding.libraries.distributed import REDUCING
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
-from ddpify.understanding.syntax import code_of
+from ddpify.understanding.syntax import code_of, divisor
 from ddpify.understanding.values import Instance
 
 _CONVERSIONS = frozenset({"builtins.int", "builtins.float", "builtins.len"})
-_DIVIDING = frozenset("div div_ divide divide_ true_divide".split())
 
 
 @rule(
@@ -147,13 +146,7 @@ def _made_of(script: Script, loss: cst.BaseExpression) -> Iterator[cst.CSTNode]:
 
 def _divides(script: Script, node: cst.CSTNode) -> bool:
     """``x / n``, ``x /= n``, ``x.div(n)``, of anything but a number that no data makes."""
-    by: cst.BaseExpression | None = None
-    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Divide):
-        by = node.right
-    elif isinstance(node, cst.AugAssign) and isinstance(node.operator, cst.DivideAssign):
-        by = node.value
-    elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-        by = node.args[0].value if node.func.attr.value in _DIVIDING and node.args else None
+    by = divisor(node)
     return by is not None and any(_computes(script, one) for one in _made_of(script, by))
 
 

@@ -315,8 +315,8 @@ def _one(
         return value(replace(data, births=frozenset(), ndim=0))  # still of this sample alone
     if name in OVER_A_DIMENSION:
         bare = name in _OVER_ALL and not rest and not kwargs
-        mixes = mixes_rows(name, data, rest, kwargs) or (bare and _scales_rows(run, node))
-        if run.frames_forward() and not run.collating and mixes:
+        inside = run.frames_forward() and not run.collating
+        if inside and (mixes_rows(name, data, rest, kwargs) or (bare and _scales_rows(run, node))):
             run.facts.statistics.setdefault(node, run.site(node))
         return along(run, name, data, rest, kwargs)
     if name == "grad":  # torch.autograd.grad: one gradient for each input

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import libcst as cst
 
 from ddpify.understanding.batching.batches import Operand
+from ddpify.understanding.libraries.marked_targets import IGNORED
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import UNKNOWN, Const, Instance, Value
 
@@ -16,7 +17,6 @@ _CLASSIFYING_MODULES = ("torch.nn.NLLLoss", "torch.nn.CrossEntropyLoss")
 _POSITIONS = {"weight": 2, "ignore_index": 4}
 _POSITIONS_OF_MODULES = {"weight": "0", "ignore_index": "2"}
 _ROWS = "len("
-_IGNORED = -100  # by default
 HELPER = "{dd}"
 """The runtime helper's name, where code for a denominator calls it."""
 
@@ -69,7 +69,7 @@ def _of_targets(loss: LossCall, marked: bool) -> tuple[str, ...]:
     target = loss.argument("target", 1)
     names = [name for name in _POSITIONS if _given(loss, name)]
     if target is not None and not names and marked:
-        return (f"({code_of(target)} != {_IGNORED}).sum()",)
+        return (f"({code_of(target)} != {IGNORED}).sum()",)
     if target is None or not names:
         return ()
     code = {name: _option(loss, name) for name in names}

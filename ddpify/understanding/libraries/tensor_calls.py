@@ -317,9 +317,6 @@ def _rows_joined(
 
 def _shown_pieces(run: Interpreter, node: cst.BaseExpression) -> frozenset[cst.BaseExpression]:
     """The elements of ``torch.cat((a, b))``, each of which could be gathered by itself."""
-    shown = node.args[0].value if isinstance(node, cst.Call) and node.args else None
-    if not isinstance(shown, (cst.Tuple, cst.List)):
-        return frozenset()
-    elements = [element.value for element in shown.elements]
-    rows = all({d.form for d in run.seen(e).data} <= {"tensor"} for e in elements)
-    return frozenset(e for e in elements if run.seen(e).data) if rows else frozenset()
+    shown = queues.pieces(run, node)
+    rows = all({d.form for d in held.data} <= {"tensor"} for _, held in shown)
+    return frozenset(element for element, held in shown if held.data) if rows else frozenset()
