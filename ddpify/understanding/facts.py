@@ -254,13 +254,17 @@ class Facts:
         """The loaders that the script goes through."""
         return [loader for loader in self.loaders if loader in self.iterated]
 
-    def record(self, node: cst.CSTNode, value: Value) -> None:
-        """Add what an expression was seen to be."""
+    def record(self, node: cst.CSTNode, value: Value) -> Value:
+        """Add what an expression was seen to be; the same, as the object that was seen before."""
         known = self.values.get(node)
         if known is None:
             self.values[node] = value
-        elif known is not value and not known.covers(value):
-            self.values[node] = join(known, value)
+        elif known is not value:
+            if known.atoms == value.atoms:
+                return known  # what is made of it is soon found to be equal, too
+            if not known.covers(value):
+                self.values[node] = join(known, value)
+        return value
 
     def event(self, model: Instance, kind: str, site: Site, gradient: bool = False) -> None:
         """Note an event of a model, once for each place, in the order of the run."""

@@ -137,8 +137,7 @@ class Interpretation(Interpreter):
             result = value(Data(Placement.SHARD, choices.split[node]))
         if choices.reduced and node in choices.reduced:
             result = self.reduce(node, result)
-        self.latest[node] = result
-        self.facts.record(node, result)
+        self.latest[node] = result = self.facts.record(node, result)
         return result
 
     def default(self, node: cst.BaseExpression) -> Value:

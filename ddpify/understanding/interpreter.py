@@ -88,7 +88,7 @@ class Interpreter(ABC):
 
     def frames_forward(self) -> bool:
         """Whether code is in progress that treats each sample alone, as a model's forward does."""
-        return self.collating or any(frame.in_forward for frame in self.frames)
+        return self.collating or bool(self.frames and self.frames[-1].in_forward)
 
     # ------------------------------------------------------------------ state
     @property

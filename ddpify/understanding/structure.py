@@ -6,9 +6,11 @@ all of it; LibCST's own ``children`` and metadata providers cost several times m
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from functools import cache, cached_property
+from itertools import islice
 from typing import Any, TypeVar, overload
 
 import libcst as cst
@@ -137,9 +139,22 @@ class Structure:
 
     def inside(self, node: cst.CSTNode, kind: type[Node]) -> Iterator[Node]:
         """All nodes of a type at or below a node, in source order, nested functions included."""
-        for one in walk(node):
-            if isinstance(one, kind):
-                yield one
+        alike = self._by_type.get(kind, [])
+        first = bisect_left(alike, self.order[node], key=self.order.__getitem__)
+        for one in islice(alike, first, None):
+            if self.order[one] > self._ends[node]:
+                break
+            yield one  # type: ignore[misc]
+
+    @cached_property
+    def _ends(self) -> dict[cst.CSTNode, int]:
+        """The place in the order of the last node at or below each node."""
+        ends = dict(self.order)
+        for node in reversed(self.order):
+            above = self.parents.get(node)
+            if above is not None and ends[above] < ends[node]:
+                ends[above] = ends[node]
+        return ends
 
     def guards(self, node: cst.CSTNode) -> Sequence[Guard]:
         """The conditions under which a node is reached inside its function, innermost first.

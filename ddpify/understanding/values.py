@@ -411,7 +411,9 @@ class Value:
             return True
         if not isinstance(other, Value) or len(self.atoms) != len(other.atoms):
             return False
-        return self.atoms == other.atoms or self.key == other.key
+        if self.atoms == other.atoms:
+            return True
+        return len(self.atoms) > 1 and self.key == other.key
 
     def __hash__(self) -> int:
         if self._hash is None:

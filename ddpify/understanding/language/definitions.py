@@ -28,7 +28,8 @@ def class_(run: Interpreter, node: cst.ClassDef) -> None:
     bases = [run.eval(arg.value) for arg in node.bases]
     scope = Scope(kind="class", parent=run.frame.scope)
     made = Class(node, run.module, scope, bases)
-    run.frames.append(Frame(run.module, scope, run.frame.call))
+    inside = run.frame.in_forward
+    run.frames.append(Frame(run.module, scope, run.frame.call, in_forward=inside))
     try:
         run.block(node.body)
     finally:
