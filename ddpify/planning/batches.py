@@ -33,8 +33,13 @@ def split_batches(facts: Facts, choices: Choices) -> bool:
     _refuse_beside_loaders(facts)
     before = set(choices.batches)
     _refuse_split_in_one_call(facts)
-    for entries in _by_call(facts, choices):
-        _split(choices, _chosen(facts, entries))
+    calls = _by_call(facts, choices)
+    steps = {loop for entries in calls for entry in entries for loop in _loops_of_births(entry)}
+    for entries in calls:
+        if steps and all(_is_told(entry) for entry in entries):
+            choices.replicated |= {birth for entry in entries for birth in _births(entry)}
+        else:
+            _split(choices, _chosen(facts, choices, entries))
     choices.flat |= facts.flat - choices.batches.keys()
     _split(choices, facts.wanted)
     choices.trained |= {
@@ -65,24 +70,57 @@ def _split(choices: Choices, places: Iterable[Place]) -> None:
         choices.batches.setdefault(node, dim)
 
 
-def _by_call(facts: Facts, choices: Choices) -> Iterable[list[Entry]]:
+def _by_call(facts: Facts, choices: Choices) -> list[list[Entry]]:
     """What enters a model together, in training, and where that is needed in evaluations."""
     calls: dict[cst.CSTNode, list[Entry]] = defaultdict(list)
-    for entry in facts.entries.values():
-        if entry.training or choices.split_all:
-            calls[entry.site.node].append(entry)
-    return calls.values()
+    asked = [e for e in facts.entries.values() if e.training or choices.split_all]
+    if not all(entry.tested for entry in asked) and not choices.split_all:
+        asked = [entry for entry in asked if not entry.tested]
+    for entry in asked:
+        calls[entry.site.node].append(entry)
+    return list(calls.values())
 
 
-def _chosen(facts: Facts, entries: list[Entry]) -> list[Place]:
+def _is_told(entry: Entry) -> bool:
+    """Whether a model is told something that the script made once, as all edges of its graph.
+
+    Nothing is done with what the model gives, and batches are made anew in each step.
+    """
+    unused = isinstance(entry.site.module.parents.get(entry.site.node), cst.Expr)
+    return unused and not _loops_of_births(entry)
+
+
+def _chosen(facts: Facts, choices: Choices, entries: list[Entry]) -> list[Place]:
     """Where to split what enters a model: all of it, or nothing where its rows are not known."""
-    chosen = [_possible(facts, entry) for entry in entries if not _is_index(facts, entry)]
-    return [place for places in chosen for place in places] if all(chosen) else []
+    asked = [(e, _possible(facts, e)) for e in entries if not _is_index(facts, e)]
+    steps = {loop for entry, places in asked if places for loop in _loops_of_births(entry)}
+    unknown = [entry for entry, places in asked if not places]
+    if not all(_is_constant(facts, entry, steps) for entry in unknown):
+        return []
+    choices.replicated |= {birth for entry in unknown for birth in _births(entry)}
+    return [place for _, places in asked for place in places]
+
+
+def _is_constant(facts: Facts, entry: Entry, steps: set[cst.CSTNode]) -> bool:
+    """Whether no layer takes this for rows, and it is not made anew in each step, as a batch is."""
+    places = {(birth, atom.at_birth) for atom in entry.held for birth in atom.births}
+    return bool(steps) and places <= facts.refuted and not steps & _loops_of_births(entry)
+
+
+def _loops_of_births(entry: Entry) -> set[cst.CSTNode]:
+    """The loops around the call in which what it gets was first given a name."""
+    module, births = entry.site.module, _births(entry)
+    around = module.structure.loops(entry.site.node)
+    return {loop for loop in around if any(module.holds(loop, birth) for birth in births)}
+
+
+def _births(entry: Entry) -> set[cst.CSTNode]:
+    return {birth for atom in entry.held for birth in atom.births}
 
 
 def _is_index(facts: Facts, entry: Entry) -> bool:
     """Whether what enters a model beside a batch is known to be none."""
-    places = {birth for atom in entry.held for birth in atom.births}
+    places = _births(entry)
     return bool(places) and places <= facts.without_rows
 
 

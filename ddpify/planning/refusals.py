@@ -267,7 +267,7 @@ def layers_along_rows(facts: Facts) -> Iterator[Refusal]:
 
 def work_of_all(facts: Facts) -> Iterator[Refusal]:
     """Models that only ever train on the rows of all ranks: each rank would do all the work."""
-    split = {model.site for model in facts.row_calls}
+    split = {model.site for model in facts.trained_by_rows}
     for call in facts.whole_calls.values():
         if call.gathered and not any(model.site in split for model in call.models):
             yield _at(

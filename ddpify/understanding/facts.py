@@ -142,10 +142,14 @@ class Draw:
 
 @record
 class Entry:
-    """A batch that enters a model, in ``training`` or not: all that may be known of its rows."""
+    """A batch that enters a model, in ``training`` or not: all that may be known of its rows.
+
+    It may be ``tested`` though gradients are on: the model is in evaluation mode.
+    """
 
     site: Site
     training: bool
+    tested: bool
     held: tuple[Whole, ...]
 
 
@@ -186,6 +190,7 @@ class Facts:
     whole_calls: dict[cst.CSTNode, WholeCall] = field(default_factory=dict)
     sharded_calls: set[cst.CSTNode] = field(default_factory=set)
     row_calls: dict[Instance, bool] = field(default_factory=dict)  # from rows, whether to rows
+    trained_by_rows: set[Instance] = field(default_factory=set)  # which perhaps train on a rank's
     # Of rows that are picked from an expression by position: what the positions were counted by.
     positions: dict[cst.CSTNode, set[cst.BaseExpression]] = field(default_factory=dict)
     unwraps: dict[cst.CSTNode, Site] = field(default_factory=dict)  # model.module

@@ -164,6 +164,14 @@ REFUSED = {
         "    for i in range(len(word)):\n        a = steps[i]\n        brain(a)\n"
     ),
     "one sample a step": "for i in range(90):\n    a, b = sky[i][None], sea[i][None]\n",
+    "one sample a step, by a list of it": "for i in range(90):\n    a, b = sky[[i]], sea[[i]]\n",
+    "one sample a step, by a slice": (
+        "for i in range(90):\n    a, b = sky[i : i + 1], sea[i : i + 1]\n"
+    ),
+    "one sample a step, and all in an evaluation": (
+        "def check():\n    brain.eval()\n    print(F.cross_entropy(brain(sky), sea).item())\n\n\n"
+        "for i in range(90):\n    check()\n    brain.train()\n    a, b = sky[[i]], sea[[i]]\n"
+    ),
     "one sample that is given a batch dimension by NumPy": (
         "import numpy as np\nocean = np.random.randn(90, 4).astype(np.float32)\n"
         "for i in range(90):\n    a = torch.from_numpy(ocean[i, :][np.newaxis, :])\n"
@@ -610,3 +618,82 @@ def test_what_picks_along_another_dimension_of_a_batch_is_no_batch(tmp_path: Pat
     lines = added(tmp_path, "import numpy as np\n" + HEAD + NODES)
     assert "a, b = dd.shard_batch(sky[i : i + 8], sea[i : i + 8])" in lines
     assert not any("nodes" in line and "penalty" not in line for line in lines)
+
+
+WITH_A_GRAPH = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(2, 4, (1, 3))
+        self.norm = nn.BatchNorm2d(5)
+        self.out = nn.Linear(4 * 6, 3)
+
+    def forward(self, graph, x):
+        t = self.conv(x.permute(0, 3, 1, 2)).permute(0, 2, 3, 1)
+        t = self.norm(torch.einsum("ij,jklm->kilm", [graph, t.permute(1, 0, 2, 3)]))
+        return self.out(t.reshape(t.shape[0], t.shape[1], -1)).mean(1)
+
+
+sky, graph = torch.randn(90, 5, 8, 2), torch.rand(5, 5)
+brain = Net()
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+order = torch.randperm(90)
+for i in range(0, 90, 8):
+    picked = order[i : i + 8]
+    a, b = sky[picked], sea[picked]
+    penalty = F.cross_entropy(brain(graph, a), b)
+    rule.zero_grad()
+    penalty.backward()
+    rule.step()
+"""
+
+
+def test_a_graph_that_a_model_gets_beside_the_batch_stays_whole(tmp_path: Path) -> None:
+    """Its nodes are summed over, or end up behind the samples, where no layer takes the batch."""
+    lines = added(tmp_path, HEAD + WITH_A_GRAPH)
+    assert "a, b = dd.shard_batch(sky[picked], sea[picked])" in lines
+    assert "penalty = dd.mean(F.cross_entropy(brain(graph, a), b))" in lines
+    assert sum("shard_batch" in line for line in lines) == 1
+
+
+TOLD = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.rows = nn.Parameter(torch.randn(90, 4))
+        self.mixed = nn.Parameter(torch.eye(90), requires_grad=False)
+
+    def forward(self, *given, mode):
+        if mode == "train":
+            return self.loss(*given)
+        return self.mix(*given)
+
+    def loss(self, picked, kinds):
+        return F.cross_entropy((self.mixed @ self.rows)[picked][:, :3], kinds)
+
+    def mix(self, heads, tails):
+        edges = torch.zeros(90, 90)
+        edges[heads, tails] = 1
+        self.mixed.data = edges
+
+
+heads, tails = torch.tensor(sea.tolist()), torch.tensor(sea.flip(0).tolist())
+brain = Net()
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+for epoch in range(3):
+    for i in range(0, 90, 8):
+        picked = torch.randint(90, (8,))
+        kinds = sea[picked]
+        penalty = brain(picked, kinds, mode="train")
+        rule.zero_grad()
+        penalty.backward()
+        rule.step()
+    brain(heads, tails, mode="mix")
+"""
+
+
+def test_what_a_model_is_told_between_the_steps_stays_whole(tmp_path: Path) -> None:
+    """All edges of a graph are made once, and what the model gives for them is not used."""
+    lines = added(tmp_path, HEAD + TOLD)
+    assert 'penalty = dd.mean(brain(picked, kinds, mode="train"))' in lines
+    assert not any("heads" in line or "mixed" in line for line in lines)

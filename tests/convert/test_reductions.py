@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -99,6 +100,29 @@ LOSSES = {
 def test_a_loss_is_reduced_where_it_gets_its_name(tmp_path: Path, name: str) -> None:
     lines, expected = LOSSES[name]
     assert expected in added(tmp_path, step(*lines))
+
+
+def test_a_loss_that_is_none_until_it_is_made(tmp_path: Path) -> None:
+    text = """
+    class Solver:
+        def __init__(self):
+            self.measure = None
+
+        def build(self):
+            self.measure = nn.CrossEntropyLoss()
+
+        def train(self):
+            for a, b in feed:
+                rule.zero_grad()
+                penalty = self.measure(brain(a), b)
+                penalty.backward()
+                rule.step()
+
+    solver = Solver()
+    solver.build()
+    solver.train()
+    """
+    assert "penalty = dd.mean(self.measure(brain(a), b))" in added(tmp_path, HEAD + dedent(text))
 
 
 def test_a_regulariser_of_the_parameters_is_not_reduced(tmp_path: Path) -> None:
@@ -781,6 +805,15 @@ def test_a_model_that_would_train_on_the_rows_of_all_ranks_is_refused(tmp_path: 
     text = step.format(kept + "    penalty = brain(kept).pow(2).mean()\n")
     with pytest.raises(Refusal, match="the whole batch on every rank"):
         convert_text(tmp_path, HEAD + text)
+
+
+def test_an_evaluation_by_rows_is_no_training_by_rows(tmp_path: Path) -> None:
+    kept = "    kept = torch.stack([row for row in a if row.sum() > 0])\n"
+    step = STEP.replace("    penalty = F.cross_entropy(brain(a), b)\n", "{}")
+    text = step.format("    brain.train()\n" + kept + "    penalty = brain(kept).pow(2).mean()\n")
+    evaluation = "    brain.eval()\n    for c, d in check:\n        print(brain(c).sum().item())\n"
+    with pytest.raises(Refusal, match="the whole batch on every rank"):
+        convert_text(tmp_path, HEAD + text + evaluation)
 
 
 def test_a_decision_that_is_taken_back_too_often_is_a_refusal_of_its_place(

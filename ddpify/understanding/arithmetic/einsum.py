@@ -10,8 +10,9 @@ import libcst as cst
 
 from ddpify.understanding.arithmetic import tensor_pairs
 from ddpify.understanding.arithmetic.tensor_pairs import Operand
+from ddpify.understanding.batching import batch_rows, batches
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.values import Data, Value, value
+from ddpify.understanding.values import Data, Number, Value, Whole, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
@@ -22,26 +23,59 @@ def contracted(
 ) -> Value | None:
     """What an equation such as ``"ni,nj->ij"`` makes of rows; None where it does not show that.
 
-    In a forward the rows' dimension is less certain.
+    In a forward the rows' dimension is less certain: there it is only followed to where it ends up.
     """
-    if not isinstance(equation, str) or "." in equation or run.frames_forward():
+    if not _is_plain_equation(equation):
         return None
-    inputs, output = _letters(equation)
-    pairs = zip(inputs, operands, strict=False)
+    inputs, output = _letters(equation)  # type: ignore[arg-type]
+    pairs = zip(inputs, listed(run, operands), strict=False)
     rows = [(letters, d) for letters, (_, held) in pairs for d in held.data]
     known = all(_is_plain(d) and d.dim < len(letters) for letters, d in rows)
     if not rows or not known or any(_is_gathered(held) for _, held in operands):
         return None
     batch = {letters[d.dim] for letters, d in rows}
     first = rows[0][1]
+    place = output.find(min(batch))
+    if run.frames_forward() and (len(batch) > 1 or place < 0):
+        return None
     if len(batch) > 1:
         return tensor_pairs.mixed(run, node, first, operands)
     loaders = frozenset(loader for _, d in rows for loader in d.loaders)
-    place = output.find(batch.pop())
     if place < 0:
         return value(replace(first.placed(Placement.SUM), loaders=loaders))
     kept = replace(first.placed(Placement.SHARD), dim=place, ndim=len(output))
     return value(replace(kept, loaders=loaders))
+
+
+def on_batches(run: Interpreter, equation: object, operands: list[Operand]) -> Value | None:
+    """What an equation makes of batches that a script makes by hand; None where it shows nothing.
+
+    Rows lie along no letter that is summed over, as a graph's nodes are by its matrix.
+    """
+    if not _is_plain_equation(equation):
+        return None
+    inputs, output = _letters(equation)  # type: ignore[arg-type]
+    kept: list[Whole] = []
+    for letters, (_, held) in zip(inputs, listed(run, operands), strict=False):
+        for atom in batches.wholes(held):
+            place = output.find(letters[atom.dim]) if atom.dim < len(letters) else -1
+            if place < 0:
+                batch_rows.refute(run, atom)
+            else:
+                kept.append(batch_rows.moved(atom, place))
+    return value(Number(), *kept)
+
+
+def listed(run: Interpreter, operands: list[Operand]) -> list[Operand]:
+    """The operands, which may be given as a list of them."""
+    shown = operands[0][0] if len(operands) == 1 else None
+    if not isinstance(shown, (cst.List, cst.Tuple)):
+        return operands
+    return [(element.value, run.seen(element.value)) for element in shown.elements]
+
+
+def _is_plain_equation(equation: object) -> bool:
+    return isinstance(equation, str) and "." not in equation
 
 
 def _letters(equation: str) -> tuple[list[str], str]:

@@ -42,7 +42,7 @@ def attribute(run: Interpreter, atom: Whole, name: str, *, called: bool) -> Valu
     if called:
         return value(Method(value(atom), name))
     if name in ("T", "mT"):
-        return value(_moved(atom, 1 - atom.dim if atom.dim < 2 else atom.dim))
+        return value(moved(atom, 1 - atom.dim if atom.dim < 2 else atom.dim))
     if name in ("data", "real", "grad"):
         return value(atom)
     if name in _FACTS:
@@ -68,11 +68,11 @@ def item(run: Interpreter, node: cst.Subscript, atom: Whole) -> Value:
             continue
         if place == dim:
             return _rows(run, atom, dim, part, index)
-        if index is not None and not wholes(index):
+        if index is not None and not wholes(index) and not _listed(part):
             dim -= 1
         else:
             place += 1
-    return value(_moved(atom, dim))
+    return value(moved(atom, dim))
 
 
 def note_indices(run: Interpreter, node: cst.Subscript) -> None:
@@ -95,11 +95,31 @@ def _rows(
     run: Interpreter, atom: Whole, dim: int, part: cst.BaseSlice, index: Value | None
 ) -> Value:
     if isinstance(part, cst.Slice) and part.lower is part.upper is part.step is None:
-        return value(_moved(atom, dim))
-    if index is None or wholes(index) or any(isinstance(a, Data) for a in index.atoms):
+        return value(moved(atom, dim))
+    if _takes_one(part):
+        return value(Number(), Whole(dim, dim, mixed=True))  # a batch of one sample
+    several = index is None or _listed(part) or bool(wholes(index))
+    if several or any(isinstance(a, Data) for a in index.atoms):  # type: ignore[union-attr]
         return value(Whole(dim, dim))
     refute(run, atom)
     return REPLICATED
+
+
+def _listed(part: cst.BaseSlice) -> bool:
+    """Whether an index is written as a list, of one element for each that it takes."""
+    return isinstance(part, cst.Index) and isinstance(part.value, cst.List)
+
+
+def _takes_one(part: cst.BaseSlice) -> bool:
+    """Whether ``[[i]]`` or ``[i : i + 1]`` takes a single row as a batch of one."""
+    if isinstance(part, cst.Index):
+        return isinstance(part.value, cst.List) and len(part.value.elements) == 1
+    assert isinstance(part, cst.Slice)
+    upper = part.upper
+    if part.lower is None or not isinstance(upper, cst.BinaryOperation):
+        return False
+    one = isinstance(upper.right, cst.Integer) and upper.right.value == "1"
+    return one and isinstance(upper.operator, cst.Add) and upper.left.deep_equals(part.lower)
 
 
 def element(run: Interpreter, atom: Whole) -> Value:
@@ -107,7 +127,7 @@ def element(run: Interpreter, atom: Whole) -> Value:
     if atom.dim == 0:
         refute(run, atom)
         return REPLICATED
-    return value(_moved(atom, atom.dim - 1))
+    return value(moved(atom, atom.dim - 1))
 
 
 def function(
@@ -118,12 +138,12 @@ def function(
     if name in _NUMBERS:
         return REPLICATED
     if name in _TRANSPOSING:
-        moved = _moved(atom, tensor_sizes.transposed(name, atom.dim, rest))
-        return value(replace(moved, stacked=atom.stacked or _within(rest)))
+        turned = moved(atom, tensor_sizes.transposed(name, atom.dim, rest))
+        return value(replace(turned, stacked=atom.stacked or _within(rest)))
     place = rest[0].constant() if rest else keywords.get("dim", UNKNOWN).constant()
     if name in ("unsqueeze", "squeeze") and isinstance(place, int) and 0 <= place <= atom.dim:
         shift = 1 if name == "unsqueeze" else -(place < atom.dim)
-        return value(_moved(atom, atom.dim + shift))
+        return value(moved(atom, atom.dim + shift))
     if name in _RESHAPING:
         return _reshaped(run, atom, rest)
     if name in PRODUCTS:
@@ -142,7 +162,7 @@ def _within(rest: Sequence[Value]) -> bool:
     return len(named) > 2 or (len(named) == 2 and 0 not in named)
 
 
-def _moved(atom: Whole, dim: int) -> Whole:
+def moved(atom: Whole, dim: int) -> Whole:
     """The same rows, along another dimension."""
     return replace(atom, dim=dim, at_birth=atom.at_birth if atom.births else dim)
 
@@ -195,7 +215,7 @@ def _pieces(
         refute(run, atom)
         return REPLICATED
     gone = name == "unbind" and isinstance(dim, int) and dim < atom.dim
-    return value(Tup((value(_moved(atom, atom.dim - gone)),)))
+    return value(Tup((value(moved(atom, atom.dim - gone)),)))
 
 
 def product(run: Interpreter, operands: Sequence[Operand]) -> Value:

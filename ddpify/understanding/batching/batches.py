@@ -161,7 +161,9 @@ def _mapped_atom(atom: Atom, change: Callable[[Whole], Whole], known: dict[int, 
 
 
 # ---------------------------------------------------------------------- splitting
-def enter(run: Interpreter, node: cst.BaseExpression, operands: list[Operand]) -> list[Value]:
+def enter(
+    run: Interpreter, node: cst.BaseExpression, model: Instance, operands: list[Operand]
+) -> list[Value]:
     """Note the batches that enter a model; the arguments, each with a place."""
     if not _looks_for_batches(run):
         return [held for _, held in operands]
@@ -173,7 +175,8 @@ def enter(run: Interpreter, node: cst.BaseExpression, operands: list[Operand]) -
         found = [wholes(held) for _, held in named]
     for position, held in enumerate(found):
         if held:
-            entry = Entry(run.site(node), not run.no_grad, tuple(held))
+            tested = run.modes.at(run.facts, run.site(node), model) is False
+            entry = Entry(run.site(node), not run.no_grad, tested, tuple(held))
             run.facts.entries.setdefault((node, position), entry)
             if entry.training and any(loop.loaders for f in run.frames for loop in f.loops):
                 run.facts.beside_loaders.setdefault(node, entry.site)

@@ -8,18 +8,22 @@ import libcst as cst
 
 from ddpify.understanding.batching import batches, listed
 from ddpify.understanding.language.arguments import Keywords, argument_pairs
-from ddpify.understanding.values import Value
+from ddpify.understanding.values import Instance, Value
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
 
 
 def entered(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+    run: Interpreter,
+    node: cst.BaseExpression,
+    model: Instance,
+    args: list[Value],
+    kwargs: Keywords,
 ) -> tuple[list[Value], Keywords]:
     """The arguments of a model, in which batches that the script makes by hand are noted."""
     shown = argument_pairs(node, args, kwargs)
     operands = [(expression, listed.rows(held)) for expression, held in shown]
     batches.meet(run, operands)
-    held = batches.enter(run, node, operands)
+    held = batches.enter(run, node, model, operands)
     return held[: len(args)], dict(zip(kwargs, held[len(args) :], strict=True))

@@ -24,6 +24,7 @@ from ddpify.understanding.values import (
     UNKNOWN,
     Bound,
     Class,
+    Const,
     Data,
     Function,
     Instance,
@@ -71,7 +72,8 @@ def call(
     """The result of calling any value."""
     if not callee:
         return opaque.call_unknown(run, node, args, kwargs)
-    return join(*[_call_atom(run, node, atom, args, kwargs) for atom in callee.atoms])
+    called = [a for a in callee.atoms if not isinstance(a, Const)]  # a literal, as None, is not
+    return join(*[_call_atom(run, node, atom, args, kwargs) for atom in called or callee.atoms])
 
 
 def _call_atom(run, node, atom, args, kwargs) -> Value:  # type: ignore[no-untyped-def]
@@ -129,7 +131,7 @@ def call_instance(
     if not run.frames_forward():  # its batch normalisation goes by how the batch is shared
         at_hand.used(run, node, (d for one in args for d in one.data))
     if not kinds.is_loss(target):
-        args, kwargs = entering.entered(run, node, args, kwargs)
+        args, kwargs = entering.entered(run, node, target, args, kwargs)
     result = _call_object(run, node, target, args, kwargs)
     whole_calls.note(run, node, target, [*args, *kwargs.values()], result)
     return result

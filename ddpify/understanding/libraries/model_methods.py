@@ -67,7 +67,7 @@ def of_model(  # type: ignore[no-untyped-def]
         return REPLICATED
     if name in ("forward", "__call__"):
         run.facts.event(atom, "bypass", run.site(node), gradient=not run.no_grad)
-        args, kwargs = entering.entered(run, node, args, kwargs)
+        args, kwargs = entering.entered(run, node, atom, args, kwargs)
     batch_layers.inherited(run, atom, args)
     return opaque(run, node, atom, args, kwargs)
 

@@ -192,6 +192,10 @@ def _on_batches(
         return _as_before(made, operands) if short in _CONVERTING else made
     if not any(batches.wholes(held) for _, held in operands):
         return None
+    if short == "einsum" and args:
+        made = einsum.on_batches(run, args[0].constant(), operands[1:])
+        if made is not None:
+            return made
     if short in batch_rows.PRODUCTS:
         return batch_rows.product(run, operands)
     return tensors.on_batches(run, short, operands, [held for _, held in operands[1:]], kwargs)

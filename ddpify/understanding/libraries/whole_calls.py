@@ -32,11 +32,15 @@ def note(
         run.facts.row_calls[model] = run.facts.row_calls.get(model, True) and rowwise
         run.facts.whole_calls.pop(node, None)
         run.facts.sharded_calls.add(node)
-    elif run.in_batch_loop() and node not in run.facts.sharded_calls:
-        known = run.facts.whole_calls.get(node)
-        models = (known.models if known else frozenset()) | {model}
+        if not run.no_grad and run.modes.at(run.facts, run.site(node), model) is not False:
+            run.facts.trained_by_rows.add(model)
+    elif node not in run.facts.sharded_calls:
         on_all = _trains_on_all(run, model, given)
         on_all = on_all and not is_loss_of_a_model(run.facts, node, given, result)
+        if not on_all and not run.in_batch_loop():
+            return
+        known = run.facts.whole_calls.get(node)
+        models = (known.models if known else frozenset()) | {model}
         gathered = on_all or (known is not None and known.gathered)
         run.facts.whole_calls[node] = WholeCall(run.site(node), models, gathered)
 
