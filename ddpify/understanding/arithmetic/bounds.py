@@ -9,7 +9,7 @@ import libcst as cst
 
 from ddpify.understanding import readers
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.values import Data, value
+from ddpify.understanding.values import Data, Value, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
@@ -68,6 +68,11 @@ def count_parts(run: Interpreter, node: cst.Subscript) -> None:
 def count_all_rows(run: Interpreter, indices: list[cst.BaseExpression]) -> None:
     """Let positions among the rows of all ranks go up to the number of those."""
     for index in indices:
-        for one in run.seen(index).atoms:
-            for counting in one.births if isinstance(one, Data) and one.form == "position" else ():
-                run.demand(counting, run.seen(counting), readers.ROWS_OF_ALL)
+        count_positions(run, run.seen(index))
+
+
+def count_positions(run: Interpreter, held: Value) -> None:
+    """Let numbers that count a rank's rows go on to count those of all ranks."""
+    for one in held.atoms:
+        for counting in one.births if isinstance(one, Data) and one.form == "position" else ():
+            run.demand(counting, run.seen(counting), readers.ROWS_OF_ALL)

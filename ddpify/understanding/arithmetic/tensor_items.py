@@ -57,6 +57,11 @@ def item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
             return taken
     if atom.form == "permutation" and bounds.takes_some(node):  # positions in the whole batch
         return value(replace(atom.placed(Placement.REPLICATE), form="gathered"))
+    if atom.placement.partial and atom.form != "shape":
+        taken = rows_by_index(run, node)
+        if taken is not None:  # one of the numbers, of the whole batch, for each row
+            run.demand(node.value, value(atom), readers.ARITHMETIC)
+            return taken
     if atom.placement is not Placement.SHARD:
         by = indices(node)
         if atom.placement is Placement.COUPLED or atom.form == "gathered":

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import readers
-from ddpify.understanding.batching import stores
+from ddpify.understanding.batching import stores, tables
 from ddpify.understanding.language.arguments import Keywords, argument_pairs, local_data
 from ddpify.understanding.libraries.kinds import is_model
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
+from ddpify.understanding.syntax import displayed
 from ddpify.understanding.values import (
     Class,
     Const,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 _REDUCIBLE = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED, Placement.COUNT)
 _SCALARS = (Placement.MEAN, Placement.SUM)
 _BY_INDEX = frozenset("index_copy_ index_add_ index_put_".split())
+_ADDING = frozenset("index_add_ index_put_ index_reduce_ scatter_add_ scatter_reduce_".split())
 _RESIZING = frozenset("resize_ resize_as_ set_".split())
 
 Operand = tuple[cst.BaseExpression, Value]
@@ -43,9 +45,12 @@ Operand = tuple[cst.BaseExpression, Value]
 
 def method(run: Interpreter, node: cst.Call, args: list[Value], kwargs: Keywords) -> None:
     """A call such as ``self.memory.index_copy_(0, labels, rows)``."""
-    if not stores.is_in_place(node) or not run.in_batch_loop():
+    if not isinstance(node.func, cst.Attribute) or not run.in_batch_loop():
         return
-    assert isinstance(node.func, cst.Attribute)
+    if isinstance(run.module.parents.get(node), cst.Expr):
+        tables.item(run, node.func.value)  # table[label].append(...)
+    if not stores.is_in_place(node):
+        return
     name, target = node.func.attr.value, node.func.value
     given = argument_pairs(node, args, kwargs)
     local = next((data for _, one in given for data in local_data(one)), None)
@@ -54,6 +59,7 @@ def method(run: Interpreter, node: cst.Call, args: list[Value], kwargs: Keywords
     elif local is not None:
         by_index = name in _BY_INDEX and not isinstance(target, cst.Subscript)
         _write(run, target, given, by_index=by_index)
+        _fill(run, target, given, by_index=name in _ADDING)
 
 
 def _holds_rows(run: Interpreter, target: cst.BaseExpression, local: Data) -> None:
@@ -79,6 +85,8 @@ def item(run: Interpreter, target: cst.Subscript, shown: cst.BaseExpression, new
         and isinstance(target.value, (cst.Name, cst.Attribute))
     )
     _write(run, target, [*rows, (shown, new)], by_index=by_index)
+    indexed = any(data.placement is Placement.SHARD for _, one in rows for data in one.data)
+    _fill(run, target, [*rows, (shown, new)], by_index=indexed)
 
 
 def buffer(
@@ -116,6 +124,27 @@ def _write(
     for shown, one in given:
         for data in local_data(one):
             _demand(run, shown, data, by_index=by_index)
+
+
+def _fill(
+    run: Interpreter, target: cst.BaseExpression, given: list[Operand], *, by_index: bool
+) -> None:
+    """What is made whole for this batch alone, as means by class, is filled from all its rows."""
+    kept = next(stores.holders(target), None)
+    if kept is None or _outlives_batch(run, kept) or not _is_whole(run.eval(kept)):
+        return
+    parts = [part for shown, one in given for part in _parts(run, shown, one)]
+    for shown, one in parts:
+        for data in one.data:
+            rows = data.placement is Placement.SHARD and by_index and not run.frames_forward()
+            if data.placement in _REDUCIBLE or rows:
+                run.demand(shown, value(data), readers.A_TABLE)
+
+
+def _parts(run: Interpreter, shown: cst.BaseExpression, one: Value) -> list[Operand]:
+    """An operand, or each part of one that is shown as a tuple or list."""
+    parts = displayed(shown)
+    return [(shown, one)] if parts is None else [(part, run.seen(part)) for part in parts]
 
 
 def _demand(run: Interpreter, shown: cst.BaseExpression, data: Data, *, by_index: bool) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding import readers
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import Structure, walk
 from ddpify.understanding.syntax import code_of, names_of
@@ -52,19 +53,52 @@ def is_filled_from_each(run: Interpreter, call: cst.CSTNode, made: Instance) -> 
     return not left and _is_alone(structure, call) and _goes_through_rows(run, loop)
 
 
+def is_filled_at_once(run: Interpreter, call: cst.CSTNode, made: Instance) -> bool:
+    """Whether ``items.extend(rows)``, or ``items += rows``, is all that adds to an empty list."""
+    structure = run.module.structure
+    loop = next(
+        (node for node in structure.up(call) if isinstance(node, (cst.For, cst.While))), None
+    )
+    new = isinstance(made.site, cst.List) and not made.site.elements
+    if (
+        not new
+        or run.is_older(made)
+        or (loop is not None and not run.module.holds(loop, made.site))
+    ):
+        return False
+    return _is_alone(structure, call)
+
+
+def taken_from(run: Interpreter, made: Instance, shown: cst.BaseExpression, rows: Value) -> Value:
+    """The items that a list is extended by: one for each row.
+
+    Beside others it does not go by the number of a rank's rows: it gets those of all ranks.
+    """
+    if run.frames_forward() or not any(d.placement is Placement.SHARD for d in rows.data):
+        return rows
+    if made.each or run.is_older(made):
+        return run.iterate(shown, rows)
+    for data in rows.data:
+        run.demand(shown, value(data), readers.A_TABLE)
+    return rows
+
+
 def _is_alone(structure: Structure, call: cst.CSTNode) -> bool:
-    """Whether no other call of the function is of a method of the same list that adds to it."""
-    assert isinstance(call, cst.Call)
-    alike = [
-        one
-        for one in structure.inside(structure.function(call) or structure.tree, cst.Call)
-        if isinstance(one.func, cst.Attribute) and _adds(one.func, call.func)  # type: ignore[arg-type]
-    ]
-    return len(alike) == 1
+    """Whether nothing else in the function adds to the same list."""
+    whole, own = structure.function(call) or structure.tree, _grown(call)
+    assert own is not None
+    found = [*structure.inside(whole, cst.Call), *structure.inside(whole, cst.AugAssign)]
+    grown = (one for one in map(_grown, found) if one is not None)
+    return sum(one.deep_equals(own) for one in grown) == 1
 
 
-def _adds(one: cst.Attribute, other: cst.Attribute) -> bool:
-    return one.attr.value in GROWING and one.value.deep_equals(other.value)
+def _grown(node: cst.CSTNode) -> cst.BaseExpression | None:
+    """The list that ``items.append(x)`` or ``items += more`` adds to."""
+    if isinstance(node, cst.AugAssign):
+        return node.target
+    method = node.func if isinstance(node, cst.Call) else None
+    known = isinstance(method, cst.Attribute) and method.attr.value in GROWING
+    return method.value if known else None  # type: ignore[union-attr]
 
 
 def _goes_through_rows(run: Interpreter, loop: cst.For) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.arithmetic import tensor_items, tensor_pairs
-from ddpify.understanding.batching import batches, keeping
+from ddpify.understanding.batching import batches, keeping, listed, tables
 from ddpify.understanding.language import attributes, births, elements, growing
 from ddpify.understanding.libraries.kinds import is_model
 from ddpify.understanding.placement import Placement
@@ -65,6 +65,7 @@ def _kept(
     """What a tensor takes that is kept from batch to batch must be whole."""
     if type(target) is cst.Subscript:
         keeping.item(run, target, shown, new)
+        tables.item(run, target)
     elif type(target) is cst.Attribute:
         keeping.buffer(run, target, shown, new, added=added)
 
@@ -122,11 +123,16 @@ def _accumulated(
     """The value of ``target operator= new``."""
     if any(isinstance(a, Instance) and a.type == "list" for a in old.atoms):
         for target in old.of(Instance):
-            run.put(target, "*", elements.iterate(run, node.value, new))  # type: ignore[arg-type]
+            assert isinstance(target, Instance)
+            target.each = listed.is_filled_at_once(run, node, target)
+            taken = run.keeps_from_batch(target, node.value, new)
+            taken = listed.taken_from(run, target, node.value, taken)
+            run.put(target, "*", elements.iterate(run, node.value, taken))
         return old
     if any(d.placement.partial for d in new.data) and run.outlives_batch(node.target):
         run.demand(node.value, new, "a running total")
         new = births.reduced(new)
+    tables.counted(run, node.target, old, new)
     return tensor_pairs.binary(run, node, operator, (node.target, old), (node.value, new))
 
 

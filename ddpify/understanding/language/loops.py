@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 import libcst as cst
 
@@ -14,6 +14,7 @@ from ddpify.understanding.libraries import draws
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
     UNKNOWN,
+    Atom,
     Class,
     Data,
     Instance,
@@ -54,10 +55,18 @@ def for_(run: Interpreter, node: cst.For) -> bool:
         if any(isinstance(a, Instance) for a in iterable.atoms):
             run.frame.loops[-1].own = together.sources(element)
             at_hand.taken(run, together.last(run, element))
+        run.frame.loops[-1].rows = tuple(filter(_is_of_one_sample, deep_atoms(element)))
         assignments.assign(run, node.target, _named_target(run, node.target, element))
 
     with run.taking_rows(draws.rows_of(run, node.iter)):
         return _loop(run, node, node.body, node.orelse, bind)
+
+
+def _is_of_one_sample(atom: Atom) -> TypeGuard[Data]:
+    """Whether this is a row of the batch, or the position of one."""
+    if not isinstance(atom, Data) or not atom.births:
+        return False
+    return atom.form == "position" or (atom.placement is Placement.ROWS and atom.form == "row")
 
 
 def _named_target(run: Interpreter, target: cst.BaseExpression, element: Value) -> Value:

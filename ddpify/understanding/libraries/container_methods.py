@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.batching import listed
+from ddpify.understanding.batching import listed, tables
 from ddpify.understanding.language.arguments import argument_pairs
 from ddpify.understanding.libraries.instances import generator
 from ddpify.understanding.values import (
@@ -28,9 +28,13 @@ def of_container(  # type: ignore[no-untyped-def]
 ) -> Value:
     """What a list, a dictionary, a set or a generator takes and gives."""
     if name in listed.GROWING:
-        atom.each = name == "append" and listed.is_filled_from_each(run, node, atom)
+        atom.each = (name == "append" and listed.is_filled_from_each(run, node, atom)) or (
+            name == "extend" and listed.is_filled_at_once(run, node, atom)
+        )
     if name in ("append", "add", "appendleft") and args:
         shown = argument_pairs(node, args, {})[0][0]
+        if name == "add":
+            tables.element(run, shown, args[0])
         run.put(atom, "*", run.keeps_from_batch(atom, shown, args[0]))
     elif name in ("extend", "update", "insert", "setdefault"):
         _take(run, node, atom, name, args, kwargs)
@@ -52,6 +56,8 @@ def _take(  # type: ignore[no-untyped-def]
     """A container takes the elements of others, and its own by their keys."""
     for expression, one in argument_pairs(node, args, kwargs):
         one = run.keeps_from_batch(atom, expression, one)
+        if name == "extend":
+            one = listed.taken_from(run, atom, expression, one)
         if one.data or any(isinstance(a, Data) for a in one.atoms):
             run.put(atom, "*", one)
         for source in one.of(Instance):

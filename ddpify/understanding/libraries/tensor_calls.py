@@ -86,6 +86,10 @@ def tensor_function(  # type: ignore[no-untyped-def]
     if name == "numpy.append" and len(operands) > 1 and not operands[0][1].data:
         run.demand(*operands[1], "append()")  # what all ranks hold whole takes the rows of all
         return REPLICATED
+    if name.startswith("numpy.") and short == "at" and not operands[0][1].data:
+        for shown, one in operands[1:]:  # np.add.at(table, (labels, guesses), 1)
+            run.demand_held(shown, one, readers.A_TABLE)
+        return REPLICATED
     listed = _of_a_list(short, operands)
     if listed is not None:
         return listed

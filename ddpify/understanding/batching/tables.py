@@ -1,0 +1,61 @@
+"""What a loop over a batch's samples fills step by step: counters, tables by label, sets.
+
+One process goes through the samples of the whole batch. Each rank would count its own.
+"""
+
+from __future__ import annotations
+
+from itertools import takewhile
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding import readers
+from ddpify.understanding.arithmetic import bounds, tensor_items
+from ddpify.understanding.batching import stores
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.values import Value, value
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+
+def item(run: Interpreter, target: cst.BaseExpression) -> None:
+    """``table[label] = ...``: the labels must be those of all samples."""
+    if _is_of_one_round(run, target):
+        return
+    while isinstance(target, cst.Subscript):  # table[label][guess] has two
+        for index in tensor_items.indices(target) if not run.seen(target.value).data else ():
+            element(run, index, run.seen(index))
+        target = target.value
+
+
+def element(run: Interpreter, shown: cst.BaseExpression, one: Value) -> None:
+    """What a set takes, or a table is read by, must be that of all samples."""
+    if run.frames_forward():
+        return
+    for data in one.data:
+        if data.placement is Placement.ROWS and data.births:
+            run.demand(shown, value(data), readers.A_TABLE)
+
+
+def counted(run: Interpreter, target: cst.BaseExpression, old: Value, new: Value) -> None:
+    """``n += 1`` in a loop over samples: there are as many rounds as all ranks have samples."""
+    loop = run.frame.loops[-1] if run.frame.loops else None
+    if loop is None or run.frames_forward() or old.data or new.data:
+        return
+    if not isinstance(target, cst.Name) or target.value in loop.assigned:
+        return
+    for data in loop.rows:
+        if data.form == "position":
+            bounds.count_positions(run, value(data))
+        else:
+            assert isinstance(loop.node, cst.For)
+            run.demand(loop.node.iter, value(data), readers.A_TABLE)
+
+
+def _is_of_one_round(run: Interpreter, target: cst.BaseExpression) -> bool:
+    """Whether what is filled is made anew in each round of a loop over the samples."""
+    kept = next(stores.holders(target), None)
+    inner = takewhile(lambda loop: not loop.takes_batches, reversed(run.frame.loops))
+    return isinstance(kept, cst.Name) and any(kept.value in loop.assigned for loop in inner)
