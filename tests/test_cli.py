@@ -152,6 +152,18 @@ def test_without_a_training_loop_is_1(ddpify: Ddpify, text: str) -> None:
     assert_refused(done, 1, "train.py: it has no training loop", "the script that trains")
 
 
+def test_a_module_that_cannot_be_read_is_named_where_the_training_loop_may_be(
+    ddpify: Ddpify,
+) -> None:
+    write("import steps\nsteps.train()\n")
+    Path("steps.py").write_text("def train(async):\n    loss.backward()\n")
+    done = ddpify("convert", "train.py", "-o", "out.py")
+    assert done.code == 1
+    assert "it has no training loop: nothing here calls backward(); a module" in done.stderr
+    assert "make the script run under Python" in done.stderr
+    assert "steps.py:1:" in done.stderr
+
+
 def test_without_a_batch_is_1(ddpify: Ddpify) -> None:
     text = PREPARED.format(imports="", setup="").replace(
         "(model(x) - y).pow(2).mean()", "model.weight.pow(2).mean()"

@@ -30,10 +30,11 @@ from ddpify.planning.refusals import (
 from ddpify.planning.turns import lost_turns, note_beside, note_unequal, take_turns, unsplit
 from ddpify.understanding import readers
 from ddpify.understanding.choices import Choices
-from ddpify.understanding.facts import Demand, Facts
+from ddpify.understanding.facts import Demand, Event, Facts
 from ddpify.understanding.interpretation import interpret
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import Project
+from ddpify.understanding.values import Instance
 
 _ROUNDS = 25
 _CHANGES_OF_MIND = 8  # about one place: more do not settle, either
@@ -92,7 +93,7 @@ def _decide_more(plan: Plan) -> bool:
     if note_unequal(plan.facts, plan.choices):
         plan.forget_reductions()
         return True
-    return _decide(plan) or _run_whole(plan) or take_turns(plan)
+    return _decide(plan) or _run_whole(plan) or take_turns(plan) or _look_by_hand(plan)
 
 
 def _refuse_what_is_lost(plan: Plan) -> None:
@@ -141,6 +142,31 @@ def _run_whole(plan: Plan) -> bool:
     return bool(found)
 
 
+def _look_by_hand(plan: Plan) -> bool:
+    """Look for batches made by hand where loaders only fill what those are taken from.
+
+    The models get no rows of the loaders' batches then: all were gathered before they are trained.
+    """
+    filled = plan.choices.trained - plan.choices.replicated
+    split = plan.facts.row_calls or any(made.trained_on for made in plan.reductions.values())
+    called = (event.kind == "call" for model in plan.facts.models for event in _events(plan, model))
+    if plan.choices.by_hand or split or not filled or not any(called):
+        return False
+    for loader in filled:
+        plan.replicated[loader] = "its samples are trained on in batches that are made by hand"
+    plan.choices.replicated |= filled
+    plan.choices.trained.clear()
+    plan.choices.by_hand = True
+    plan.forget_reductions()
+    return True
+
+
+def _events(plan: Plan, model: Instance) -> list[Event]:
+    """What happens to a model that is trained; nothing to one that is not."""
+    events = plan.facts.events.get(model, [])
+    return events if any(event.kind == "optimize" for event in events) else []
+
+
 def _drop(plan: Plan, node: cst.CSTNode) -> None:
     """Take a decision back.
 
@@ -176,8 +202,9 @@ def _decide(plan: Plan) -> bool:
     learnt = _learnt_from(plan)
     left = [d for d in plan.facts.demands.values() if not mending.mend(plan, d, learnt)]
     plan.unmet = left
-    for node in plan.reductions:
-        _check_alike(plan, node)
+    if _count(plan) == before:  # else what was decided may let each line get what is alike
+        for node in plan.reductions:
+            _check_alike(plan, node)
     if left and _count(plan) == before:
         for demand in left:  # else what was decided may mend it
             plan.refuse(refuse_reading(demand))

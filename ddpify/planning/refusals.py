@@ -94,13 +94,7 @@ def refuse_before(facts: Facts, project: Project, choices: Choices) -> None:
     _refuse_distributed(facts, project)
     _refuse_frameworks(facts, project)
     if not facts.backwards:
-        raise Refusal(
-            project.entry,
-            None,
-            "it has no training loop: nothing here calls backward()",
-            "convert the script that trains",
-            final=True,
-        )
+        raise _no_training_loop(project)
     for _, site in facts.calls_to(*_ENVIRONMENTS):
         raise _at(
             site,
@@ -124,6 +118,19 @@ def refuse_before(facts: Facts, project: Project, choices: Choices) -> None:
             " samples a model takes one by one, so there is nothing to split",
             "feed the model with batches of samples along the first dimension",
         )
+
+
+def _no_training_loop(project: Project) -> Refusal:
+    """Nothing trains, as far as the files can be read."""
+    message = "it has no training loop: nothing here calls backward()"
+    remedy = "convert the script that trains"
+    unread = next(iter(project.unreadable), None)
+    if unread is not None:
+        message += (
+            f"; a module that it imports cannot be read ({unread.location}: {unread.message})"
+        )
+        remedy = unread.remedy or remedy
+    return Refusal(project.entry, None, message, remedy, final=True)
 
 
 def spread_by_hand(site: Site) -> Refusal:

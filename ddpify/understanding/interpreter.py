@@ -50,7 +50,7 @@ class Interpreter(ABC):
         self.follow = follow  # into the project's functions, where they are called
         self.choices = choices or Choices()
         self.facts = Facts()
-        self.heap: dict[tuple[cst.CSTNode, tuple[cst.CSTNode, ...], str], Instance] = {}
+        self.heap: dict[tuple[cst.CSTNode, tuple[cst.CSTNode, ...], object], Instance] = {}
         self.born_in: dict[Instance, frozenset[cst.CSTNode]] = {}
         self.scopes: dict[ModuleFile, Scope] = {}
         self.loop_ends: dict[object, dict[str, Value]] = {}
@@ -113,11 +113,11 @@ class Interpreter(ABC):
     def instance(self, node: cst.CSTNode, module: ModuleFile, kind: Class | str) -> Instance:
         """The object made at a place, one for each way of the last few calls that lead there."""
         callers = self._last_calls()
-        name = kind if isinstance(kind, str) else kind.node.name.value
-        key = (node, callers, name)
+        known = kind if isinstance(kind, str) else kind.node  # classes may share their name
+        key = (node, callers, known)
         if key not in self.heap:
             made = self._contexts[node] = self._contexts.get(node, 0) + 1
-            key = key if made <= _MOST_CONTEXTS else (node, (), name)
+            key = key if made <= _MOST_CONTEXTS else (node, (), known)
         if key not in self.heap:
             maker = self.frames[-1].receiver if self.frames else None
             self.heap[key] = Instance(node, module, kind, maker=maker, calls=key[1])

@@ -142,6 +142,7 @@ class Project:
         self._absolute: dict[str, ModuleFile | None] = {}
         self._resolved: dict[tuple[str, ModuleFile, int], ModuleFile | None] = {}
         self._folders: dict[str, tuple[Path, bool]] = {}
+        self.unreadable: list[DdpifyError] = []  # of modules that are not read, why
         self._files: dict[str, ModuleFile | None] = {
             os.path.realpath(file.path): file for file in self.entries
         }
@@ -182,6 +183,13 @@ class Project:
         if name not in self._holders:
             self._holders[name] = [x for x in map(str, self.roots) if self._holds(x, name)]
         return self._holders[name]
+
+    def modules_in(self, package: str) -> list[str]:
+        """The names of the local modules that a package holds, in order."""
+        first, *others = package.split(".")
+        folders = [os.path.join(root, first, *others) for root in self._holding(first)]
+        held = next((os.listdir(folder) for folder in folders if os.path.isdir(folder)), [])
+        return sorted(file[:-3] for file in held if file.endswith(".py") and file[0] != "_")
 
     def _elsewhere(self, name: str) -> ModuleFile | None:
         """The one module of this name in the project's folder, wherever it stands."""
@@ -240,8 +248,9 @@ class Project:
                     self._files[path] = None  # ddpify's own runtime, which is known as a library
                     return None
                 self._files[path] = self._module(source, name, editable=editable)
-            except DdpifyError:
-                self._files[path] = None  # unreadable: as unknown as a library
+            except DdpifyError as error:
+                self.unreadable.append(error)
+                self._files[path] = None  # as unknown as a library
         return self._files[path]
 
     def _module(self, source: Source, name: str, *, editable: bool) -> ModuleFile:

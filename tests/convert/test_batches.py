@@ -697,3 +697,28 @@ def test_what_a_model_is_told_between_the_steps_stays_whole(tmp_path: Path) -> N
     lines = added(tmp_path, HEAD + TOLD)
     assert 'penalty = dd.mean(brain(picked, kinds, mode="train"))' in lines
     assert not any("heads" in line or "mixed" in line for line in lines)
+
+
+FILLED = """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import DataLoader
+
+samples = [(torch.randn(4), 0) for _ in range(90)]
+skies = []
+for a, b in DataLoader(samples, batch_size=1):
+    skies.append(a)
+sky, sea = torch.cat(skies), torch.arange(len(skies)) % 3
+brain = nn.Linear(4, 3)
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+for i in range(0, len(sky), 8):
+    a, b = sky[i : i + 8], sea[i : i + 8]
+"""
+
+
+def test_a_loader_that_fills_what_is_trained_on_is_no_loader_of_batches(tmp_path: Path) -> None:
+    lines = added(tmp_path, FILLED + STEP)
+    assert "for a, b in dd.replicate(DataLoader(samples, batch_size=1)):" in lines
+    assert "a, b = dd.shard_batch(sky[i : i + 8], sea[i : i + 8])" in lines
+    assert not any("gather" in line for line in lines)

@@ -87,6 +87,7 @@ for a, b in feed:
     ("write", "mended"),
     [
         ("bank[b] = out.detach()", "bank[dd.gather(b)] = dd.gather(out.detach())"),
+        ("bank[b, :] = out.detach()", "bank[dd.gather(b), :] = dd.gather(out.detach())"),
         ("bank[b] += 1", "bank[dd.gather(b)] += 1"),
         (
             "bank.index_add_(0, b, out.detach())",

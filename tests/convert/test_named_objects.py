@@ -130,3 +130,46 @@ def test_a_layer_in_a_sequential_is_no_model_of_its_own(tmp_path: Path) -> None:
     )
     wraps = [line for line in added(tmp_path, HEAD + body + STEP) if "dd.wrap" in line]
     assert wraps[1:] == ["brain = dd.wrap(nn.Sequential(nn.BatchNorm1d(4), Noted()))"]
+
+
+TRAINER = """\
+import torch.nn.functional as F
+
+
+class Trainer:
+    def __init__(self, net, rule):
+        self.net, self.rule = net, rule
+
+    def step(self, a, b):
+        self.rule.zero_grad()
+        penalty = F.cross_entropy(self.net(a), b{0})
+        penalty.backward()
+        self.rule.step()
+"""
+CHOSEN = {
+    "a module by its name": ('importlib.import_module("ways." + input()).Trainer', "one two"),
+    "in an f-string": ('importlib.import_module(f"ways.{input()}").Trainer', "one two"),
+    "by a pattern": ('importlib.import_module("ways.%s" % input()).Trainer', "one two"),
+    "of the script's names": ("globals()[input()]", "one"),
+    "of a module's names": ("vars(two)[input()]", "two"),
+    "two of one name": ("(first if input() else two).Trainer", "one two"),
+}
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_trainers_that_a_setting_chooses(tmp_path: Path, name: str) -> None:
+    imports = "import importlib\nfrom ways import one as first, two\nfrom ways.one import Trainer\n"
+    made, ways = CHOSEN[name]
+    loop = f"trainer = {made}(brain, rule)\nfor a, b in feed:\n    trainer.step(a, b)\n"
+    (tmp_path / "train.py").write_text(imports + HEAD + loop)
+    (tmp_path / "ways").mkdir()
+    for way, how in (("one", ""), ("two", ', reduction="sum"')):
+        (tmp_path / "ways" / f"{way}.py").write_text(TRAINER.format(how))
+    files = convert_folder(tmp_path, [Path("train.py")]).files
+    lines = {path.stem: changed_lines(file)[1] for path, file in files.items()}
+    losses = {
+        "one": "penalty = dd.mean(F.cross_entropy(self.net(a), b))",
+        "two": 'penalty = dd.sum(F.cross_entropy(self.net(a), b, reduction="sum"))',
+    }
+    for way, loss in losses.items():
+        assert (loss in lines.get(way, ())) == (way in ways.split())

@@ -86,9 +86,10 @@ def test_packed_sequences_are_padded_to_the_longest_of_all_ranks(tmp_path: Path)
     assert not [line for line in lines if "total_length" in line]
 
 
-def test_rows_that_a_forward_sorts_are_as_many_as_before(tmp_path: Path) -> None:
+@pytest.mark.parametrize("cast", ["", ".long()"])
+def test_rows_that_a_forward_sorts_are_as_many_as_before(tmp_path: Path, cast: str) -> None:
     result = (
-        "order = torch.sort(n, descending=True)[1]\n"
+        f"order = torch.sort(n, descending=True)[1]{cast}\n"
         "        last = last[-1][order][torch.argsort(order)]\n"
         "        return self.out(last.view(-1, last.size(1)))"
     )

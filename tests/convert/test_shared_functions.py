@@ -86,3 +86,72 @@ def test_one_line_that_counts_for_many_calls(tmp_path: Path) -> None:
     body = STEP + "    tally.update(penalty.item(), a.size(0))\n" * calls
     lines = added(tmp_path, HEAD + TALLY + body + "print(tally.sum / tally.count)\n")
     assert lines.count("tally.update(penalty.item(), dd.global_batch_size(a))") == calls
+
+
+LOGGED = """\
+import random
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+
+class Pool:
+    def __init__(self):
+        self.kept = []
+
+    def swap(self, rows):
+        swapped = []
+        for row in rows.data:
+            row = row.unsqueeze(0)
+            if len(self.kept) < 9:
+                self.kept.append(row)
+                swapped.append(row)
+            elif random.random() > 0.5:
+                i = random.randint(0, 8)
+                swapped.append(self.kept[i].clone())
+                self.kept[i] = row
+            else:
+                swapped.append(row)
+        return torch.cat(swapped)
+
+
+class Log:
+    def __init__(self):
+        self.totals = {}
+
+    def add(self, losses):
+        for name in losses:
+            if name in self.totals:
+                self.totals[name] += losses[name].data
+            else:
+                self.totals[name] = losses[name].data
+        print({name: total.item() for name, total in self.totals.items()})
+
+
+torch.manual_seed(0)
+feed = DataLoader(TensorDataset(torch.randn(22, 4), torch.randn(22, 3)), batch_size=5, shuffle=True)
+maker, judge = nn.Linear(4, 3), nn.Linear(3, 1)
+first = torch.optim.SGD(maker.parameters(), lr=0.1)
+second = torch.optim.SGD(judge.parameters(), lr=0.1)
+pool, log = Pool(), Log()
+for epoch in range(3):
+    for a, b in feed:
+        first.zero_grad()
+        made = maker(a)
+        shape, style = F.mse_loss(made, b), -judge(made).mean()
+        (shape + style).backward()
+        first.step()
+        second.zero_grad()
+        of_judge = judge(pool.swap(made)).pow(2).mean() + (judge(b) - 1).pow(2).mean()
+        of_judge.backward()
+        second.step()
+        log.add({"shape": shape, "style": style, "judge": of_judge})
+"""
+
+
+def test_a_log_goes_through_the_names_of_the_losses(tmp_path: Path) -> None:
+    lines = added(tmp_path, LOGGED)
+    assert "self.totals[name] += dd.mean(losses[name].data)" in lines
+    assert not any("mean(name)" in line for line in lines)
+    assert any("judge(dd.split(pool.swap(dd.gather(made))))" in line for line in lines)

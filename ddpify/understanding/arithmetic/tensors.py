@@ -56,6 +56,7 @@ LINEAR = frozenset(
     " retain_grad astype copy asarray array as_tensor from_numpy tensor item_ nan_to_num".split()
 )
 # What gives something whole of all rows, without being a sum of what each rank gives.
+_SAME_ELEMENTS = frozenset("long int detach clone contiguous numpy Variable squeeze".split())
 _OVER_ALL = frozenset(
     "max min amax amin median std var norm logsumexp prod any all nanmedian quantile nanquantile"
     " percentile nanpercentile".split()
@@ -327,6 +328,8 @@ def _one(
         return value(data.placed(coupled(run)))
     repeated = name in _REPEATING and data.form == "state"  # which is several of them by now
     form = "tensor" if repeated else kept_form(data)
+    if data.form == "order" and name in _SAME_ELEMENTS:
+        form = data.form
     return value(replace(data, births=data.counting, form=form))
 
 

@@ -79,14 +79,19 @@ def item(run: Interpreter, target: cst.Subscript, shown: cst.BaseExpression, new
         return
     indices = [e.slice.value for e in target.slice if isinstance(e.slice, cst.Index)]
     rows = [(index, run.seen(index)) for index in indices]
-    by_index = (
-        len(target.slice) == 1
-        and bool(rows)
-        and isinstance(target.value, (cst.Name, cst.Attribute))
-    )
+    named = isinstance(target.value, (cst.Name, cst.Attribute))
+    by_index = named and bool(rows) and _takes_whole_rows(target)
     _write(run, target, [*rows, (shown, new)], by_index=by_index)
     indexed = any(data.placement is Placement.SHARD for _, one in rows for data in one.data)
     _fill(run, target, [*rows, (shown, new)], by_index=indexed)
+
+
+def _takes_whole_rows(target: cst.Subscript) -> bool:
+    """Whether it goes by the first dimension alone, as ``memory[labels, :]`` does, too."""
+    first, *others = (element.slice for element in target.slice)
+    sliced = (one for one in others if isinstance(one, cst.Slice))
+    whole = [one for one in sliced if one.lower is one.upper is one.step is None]
+    return isinstance(first, cst.Index) and len(whole) == len(others)
 
 
 def buffer(

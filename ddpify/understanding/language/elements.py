@@ -166,6 +166,8 @@ def iterate(run: Interpreter, node: cst.BaseExpression, iterable: Value) -> Valu
 
 def _element(run: Interpreter, node: cst.BaseExpression, atom: Atom) -> Value:
     if isinstance(atom, Instance):
+        if atom.type == "dict":
+            return REPLICATED  # its keys
         if atom.type in CONTAINERS:
             return atom.elements
         return instances.iterate(run, node, atom)

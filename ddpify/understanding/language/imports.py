@@ -9,7 +9,17 @@ import libcst as cst
 from ddpify.understanding.libraries.runtime_names import qualified
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.syntax import dotted
-from ddpify.understanding.values import UNKNOWN, Lib, Value, library_value, value
+from ddpify.understanding.values import (
+    UNKNOWN,
+    Const,
+    Instance,
+    Lib,
+    Tup,
+    Value,
+    deep_atoms,
+    library_value,
+    value,
+)
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
@@ -58,7 +68,7 @@ def from_module(run: Interpreter, node: cst.ImportFrom) -> None:
     local = run.project.resolve(base, run.module, level)
     if isinstance(node.names, cst.ImportStar):
         if local is not None:
-            run.frame.scope.names.update(run.module_scope(local).names)
+            run.frame.scope.names.update(_exported(run.module_scope(local).names))
         elif base:
             run.frame.scope.stars.append(qualified(base))
         return
@@ -66,6 +76,14 @@ def from_module(run: Interpreter, node: cst.ImportFrom) -> None:
         name = dotted(alias.name) or ""
         asname = alias.asname.name.value if alias.asname is not None else name  # type: ignore[union-attr]
         run.bind(asname, member(run, local, base, name, level))
+
+
+def _exported(names: dict[str, Value]) -> dict[str, Value]:
+    """The names of a module that a star import binds: those of ``__all__``, or all public ones."""
+    held = list(deep_atoms(names.get("__all__", UNKNOWN)))
+    listed = {a.value for a in held if isinstance(a, Const) and isinstance(a.value, str)}
+    known = listed and all(isinstance(a, (Const, Instance, Tup)) for a in held)
+    return {n: one for n, one in names.items() if (n in listed if known else n[0] != "_")}
 
 
 def member(run: Interpreter, local: ModuleFile | None, base: str, name: str, level: int) -> Value:

@@ -43,8 +43,10 @@ def of_container(  # type: ignore[no-untyped-def]
     elif name == "get" and args:
         key = args[0].constant()
         return atom.attributes.get(f"[{key!r}]", atom.elements) if key is not ... else atom.elements
-    elif name in ("values", "pop", "copy", "popitem", "popleft"):
-        return value(atom) if name in ("values", "copy") else atom.elements
+    elif name == "values":
+        return generator(run, node, atom.elements)
+    elif name in ("pop", "copy", "popitem", "popleft"):
+        return value(atom) if name == "copy" else atom.elements
     elif name in ("next", "__next__") and atom.type == "generator":
         return run.call(node, library_value("builtins.next"), [value(atom)], {})
     return REPLICATED

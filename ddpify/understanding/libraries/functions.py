@@ -10,9 +10,15 @@ import libcst as cst
 
 from ddpify.understanding.arithmetic import gradients, tensor_sizes
 from ddpify.understanding.batching import at_hand, batches, collating, listed, together
-from ddpify.understanding.language import attributes, elements, imports, narrowing
+from ddpify.understanding.language import attributes, elements, narrowing
 from ddpify.understanding.language.arguments import Keywords, argument_pairs
-from ddpify.understanding.libraries import distributed, runtime_calls, tensor_methods, world
+from ddpify.understanding.libraries import (
+    by_name,
+    distributed,
+    runtime_calls,
+    tensor_methods,
+    world,
+)
 from ddpify.understanding.libraries.kinds import NO_GRAD, is_model
 from ddpify.understanding.libraries.tensor_calls import tensor_function
 from ddpify.understanding.placement import Placement
@@ -377,15 +383,6 @@ def _cycle(
     return made
 
 
-def _import_module(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
-) -> Value:
-    """A module by its name, or by any of the names that it may have."""
-    given = args[0].atoms if args else ()
-    names = [a.value for a in given if isinstance(a, Const) and isinstance(a.value, str)]
-    return join(*(imports.module(run, name) for name in names if not name.startswith(".")))
-
-
 def _elements(
     run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
@@ -419,6 +416,7 @@ _BUILTINS: dict[str, Callable[..., Value]] = {
     "tuple": _listed, "sorted": _same_elements, "reversed": _same_elements, "iter": _iter,
     "next": _next, "map": _map, "super": _super, "getattr": _getattr, "set": _set,
     "range": _range, "filter": _filter, "eval": _eval, "abs": _abs,
+    "globals": by_name.module_globals, "vars": by_name.variables,
 }  # fmt: skip
 FUNCTIONS: dict[str, Callable[..., Value]] = {
     "torch.device": _device,
@@ -428,7 +426,7 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "torch.autograd.backward": _autograd_backward,
     "torch.autograd.grad": _autograd_grad,
     "torch.load": _load,
-    "importlib.import_module": _import_module,
+    "importlib.import_module": by_name.import_module,
     "torch.nn.parallel.data_parallel": _data_parallel,
     "apex.amp.initialize": _amp,
     "apex.amp.scale_loss": _partial,
