@@ -12,6 +12,7 @@ from ddpify.planning.bindings import is_bound_name
 from ddpify.planning.edits import Edits, wrapped
 from ddpify.planning.plan import Plan, Reduction
 from ddpify.planning.refusals import Refusal, unused_losses
+from ddpify.understanding.forms import Form
 from ddpify.understanding.libraries import denominators
 from ddpify.understanding.syntax import brief, code_of
 
@@ -121,7 +122,9 @@ def _along(plan: Plan, reduction: Reduction) -> str:
         plan.refuse(Refusal(site.module, site.node, message, "give each layout a call of its own"))
     dim = max(dims, default=0)
     forms = {d.form for d in plan.facts.reduced.get(reduction.node, ())}
-    stacked = "stacked" in forms or forms == {"interleaved"}  # heads or steps, each of all rows
+    stacked = Form.STACKED in forms or forms == {
+        Form.INTERLEAVED
+    }  # heads or steps, each of all rows
     return (", stacked=True" if stacked else "") + (f", dim={dim}" if dim > 0 else "")
 
 

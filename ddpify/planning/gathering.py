@@ -8,6 +8,7 @@ import libcst as cst
 
 from ddpify.planning.plan import Plan, Reduction
 from ddpify.understanding.facts import Demand, Site
+from ddpify.understanding.forms import Form
 from ddpify.understanding.libraries.kinds import is_criterion, is_loss, is_model
 from ddpify.understanding.libraries.whole_calls import is_loss_of_a_model
 from ddpify.understanding.placement import Placement
@@ -55,7 +56,7 @@ def _given_together(
 def _parts(plan: Plan, node: cst.BaseExpression) -> list[cst.BaseExpression]:
     """The expressions to gather in place of one: those that a concatenation puts together."""
     given = node.args[0].value if isinstance(node, cst.Call) and node.args else None
-    stacked = any(d.form == "stacked" for d in plan.facts.values.get(node, UNKNOWN).data)
+    stacked = any(d.form is Form.STACKED for d in plan.facts.values.get(node, UNKNOWN).data)
     if not stacked or not isinstance(given, (cst.List, cst.Tuple)):
         return [node]
     parts = [plan.facts.values.get(e.value, UNKNOWN).data for e in given.elements]
@@ -153,7 +154,7 @@ def _runs_a_model(plan: Plan, call: cst.Call) -> bool:
 def _may_be_rows_or_not(returned: Value) -> bool:
     """Whether a function may return rows, to be split again, and may as well return a number."""
     rows = {d for d in returned.data if d.placement in (Placement.ROWS, Placement.SHARD)}
-    pooled = {a for a in returned.atoms if isinstance(a, Data) and a.form == "gathered"}
+    pooled = {a for a in returned.atoms if isinstance(a, Data) and a.form is Form.GATHERED}
     return any(d.opaque for d in rows) or 0 < len(rows) < len({*returned.atoms} - pooled)
 
 

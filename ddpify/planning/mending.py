@@ -14,12 +14,13 @@ from ddpify.understanding import readers
 from ddpify.understanding.arithmetic.tensor_sizes import is_own_number
 from ddpify.understanding.batching import stores
 from ddpify.understanding.facts import Demand
+from ddpify.understanding.forms import Form
 from ddpify.understanding.libraries import denominators
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import Project
 from ddpify.understanding.values import UNKNOWN, Data
 
-_NEVER_GATHERED = ("packed", "interleaved", "listed")
+_NEVER_GATHERED = (Form.PACKED, Form.INTERLEAVED, Form.LISTED)
 
 
 def mend(plan: Plan, demand: Demand, learnt: frozenset[cst.BaseExpression]) -> bool:
@@ -133,7 +134,7 @@ def _keeps_what_it_returns(plan: Plan, demand: Demand) -> bool:
         return False
     returned = plan.facts.values.get(call.node, UNKNOWN)
     # It returns rows of this batch, and of an earlier one that is whole by then.
-    pooled = any(isinstance(a, Data) and a.form == "gathered" for a in returned.atoms)
+    pooled = any(isinstance(a, Data) and a.form is Form.GATHERED for a in returned.atoms)
     single = any(d.placement is Placement.ROWS for d in (demand.data, *returned.data))
     return bool(returned.data) and (single or pooled)
 
@@ -166,9 +167,9 @@ def _how(data: Data, reader: str) -> str | None:
         return "mean"
     if data.placement in (Placement.ROWS, Placement.COUPLED) and data.births:
         return "gather"
-    if data.placement is Placement.SHARD and data.form == "shape":
+    if data.placement is Placement.SHARD and data.form is Form.SHAPE:
         return "shape"
-    if data.placement is Placement.SHARD and data.form == "stacked" and data.births:
+    if data.placement is Placement.SHARD and data.form is Form.STACKED and data.births:
         return "gather"  # each of the pieces
     if data.placement is Placement.SHARD and data.form not in _NEVER_GATHERED:
         return "gather"
@@ -208,7 +209,7 @@ def _reduce(plan: Plan, node: cst.BaseExpression, how: str, demand: Demand) -> N
 
 def _is_whole_too_late(demand: Demand, node: cst.BaseExpression) -> bool:
     """Whether a number of rows is no sum of the ranks' by now, or stands where it is changed."""
-    rounded = demand.data.form == "rounded" and node is demand.site.node
+    rounded = demand.data.form is Form.ROUNDED and node is demand.site.node
     above = demand.site.module.parents[node]
     return rounded or (isinstance(above, cst.AugAssign) and above.target is node)
 

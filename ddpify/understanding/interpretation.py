@@ -17,6 +17,7 @@ from ddpify.understanding import readers
 from ddpify.understanding.batching import at_hand, batches
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Facts
+from ddpify.understanding.forms import Form
 from ddpify.understanding.frames import Frame
 from ddpify.understanding.interpreter import Interpreter
 from ddpify.understanding.language import births, calls, elements, expressions, statements
@@ -153,7 +154,7 @@ class Interpretation(Interpreter):
             self.facts.reduced.setdefault(node, set()).update(result.data)
             self.facts.reduced_through.setdefault(node, set()).add(path)
             at_hand.reduced(self, node, result.data)
-            if any(isinstance(a, Data) and a.form == "gathered" for a in result.atoms):
+            if any(isinstance(a, Data) and a.form is Form.GATHERED for a in result.atoms):
                 self.facts.half_gathered.add(node)
             if any(isinstance(a, Data) and a.reduced for a in result.atoms):
                 self.facts.half_reduced.add(node)

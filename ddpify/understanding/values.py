@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.records import record
+from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement
 
 if TYPE_CHECKING:
@@ -52,21 +53,10 @@ class Data:
 
     ``loaders`` are the loaders whose batches it comes from. ``births`` are the expressions at
     which a reduction could be inserted instead of at the use. An ``opaque`` value comes out of
-    code that is not seen: it may be a loss as well as rows. ``shape`` marks the shape of a
-    tensor, ``batch`` a loader's batch of unknown structure, ``gathered`` rows of all ranks.
-    ``names`` are the expressions at which its rows last got a name, and could be gathered. ``dim``
-    is the dimension of the batch among ``ndim``, which is 0 where their number is not known: then
-    the last may be the batch's where there is ``one_each``, perhaps a single number for a sample.
-
-    Forms: "tensor", "batch", "shape", "number", the "multiple" of a number of rows, a part of it
-    that is "rounded", "masked" or "ragged" rows, "stacked", "permutation", "interleaved" rows, a
-    "range" of numbers up to that of the rows, which ``births`` give, what is "computed" of it,
-    "pairs" of rows that were copied for each other, a single "row", a recurrent layer's "state",
-    with its rows behind a dimension of size one, or "states" of several layers, the "order" that
-    sorting gives, what a loader has "yielded" in a known layout, what is "sized" as a whole batch,
-    the "samples" that a collate function gets, a "listed" item for each row, of any kind and size,
-    "position", a number that counts rows, where a rank counts its own by ``births``, and the
-    "total" number of all rows.
+    code that is not seen: it may be a loss as well as rows. ``names`` are the expressions at which
+    its rows last got a name, and could be gathered. ``dim`` is the dimension of the batch among
+    ``ndim``, which is 0 where their number is not known: then the last may be the batch's where
+    there is ``one_each``, perhaps a single number for a sample.
     """
 
     placement: Placement
@@ -76,24 +66,24 @@ class Data:
     dim: int = 0
     ndim: int = 0
     opaque: bool = False
-    form: str = "tensor"
+    form: Form = Form.TENSOR
     counted: tuple[str, ...] = ()  # how to compute the denominator of a WEIGHTED mean, as code
     one_each: bool = False
 
     @property
     def ragged(self) -> bool:
         """Whether a rank has any number of rows: a mask left them, or samples brought several."""
-        return self.form in ("masked", "ragged")
+        return self.form in (Form.MASKED, Form.RAGGED)
 
     @property
     def counting(self) -> frozenset[cst.BaseExpression]:
         """Where a range, or what is computed of one, is told how far it goes; empty for others."""
-        return self.births if self.form in ("range", "computed") else frozenset()
+        return self.births if self.form in (Form.RANGE, Form.COMPUTED) else frozenset()
 
     @property
     def reduced(self) -> bool:
         """Whether this is what a reduction over the ranks gave: a number, and no rows."""
-        return self.placement is Placement.REPLICATE and self.form in ("tensor", "total")
+        return self.placement is Placement.REPLICATE and self.form in (Form.TENSOR, Form.TOTAL)
 
     def placed(self, placement: Placement) -> Data:
         """The same data under another placement, as a fresh tensor."""
@@ -101,7 +91,7 @@ class Data:
             self,
             placement=placement,
             births=frozenset(),
-            form="tensor",
+            form=Form.TENSOR,
             opaque=False,
             ndim=0,
             one_each=False,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import readers
+from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Data, Value, value
 
@@ -29,7 +30,7 @@ def written(part_: cst.BaseSlice) -> list[cst.BaseExpression]:
 def counted(run: Interpreter, node: cst.Subscript) -> list[Data]:
     """Bounds of slices that are the number of this rank's rows: ``x[:len(batch)]``."""
     held = [d for bound in of_slices(node) for d in run.seen(bound).data]
-    return [d for d in held if d.placement is Placement.COUNT and d.form != "rounded"]
+    return [d for d in held if d.placement is Placement.COUNT and d.form is not Form.ROUNDED]
 
 
 def counted_in(run: Interpreter, part_: cst.Slice) -> list[cst.BaseExpression]:
@@ -54,7 +55,7 @@ def count_sizes(run: Interpreter, sizes: Iterable[cst.BaseExpression]) -> None:
     for size in sizes:
         for data in run.seen(size).data:
             if data.placement is Placement.COUNT:
-                before = data.births if data.form != "rounded" else ()
+                before = data.births if data.form is not Form.ROUNDED else ()
                 run.facts.shape_uses.update(before)  # of this rank's rows
                 run.demand(size, value(data), readers.ROWS_OF_ALL)
 
@@ -62,7 +63,7 @@ def count_sizes(run: Interpreter, sizes: Iterable[cst.BaseExpression]) -> None:
 def count_parts(run: Interpreter, node: cst.Subscript) -> None:
     """Let bounds such as half the number of rows be those of all ranks."""
     bounds = of_slices(node)
-    count_sizes(run, [b for b in bounds if any(d.form == "rounded" for d in run.seen(b).data)])
+    count_sizes(run, [b for b in bounds if any(d.form is Form.ROUNDED for d in run.seen(b).data)])
 
 
 def count_all_rows(run: Interpreter, indices: list[cst.BaseExpression]) -> None:
@@ -74,5 +75,5 @@ def count_all_rows(run: Interpreter, indices: list[cst.BaseExpression]) -> None:
 def count_positions(run: Interpreter, held: Value) -> None:
     """Let numbers that count a rank's rows go on to count those of all ranks."""
     for one in held.atoms:
-        for counting in one.births if isinstance(one, Data) and one.form == "position" else ():
+        for counting in one.births if isinstance(one, Data) and one.form is Form.POSITION else ():
             run.demand(counting, run.seen(counting), readers.ROWS_OF_ALL)

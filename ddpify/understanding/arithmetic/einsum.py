@@ -11,6 +11,7 @@ import libcst as cst
 from ddpify.understanding.arithmetic import tensor_pairs
 from ddpify.understanding.arithmetic.tensor_pairs import Operand
 from ddpify.understanding.batching import batch_rows, batches
+from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Data, Number, Value, Whole, value
 
@@ -88,8 +89,8 @@ def _letters(equation: str) -> tuple[list[str], str]:
 
 
 def _is_plain(rows: Data) -> bool:
-    return rows.placement is Placement.SHARD and not rows.opaque and rows.form == "tensor"
+    return rows.placement is Placement.SHARD and not rows.opaque and rows.form is Form.TENSOR
 
 
 def _is_gathered(held: Value) -> bool:
-    return any(isinstance(a, Data) and a.form == "gathered" for a in held.atoms)
+    return any(isinstance(a, Data) and a.form is Form.GATHERED for a in held.atoms)

@@ -14,6 +14,7 @@ import libcst as cst
 
 from ddpify.understanding import readers
 from ddpify.understanding.batching import stores
+from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import Structure
 from ddpify.understanding.syntax import argument, dotted
@@ -49,7 +50,7 @@ def _note_rows(run: Interpreter, node: cst.Attribute, rows: Data) -> None:
         run.facts.row_gradients.setdefault(node, run.site(node))
     elif not any(_is_normalised(structure, one) for one in written):
         run.demand(
-            node, value(replace(rows, form="packed", births=frozenset())), readers.A_GRADIENT
+            node, value(replace(rows, form=Form.PACKED, births=frozenset())), readers.A_GRADIENT
         )
 
 
@@ -75,11 +76,11 @@ def of_inputs(
         return None
     held = [a for a in outputs.atoms if isinstance(a, Data)]
     if held and all(a.placement is Placement.SUM for a in held):
-        return value(replace(rows[0], births=frozenset(), form="batch"))
+        return value(replace(rows[0], births=frozenset(), form=Form.BATCH))
     shown = argument(node, "outputs", 0) if isinstance(node, cst.Call) else None
     if shown is not None and any(a.reduced for a in held) and not run.frames_forward():
         run.facts.scaled_losses.setdefault(shown.value, run.site(shown.value))
-        return value(replace(rows[0], births=frozenset(), form="batch"))
+        return value(replace(rows[0], births=frozenset(), form=Form.BATCH))
     return None
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ddpify.understanding.arithmetic import dimensions
+from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Const, Data, Instance, Tup, Value, join, value
 
@@ -43,21 +44,21 @@ def over_all_rows(dim: int, rest: Sequence[Value], kwargs: Mapping[str, Value]) 
     return given is None or given.constant() == dim
 
 
-def kept_form(data: Data) -> str:
+def kept_form(data: Data) -> Form:
     """The form of a tensor that was made row by row from this one."""
     if data.ragged:
-        return "masked"
+        return Form.MASKED
     kept = (
-        "batch",
-        "permutation",
-        "stacked",
-        "range",
-        "computed",
-        "interleaved",
-        "state",
-        "states",
+        Form.BATCH,
+        Form.PERMUTATION,
+        Form.STACKED,
+        Form.RANGE,
+        Form.COMPUTED,
+        Form.INTERLEAVED,
+        Form.STATE,
+        Form.STATES,
     )
-    return data.form if data.form in kept else "tensor"
+    return data.form if data.form in kept else Form.TENSOR
 
 
 def named_dimensions(
@@ -114,7 +115,11 @@ def along(
 
 def _has_parts(run: Interpreter, data: Data) -> bool:
     """Whether what a tensor is parted into may be rows of the whole batch, one under the other."""
-    several = data.form in ("stacked", "interleaved", "permutation") or data.ragged or data.opaque
+    several = (
+        data.form in (Form.STACKED, Form.INTERLEAVED, Form.PERMUTATION)
+        or data.ragged
+        or data.opaque
+    )
     return several or run.frames_forward()
 
 
@@ -136,8 +141,8 @@ def _within_rows(name: str, data: Data, *, pair: bool) -> Value:
     """What a function of each row's own elements gives; with ``pair``, values and indices."""
     kept = replace(data, births=data.counting, form=kept_form(data))
     if name in (*PARTING, "unbind"):
-        kept = replace(kept, form="batch")
-    indices = replace(kept, form="order") if name in ORDERING else kept
+        kept = replace(kept, form=Form.BATCH)
+    indices = replace(kept, form=Form.ORDER) if name in ORDERING else kept
     return value(Tup((value(kept), value(indices)))) if pair else value(indices)
 
 

@@ -18,6 +18,7 @@ from ddpify.understanding.batching import (
     together,
 )
 from ddpify.understanding.facts import Draw, Regrouped
+from ddpify.understanding.forms import Form
 from ddpify.understanding.libraries import sequences
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.syntax import dotted
@@ -39,34 +40,34 @@ if TYPE_CHECKING:
 
 def item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
     """``tensor[...]``."""
-    if atom.form == "shape":
+    if atom.form is Form.SHAPE:
         return _shape_item(run, node, atom)
-    if atom.form == "packed":
+    if atom.form is Form.PACKED:
         return value(sequences.elements(atom))
-    if atom.form == "samples" or atom.dim == collating.NO_ROWS:
+    if atom.form is Form.SAMPLES or atom.dim == collating.NO_ROWS:
         part = collating.sample(atom)
         alone = atom.dim == collating.NO_ROWS and _first_is_new(run, node)
         return value(collating.one_row(part) if alone else part)
-    if atom.form == "batch" or _string_key(run, node):
+    if atom.form is Form.BATCH or _string_key(run, node):
         return _batch_item(run, node, atom)
-    if atom.form == "sized":
+    if atom.form is Form.SIZED:
         return REPLICATED  # no longer of as many rows as a batch
     if atom.reduced:  # what is made of a reduced number is as whole as any other tensor
         taken = rows_by_index(run, node)
         if taken is not None:
             return taken
-    if atom.form == "permutation" and bounds.takes_some(node):  # positions in the whole batch
-        return value(replace(atom.placed(Placement.REPLICATE), form="gathered"))
-    if atom.placement.partial and atom.form != "shape":
+    if atom.form is Form.PERMUTATION and bounds.takes_some(node):  # positions in the whole batch
+        return value(replace(atom.placed(Placement.REPLICATE), form=Form.GATHERED))
+    if atom.placement.partial:
         taken = rows_by_index(run, node)
         if taken is not None:  # one of the numbers, of the whole batch, for each row
             run.demand(node.value, value(atom), readers.ARITHMETIC)
             return taken
     if atom.placement is not Placement.SHARD:
         by = indices(node)
-        if atom.placement is Placement.COUPLED or atom.form == "gathered":
+        if atom.placement is Placement.COUPLED or atom.form is Form.GATHERED:
             bounds.count_sizes(run, bounds.of_slices(node))
-        if atom.form == "gathered":
+        if atom.form is Form.GATHERED:
             bounds.count_all_rows(run, by)
         tensor_pairs.beside_whole(
             run, [(node.value, atom), *tensor_pairs.held_tensors([(i, run.seen(i)) for i in by])]
@@ -90,7 +91,7 @@ def pieces(run: Interpreter, rows: Value, sizes: Value) -> Value:
 
 
 def _piece(rows: Data) -> Data:
-    form = "masked" if rows.ragged else "tensor"
+    form = Form.MASKED if rows.ragged else Form.TENSOR
     return replace(rows, placement=Placement.SHARD, births=frozenset(), form=form)
 
 
@@ -140,7 +141,7 @@ def _batch_item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
     if len(node.slice) == 1 and isinstance(first, cst.Index):
         index = run.seen(first.value)
         if isinstance(index.constant(), int) or _is_key(index):
-            return value(replace(atom, form="tensor"))
+            return value(replace(atom, form=Form.TENSOR))
         return value(_index(run, node, atom))
     return value(_index(run, node, atom))
 
@@ -191,8 +192,10 @@ def _leaves_one_each(run: Interpreter, node: cst.Subscript, atom: Data) -> bool:
 
 def _whole_rows(atom: Data) -> Data:
     """Part of every row: there are as many rows for each sample as before."""
-    kept = atom.form if atom.form in ("stacked", "interleaved") else "tensor"
-    kept = "masked" if atom.ragged else kept
+    if atom.ragged:
+        kept = Form.MASKED
+    else:
+        kept = atom.form if atom.form in (Form.STACKED, Form.INTERLEAVED) else Form.TENSOR
     return replace(atom, births=frozenset(), form=kept)
 
 
@@ -202,15 +205,17 @@ def write(run: Interpreter, target: cst.Subscript, owner: Value) -> None:
     if run.frames_forward() or run.collating or not isinstance(first, cst.Index):
         return
     if _is_gathered_for_call(run, target.value):
-        copied = (a.loaders for a in owner.atoms if isinstance(a, Data) and a.form == "gathered")
+        copied = (a.loaders for a in owner.atoms if isinstance(a, Data) and a.form is Form.GATHERED)
         for loaders in copied:
-            run.demand(target, value(Data(Placement.SHARD, loaders, form="packed")), readers.A_ROW)
+            run.demand(
+                target, value(Data(Placement.SHARD, loaders, form=Form.PACKED)), readers.A_ROW
+            )
     index = run.seen(first.value)
     shared = bool(index.atoms) and all(map(may_be_integer, index.atoms))
     for data in owner.data if shared else ():
-        rows = data.placement is Placement.SHARD and data.form == "tensor" and data.dim == 0
+        rows = data.placement is Placement.SHARD and data.form is Form.TENSOR and data.dim == 0
         if rows and not data.opaque:
-            unmendable = Data(Placement.SHARD, data.loaders, form="packed")
+            unmendable = Data(Placement.SHARD, data.loaders, form=Form.PACKED)
             run.demand(target, value(unmendable), readers.A_ROW)
 
 
@@ -244,15 +249,15 @@ def _index_rows(
     counts = bounds.counted(run, node)
     if counts:
         loaders = _loaders_within(run, part_, atom, counts[0])
-        return replace(atom, births=frozenset(), form="tensor", loaders=loaders)
+        return replace(atom, births=frozenset(), form=Form.TENSOR, loaders=loaders)
     cut = cuts.cut(run, node, atom, part_)
     if cut is not None:
         return cut
-    if any(isinstance(a, Data) and a.form == "permutation" for a in index.atoms):
+    if any(isinstance(a, Data) and a.form is Form.PERMUTATION for a in index.atoms):
         return regrouped(run, node, node.value, atom)
     if tensor_pairs.beside_whole(run, [(node.value, atom), *_positions_of_all(index, node)]):
-        return replace(atom.placed(Placement.REPLICATE), form="gathered")
-    for numbers in (d for d in index.data if d.form == "computed" and not run.frames_forward()):
+        return replace(atom.placed(Placement.REPLICATE), form=Form.GATHERED)
+    for numbers in (d for d in index.data if d.form is Form.COMPUTED and not run.frames_forward()):
         assert isinstance(part_, cst.Index)
         run.demand(part_.value, value(numbers), readers.POSITIONS)
     for mixed in (d for d in index.data if d.placement is Placement.COUPLED):
@@ -260,29 +265,31 @@ def _index_rows(
         run.demand(part_.value, value(mixed), "an index")
     if any(d.placement is Placement.SHARD for d in index.data):
         # A forward treats each sample alone: it puts rows in order, and back again.
-        forms = ("range", "order") if run.frames_forward() else ("range",)
+        forms = (Form.RANGE, Form.ORDER) if run.frames_forward() else (Form.RANGE,)
         each = any(d.form in forms for d in index.data)
-        return replace(atom, births=frozenset(), form="tensor" if each else "masked")
+        return replace(atom, births=frozenset(), form=Form.TENSOR if each else Form.MASKED)
     row = kind == "index" and isinstance(index.constant(), int) and not atom.opaque
-    counted = any(isinstance(a, Data) and a.form == "position" for a in index.atoms)
+    counted = any(isinstance(a, Data) and a.form is Form.POSITION for a in index.atoms)
     if counted and kind == "index" and run.frames_forward() and atom.dim == 0:
         return replace(atom, births=frozenset(), dim=collating.NO_ROWS)  # one sample after another
     if (atom.opaque and not counted) or run.frames_forward():
         # An element of an unseen container; in a forward, which treats each sample alone, the
         # dimension that is indexed is not the batch.
-        return replace(atom, births=frozenset(), form="row" if row else atom.form)
+        return replace(atom, births=frozenset(), form=Form.ROW if row else atom.form)
     bounds.count_parts(run, node)
     picked_from = frozenset({node.value})  # where the whole batch could be gathered
     for one in index.atoms:
-        if isinstance(one, Data) and one.form == "position":
+        if isinstance(one, Data) and one.form is Form.POSITION:
             run.facts.positions.setdefault(node.value, set()).update(one.births)
-    return replace(atom.placed(Placement.ROWS), births=picked_from, form="row" if row else "tensor")
+    return replace(
+        atom.placed(Placement.ROWS), births=picked_from, form=Form.ROW if row else Form.TENSOR
+    )
 
 
 def _positions_of_all(index: Value, node: cst.Subscript) -> list[tuple[cst.BaseExpression, Data]]:
     """Positions of rows of the whole batch, in an index."""
     held = [a for a in index.atoms if isinstance(a, Data) and not a.placement.local]
-    return [(node, a) for a in held if a.form == "gathered"]
+    return [(node, a) for a in held if a.form is Form.GATHERED]
 
 
 def _loaders_within(
@@ -300,13 +307,13 @@ def regrouped(
     run: Interpreter, node: cst.BaseExpression, rows: cst.BaseExpression, atom: Data
 ) -> Data:
     """Rows of the batch in another order: this rank's, once the whole batch is put in order."""
-    if run.frames_forward() or not run.module.editable or atom.form == "permutation":
+    if run.frames_forward() or not run.module.editable or atom.form is Form.PERMUTATION:
         return atom.placed(Placement.COUPLED)
     at_hand.used(run, node, [atom])
-    stacked = atom.form == "stacked"
+    stacked = atom.form is Form.STACKED
     run.facts.regrouped.setdefault(node, Regrouped(run.site(node), rows, stacked))
     placed = atom.placed(Placement.SHARD)
-    return replace(placed, form="stacked") if stacked else placed
+    return replace(placed, form=Form.STACKED) if stacked else placed
 
 
 def replicated_item(run: Interpreter, node: cst.Subscript) -> Value:
@@ -330,7 +337,7 @@ def rows_by_index(run: Interpreter, node: cst.Subscript) -> Value | None:
     if not shards:
         return None
     rows = shards[0].placed(Placement.SHARD)
-    return value(replace(rows, form="masked") if shards[0].ragged else rows)
+    return value(replace(rows, form=Form.MASKED) if shards[0].ragged else rows)
 
 
 def _note_slice(run: Interpreter, node: cst.Subscript) -> None:
@@ -350,5 +357,5 @@ def _note_slice(run: Interpreter, node: cst.Subscript) -> None:
         at_hand.used(run, node, bounds.counted(run, node))
         return
     for data in bounds.counted(run, node):
-        rows = Data(Placement.SHARD, data.loaders, form="packed")  # which no reduction suits
+        rows = Data(Placement.SHARD, data.loaders, form=Form.PACKED)  # which no reduction suits
         run.demand(node, value(rows), readers.A_SLICE)

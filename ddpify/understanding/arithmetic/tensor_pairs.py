@@ -11,6 +11,7 @@ import libcst as cst
 from ddpify.understanding import readers
 from ddpify.understanding.arithmetic import dimensions, tensor_sizes
 from ddpify.understanding.batching import batch_rows, batches, collating, together
+from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement, combine
 from ddpify.understanding.values import REPLICATED, Data, Instance, Tup, Value, join, value
 
@@ -111,7 +112,7 @@ def _pair(
         together.combine(run, left[1], right[1])
     loaders = frozenset(loader for d in held for loader in d.loaders)
     if beside_whole(run, [left, right]):
-        return value(replace(base.placed(Placement.REPLICATE), loaders=loaders, form="gathered"))
+        return value(replace(base.placed(Placement.REPLICATE), loaders=loaders, form=Form.GATHERED))
     note_used_on_rows(run, held)
     if placement is Placement.PER_COUNT and b is Placement.COUNT and right[1] is not None:
         run.facts.divisors.setdefault(right[0], set()).update(right[1].loaders)
@@ -152,7 +153,7 @@ def _met(
     run: Interpreter, operator: str, left: Data | None, right: Data | None
 ) -> Placement | None:
     """How ranks hold what two operands give; None where no reduction of it would be right."""
-    if any(d is not None and d.form == "permutation" for d in (left, right)):
+    if any(d is not None and d.form is Form.PERMUTATION for d in (left, right)):
         return Placement.COUPLED
     if _half_reduced(left, right):
         return None
@@ -191,11 +192,11 @@ def beside_whole(
     run: Interpreter, operands: Sequence[tuple[cst.BaseExpression, Data | None]]
 ) -> bool:
     """Whether this rank's rows meet the whole batch's: then they must be gathered as well."""
-    if not any(d is not None and d.form == "gathered" for _, d in operands):
+    if not any(d is not None and d.form is Form.GATHERED for _, d in operands):
         return False
     split = (Placement.SHARD, Placement.COUPLED, Placement.ROWS)
     rows = [(n, d) for n, d in operands if d is not None and d.placement in split]
-    rows = [(n, d) for n, d in rows if d.form != "permutation"]  # of all rows, on every rank
+    rows = [(n, d) for n, d in rows if d.form is not Form.PERMUTATION]  # of all rows, on every rank
     for expression, data in rows:
         run.demand(expression, value(data), "a computation on the whole batch")
     return bool(rows)
@@ -225,7 +226,7 @@ def surely_crossed(left: Data | None, right: Data | None) -> bool:
     """Whether rows meet other rows wherever that is: views under each other, or ``x @ y.t()``."""
     if left is None or right is None or {left.dim, right.dim} != {0, 1}:
         return False
-    alike = left.form == right.form and left.form in ("stacked", "pairs")
+    alike = left.form == right.form and left.form in (Form.STACKED, Form.PAIRS)
     return alike or (right.dim == 1 and right.ndim == 2)
 
 
@@ -233,23 +234,25 @@ def _result(
     operator: str, base: Data, placement: Placement, left: Data | None, right: Data | None
 ) -> Data:
     if placement is Placement.SUM and base.placement is Placement.COUNT:
-        return replace(base.placed(placement), form="number")
+        return replace(base.placed(placement), form=Form.NUMBER)
     if placement in (Placement.COUNT, Placement.PER_COUNT):
         local = [d for d in (left, right) if d is not None and d.placement.local]
         births = frozenset(birth for d in local for birth in d.births)
-        multiple = "rounded" if _is_rounded(operator, left, local) else "multiple"
-        form = multiple if placement is Placement.COUNT else "number"
+        multiple = Form.ROUNDED if _is_rounded(operator, left, local) else Form.MULTIPLE
+        form = multiple if placement is Placement.COUNT else Form.NUMBER
         return replace(base, placement=placement, births=births, form=form)
-    if placement is Placement.SUM and base.form == "multiple" and None in (left, right):
+    if placement is Placement.SUM and base.form is Form.MULTIPLE and None in (left, right):
         return base  # summed where it is counted: a share of it could be rounded on each rank
     held = [d for d in (left, right) if d is not None]
     plain = all(d.counting or d.placement is Placement.COUNT for d in held)
     if placement is Placement.SHARD and plain:
         counting = frozenset(birth for d in held for birth in d.counting)
-        return replace(base, births=counting, form="computed", ndim=0)
+        return replace(base, births=counting, form=Form.COMPUTED, ndim=0)
     opaque = any(d.opaque for d in (left, right) if d is not None)
-    forms = {"masked" if d.ragged else d.form for d in (left, right) if d is not None}
-    form = next((f for f in ("masked", "stacked", "interleaved") if f in forms), "tensor")
+    forms = {Form.MASKED if d.ragged else d.form for d in (left, right) if d is not None}
+    form = next(
+        (f for f in (Form.MASKED, Form.STACKED, Form.INTERLEAVED) if f in forms), Form.TENSOR
+    )
     dims = [d.dim for d in (left, right) if d is not None and d.placement is Placement.SHARD]
     # What meets a single sample is that sample's.
     dim = collating.NO_ROWS if collating.NO_ROWS in dims else max(dims, default=0)
@@ -259,8 +262,8 @@ def _result(
 
 def _is_rounded(operator: str, left: Data | None, numbers: list[Data]) -> bool:
     """Whether a part of a number of rows is not the sum of the ranks' parts."""
-    halved = operator == "//" and left is not None and left.form == "number"
-    return halved or any(number.form == "rounded" for number in numbers)
+    halved = operator == "//" and left is not None and left.form is Form.NUMBER
+    return halved or any(number.form is Form.ROUNDED for number in numbers)
 
 
 def _half_reduced(left: Data | None, right: Data | None) -> bool:
@@ -288,7 +291,7 @@ def _matmul(left: Data | None, right: Data | None) -> Placement | None:
 
 def compare(run: Interpreter, nodes: Sequence[cst.BaseExpression], values: list[Value]) -> Value:
     """A comparison: elementwise on rows, and a reading of anything partial."""
-    if any(d.form == "shape" for one in values for d in one.data):
+    if any(d.form is Form.SHAPE for one in values for d in one.data):
         return REPLICATED  # whether shapes are equal does not depend on the number of rows
     shards = []
     with_zero = any(one.constant() == 0 for one in values)
@@ -304,10 +307,10 @@ def compare(run: Interpreter, nodes: Sequence[cst.BaseExpression], values: list[
     tensors = held_tensors(list(zip(nodes, values, strict=True)))
     if not shards:
         by_hand = batch_rows.joined(zip(nodes, values, strict=True))
-        rows_of_all = [d for _, d in tensors if d is not None and d.form == "gathered"]
+        rows_of_all = [d for _, d in tensors if d is not None and d.form is Form.GATHERED]
         return by_hand or (value(*rows_of_all[:1]) if rows_of_all else REPLICATED)
     if beside_whole(run, tensors):
-        return value(replace(shards[0].placed(Placement.REPLICATE), form="gathered"))
+        return value(replace(shards[0].placed(Placement.REPLICATE), form=Form.GATHERED))
     if len(shards) == 2 and crossed(run, *shards):
         return mixed(run, nodes[0], shards[0], list(zip(nodes, values, strict=True)))
     rows = [d for d in shards if d.placement is Placement.ROWS]
@@ -316,7 +319,7 @@ def compare(run: Interpreter, nodes: Sequence[cst.BaseExpression], values: list[
     plain = [one for one in values if not one.data]
     other = shards[1] if len(shards) > 1 else None
     ndim = dimensions.of_pair(shards[0], other, plain)
-    form = "tensor" if first.form == "order" else first.form
+    form = Form.TENSOR if first.form is Form.ORDER else first.form
     return value(replace(first, births=kept, ndim=ndim, form=form))
 
 

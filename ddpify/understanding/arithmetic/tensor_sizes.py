@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import libcst as cst
 
+from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
     REPLICATED,
@@ -42,12 +43,12 @@ def counts(sizes: Value) -> list[Data]:
 
 def is_own_number(data: Data) -> bool:
     """Whether this is the number of a rank's ragged rows, which shapes tensors too."""
-    return data.placement is Placement.SUM and data.form == "number"
+    return data.placement is Placement.SUM and data.form is Form.NUMBER
 
 
 def rows_as_many(number: Data) -> Data:
     """Rows of which there are as many as a rank's own rows."""
-    form = "masked" if is_own_number(number) else "tensor"
+    form = Form.MASKED if is_own_number(number) else Form.TENSOR
     return replace(number.placed(Placement.SHARD), form=form)
 
 
@@ -85,16 +86,16 @@ def elements(data: Data, node: cst.BaseExpression | None = None) -> Value:
     """How many elements a tensor or array has: a rank counts those of its own rows."""
     if data.placement is Placement.COUPLED:  # as many as the rows of all ranks leave
         return value(replace(data, ndim=0))
-    alike = data.form == "row" or data.placement.partial or not data.placement.local
+    alike = data.form is Form.ROW or data.placement.partial or not data.placement.local
     births = frozenset() if node is None else frozenset({node})
-    counted = replace(data.placed(Placement.SUM), births=births, form="multiple")
+    counted = replace(data.placed(Placement.SUM), births=births, form=Form.MULTIPLE)
     return REPLICATED if alike else value(counted)
 
 
 def shape(data: Data) -> Data:
     """The sizes of a tensor. The first of ragged rows says nothing about the batch's size."""
     placement = Placement.COUPLED if data.ragged else data.placement
-    return replace(data, placement=placement, form="shape", births=frozenset())
+    return replace(data, placement=placement, form=Form.SHAPE, births=frozenset())
 
 
 def first_size(sizes: Data, node: cst.BaseExpression | None = None) -> Data:
@@ -103,17 +104,17 @@ def first_size(sizes: Data, node: cst.BaseExpression | None = None) -> Data:
     That of ragged rows shapes tensors too: it is summed where it is read.
     """
     if sizes.placement is Placement.COUPLED:
-        return replace(sizes, placement=Placement.SUM, form="number")
+        return replace(sizes, placement=Placement.SUM, form=Form.NUMBER)
     births = sizes.births if node is None else frozenset({node})
-    return replace(sizes, placement=Placement.COUNT, form="number", births=births)
+    return replace(sizes, placement=Placement.COUNT, form=Form.NUMBER, births=births)
 
 
 def whole_size(data: Data) -> Value | None:
     """The size of what is no shard: the same on all ranks, unless rows were picked by position."""
-    if data.form == "row":
+    if data.form is Form.ROW:
         return REPLICATED
     if data.placement is Placement.ROWS and data.births:
-        return value(replace(data, form="number"))
+        return value(replace(data, form=Form.NUMBER))
     return None if data.placement is Placement.SHARD else REPLICATED
 
 
@@ -124,7 +125,7 @@ def count(data: Data, node: cst.BaseExpression) -> Value:
         return known
     if data.ragged:
         return value(first_size(shape(data)))
-    several = data.form in ("interleaved", "stacked")  # rows for a sample
-    form = "multiple" if several else "number"
+    several = data.form in (Form.INTERLEAVED, Form.STACKED)  # rows for a sample
+    form = Form.MULTIPLE if several else Form.NUMBER
     births = frozenset({node})
     return value(replace(data, placement=Placement.COUNT, form=form, births=births, dim=0))

@@ -30,6 +30,7 @@ from ddpify.understanding.arithmetic.tensor_dimensions import (
 )
 from ddpify.understanding.arithmetic.tensor_pairs import Operand
 from ddpify.understanding.batching import batch_rows, batches, collating
+from ddpify.understanding.forms import Form
 from ddpify.understanding.libraries import sequences
 from ddpify.understanding.libraries.denominators import number_of_rows
 from ddpify.understanding.placement import Placement
@@ -74,7 +75,7 @@ CHOOSING = frozenset({"topk", "kthvalue"})
 REORDERING = frozenset("flip roll".split())
 # What gives one number of all elements, where no dimension is named.
 _TO_ONE = frozenset("mean sum prod norm max min std var".split())
-_NUMBERS = ("number", "multiple", "rounded")
+_NUMBERS = (Form.NUMBER, Form.MULTIPLE, Form.ROUNDED)
 _POSITIONS_OF_SOME = ("nonzero", "argwhere", "flatnonzero")
 _DOTS = frozenset("dot vdot".split())
 _REPEATING = frozenset("expand expand_as repeat tile repeat_interleave".split())
@@ -105,12 +106,12 @@ def picked(placement: Placement) -> Placement:
 
 def part(atom: Data, position: int) -> Value:
     """One element of an unpacked tensor, batch or shape."""
-    if atom.form == "packed":
+    if atom.form is Form.PACKED:
         return value(sequences.elements(atom) if position == 0 else atom)
-    if atom.form == "shape":
+    if atom.form is Form.SHAPE:
         return value(tensor_sizes.first_size(atom)) if position == atom.dim else REPLICATED
-    if atom.form == "batch":
-        return value(replace(atom, form="tensor", ndim=0))
+    if atom.form is Form.BATCH:
+        return value(replace(atom, form=Form.TENSOR, ndim=0))
     behind = atom.dim > 0 and not atom.opaque  # what is unpacked is the dimension before the rows
     return value(replace(atom, dim=atom.dim - behind, ndim=0))
 
@@ -125,7 +126,7 @@ def attribute(atom: Data, name: str, *, called: bool) -> Value:
         return value(Const(atom.ndim))
     if name in ("device", "dtype", "ndim", "requires_grad", "is_cuda", "layout"):
         return REPLICATED
-    if atom.form == "packed" and name == "data":
+    if atom.form is Form.PACKED and name == "data":
         return value(sequences.elements(atom))
     if name in ("T", "mT"):
         return value(replace(atom, dim=1 - atom.dim if atom.dim < 2 else atom.dim))
@@ -171,7 +172,7 @@ def function(
     if name in _ADDING_BY_INDEX and not operands[0][1].data and not run.frames_forward():
         return tensor_pairs.mixed(run, node, data[0][1], operands[1:])
     if tensor_pairs.beside_whole(run, tensor_pairs.held_tensors(operands)):
-        return value(replace(data[0][1].placed(Placement.REPLICATE), form="gathered"))
+        return value(replace(data[0][1].placed(Placement.REPLICATE), form=Form.GATHERED))
     tensor_pairs.note_used_on_rows(run, [d for _, d in tensor_pairs.held_tensors(operands)])
     if name == "index_select" and len({id(operand) for operand, _ in data}) == 1:
         data = [(n, d) for n, d in data if d not in _indices(rest, kwargs)]
@@ -257,7 +258,7 @@ def on_whole(
         return REPLICATED
     over_rows = name in OVER_A_DIMENSION and over_all_rows(reduced[0].dim, rest, kwargs)
     if name == "argsort" and over_rows:
-        return value(replace(reduced[0].placed(Placement.REPLICATE), form="permutation"))
+        return value(replace(reduced[0].placed(Placement.REPLICATE), form=Form.PERMUTATION))
     number = over_rows and name not in KEEPING_DIMENSIONS
     added_up = replace(reduced[0].placed(Placement.REPLICATE), births=reduced[0].births)
     return value(added_up if number else reduced[0])
@@ -296,21 +297,21 @@ def _one(
     if data.dim == collating.NO_ROWS and name == "unsqueeze" and rest and rest[0].constant() == 0:
         return value(collating.one_row(data))
     if _picks_rows(run, name, data, rest, kwargs):
-        return value(replace(data, dim=0, births=frozenset(), form="masked"))
+        return value(replace(data, dim=0, births=frozenset(), form=Form.MASKED))
     dim = _dimension_after(name, data, rest, kwargs)
     if dim is not None:
-        behind_one = name == "unsqueeze" and data.dim == 0 < dim and data.form == "tensor"
-        form = "state" if behind_one else data.form
+        behind_one = name == "unsqueeze" and data.dim == 0 < dim and data.form is Form.TENSOR
+        form = Form.STATE if behind_one else data.form
         one_each = name == "squeeze" and dimensions.may_leave_one_each(data, 1)
         return value(replace(data, dim=dim, births=data.counting, form=form, one_each=one_each))
     if name == "squeeze" and not run.collating:
         run.facts.squeezes.setdefault(node, (run.site(node), data.dim))
         data = replace(data, one_each=dimensions.may_leave_one_each(data, 1))
-    if name == "squeeze" and data.form in ("state", "states"):
-        return value(replace(data, dim=0, births=frozenset(), form="tensor"))  # of one layer
+    if name == "squeeze" and data.form in (Form.STATE, Form.STATES):
+        return value(replace(data, dim=0, births=frozenset(), form=Form.TENSOR))  # of one layer
     if name in views.RESHAPING:
         return views.reshaped(run, name, data, rest, operand)
-    if name == "argsort" and data.form == "permutation":
+    if name == "argsort" and data.form is Form.PERMUTATION:
         return value(replace(data, births=frozenset()))  # the way back
     if name in OVER_A_DIMENSION and data.dim == collating.NO_ROWS:
         return value(replace(data, births=frozenset(), ndim=0))  # still of this sample alone
@@ -321,14 +322,14 @@ def _one(
             run.facts.statistics.setdefault(node, run.site(node))
         return along(run, name, data, rest, kwargs)
     if name == "grad":  # torch.autograd.grad: one gradient for each input
-        return value(replace(data, births=frozenset(), form="batch"))
+        return value(replace(data, births=frozenset(), form=Form.BATCH))
     if name in REORDERING and _moves_rows(name, data, rest, kwargs):
         return value(tensor_items.regrouped(run, node, operand, data))
-    if name in SELF_COUPLING or (data.form == "permutation" and name not in LINEAR):
+    if name in SELF_COUPLING or (data.form is Form.PERMUTATION and name not in LINEAR):
         return value(data.placed(coupled(run)))
-    repeated = name in _REPEATING and data.form == "state"  # which is several of them by now
-    form = "tensor" if repeated else kept_form(data)
-    if data.form == "order" and name in _SAME_ELEMENTS:
+    repeated = name in _REPEATING and data.form is Form.STATE  # which is several of them by now
+    form = Form.TENSOR if repeated else kept_form(data)
+    if data.form is Form.ORDER and name in _SAME_ELEMENTS:
         form = data.form
     return value(replace(data, births=data.counting, form=form))
 
@@ -362,7 +363,7 @@ def _picks_rows(
         return True
     along = (kwargs.get("dim") or (rest[0] if rest else UNKNOWN)).constant()
     positions = _indices(rest, kwargs)
-    each = any(d.form in ("range", "order") for d in positions)
+    each = any(d.form in (Form.RANGE, Form.ORDER) for d in positions)
     each |= run.frames_forward() and not any(d.ragged for d in positions)
     return name == "index_select" and along == data.dim and bool(positions) and not each
 

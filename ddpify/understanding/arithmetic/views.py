@@ -10,6 +10,7 @@ import libcst as cst
 
 from ddpify.understanding import readers
 from ddpify.understanding.arithmetic import tensor_dimensions
+from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Data, Number, Tup, Value, value
 
@@ -31,10 +32,10 @@ def reshaped(
         return value(_flattened(data, [one.constant() for one in rest]))
     sizes = _sizes(rest) if name in _BY_SIZES else []
     if data.ragged and _one_for_each_sample(sizes):
-        return value(replace(_kept(data, 0), form="tensor"))  # as many were taken of each sample
+        return value(replace(_kept(data, 0), form=Form.TENSOR))  # as many were taken of each sample
     place = _place(sizes)
-    if place and data.form == "interleaved":
-        return value(replace(_kept(data, place), form="tensor"))  # put back behind each other
+    if place and data.form is Form.INTERLEAVED:
+        return value(replace(_kept(data, place), form=Form.TENSOR))  # put back behind each other
     if place and data.dim > 0:
         return value(_kept(data, place))
     if data.dim == 0 and _has_own_first(sizes):
@@ -42,9 +43,11 @@ def reshaped(
     if _cuts_across(data, sizes):
         return _cut(run, data, operand)
     if data.dim == 0 and len(sizes) > 1 and sizes[0].constant() == 1:
-        return value(replace(_kept(data, 1), form="state"))  # behind a dimension of size one
-    behind = data.dim > 0 and data.form != "state"  # the rows of each place follow each other
-    return value(replace(_kept(data, 0), form="interleaved") if behind else _kept(data, 0))
+        return value(replace(_kept(data, 1), form=Form.STATE))  # behind a dimension of size one
+    behind = (
+        data.dim > 0 and data.form is not Form.STATE
+    )  # the rows of each place follow each other
+    return value(replace(_kept(data, 0), form=Form.INTERLEAVED) if behind else _kept(data, 0))
 
 
 def _sizes(rest: Sequence[Value]) -> Sequence[Value]:
@@ -65,7 +68,7 @@ def _counted(sizes: Sequence[Value]) -> tuple[int, Data] | None:
 def _one_for_each_sample(sizes: Sequence[Value]) -> bool:
     """Whether a view has a row for each of this rank's samples: their number is its first size."""
     counted = _counted(sizes)
-    return counted is not None and counted[0] == 0 and counted[1].form == "number"
+    return counted is not None and counted[0] == 0 and counted[1].form is Form.NUMBER
 
 
 def _place(sizes: Sequence[Value]) -> int | None:
@@ -87,19 +90,19 @@ def _has_own_first(sizes: Sequence[Value]) -> bool:
 
 def _cuts_across(data: Data, sizes: Sequence[Value]) -> bool:
     """Whether a view of tensors with their rows behind others has them first, as many as before."""
-    behind = data.dim == 1 and data.form != "state"
-    if not (behind or data.form == "interleaved") or data.opaque or len(sizes) < 2:
+    behind = data.dim == 1 and data.form is not Form.STATE
+    if not (behind or data.form is Form.INTERLEAVED) or data.opaque or len(sizes) < 2:
         return False
     counted = _counted(sizes)
     if counted is not None:
-        return counted[0] == 0 and counted[1].form not in ("multiple", "rounded")
-    return data.form == "states" and sizes[0].constant() == -1
+        return counted[0] == 0 and counted[1].form not in (Form.MULTIPLE, Form.ROUNDED)
+    return data.form is Form.STATES and sizes[0].constant() == -1
 
 
 def _cut(run: Interpreter, data: Data, operand: cst.BaseExpression) -> Value:
     if not run.frames_forward():
         return value(replace(data.placed(Placement.ROWS), births=frozenset({operand})))
-    unmendable = replace(data, births=frozenset(), form="packed")  # no reduction suits it
+    unmendable = replace(data, births=frozenset(), form=Form.PACKED)  # no reduction suits it
     run.demand(operand, value(unmendable), readers.A_VIEW)
     return value(_kept(data, 0))
 
@@ -118,4 +121,4 @@ def _flattened(data: Data, bounds: Sequence[object]) -> Data:
         return _kept(data, data.dim)
     if 0 <= last < data.dim:
         return _kept(data, data.dim - (last - first))
-    return replace(_kept(data, first), form="interleaved")
+    return replace(_kept(data, first), form=Form.INTERLEAVED)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.batching.batches import wholes
+from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
     UNKNOWN,
@@ -50,7 +51,12 @@ _STACKS = {
     "torch.nn.TransformerEncoder": "encoder_layer",
     "torch.nn.TransformerDecoder": "decoder_layer",
 }
-_APART = ("tensor", "batch", "yielded", "masked")  # forms of rows that lie where they are said to
+_APART = (
+    Form.TENSOR,
+    Form.BATCH,
+    Form.YIELDED,
+    Form.MASKED,
+)  # forms of rows that lie where they are said to
 
 
 def _expect(run: Interpreter, one: Value, dim: int) -> None:
@@ -133,18 +139,18 @@ def _from(atom: Atom, sources: frozenset[Instance]) -> Atom:
     return replace(atom, loaders=sources) if isinstance(atom, Data) else atom
 
 
-def _second(atom: Atom, dim: int, form: str) -> Atom:
+def _second(atom: Atom, dim: int, form: Form) -> Atom:
     """The state that belongs to an input; that of a whole batch needs no splitting of its own."""
     if isinstance(atom, Data):
         return replace(atom, dim=dim, births=frozenset(), form=form)
     return Number() if isinstance(atom, Whole) else atom
 
 
-def form_of_states(layer: Instance) -> str:
+def form_of_states(layer: Instance) -> Form:
     """The form of the last states: of one layer and direction, or of several, as may be."""
     for name, position, single in _MULTIPLYING:
         given = layer.arguments.get(name) or layer.arguments.get(position)
         known = [atom.value for atom in given.of(Const)] if given else [single]  # type: ignore[union-attr]
         if not known or any(one != single for one in known):
-            return "states"
-    return "state"
+            return Form.STATES
+    return Form.STATE

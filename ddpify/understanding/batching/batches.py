@@ -17,6 +17,7 @@ import libcst as cst
 
 from ddpify.understanding.batching import batch_sizes
 from ddpify.understanding.facts import Entry
+from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
     REPLICATED,
@@ -222,7 +223,7 @@ def _split_like(
     if surely and held and all(isinstance(a, Number) for a in held.atoms):
         held = value(*(replace(a, flat=True) for a in wholes(unborn())))
     held = born(run, held, shown)
-    mixed = shard.form == "interleaved"
+    mixed = shard.form is Form.INTERLEAVED
     alike = [a for a in wholes(held) if a.mixed == mixed and (mixed or a.dim == shard.dim)]
     for atom in alike:
         having = atom.births - run.facts.without_rows
@@ -295,7 +296,7 @@ def _split_atoms(one: Value, dim: int, sources: frozenset[Instance]) -> Iterator
         if isinstance(atom, Tup):
             yield Tup(tuple(_split(item_, dim, sources) for item_ in atom.items))
         elif isinstance(atom, Instance) and wholes(value(atom)):
-            yield replace(rows, form="batch")
+            yield replace(rows, form=Form.BATCH)
         elif isinstance(atom, (Whole, Number)):
             yield rows
         elif not isinstance(atom, Const):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
     UNKNOWN,
@@ -37,12 +38,12 @@ _CONTAINERS = ("list", "dict")
 
 def samples(loader: Instance) -> Data:
     """The list of samples that a collate function gets."""
-    return Data(Placement.SHARD, frozenset({loader}), form="samples")
+    return Data(Placement.SHARD, frozenset({loader}), form=Form.SAMPLES)
 
 
 def sample(atom: Data) -> Data:
     """One of those samples, or a part of it."""
-    return replace(atom, form="tensor", dim=NO_ROWS, births=frozenset(), names=frozenset())
+    return replace(atom, form=Form.TENSOR, dim=NO_ROWS, births=frozenset(), names=frozenset())
 
 
 def yielded(run: Interpreter, node: cst.BaseExpression, loader: Instance) -> Value | None:
@@ -59,13 +60,13 @@ def yielded(run: Interpreter, node: cst.BaseExpression, loader: Instance) -> Val
         run.facts.layouts[loader] = layout
     if not any(is_rows(leaf) and (leaf.dim > 0 or leaf.ragged) for leaf in leaves):  # type: ignore[union-attr]
         return None
-    return _batch(made, Data(Placement.SHARD, frozenset({loader}), form="yielded"))
+    return _batch(made, Data(Placement.SHARD, frozenset({loader}), form=Form.YIELDED))
 
 
 def length(one: Value) -> Data | None:
     """The number of samples that a list which has something of each of them is long."""
     for atom in one.atoms:
-        if isinstance(atom, Data) and atom.form == "samples":
+        if isinstance(atom, Data) and atom.form is Form.SAMPLES:
             return atom
         if isinstance(atom, Instance) and atom.type == "list":
             each = [a for a in atom.elements.atoms if isinstance(a, Data) and a.dim == NO_ROWS]
@@ -76,7 +77,7 @@ def length(one: Value) -> Data | None:
 
 def samples_of(part: Data) -> Data:
     """The list of which something is one sample's part."""
-    return replace(part, form="samples", dim=0)
+    return replace(part, form=Form.SAMPLES, dim=0)
 
 
 def collate_functions(loader: Instance) -> Iterator[Function | Bound]:
@@ -103,7 +104,7 @@ def joined(atom: Data, short: str, dim: object) -> Data:
         return stacked(atom, dim)
     if dim not in (0, ...) or short in ("hstack", "column_stack"):
         return stacked(atom, 0)
-    return replace(atom.placed(atom.placement), dim=0, form="ragged")
+    return replace(atom.placed(atom.placement), dim=0, form=Form.RAGGED)
 
 
 def note_numbers(run: Interpreter, counted: Iterable[Data]) -> None:
@@ -163,7 +164,7 @@ def _parts(atom: Atom) -> dict[str, Value]:
 def _batch(made: Value, usual: Data) -> Value:
     """A batch with its rows, and what is not understood in it taken for rows that come first."""
     if not made:
-        return value(replace(usual, form="batch"))
+        return value(replace(usual, form=Form.BATCH))
     return join(*(_batch_atom(atom, usual) for atom in made.atoms))
 
 
@@ -171,8 +172,8 @@ def _batch_atom(atom: Atom, usual: Data) -> Value:
     if isinstance(atom, Tup):
         return value(Tup(tuple(_batch(item, usual) for item in atom.items)))
     if isinstance(atom, Data) and is_rows(atom):
-        form = "listed" if atom.form == "samples" else usual.form
-        form = "ragged" if atom.ragged else form
+        form = Form.LISTED if atom.form is Form.SAMPLES else usual.form
+        form = Form.RAGGED if atom.ragged else form
         return value(replace(usual, dim=atom.dim, ndim=atom.ndim, form=form))
     if isinstance(atom, Instance) and _parts(atom) and isinstance(atom.type, Class):
         return value(atom)
@@ -180,4 +181,4 @@ def _batch_atom(atom: Atom, usual: Data) -> Value:
         for key, held in list(atom.attributes.items()):
             atom.hold(key, _batch(held, usual))
         return value(atom)
-    return value(replace(usual, form="batch"))
+    return value(replace(usual, form=Form.BATCH))

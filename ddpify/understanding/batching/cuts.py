@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.batching import at_hand, together
+from ddpify.understanding.forms import Form
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import Data, Number
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
 
-_FORMS = ("tensor", "batch", "yielded")
+_FORMS = (Form.TENSOR, Form.BATCH, Form.YIELDED)
 
 
 def cut(run: Interpreter, node: cst.Subscript, rows: Data, part: cst.BaseSlice) -> Data | None:
@@ -34,7 +35,7 @@ def cut(run: Interpreter, node: cst.Subscript, rows: Data, part: cst.BaseSlice) 
     scope = run.module.function(node) or run.module.tree
     source = run.instance(scope, run.module, f"{together.CUT} {code_of(part.upper)}")
     at_hand.taken(run, frozenset({source}))
-    return replace(rows, births=frozenset(), form="tensor", loaders=rows.loaders | {source})
+    return replace(rows, births=frozenset(), form=Form.TENSOR, loaders=rows.loaders | {source})
 
 
 def _is_cuttable(run: Interpreter, node: cst.Subscript, rows: Data) -> bool:

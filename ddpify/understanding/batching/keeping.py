@@ -12,6 +12,7 @@ import libcst as cst
 
 from ddpify.understanding import readers
 from ddpify.understanding.batching import stores, tables
+from ddpify.understanding.forms import Form
 from ddpify.understanding.language.arguments import Keywords, argument_pairs, local_data
 from ddpify.understanding.libraries.kinds import is_model
 from ddpify.understanding.placement import Placement
@@ -158,10 +159,10 @@ def _demand(run: Interpreter, shown: cst.BaseExpression, data: Data, *, by_index
     In a forward, what is a row and what mixes rows is not known well enough to gather it.
     """
     picked = data.placement is Placement.ROWS and bool(data.births)  # one sample after another
-    rows = (by_index or picked) and data.form not in ("batch", "shape")
+    rows = (by_index or picked) and data.form not in (Form.BATCH, Form.SHAPE)
     rows = rows and not run.frames_forward()
     if data.placement not in _REDUCIBLE and not rows:
-        data = Data(Placement.SHARD, data.loaders, form="packed")  # which no reduction suits
+        data = Data(Placement.SHARD, data.loaders, form=Form.PACKED)  # which no reduction suits
     run.demand(shown, value(data), readers.A_KEPT_TENSOR)
 
 

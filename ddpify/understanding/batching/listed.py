@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import readers
+from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import Structure, walk
 from ddpify.understanding.syntax import code_of, names_of
@@ -126,12 +127,12 @@ def are_rows(element: Value) -> bool:
 def _is_row(atom: Atom) -> bool:
     if isinstance(atom, Tup):
         return all(are_rows(item) for item in atom.items)
-    row = isinstance(atom, Data) and atom.placement is Placement.ROWS and atom.form == "row"
+    row = isinstance(atom, Data) and atom.placement is Placement.ROWS and atom.form is Form.ROW
     return row or _is_position(atom)
 
 
 def _is_position(atom: Atom) -> bool:
-    return isinstance(atom, Data) and atom.form == "position"
+    return isinstance(atom, Data) and atom.form is Form.POSITION
 
 
 def _picks_a_row(run: Interpreter, position: cst.Name) -> bool:
@@ -183,7 +184,7 @@ def of_list(made: Instance) -> Data | None:
     if not made.each or not picked:
         return None
     loaders = frozenset(one for data in picked for one in data.loaders)
-    return Data(Placement.SHARD, loaders, form="listed")
+    return Data(Placement.SHARD, loaders, form=Form.LISTED)
 
 
 def _is_of_a_row(data: Data) -> bool:

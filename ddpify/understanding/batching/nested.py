@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import dotted
@@ -39,7 +40,7 @@ def yielded(loader: Instance) -> Value | None:
     if shape is None or not any(shape):
         return None
     sources = frozenset({loader})
-    forms = ("batch" if several else "tensor" for several in shape)
+    forms = (Form.BATCH if several else Form.TENSOR for several in shape)
     parts = (value(Data(Placement.SHARD, sources, form=form)) for form in forms)
     return value(Tup(tuple(parts)))
 

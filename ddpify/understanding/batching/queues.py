@@ -12,6 +12,7 @@ import libcst as cst
 
 from ddpify.understanding import readers
 from ddpify.understanding.batching import batches
+from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Data, Value, value
 
@@ -37,7 +38,7 @@ def kept(run: Interpreter, node: cst.BaseExpression, inner: list[Data]) -> Value
     for piece, one in joined:
         for data in one.data if not piece.deep_equals(target) else ():
             run.demand(piece, value(data), readers.A_KEPT_COLLECTION)
-    return value(replace(inner[0].placed(Placement.REPLICATE), form="gathered"))
+    return value(replace(inner[0].placed(Placement.REPLICATE), form=Form.GATHERED))
 
 
 def _assigned(run: Interpreter, node: cst.CSTNode) -> cst.BaseExpression | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import UNKNOWN, Atom, Data, Number, Tup, Value, join, value
 
@@ -17,7 +18,7 @@ _NAMED = (Placement.MEAN, Placement.SUM)  # reduced where they get a name
 
 def born_at(atom: Atom, node: cst.BaseExpression) -> Atom:
     """A value remembers the expression at which it got a name, to be reduced or gathered there."""
-    if isinstance(atom, Data) and atom.placement is Placement.SHARD and atom.form != "pairs":
+    if isinstance(atom, Data) and atom.placement is Placement.SHARD and atom.form is not Form.PAIRS:
         atom = replace(atom, names=frozenset({node}))
     if isinstance(atom, Data) and (atom.placement in _NAMED or atom.opaque):
         return replace(atom, births=frozenset({node}))
@@ -55,12 +56,12 @@ def _whole(atom: Atom, by: cst.BaseExpression | None) -> Atom:
         return Tup(tuple(reduced(item, by) for item in atom.items))
     if not isinstance(atom, Data) or not atom.placement.local:
         return atom
-    if atom.form == "shape":
+    if atom.form is Form.SHAPE:
         return Number()
     whole = atom.placed(Placement.REPLICATE)
     if atom.placement is Placement.SHARD:
-        return replace(whole, form="gathered")
+        return replace(whole, form=Form.GATHERED)
     if atom.placement is Placement.COUNT:
-        return replace(whole, form="total")
+        return replace(whole, form=Form.TOTAL)
     known = frozenset() if by is None else frozenset({by})
     return replace(whole, births=known, one_each=atom.one_each)

@@ -8,6 +8,7 @@ import libcst as cst
 
 from ddpify.understanding.batching import at_hand, batches, entering
 from ddpify.understanding.facts import Site
+from ddpify.understanding.forms import Form
 from ddpify.understanding.frames import Frame
 from ddpify.understanding.language import attributes, births
 from ddpify.understanding.libraries import (
@@ -220,7 +221,7 @@ def _result(run: Interpreter, call: _Call) -> Value:
 def _note_lists(run: Interpreter, call: _Call, result: Value) -> None:
     """Note the lists that a function makes of the rows of all ranks: they hold those, too."""
     given = (a for one in (*call.args, *call.kwargs.values()) for a in one.of(Data))
-    if any(a.form == "gathered" for a in given):  # type: ignore[union-attr]
+    if any(a.form is Form.GATHERED for a in given):  # type: ignore[union-attr]
         run.of_all_ranks.update(a for a in result.of(Instance) if a.type == "list")  # type: ignore[misc, union-attr]
 
 

@@ -10,6 +10,7 @@ import libcst as cst
 
 from ddpify.understanding.arithmetic import bounds, tensor_items, tensors
 from ddpify.understanding.batching import batch_rows, collating
+from ddpify.understanding.forms import Form
 from ddpify.understanding.language.arguments import local_data
 from ddpify.understanding.libraries import instances, kinds
 from ddpify.understanding.placement import Placement
@@ -90,7 +91,7 @@ def subscript_key(run: Interpreter, node: cst.Subscript) -> str:
             for bound in (part.lower, part.upper, part.step):
                 if bound is not None:
                     for data in run.eval(bound).data:
-                        if data.placement is Placement.COUNT and data.form != "rounded":
+                        if data.placement is Placement.COUNT and data.form is not Form.ROUNDED:
                             run.facts.shape_uses.update(data.births)
             constants.append(...)
     return "*" if len(constants) != 1 or constants[0] is ... else f"[{constants[0]!r}]"
@@ -174,21 +175,21 @@ def _element(run: Interpreter, node: cst.BaseExpression, atom: Atom) -> Value:
     if isinstance(atom, Tup):
         return join(*atom.items)
     if isinstance(atom, Data):
-        if atom.form == "samples" or atom.dim == collating.NO_ROWS:
+        if atom.form is Form.SAMPLES or atom.dim == collating.NO_ROWS:
             return value(collating.sample(atom))
-        if atom.form == "sized":
+        if atom.form is Form.SIZED:
             return REPLICATED
-        if atom.form == "batch" or atom.opaque:
+        if atom.form is Form.BATCH or atom.opaque:
             return value(atom)  # a container of rows, as far as is known
         if atom.dim > 0 and atom.placement is Placement.SHARD:
             return value(replace(atom, dim=atom.dim - 1, births=frozenset(), ndim=0))
-        if atom.form == "listed":  # which cannot be gathered as a tensor's rows are
-            return value(replace(atom, placement=Placement.ROWS, form="row"))
+        if atom.form is Form.LISTED:  # which cannot be gathered as a tensor's rows are
+            return value(replace(atom, placement=Placement.ROWS, form=Form.ROW))
         births = {
             Placement.SHARD: frozenset({node}),
             Placement.ROWS: atom.births,  # they are whole where what they were picked from is
         }.get(atom.placement, frozenset())
-        form = "row" if births else atom.form
+        form = Form.ROW if births else atom.form
         row = replace(atom, placement=tensors.picked(atom.placement), births=births, form=form)
         return value(replace(row, ndim=0))
     if isinstance(atom, Whole):

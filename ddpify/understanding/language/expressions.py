@@ -12,6 +12,7 @@ import libcst as cst
 
 from ddpify.understanding.arithmetic import tensor_pairs, tensors
 from ddpify.understanding.batching import keeping, listed
+from ddpify.understanding.forms import Form
 from ddpify.understanding.language import (
     assignments,
     attributes,
@@ -232,7 +233,7 @@ def _comprehension(run: Interpreter, node: cst.BaseSimpleComp | cst.DictComp) ->
     made.each = each
     run.put(made, "*", item)
     taken = run.seen(node.for_in.iter).of(Data)
-    if any(data.form == "gathered" for data in taken):  # type: ignore[union-attr]
+    if any(data.form is Form.GATHERED for data in taken):  # type: ignore[union-attr]
         run.of_all_ranks.add(made)
     return value(made)
 
@@ -288,7 +289,7 @@ def _spread(run: Interpreter, node: cst.BaseExpression, result: Value) -> list[V
     if tuples:
         return [join(*(one for one in each if one)) for each in zip_longest(*tuples)]
     for atom in result.atoms:
-        if isinstance(atom, Data) and atom.form == "shape":
+        if isinstance(atom, Data) and atom.form is Form.SHAPE:
             return [value(atom)]  # the sizes, as one argument that stands for them all
         if isinstance(atom, Instance) and atom.type == "list":
             known = [atom.attributes[k] for k in sorted(atom.attributes) if k != "*"]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeGuard
 import libcst as cst
 
 from ddpify.understanding.batching import at_hand, batches, together
+from ddpify.understanding.forms import Form
 from ddpify.understanding.frames import Loop
 from ddpify.understanding.labels.liveness import taken_over
 from ddpify.understanding.language import assignments, branches, elements
@@ -29,7 +30,7 @@ from ddpify.understanding.values import (
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
 
-_BATCHES = ("batch", "yielded", "ragged")
+_BATCHES = (Form.BATCH, Form.YIELDED, Form.RAGGED)
 
 
 def leave(run: Interpreter) -> bool:
@@ -66,7 +67,9 @@ def _is_of_one_sample(atom: Atom) -> TypeGuard[Data]:
     """Whether this is a row of the batch, or the position of one."""
     if not isinstance(atom, Data) or not atom.births:
         return False
-    return atom.form == "position" or (atom.placement is Placement.ROWS and atom.form == "row")
+    return atom.form is Form.POSITION or (
+        atom.placement is Placement.ROWS and atom.form is Form.ROW
+    )
 
 
 def _named_target(run: Interpreter, target: cst.BaseExpression, element: Value) -> Value:

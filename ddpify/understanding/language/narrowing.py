@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding.forms import Form
 from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import (
     UNKNOWN,
@@ -90,7 +91,7 @@ def _types(kind: Value) -> Iterator[str]:
 
 def is_tensor(atom: Atom) -> bool | None:
     """Whether something is a tensor, as far as is known."""
-    if isinstance(atom, Whole) or (isinstance(atom, Data) and atom.form == "tensor"):
+    if isinstance(atom, Whole) or (isinstance(atom, Data) and atom.form is Form.TENSOR):
         return True
     return False if isinstance(atom, (Tup, Const, Function, Class)) else None
 
@@ -100,7 +101,7 @@ def is_sequence(atom: Atom) -> bool | None:
     if isinstance(atom, Tup) or (isinstance(atom, Instance) and atom.type == "list"):
         return True
     if isinstance(atom, Data):
-        return None if atom.opaque or atom.form == "batch" else False
+        return None if atom.opaque or atom.form is Form.BATCH else False
     return False if isinstance(atom, (Const, Function, Class)) else None
 
 

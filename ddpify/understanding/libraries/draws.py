@@ -18,6 +18,7 @@ from ddpify.records import record
 from ddpify.understanding import readers
 from ddpify.understanding.batching import at_hand
 from ddpify.understanding.facts import Draw
+from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import Atom, Data, Instance, Tup, Value, value
@@ -171,7 +172,7 @@ def _kind(draw: Draw, part: Part, name: str) -> list[cst.BaseExpression]:
     """The list of a draw that a part belongs to."""
     if part.data.placement is Placement.COUNT:
         return draw.counts
-    if part.data.form == "shape":
+    if part.data.form is Form.SHAPE:
         return draw.shapes
     return draw.alike if name in _LIKE else draw.given
 
@@ -196,7 +197,7 @@ def _models(run: Interpreter) -> frozenset[Instance]:
 def _refuse(run: Interpreter, node: cst.BaseExpression, rows: Data) -> None:
     """Let the batch be whole where this draws: nothing done here makes its rows right."""
     # Rows of a form that no reduction here suits: gathered further up, or not at all.
-    run.demand(node, value(Data(Placement.SHARD, rows.loaders, form="packed")), readers.A_DRAW)
+    run.demand(node, value(Data(Placement.SHARD, rows.loaders, form=Form.PACKED)), readers.A_DRAW)
 
 
 def one_by_one(run: Interpreter, node: cst.BaseExpression, name: str) -> None:
@@ -210,7 +211,7 @@ def rows_of(run: Interpreter, node: cst.BaseExpression) -> Data | None:
     """The rows that a loop takes one by one: ``x``, ``range(len(x))`` or ``enumerate(x)``."""
     for data in run.seen(node).data:
         if data.placement is Placement.COUNT or (
-            data.placement is Placement.SHARD and data.form not in ("batch", "shape")
+            data.placement is Placement.SHARD and data.form not in (Form.BATCH, Form.SHAPE)
         ):
             return data
     if isinstance(node, cst.Call) and dotted(node.func) in _LOOPING:
@@ -240,7 +241,7 @@ def _within(run: Interpreter, node: cst.BaseExpression, place: int, ndim: int) -
             yield Part(node, data, place, ndim)
             return
         if data.placement is Placement.SHARD:
-            dim = data.dim + (place if data.form == "shape" else 0)
+            dim = data.dim + (place if data.form is Form.SHAPE else 0)
             yield Part(node, data, dim, 0 if place else data.ndim)
             return
     listed = _listed_shape(run, node) if place == 0 and isinstance(node, cst.Name) else None
@@ -263,7 +264,7 @@ def _listed_shape(run: Interpreter, node: cst.Name) -> Data | None:
     for dim, size in enumerate(held[0] if held else ()):
         for data in size.data:
             if data.placement is Placement.COUNT:
-                return replace(data.placed(Placement.SHARD), form="shape", dim=dim)
+                return replace(data.placed(Placement.SHARD), form=Form.SHAPE, dim=dim)
     return None
 
 

@@ -10,6 +10,7 @@ import libcst as cst
 
 from ddpify.understanding.arithmetic import gradients, tensor_sizes
 from ddpify.understanding.batching import at_hand, batches, collating, listed, together
+from ddpify.understanding.forms import Form
 from ddpify.understanding.language import attributes, elements, narrowing
 from ddpify.understanding.language.arguments import Keywords, argument_pairs
 from ddpify.understanding.libraries import (
@@ -72,8 +73,8 @@ def _is_count(one: Value) -> bool:
 
 def _rounded(atom: Atom) -> Atom:
     """``int(0.3 * n)``: that of all rows is not the sum of the ranks'."""
-    if isinstance(atom, Data) and atom.form == "multiple":
-        return replace(atom, form="rounded")
+    if isinstance(atom, Data) and atom.form is Form.MULTIPLE:
+        return replace(atom, form=Form.ROUNDED)
     return atom
 
 
@@ -94,11 +95,15 @@ def _len(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value
         rows = (
             isinstance(atom, Data)
             and atom.placement is Placement.SHARD
-            and atom.form != "shape"
+            and atom.form is not Form.SHAPE
             and atom.dim == 0
-            and not (atom.form == "batch" and narrowing.is_shown_listed(run, node))
+            and not (atom.form is Form.BATCH and narrowing.is_shown_listed(run, node))
         )
-        if isinstance(atom, Data) and atom.placement is Placement.COUPLED and atom.form != "shape":
+        if (
+            isinstance(atom, Data)
+            and atom.placement is Placement.COUPLED
+            and atom.form is not Form.SHAPE
+        ):
             results.append(tensor_sizes.elements(atom))
             continue
         results.append(tensor_sizes.count(atom, node) if rows else REPLICATED)  # type: ignore[arg-type]
@@ -128,7 +133,7 @@ def _as_sum(part: Data) -> Data:
 
     Of means with denominators of their own, each is reduced by itself.
     """
-    form = part.form if part.placement is Placement.COUNT else "tensor"
+    form = part.form if part.placement is Placement.COUNT else Form.TENSOR
     added = replace(part.placed(part.placement), opaque=part.opaque, form=form)
     return part if part.counted else added
 
@@ -183,7 +188,7 @@ def _position(counting: frozenset[cst.BaseExpression]) -> Value:
     """A number that counts a rank's rows, as these expressions let it."""
     if not counting:
         return REPLICATED
-    return value(Data(Placement.REPLICATE, births=counting, form="position"))
+    return value(Data(Placement.REPLICATE, births=counting, form=Form.POSITION))
 
 
 def _argument(node: cst.BaseExpression, number: int) -> cst.BaseExpression:
@@ -194,7 +199,7 @@ def _argument(node: cst.BaseExpression, number: int) -> cst.BaseExpression:
 
 
 def _same_elements(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
-    shapes = [a for one in args[:1] for a in one.data if a.form == "shape"]
+    shapes = [a for one in args[:1] for a in one.data if a.form is Form.SHAPE]
     if shapes:
         return value(*(replace(a, births=frozenset({_argument(node, 0)})) for a in shapes))
     made = run.instance(node, run.module, "list")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.batching import batches, collating, nested
+from ddpify.understanding.forms import Form
 from ddpify.understanding.language.arguments import Keywords
 from ddpify.understanding.libraries import distributed, layers, modes, world
 from ddpify.understanding.libraries.actions import WRITING_METHODS
@@ -177,7 +178,7 @@ def iterate(run: Interpreter, node: cst.BaseExpression, atom: Instance) -> Value
                 run.frame.loops[-1].takes_whole = True
             return REPLICATED
         known = collating.yielded(run, node, atom) or nested.yielded(atom)
-        return known or value(Data(Placement.SHARD, frozenset({atom}), form="batch"))
+        return known or value(Data(Placement.SHARD, frozenset({atom}), form=Form.BATCH))
     if atom.type in BARS:
         held = atom.attribute("iterable")
         return run.iterate(node, REPLICATED if held is None else held)

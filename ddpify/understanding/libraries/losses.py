@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ddpify.understanding import readers
 from ddpify.understanding.arithmetic import tensor_pairs
 from ddpify.understanding.batching import batches, collating, together
+from ddpify.understanding.forms import Form
 from ddpify.understanding.libraries.denominators import LossCall, denominator
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import REPLICATED, UNKNOWN, Data, Value, value
@@ -38,7 +39,11 @@ _MODULES = {
     "TripletMarginWithDistanceLoss": "triplet_margin_with_distance_loss",
 }  # fmt: skip
 
-_A_ROW_EACH = ("tensor", "batch", "yielded")  # forms of rows that are those of one sample each
+_A_ROW_EACH = (
+    Form.TENSOR,
+    Form.BATCH,
+    Form.YIELDED,
+)  # forms of rows that are those of one sample each
 
 
 def is_function(name: str) -> bool:
@@ -92,8 +97,8 @@ def _tell_orders_apart(run: Interpreter, shown: list[batches.Operand]) -> None:
     held = [(node, [d for d in one.data if not d.opaque]) for node, one in shown]
     for (node, rows), (_, others) in permutations(held, 2):
         each = bool(others) and all(d.dim == 0 and d.form in _A_ROW_EACH for d in others)
-        if each and rows and all(d.form == "interleaved" for d in rows):
-            cut = Data(Placement.SHARD, rows[0].loaders, form="packed")  # no reduction suits it
+        if each and rows and all(d.form is Form.INTERLEAVED for d in rows):
+            cut = Data(Placement.SHARD, rows[0].loaders, form=Form.PACKED)  # no reduction suits it
             run.demand(node, value(cut), readers.A_VIEW)
 
 

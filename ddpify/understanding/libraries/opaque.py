@@ -9,6 +9,7 @@ import libcst as cst
 
 from ddpify.understanding.arithmetic import dimensions, tensor_pairs
 from ddpify.understanding.batching import batch_layers, batches
+from ddpify.understanding.forms import Form
 from ddpify.understanding.language.arguments import Keywords, argument_pairs, local_data
 from ddpify.understanding.libraries import draws, layers, losses, sequences, world
 from ddpify.understanding.libraries.denominators import LossCall
@@ -123,12 +124,12 @@ def _of_what_is_whole(run: Interpreter, node: cst.BaseExpression, given: list[Va
     return value(reduced[0] if reduced else run.instance(node, run.module, "an object"))
 
 
-def _form(rows: list[Data]) -> str:
+def _form(rows: list[Data]) -> Form:
     """Rows of which there are more, or less, than samples stay so."""
     if any(data.ragged for data in rows):
-        return "masked"
+        return Form.MASKED
     forms = {data.form for data in rows}
-    return next((form for form in ("stacked", "interleaved") if form in forms), "tensor")
+    return next((form for form in (Form.STACKED, Form.INTERLEAVED) if form in forms), Form.TENSOR)
 
 
 def call_instance(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.batching import at_hand
+from ddpify.understanding.forms import Form
 from ddpify.understanding.language import births, elements
 from ddpify.understanding.language.arguments import Keywords
 from ddpify.understanding.libraries import sequences, world
@@ -108,7 +109,7 @@ def _rows(whole: Value, kwargs: Keywords) -> Value:
     if tuples:
         return join(*(value(Tup(tuple(_rows(item, kwargs) for item in a.items))) for a in tuples))
     if any(isinstance(a, Instance) and a.type in ("list", "dict") for a in whole.atoms):
-        return value(Data(Placement.SHARD, form="batch"))
+        return value(Data(Placement.SHARD, form=Form.BATCH))
     return value(rows)
 
 

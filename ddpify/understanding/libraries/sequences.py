@@ -9,6 +9,7 @@ import libcst as cst
 
 from ddpify.understanding.batching import at_hand, batch_layers
 from ddpify.understanding.facts import States
+from ddpify.understanding.forms import Form
 from ddpify.understanding.language.arguments import Keywords, argument_pairs, local_data
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.syntax import code_of, dotted
@@ -55,18 +56,18 @@ def call(
     if short == "pad_sequence":
         return value(padded)
     told = "total_length" in kwargs or len(args) > _TOTAL_LENGTH
-    if rows.form == "packed" and not told and run.module.editable and isinstance(node, cst.Call):
+    if rows.form is Form.PACKED and not told and run.module.editable and isinstance(node, cst.Call):
         run.facts.padded.setdefault(node, run.site(node))
     return value(Tup((value(padded), value(rows.placed(rows.placement)))))
 
 
 def _packed(rows: Data) -> Data:
-    return replace(rows.placed(rows.placement), form="packed", dim=0)
+    return replace(rows.placed(rows.placement), form=Form.PACKED, dim=0)
 
 
 def elements(packed: Data) -> Data:
     """The time steps of packed sequences, ``packed.data``: as many as this rank's rows have."""
-    return replace(packed, births=frozenset(), form="masked")
+    return replace(packed, births=frozenset(), form=Form.MASKED)
 
 
 def through_layer(layer: Instance, args: list[Value]) -> Value | None:
@@ -79,8 +80,8 @@ def through_layer(layer: Instance, args: list[Value]) -> Value | None:
     form = batch_layers.form_of_states(layer)
     state = value(replace(rows.placed(Placement.SHARD), form=form, dim=1))
     states = value(Tup((state, state))) if layer.type == "torch.nn.LSTM" else state
-    packed = rows.form == "packed"
-    outputs = rows if packed or rows.form == "state" else rows.placed(rows.placement)
+    packed = rows.form is Form.PACKED
+    outputs = rows if packed or rows.form is Form.STATE else rows.placed(rows.placement)
     return value(Tup((value(outputs), states)))
 
 
@@ -114,7 +115,7 @@ def _rows_code(shown: cst.BaseExpression, rows: Data, layer: Instance) -> str:
     """Code for the number of rows in a layer's input."""
     if dotted(shown) is None:
         return ""
-    if rows.form == "packed":
+    if rows.form is Form.PACKED:
         return f"{code_of(shown)}.batch_sizes[0]"
     told = batch_layers.is_batch_first(layer)
     batch_first = layer.type in _CELLS or (rows.dim == 0 if told is None else told)

@@ -28,6 +28,7 @@ from ddpify.understanding.batching import (
     together,
 )
 from ddpify.understanding.facts import Draw
+from ddpify.understanding.forms import Form
 from ddpify.understanding.language.arguments import Keywords, argument_pairs, local_data
 from ddpify.understanding.libraries import draws
 from ddpify.understanding.placement import Placement
@@ -115,7 +116,7 @@ def tensor_function(  # type: ignore[no-untyped-def]
 
 
 def _is_of_all(one: Value) -> bool:
-    return any(isinstance(a, Data) and a.form == "gathered" for a in one.atoms) and not one.data
+    return any(isinstance(a, Data) and a.form is Form.GATHERED for a in one.atoms) and not one.data
 
 
 def _of_a_size(
@@ -130,8 +131,8 @@ def _of_a_size(
     own = [a for a in numbers if tensor_sizes.is_own_number(a)]
     if own and name.startswith("torch.") and short in _OF_A_SIZE and short != "full":
         return value(tensor_sizes.rows_as_many(own[0]))
-    if short in _COUNTING and any(a.form == "total" for a in numbers):
-        return value(Data(Placement.REPLICATE, form="gathered"))
+    if short in _COUNTING and any(a.form is Form.TOTAL for a in numbers):
+        return value(Data(Placement.REPLICATE, form=Form.GATHERED))
     counts = [a for a in numbers if a.placement is Placement.COUNT]
     cuts = any(isinstance(a, Data) and a not in counts for _, v in operands[:1] for a in v.atoms)
     if counts and not cuts and _makes_rows(name, short):
@@ -146,14 +147,14 @@ def _of_a_size(
         return value(Data(Placement.SHARD, loaders))
     kept = batch_sizes.kept_for(run, node) if short in batch_sizes.MAKING else None
     if kept:
-        return value(Data(Placement.REPLICATE, kept, form="sized"))
+        return value(Data(Placement.REPLICATE, kept, form=Form.SIZED))
     return None
 
 
 def _of_a_list(short: str, operands: list[tuple[cst.BaseExpression, Value]]) -> Value | None:
     """A tensor that is made of a list of samples; None for others."""
     for inner in (list(local_data(v)) for _, v in operands if short in _FROM_LISTS):
-        if inner and (inner[0].dim == collating.NO_ROWS or inner[0].form == "samples"):
+        if inner and (inner[0].dim == collating.NO_ROWS or inner[0].form is Form.SAMPLES):
             return value(collating.stacked(inner[0], 0))
     for _, held in operands[:1] if short in _FROM_LISTS else ():
         for made in held.of(Instance):
@@ -222,9 +223,9 @@ def _sized(run: Interpreter, node: cst.BaseExpression, short: str, counts: list[
         counted = [part.node for part in sizes]
         at_hand.used(run, node, counts)
         run.facts.orders.setdefault(node, Draw(run.site(node), counts=counted))
-        made = replace(made, form="permutation")
+        made = replace(made, form=Form.PERMUTATION)
     if short in _COUNTING:
-        made = replace(made, form="range", births=frozenset(part.node for part in sizes))
+        made = replace(made, form=Form.RANGE, births=frozenset(part.node for part in sizes))
     return value(made)
 
 
@@ -252,16 +253,18 @@ def _concatenated(
     one_by_one = _taken_one_by_one(pieces, first)
     if one_by_one is not None:
         return value(collating.joined(one_by_one, short, dim))
-    if dim == 0 and any(isinstance(a, Data) and a.form == "gathered" for a in deep_atoms(pieces)):
+    if dim == 0 and any(
+        isinstance(a, Data) and a.form is Form.GATHERED for a in deep_atoms(pieces)
+    ):
         for expression, held in queues.pieces(run, node):
             for rows in held.data:
                 run.demand(expression, value(rows), readers.A_KEPT_COLLECTION)
-        return value(replace(first.placed(Placement.REPLICATE), form="gathered"))
+        return value(replace(first.placed(Placement.REPLICATE), form=Form.GATHERED))
     along_others = dim not in (0, ...)
     shown = queues.pieces(run, node) if along_others or short in ("stack", "hstack") else []
     if tensor_pairs.beside_whole(run, tensor_pairs.held_tensors(shown)):
-        return value(replace(first.placed(Placement.REPLICATE), form="gathered"))
-    if run.collating and not _shown_pieces(run, node) and {d.form for d in inner} == {"tensor"}:
+        return value(replace(first.placed(Placement.REPLICATE), form=Form.GATHERED))
+    if run.collating and not _shown_pieces(run, node) and {d.form for d in inner} == {Form.TENSOR}:
         return value(first.placed(first.placement))  # each sample's one row
     chosen = node in run.choices.batches and batches.trained_on(run, inner)
     if chosen and (along_others or short == "hstack"):
@@ -290,8 +293,8 @@ def _taken_one_by_one(pieces: Value, first: Data) -> Data | None:
     items = [listed.of_list(a) for a in pieces.of(Instance)]  # type: ignore[arg-type]
     if items and items[0] is not None:
         return items[0]
-    alone = first.form == "listed" and first in pieces.atoms
-    return first if alone or first.dim == collating.NO_ROWS or first.form == "samples" else None
+    alone = first.form is Form.LISTED and first in pieces.atoms
+    return first if alone or first.dim == collating.NO_ROWS or first.form is Form.SAMPLES else None
 
 
 def _rows_joined(
@@ -308,23 +311,23 @@ def _rows_joined(
     unequal = together.unequal(run, sources, sources)
     run.facts.joined |= sources if unequal else set()
     if unequal or any(d.ragged for d in inner):
-        placed = replace(placed, form="masked")
+        placed = replace(placed, form=Form.MASKED)
     if all(d.counting for d in inner):
         counting = frozenset(birth for d in inner for birth in d.counting)
-        return replace(placed, form="computed", births=counting)
-    rows = all(a.form == "tensor" and not a.opaque for a in pieces.data)
+        return replace(placed, form=Form.COMPUTED, births=counting)
+    rows = all(a.form is Form.TENSOR and not a.opaque for a in pieces.data)
     if short == "stack" and dim == first.dim == 0 and pieces.data and rows:
         return placed  # the rows of a tensor, or a list with an item for each of them
     if short == "stack" and isinstance(dim, int) and 0 <= dim <= first.dim:
         return replace(placed, dim=first.dim + 1)
     if dim not in (0, ...) or short in ("stack", "hstack"):
         return placed
-    form = "masked" if placed.ragged else "stacked"
+    form = Form.MASKED if placed.ragged else Form.STACKED
     return replace(placed, form=form, births=_shown_pieces(run, node))
 
 
 def _shown_pieces(run: Interpreter, node: cst.BaseExpression) -> frozenset[cst.BaseExpression]:
     """The elements of ``torch.cat((a, b))``, each of which could be gathered by itself."""
     shown = queues.pieces(run, node)
-    rows = all({d.form for d in held.data} <= {"tensor"} for _, held in shown)
+    rows = all({d.form for d in held.data} <= {Form.TENSOR} for _, held in shown)
     return frozenset(element for element, held in shown if held.data) if rows else frozenset()

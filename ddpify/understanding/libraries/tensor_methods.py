@@ -17,6 +17,7 @@ from ddpify.understanding.arithmetic import (
     views,
 )
 from ddpify.understanding.batching import batch_sizes, batches
+from ddpify.understanding.forms import Form
 from ddpify.understanding.language.arguments import argument_pairs
 from ddpify.understanding.libraries import draws, world
 from ddpify.understanding.libraries.instances import MOVES, generator
@@ -91,7 +92,7 @@ def of_tensor(  # type: ignore[no-untyped-def]
         return drawn
     if name == "register_hook" and atom.placement is Placement.SHARD:
         run.demand(
-            receiver, value(replace(atom, births=frozenset(), form="packed")), readers.A_HOOK
+            receiver, value(replace(atom, births=frozenset(), form=Form.PACKED)), readers.A_HOOK
         )
         return REPLICATED
     known = _read(run, receiver, atom, name) or _fact(node, atom, name, args)
@@ -101,7 +102,9 @@ def of_tensor(  # type: ignore[no-untyped-def]
         return tensor_function(run, node, f"torch.{name}", name, args, kwargs)
     if name in MOVES:
         world.moved(run, node, args, kwargs)
-        return tensors.fresh(value(replace(atom, form="tensor") if atom.form == "batch" else atom))
+        return tensors.fresh(
+            value(replace(atom, form=Form.TENSOR) if atom.form is Form.BATCH else atom)
+        )
     if name in ("items", "keys", "values"):
         pair = Tup((REPLICATED, value(atom)))
         return generator(run, node, value(pair) if name == "items" else value(atom))
@@ -109,7 +112,7 @@ def of_tensor(  # type: ignore[no-untyped-def]
     if copied is not None:
         return copied
     given = args
-    if atom.form == "gathered":
+    if atom.form is Form.GATHERED:
         bounds.count_sizes(run, [shown for shown, _ in argument_pairs(node, args, {})])
     if name == "split" and args and tensor_sizes.counts(args[0]):
         return tensor_items.pieces(run, value(atom), args[0])
@@ -128,7 +131,7 @@ def _read(run: Interpreter, receiver: cst.BaseExpression, atom: Data, name: str)
     if name == "detach" and not atom.placement.local:
         return REPLICATED
     rows = atom.placement is Placement.SHARD and not atom.opaque
-    if name == "tolist" and (rows or atom.form == "row"):
+    if name == "tolist" and (rows or atom.form is Form.ROW):
         return value(atom)
     if name in ("item", "tolist", "__float__", "__format__"):
         run.demand(receiver, value(atom), f"{name}()")
@@ -171,7 +174,9 @@ def _copied_for_each_row(  # type: ignore[no-untyped-def]
 
 def _paired(copied: Atom, rows: Data) -> Atom:
     """Copies of rows for each row: only the rows themselves can be gathered."""
-    return replace(copied, form="pairs", names=rows.names) if isinstance(copied, Data) else copied
+    return (
+        replace(copied, form=Form.PAIRS, names=rows.names) if isinstance(copied, Data) else copied
+    )
 
 
 def _note_sizes(run: Interpreter, one: Value) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.facts import Facts, WholeCall
+from ddpify.understanding.forms import Form
 from ddpify.understanding.libraries import kinds
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
@@ -54,7 +55,7 @@ def _trains_on_all(run: Interpreter, model: Instance, given: list[Value]) -> boo
     if run.no_grad or kinds.is_loss(model) or kinds.is_criterion(model):
         return False
     atoms = (atom for one in given for atom in deep_atoms(one))
-    return any(isinstance(atom, Data) and atom.form == "gathered" for atom in atoms)
+    return any(isinstance(atom, Data) and atom.form is Form.GATHERED for atom in atoms)
 
 
 def is_loss_of_a_model(facts: Facts, node: cst.CSTNode, given: list[Value], result: Value) -> bool:

@@ -1,0 +1,41 @@
+"""What a tensor, an array or a number holds of the rows of a batch, besides its placement."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class Form(Enum):
+    """How the rows of a batch lie in a value, or what it says of them."""
+
+    TENSOR = "tensor"  # the rows one after the other, or what is left of them
+    BATCH = "batch"  # a loader's batch of unknown structure
+    SAMPLES = "samples"  # what a collate function gets
+    YIELDED = "yielded"  # what a loader gives, in a known layout
+    LISTED = "listed"  # an item for each row, of any kind and size
+
+    MASKED = "masked"  # any number of rows: a mask left them
+    RAGGED = "ragged"  # any number of rows: each sample brought several
+    STACKED = "stacked"  # the rows of several tensors under each other
+    INTERLEAVED = "interleaved"  # several rows for each sample, behind each other
+    PAIRS = "pairs"  # rows that were copied for each other
+    PACKED = "packed"  # laid out so that rows can neither be told apart nor gathered
+    STATE = "state"  # a recurrent layer's, with its rows behind a dimension of size one
+    STATES = "states"  # of several layers, with the rows behind that of the layers
+    ROW = "row"  # a single one
+
+    GATHERED = "gathered"  # rows of all ranks
+    SIZED = "sized"  # of as many rows as a whole batch has
+    PERMUTATION = "permutation"  # of all rows
+    ORDER = "order"  # the one that sorting gives
+
+    SHAPE = "shape"  # the sizes of a tensor
+    NUMBER = "number"  # of rows
+    MULTIPLE = "multiple"  # of a number of rows
+    ROUNDED = "rounded"  # a part of a number of rows
+    TOTAL = "total"  # the number of all rows
+    RANGE = "range"  # numbers up to that of the rows, which the births give
+    COMPUTED = "computed"  # of a range
+    POSITION = "position"  # a number that counts rows, where a rank counts its own by the births
+
+    __hash__ = object.__hash__  # each is one object, and Enum's own hash is a function in Python
