@@ -464,6 +464,38 @@ def test_weights_of_some_of_the_rows(tmp_path: Path, some: str) -> None:
     assert f"weight=len({some})" in " ".join(lines)
 
 
+POSITIONS = [
+    "np.where(mask.numpy() == 1)[0]",
+    "np.nonzero(mask.numpy())[0]",
+    "torch.where(mask)[0]",
+    "torch.nonzero(mask, as_tuple=True)[0]",
+    "torch.nonzero(mask).squeeze(1)",
+]
+
+
+@pytest.mark.parametrize("shown", POSITIONS)
+def test_the_positions_where_a_mask_holds_are_counted_over_all_ranks(
+    tmp_path: Path, shown: str
+) -> None:
+    """None of a rank's own rows need be among them: then another goes on with the step."""
+    text = f"""
+for a, b in feed:
+    mask = b == 1
+    some = {shown}
+    if len(some) == 0:
+        continue
+    penalty = F.cross_entropy(brain(a)[some], b[some])
+    rule.zero_grad()
+    penalty.backward()
+    rule.step()
+"""
+    lines = added(tmp_path, "import numpy as np\n" + HEAD + text)
+    assert "if dd.sum(len(some)) == 0:" in lines
+    assert (
+        "penalty = dd.mean(F.cross_entropy(brain(a)[some], b[some]), weight=len(b[some]))" in lines
+    )
+
+
 def test_views_under_each_other_are_mixed_in_the_order_of_one_process(tmp_path: Path) -> None:
     body = (
         "    views = torch.cat([a, a + 1])\n    order = torch.randperm(views.size(0))\n"

@@ -233,3 +233,48 @@ def test_a_queue_takes_the_rows_of_all_ranks(tmp_path: Path) -> None:
     assert "keys = dd.split(dd.gather(keys)[torch.argsort(order)])" in lines
     queue = "queue = torch.cat((queue, dd.gather(keys.detach())))[dd.global_batch_size(keys):]"
     assert queue in lines
+
+
+TABLE = """\
+def record(i, rows, table):
+    start = 6 * i
+    end = start + len(rows)
+    WRITE
+
+
+table = torch.zeros(SHAPE)
+for i, (a, b) in enumerate(feed):
+    rule.zero_grad()
+    penalty = F.cross_entropy(brain(a), b)
+    record(i, b, table)
+    penalty.backward()
+    rule.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("shape", "write", "mended"),
+    [
+        ("20", "table[start:end] = rows", "table[start:end] = dd.gather(rows)"),
+        ("2, 20", "table[1, start:end] = rows", "table[1, start:end] = dd.gather(rows)"),
+        ("20, 2", "table[start:end, 0] = rows", "table[start:end, 0] = dd.gather(rows)"),
+        (
+            "20",
+            "table[i * 6 : i * 6 + len(rows)] = 1",
+            "table[i * 6 : i * 6 + dd.global_batch_size(rows)] = 1",
+        ),
+    ],
+)
+def test_a_slice_of_a_table_takes_the_rows_of_all_ranks(
+    tmp_path: Path, shape: str, write: str, mended: str
+) -> None:
+    """The table is the caller's, who had it before the batch."""
+    assert mended in added(tmp_path, HEAD + TABLE.replace("WRITE", write).replace("SHAPE", shape))
+
+
+def test_a_table_that_is_made_for_a_batch_takes_the_ranks_own_rows(tmp_path: Path) -> None:
+    text = TABLE.replace("WRITE", "table[: len(rows)] = rows").replace(
+        "table = torch.zeros(SHAPE)\n", ""
+    )
+    text = text.replace("    record(", "    table = torch.zeros(len(b))\n    record(")
+    assert not any("gather" in line for line in added(tmp_path, HEAD + text))

@@ -30,6 +30,7 @@ from ddpify.understanding.values import (
     Instance,
     Tup,
     Value,
+    join,
     may_be_integer,
     value,
 )
@@ -238,7 +239,8 @@ def _index_kind(run: Interpreter, part_: cst.BaseSlice) -> tuple[str, Value]:
     index = run.seen(part_.value)
     if index.constant() is None:
         return "new", index
-    return "index", index
+    tuples = [item for atom in index.of(Tup) for item in atom.items]  # type: ignore[union-attr]
+    return "index", join(index, *tuples)  # as np.where() gives positions
 
 
 def _index_rows(

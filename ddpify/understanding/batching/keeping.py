@@ -11,9 +11,15 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import readers
+from ddpify.understanding.arithmetic import bounds
 from ddpify.understanding.batching import stores, tables
 from ddpify.understanding.forms import Form
-from ddpify.understanding.language.arguments import Keywords, argument_pairs, local_data
+from ddpify.understanding.language.arguments import (
+    Keywords,
+    argument_of,
+    argument_pairs,
+    local_data,
+)
 from ddpify.understanding.libraries.kinds import is_model
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
@@ -28,6 +34,7 @@ from ddpify.understanding.values import (
     Params,
     Value,
     Whole,
+    may_be_integer,
     value,
 )
 
@@ -75,24 +82,41 @@ def _holds_rows(run: Interpreter, target: cst.BaseExpression, local: Data) -> No
 
 
 def item(run: Interpreter, target: cst.Subscript, shown: cst.BaseExpression, new: Value) -> None:
-    """An assignment such as ``memory[labels] = rows``."""
+    """An assignment such as ``memory[labels] = rows``, or ``seen[0, start:end] = rows``."""
     if not run.in_batch_loop():
         return
     indices = [e.slice.value for e in target.slice if isinstance(e.slice, cst.Index)]
     rows = [(index, run.seen(index)) for index in indices]
-    named = isinstance(target.value, (cst.Name, cst.Attribute))
-    by_index = named and bool(rows) and _takes_whole_rows(target)
-    _write(run, target, [*rows, (shown, new)], by_index=by_index)
+    place = _place_of_rows(run, target)
+    if isinstance(place, cst.Slice) and _is_kept(run, target):
+        bounds.count_sizes(run, bounds.written(place))
+    _write(run, target, [*rows, (shown, new)], by_index=place is not None)
     indexed = any(data.placement is Placement.SHARD for _, one in rows for data in one.data)
     _fill(run, target, [*rows, (shown, new)], by_index=indexed)
 
 
-def _takes_whole_rows(target: cst.Subscript) -> bool:
-    """Whether it goes by the first dimension alone, as ``memory[labels, :]`` does, too."""
-    first, *others = (element.slice for element in target.slice)
-    sliced = (one for one in others if isinstance(one, cst.Slice))
-    whole = [one for one in sliced if one.lower is one.upper is one.step is None]
-    return isinstance(first, cst.Index) and len(whole) == len(others)
+def _place_of_rows(run: Interpreter, target: cst.Subscript) -> cst.BaseSlice | None:
+    """What says which rows are written, behind numbers that pick a part; None if that is unclear.
+
+    Other dimensions are taken whole, or at one number.
+    """
+    if not isinstance(target.value, (cst.Name, cst.Attribute)):
+        return None
+    parts = [element.slice for element in target.slice]
+    placing = [part for part in parts if not (_is_whole_slice(part) or _is_number(run, part))]
+    if not placing:
+        return parts[0] if all(map(_is_whole_slice, parts[1:])) else None
+    ahead = parts[: parts.index(placing[0])]
+    return placing[0] if len(placing) == 1 and not any(map(_is_whole_slice, ahead)) else None
+
+
+def _is_whole_slice(part: cst.BaseSlice) -> bool:
+    return isinstance(part, cst.Slice) and not bounds.written(part) and part.step is None
+
+
+def _is_number(run: Interpreter, part: cst.BaseSlice) -> bool:
+    held = run.seen(part.value).atoms if isinstance(part, cst.Index) else ()
+    return bool(held) and all(map(may_be_integer, held))
 
 
 def buffer(
@@ -124,8 +148,7 @@ def buffer(
 def _write(
     run: Interpreter, target: cst.BaseExpression, given: list[Operand], *, by_index: bool
 ) -> None:
-    kept = next(stores.holders(target), None)
-    if kept is None or not _outlives_batch(run, kept) or not _is_whole(run.eval(kept)):
+    if not _is_kept(run, target):
         return
     for shown, one in given:
         for data in local_data(one):
@@ -153,6 +176,12 @@ def _parts(run: Interpreter, shown: cst.BaseExpression, one: Value) -> list[Oper
     return [(shown, one)] if parts is None else [(part, run.seen(part)) for part in parts]
 
 
+def _is_kept(run: Interpreter, target: cst.BaseExpression) -> bool:
+    """Whether what is written is a tensor that all ranks hold, from batch to batch."""
+    kept = next(stores.holders(target), None)
+    return kept is not None and _outlives_batch(run, kept) and _is_whole(run.eval(kept))
+
+
 def _demand(run: Interpreter, shown: cst.BaseExpression, data: Data, *, by_index: bool) -> None:
     """Let what is written be that of the whole batch, as far as that can be had here.
 
@@ -176,6 +205,18 @@ def _is_whole(held: Value) -> bool:
     )
 
 
+def _is_handed_in(run: Interpreter, name: str, at: int) -> bool:
+    """Whether a function got a tensor from a caller that had it before the batch at hand."""
+    frame, caller = run.frames[at], run.frames[at - 1]
+    given = argument_of(frame, name)
+    if at == 0 or not isinstance(given, cst.Name):
+        return False
+    loops = [loop for loop in caller.loops if loop.takes_batches]
+    if loops or given.value not in caller.scope.names:
+        return not any(given.value in loop.assigned for loop in loops[-1:])
+    return _is_handed_in(run, given.value, at - 1)
+
+
 def _outlives_batch(run: Interpreter, kept: cst.Name | cst.Attribute) -> bool:
     """Whether a tensor was there before the batch at hand, as far as is known."""
     if isinstance(kept, cst.Attribute):
@@ -185,6 +226,6 @@ def _outlives_batch(run: Interpreter, kept: cst.Name | cst.Attribute) -> bool:
             for one in owners
         )
     if kept.value in run.frame.scope.names and kept.value not in run.frame.scope.shared:
-        return run.outlives_batch(kept)
+        return run.outlives_batch(kept) or _is_handed_in(run, kept.value, len(run.frames) - 1)
     loops = [loop for frame in run.frames for loop in frame.loops]
     return not any(kept.value in loop.assigned for loop in loops)

@@ -37,6 +37,7 @@ from ddpify.understanding.values import (
     UNKNOWN,
     Data,
     Instance,
+    Tup,
     Value,
     Whole,
     deep_atoms,
@@ -94,6 +95,8 @@ def tensor_function(  # type: ignore[no-untyped-def]
     listed = _of_a_list(short, operands)
     if listed is not None:
         return listed
+    if _gives_a_tuple(name, args, kwargs):
+        return positions_of_some(operands[0][1]) or REPLICATED
     involved = [(n, v) for n, v in operands if v.data]
     if involved and short in _ROW_BY_ROW:
         batches.meet(run, [(n, v) for n, v in operands if v.data or batches.wholes(v)])
@@ -113,6 +116,25 @@ def tensor_function(  # type: ignore[no-untyped-def]
     if not involved:
         return _on_whole(name, short, operands, args[1:], kwargs)
     return tensors.function(run, node, short, involved, kwargs, args[1:])
+
+
+def _gives_a_tuple(name: str, args: list[Value], kwargs: Keywords) -> bool:
+    """Whether a function gives the positions where a mask holds, one array for each dimension."""
+    if name == "torch.nonzero":
+        return len(args) == 1 and gives_tuple(kwargs)
+    return name in ("numpy.where", "numpy.nonzero", "torch.where") and len(args) == 1 and not kwargs
+
+
+def gives_tuple(kwargs: Keywords) -> bool:
+    """Whether ``nonzero(as_tuple=True)`` is meant."""
+    return kwargs.get("as_tuple", UNKNOWN).constant() is True
+
+
+def positions_of_some(mask: Value) -> Value | None:
+    """Those of a rank's rows, in a tuple; None where the mask is no rows."""
+    rows = [d for d in mask.data if d.placement is Placement.SHARD]
+    found = value(*(replace(d.placed(Placement.SHARD), form=Form.MASKED) for d in rows))
+    return value(Tup((found,))) if rows else None
 
 
 def _is_of_all(one: Value) -> bool:
