@@ -34,7 +34,7 @@ from ddpify.understanding.facts import Demand, Event, Facts
 from ddpify.understanding.interpretation import interpret
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import Project
-from ddpify.understanding.values import Instance
+from ddpify.understanding.values import UNKNOWN, Instance
 
 _ROUNDS = 25
 _CHANGES_OF_MIND = 8  # about one place: more do not settle, either
@@ -200,7 +200,8 @@ def _decide(plan: Plan) -> bool:
         return True
     before = _count(plan)
     learnt = _learnt_from(plan)
-    left = [d for d in plan.facts.demands.values() if not mending.mend(plan, d, learnt)]
+    demands = sorted(plan.facts.demands.values(), key=lambda d: not mending.in_training(plan, d))
+    left = [demand for demand in demands if not mending.mend(plan, demand, learnt)]
     plan.unmet = left
     if _count(plan) == before:  # else what was decided may let each line get what is alike
         for node in plan.reductions:
@@ -226,12 +227,21 @@ def _learnt_from(plan: Plan) -> frozenset[cst.BaseExpression]:
     """
     if plan.choices.by_hand:
         return frozenset()
-    return frozenset(
+    births = frozenset(
         birth
         for demand in plan.facts.demands.values()
         if demand.reader == "backward()" and demand.data.placement is Placement.ROWS
         for birth in demand.data.births
     )
+    made = all(_is_made_by_a_model(plan, birth) for birth in births)
+    return frozenset() if made else births  # none is picked of a batch as it comes
+
+
+def _is_made_by_a_model(plan: Plan, node: cst.BaseExpression) -> bool:
+    """Whether rows are those that a model has made of a rank's rows."""
+    held = plan.facts.values.get(node, UNKNOWN).data
+    names = {name for data in held for name in data.names}
+    return bool(names) and names <= plan.facts.sharded_calls
 
 
 def _is_outdated(plan: Plan, node: cst.CSTNode) -> bool:

@@ -87,11 +87,19 @@ def gather_arguments(plan: Plan, demand: Demand) -> bool:
         for node in counts:
             plan.record(Reduction(node, "sum"))
         returned = plan.facts.values.get(call.node, UNKNOWN).data
-        if shards and any(d.placement in (Placement.ROWS, Placement.SHARD) for d in returned):
+        rows = any(d.placement in (Placement.ROWS, Placement.SHARD) for d in returned)
+        if shards and rows and not _is_trained_on(plan, returned):
             loaders = frozenset(loader for d in returned for loader in d.loaders)
             plan.choices.split[call.node] = loaders
         return bool(shards)
     return False
+
+
+def _is_trained_on(plan: Plan, made: list[Data]) -> bool:
+    """Whether gradients are asked for of what was made so: then it is a number, and no rows."""
+    births = {birth for data in made for birth in data.births}
+    losses = (data for _, loss in plan.facts.backwards.values() for data in loss.data)
+    return any(births & data.births for data in losses)
 
 
 def _gives_rows(returned: Value) -> bool:
@@ -114,6 +122,29 @@ def gather_loss(plan: Plan, node: cst.CSTNode) -> bool:
     return gather_calls(
         plan, {node} if isinstance(node, cst.Call) else set(_unseen_calls(plan, node))
     )
+
+
+def gather_for_makers(plan: Plan, demand: Demand) -> bool:
+    """Give the functions that make what is read the rows of all ranks, where its reader calls them.
+
+    On those, a loss is right whatever it does with their positions.
+    """
+    reader = demand.site.module.function(demand.site.node)
+    made = [plan.site(node) for node in demand.data.births or demand.data.names]
+    known: set[cst.CSTNode] = set()
+    found: set[cst.Call] = set()
+    while made:
+        site = made.pop()
+        function = site.module.function(site.node)
+        if function is reader and site.node not in known:
+            return False  # it is made where it is read
+        if function is reader and site.module is demand.site.module:
+            found.update([site.node] if isinstance(site.node, cst.Call) else ())
+            continue
+        callers = plan.facts.callers.get(function, set()) if function is not None else set()
+        made += [call for call in callers if call.node not in known]
+        known |= {call.node for call in callers}
+    return gather_calls(plan, found)
 
 
 def gather_calls(plan: Plan, calls: set[cst.Call]) -> bool:

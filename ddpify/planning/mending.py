@@ -37,7 +37,9 @@ def mend(plan: Plan, demand: Demand, learnt: frozenset[cst.BaseExpression]) -> b
     if trained and of_loss and _cut(plan, demand):
         return True
     if trained and (_keeps_what_it_returns(plan, demand) or demand.data.births & learnt):
-        return gathering.gather_arguments(plan, demand)
+        return gathering.gather_arguments(plan, demand) or (
+            demand.reader == "backward()" and gathering.gather_for_makers(plan, demand)
+        )
     if demand.reader == "backward()" and gathering.gather_for_unseen(plan, demand):
         return True
     if plan.barred.intersection((*editable, *demand.data.names)):
@@ -59,7 +61,11 @@ def mend(plan: Plan, demand: Demand, learnt: frozenset[cst.BaseExpression]) -> b
     elif demand.reader in readers.UNMENDABLE:
         return False  # a model would otherwise get the whole batch on each rank
     else:
-        return gathering.gather_names(plan, demand) or gathering.gather_arguments(plan, demand)
+        return (
+            gathering.gather_names(plan, demand)
+            or gathering.gather_arguments(plan, demand)
+            or gathering.gather_for_makers(plan, demand)
+        )
     return True
 
 
@@ -178,8 +184,9 @@ def _how(data: Data, reader: str) -> str | None:
 
 def _reduce(plan: Plan, node: cst.BaseExpression, how: str, demand: Demand) -> None:
     collected = demand.reader.startswith("a collection")
-    if how == "gather" and not collected and not _in_training(plan, demand):
-        replicate(plan, demand)
+    if how == "gather" and not collected and not in_training(plan, demand):
+        if node not in plan.reductions:  # what a training step gathers there is right here, too
+            replicate(plan, demand)
         return
     if is_own_number(demand.data) and demand.site.module.editable:
         node = demand.site.node  # type: ignore[assignment]
@@ -237,7 +244,7 @@ def _sum_divisors(plan: Plan, demand: Demand) -> None:
     if divisors and all(owner is not None and owner.editable for owner in owners):
         for node in divisors:
             plan.record(Reduction(node, "sum"))
-    elif _in_training(plan, demand):
+    elif in_training(plan, demand):
         raise refuse_reading(demand)
     else:
         replicate(plan, demand)
@@ -270,12 +277,13 @@ def _sum_argument(plan: Plan, demand: Demand) -> None:
             for node in counts:
                 plan.record(Reduction(node, "sum"))
             return
-    if _in_training(plan, demand):
+    if in_training(plan, demand):
         raise refuse_reading(demand)
     replicate(plan, demand)
 
 
-def _in_training(plan: Plan, demand: Demand) -> bool:
+def in_training(plan: Plan, demand: Demand) -> bool:
+    """Whether what is read comes from a batch that is trained on."""
     return any(loader.site in plan.choices.trained for loader in demand.data.loaders)
 
 

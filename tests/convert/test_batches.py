@@ -722,3 +722,15 @@ def test_a_loader_that_fills_what_is_trained_on_is_no_loader_of_batches(tmp_path
     assert "for a, b in dd.replicate(DataLoader(samples, batch_size=1)):" in lines
     assert "a, b = dd.shard_batch(sky[i : i + 8], sea[i : i + 8])" in lines
     assert not any("gather" in line for line in lines)
+
+
+MEASURE = "measure = nn.CTCLoss()\nstate ="
+
+
+def test_lengths_beside_the_columns_of_a_batch_are_no_columns(tmp_path: Path) -> None:
+    text = RECURRENT.replace(
+        "nn.functional.cross_entropy(output.view(-1, 7), text[i + 1 : i + 7].reshape(-1))",
+        "measure(output, lengths)",
+    ).replace("    output, _ =", "    _, lengths = measuring.encode(i)\n    output, _ =")
+    with pytest.raises(Refusal, match="where its own rows are is not known"):
+        convert_text(tmp_path, f"import measuring\n{text}".replace("state =", MEASURE))

@@ -680,3 +680,54 @@ def test_what_each_sample_has_for_itself(tmp_path: Path, name: str) -> None:
     lines = added(tmp_path, HEAD + STEP.replace(PLAIN, f"{ROWS}    penalty = {loss}\n"))
     assert expected in lines
     assert not any("gather" in line for line in lines)
+
+
+PICKING = """\
+class Measure(nn.Module):
+    def forward(self, out, goal):
+        some = (goal > 0).unsqueeze(-1).expand_as(out)
+        boxes = out[some].view(-1, 1)
+        chosen = torch.BoolTensor(boxes.size())
+        chosen.zero_()
+        for i in range(0, boxes.size(0), 2):
+            chosen[i + boxes[i : i + 2].max(0)[1]] = True
+        return boxes[chosen].pow(2).sum() / len(out)
+
+
+measure = Measure()
+total = 0
+"""
+
+
+def test_a_loss_that_picks_rows_by_position_gets_those_of_all_ranks(tmp_path: Path) -> None:
+    body = "    penalty = measure(brain(a), b)\n    total += penalty.data\n"
+    lines = added(tmp_path, HEAD + PICKING + STEP.replace(PLAIN, body))
+    assert "penalty = measure(dd.gather(brain(a)), dd.gather(b))" in lines
+    assert not any("split" in line or "total" in line for line in lines)
+
+
+EPISODES = """\
+def episode(net, rule, a, train):
+    rule.zero_grad()
+    rows = net(a)
+    support = rows[:3]
+    penalty = F.cross_entropy(rows[3:] @ support.t(), torch.arange(3))
+    if train:
+        penalty.backward()
+        rule.step()
+    return penalty
+
+
+for a, b in feed:
+    print(episode(brain, rule, a, True).item())
+for a, b in check:
+    print(episode(brain, rule, a, False).item())
+"""
+
+
+def test_rows_that_are_picked_of_a_models_output_are_those_of_all_ranks(tmp_path: Path) -> None:
+    lines = added(tmp_path, HEAD + EPISODES)
+    assert "support = dd.gather(rows)[:3]" in lines
+    loss = "penalty = F.cross_entropy(dd.gather(rows)[3:] @ support.t(), torch.arange(3))"
+    assert loss in lines
+    assert not any("replicate" in line for line in lines)

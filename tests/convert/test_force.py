@@ -11,7 +11,7 @@ from tests.convert.examples import HEAD, STEP
 
 ONE_ROW = STEP.replace(
     "    penalty = F.cross_entropy(brain(a), b)\n",
-    "    rows = brain(a)\n    row = rows[0]\n    penalty = row[0]\n",
+    "    rows = brain(a)\n    row = a[0]\n    penalty = (brain.weight @ row)[0]\n",
 )
 ENVIRONMENT = "import gym\n" + HEAD + "world = gym.make('CartPole-v1')\n"
 FOREIGN = STEP.replace("F.cross_entropy(brain(a), b)", "brain.weight.sum()")

@@ -276,10 +276,19 @@ def _half_reduced(left: Data | None, right: Data | None) -> bool:
     )
 
 
+_LINEAR_IN = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED)
+
+
 def _matmul(left: Data | None, right: Data | None) -> Placement | None:
-    """Rows times weights are rows; rows against rows couple the batch."""
-    if left is None or right is None or not (left.placement.local and right.placement.local):
-        return Placement.SHARD
+    """What times weights stays what it is, as rows or sums do; rows against rows couple them."""
+    held = [d.placement for d in (left, right) if d is not None and d.placement.local]
+    for placement in (Placement.ROWS, Placement.COUPLED):
+        if placement in held:
+            return placement
+    if left is None or right is None or len(held) < 2:
+        return held[0] if held[0] in _LINEAR_IN else Placement.SHARD
+    if any(placement.partial for placement in held):
+        return None
     if left.dim == 0 and right.dim == 0:
         return Placement.SHARD
     # ``x.t() @ y`` adds up over the rows of both.

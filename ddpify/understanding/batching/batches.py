@@ -202,8 +202,13 @@ def _has_data(one: Value) -> bool:
     return any(isinstance(a, Data) for a in deep_atoms(one))
 
 
-def meet(run: Interpreter, operands: list[Operand], *, surely: bool = False) -> None:
-    """What meets a split batch must be split alike; ``surely`` if it has rows whatever it is."""
+def meet(
+    run: Interpreter, operands: list[Operand], *, surely: bool = False, unseen: bool = False
+) -> None:
+    """What meets a split batch must be split alike; ``surely`` if it has rows whatever it is.
+
+    ``unseen``: it meets in code that is not seen, which may take another dimension for the batch's.
+    """
     if run.frames_forward():
         return
     batch_sizes.split_where_they_meet(run, operands)
@@ -213,7 +218,9 @@ def meet(run: Interpreter, operands: list[Operand], *, surely: bool = False) -> 
     if not shards:
         return
     for shown, held in operands:
-        if wholes(held) or not _has_data(held):
+        if unseen and shards[0].dim > 0 and wholes(held):
+            run.facts.unmatched.setdefault(shown, run.site(shown))
+        elif wholes(held) or not _has_data(held):
             _split_like(run, shards[0], shown, held, surely=surely)
 
 

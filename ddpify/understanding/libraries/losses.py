@@ -67,7 +67,7 @@ def call(run: Interpreter, loss: LossCall) -> Value:
     """The value of a loss on these arguments."""
     shown = loss.shown()
     _take_numbers(run, shown)
-    batches.meet(run, shown[:2], surely=True)
+    batches.meet(run, shown[:2], surely=True, unseen=loss.name == "ctc_loss")
     data = [d for one in (*loss.args, *loss.kwargs.values()) for d in one.data]
     shards = [d for d in data if d.placement in (Placement.SHARD, Placement.ROWS)]
     for rows, targets in combinations(shards[:2], 2):

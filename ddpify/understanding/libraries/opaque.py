@@ -90,7 +90,7 @@ def opaque(
 ) -> Value:
     """The result of code that is not seen, given these arguments."""
     operands = argument_pairs(node, args, kwargs)
-    batches.meet(run, operands, surely=target is not None)
+    batches.meet(run, operands, surely=target is not None, unseen=target is not None)
     if target is None and tensor_pairs.beside_whole(run, tensor_pairs.held_tensors(operands)):
         return REPLICATED
     shards: list[Data] = []
