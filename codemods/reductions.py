@@ -39,6 +39,8 @@ def edit(plan: Plan, edits: Edits) -> None:
         site = plan.site(reduction.node)
         rule = _rule(reduction)
         edits.note(site, f"{brief(reduction.node)}: {_TEXT[reduction.how]}", rule=rule)
+        if reduction.how == "gather" and reduction.node in plan.facts.regrouped:
+            continue  # rows in another order are all there before each rank takes its own
         if is_bound_name(site):
             _rebind(plan, reduction, edits)
         elif reduction.how == "count":
@@ -160,6 +162,8 @@ def _orders(plan: Plan, edits: Edits) -> None:
     for node, regrouped in plan.facts.regrouped.items():
         extra = ", stacked=True" if regrouped.stacked else ""
         edits.wrap(regrouped.rows, f"{alias}.gather", extra)
+        if node in plan.reductions and plan.reductions[node].how == "gather":
+            continue
         edits.wrap(node, f"{alias}.split", extra)
         edits.note(
             regrouped.site,

@@ -37,5 +37,6 @@ class Form(Enum):
     RANGE = "range"  # numbers up to that of the rows, which the births give
     COMPUTED = "computed"  # of a range
     POSITION = "position"  # a number that counts rows, where a rank counts its own by the births
+    PLACE = "place"  # a number that counts the rows of all ranks
 
     __hash__ = object.__hash__  # each is one object, and Enum's own hash is a function in Python

@@ -36,7 +36,9 @@ from ddpify.understanding.values import (
 
 _CONTEXT = 3  # calls that tell apart the objects made at one place
 _MOST_CONTEXTS = 16  # of one place; what comes later shares one object, or the work would explode
-_READ_IN_FORWARDS = (readers.A_KEPT_TENSOR, readers.A_VIEW, readers.PAIRS, readers.A_HOOK)
+_READ_IN_FORWARDS = (
+    readers.A_KEPT_TENSOR, readers.A_VIEW, readers.PAIRS, readers.A_HOOK, readers.A_DRAW
+)  # fmt: skip
 _REDUCIBLE = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED)
 
 
@@ -146,6 +148,9 @@ class Interpreter(ABC):
 
     def demand(self, node: cst.CSTNode, what: Value, reader: str) -> None:
         """Note that something reads a value that ranks hold only in part."""
+        for atom in what.atoms:
+            for counting in atom.births if isinstance(atom, Data) and atom.is_position else ():
+                self.demand(counting, self.seen(counting), readers.ROWS_OF_ALL)
         for data in what.data if not self.collating else ():
             alone = self.frame.in_forward and data.placement not in _REDUCIBLE
             if alone and reader not in _READ_IN_FORWARDS:
@@ -170,7 +175,7 @@ class Interpreter(ABC):
         for part in parts or ():
             self.demand_held(part, self.seen(part), reader)
         for atom in deep_atoms(what) if parts is None else ():
-            if isinstance(atom, Data) and atom.placement.local:
+            if isinstance(atom, Data) and (atom.placement.local or atom.is_position):
                 self.demand(node, value(atom), reader)
 
     def effect(self, kind: str, node: cst.CSTNode, name: str) -> None:

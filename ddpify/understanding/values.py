@@ -76,6 +76,11 @@ class Data:
         return self.form in (Form.MASKED, Form.RAGGED)
 
     @property
+    def is_position(self) -> bool:
+        """Whether this is a number that counts a rank's rows."""
+        return self.form is Form.POSITION
+
+    @property
     def counting(self) -> frozenset[cst.BaseExpression]:
         """Where a range, or what is computed of one, is told how far it goes; empty for others."""
         return self.births if self.form in (Form.RANGE, Form.COMPUTED) else frozenset()

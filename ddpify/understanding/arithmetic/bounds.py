@@ -10,7 +10,7 @@ import libcst as cst
 from ddpify.understanding import readers
 from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.values import Data, Value, value
+from ddpify.understanding.values import Atom, Data, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
@@ -69,11 +69,8 @@ def count_parts(run: Interpreter, node: cst.Subscript) -> None:
 def count_all_rows(run: Interpreter, indices: list[cst.BaseExpression]) -> None:
     """Let positions among the rows of all ranks go up to the number of those."""
     for index in indices:
-        count_positions(run, run.seen(index))
+        run.demand(index, value(*filter(_is_position, run.seen(index).atoms)), readers.ROWS_OF_ALL)
 
 
-def count_positions(run: Interpreter, held: Value) -> None:
-    """Let numbers that count a rank's rows go on to count those of all ranks."""
-    for one in held.atoms:
-        for counting in one.births if isinstance(one, Data) and one.form is Form.POSITION else ():
-            run.demand(counting, run.seen(counting), readers.ROWS_OF_ALL)
+def _is_position(atom: Atom) -> bool:
+    return isinstance(atom, Data) and atom.is_position

@@ -15,6 +15,7 @@ from ddpify.understanding.batching import (
     batches,
     collating,
     cuts,
+    listed,
     together,
 )
 from ddpify.understanding.facts import Draw, Regrouped
@@ -25,6 +26,7 @@ from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import (
     REPLICATED,
     UNKNOWN,
+    Atom,
     Const,
     Data,
     Instance,
@@ -58,6 +60,7 @@ def item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
         if taken is not None:
             return taken
     if atom.form is Form.PERMUTATION and bounds.takes_some(node):  # positions in the whole batch
+        bounds.count_sizes(run, bounds.of_slices(node))
         return value(replace(atom.placed(Placement.REPLICATE), form=Form.GATHERED))
     if atom.placement.partial:
         taken = rows_by_index(run, node)
@@ -193,6 +196,8 @@ def _leaves_one_each(run: Interpreter, node: cst.Subscript, atom: Data) -> bool:
 
 def _whole_rows(atom: Data) -> Data:
     """Part of every row: there are as many rows for each sample as before."""
+    if atom.counting:
+        return atom
     if atom.ragged:
         kept = Form.MASKED
     else:
@@ -200,11 +205,14 @@ def _whole_rows(atom: Data) -> Data:
     return replace(atom, births=frozenset(), form=kept)
 
 
-def write(run: Interpreter, target: cst.Subscript, owner: Value) -> None:
+def write(run: Interpreter, target: cst.Subscript, owner: Value, new: Value) -> None:
     """A write into the row at a position that all ranks share: each has another row there."""
     first = target.slice[0].slice
     if run.frames_forward() or run.collating or not isinstance(first, cst.Index):
         return
+    if any(data.placement is Placement.SHARD for data in owner.data):
+        numbers = (a for a in new.atoms if isinstance(a, Data) and a.is_position)
+        run.demand(target, value(*numbers), readers.A_ROW)
     if _is_gathered_for_call(run, target.value):
         copied = (a.loaders for a in owner.atoms if isinstance(a, Data) and a.form is Form.GATHERED)
         for loaders in copied:
@@ -212,12 +220,17 @@ def write(run: Interpreter, target: cst.Subscript, owner: Value) -> None:
                 target, value(Data(Placement.SHARD, loaders, form=Form.PACKED)), readers.A_ROW
             )
     index = run.seen(first.value)
-    shared = bool(index.atoms) and all(map(may_be_integer, index.atoms))
+    shared = bool(index.atoms) and all(may_be_integer(a) or _is_place(a) for a in index.atoms)
     for data in owner.data if shared else ():
         rows = data.placement is Placement.SHARD and data.form is Form.TENSOR and data.dim == 0
         if rows and not data.opaque:
             unmendable = Data(Placement.SHARD, data.loaders, form=Form.PACKED)
             run.demand(target, value(unmendable), readers.A_ROW)
+
+
+def _is_place(atom: Atom) -> bool:
+    """Whether this is a position among the rows of all ranks."""
+    return isinstance(atom, Data) and atom.form is Form.PLACE
 
 
 def _is_gathered_for_call(run: Interpreter, written: cst.BaseExpression) -> bool:
@@ -236,7 +249,7 @@ def _index_kind(run: Interpreter, part_: cst.BaseSlice) -> tuple[str, Value]:
     assert isinstance(part_, cst.Index)
     if isinstance(part_.value, cst.Ellipsis):
         return "ellipsis", UNKNOWN
-    index = run.seen(part_.value)
+    index = listed.as_index(run.seen(part_.value))
     if index.constant() is None:
         return "new", index
     tuples = [item for atom in index.of(Tup) for item in atom.items]  # type: ignore[union-attr]
@@ -262,6 +275,11 @@ def _index_rows(
     for numbers in (d for d in index.data if d.form is Form.COMPUTED and not run.frames_forward()):
         assert isinstance(part_, cst.Index)
         run.demand(part_.value, value(numbers), readers.POSITIONS)
+    for order in (d for d in index.data if d.form is Form.ORDER and d.births):
+        assert isinstance(part_, cst.Index)
+        of_all = Data(Placement.ROWS, order.loaders, order.births)
+        if not run.frames_forward():
+            run.demand(part_.value, value(of_all), "an index")
     for mixed in (d for d in index.data if d.placement is Placement.COUPLED):
         assert isinstance(part_, cst.Index)
         run.demand(part_.value, value(mixed), "an index")
@@ -271,7 +289,7 @@ def _index_rows(
         each = any(d.form in forms for d in index.data)
         return replace(atom, births=frozenset(), form=Form.TENSOR if each else Form.MASKED)
     row = kind == "index" and isinstance(index.constant(), int) and not atom.opaque
-    counted = any(isinstance(a, Data) and a.form is Form.POSITION for a in index.atoms)
+    counted = any(isinstance(a, Data) and a.is_position for a in index.atoms)
     if counted and kind == "index" and run.frames_forward() and atom.dim == 0:
         return replace(atom, births=frozenset(), dim=collating.NO_ROWS)  # one sample after another
     if (atom.opaque and not counted) or run.frames_forward():
@@ -281,7 +299,7 @@ def _index_rows(
     bounds.count_parts(run, node)
     picked_from = frozenset({node.value})  # where the whole batch could be gathered
     for one in index.atoms:
-        if isinstance(one, Data) and one.form is Form.POSITION:
+        if isinstance(one, Data) and one.is_position:
             run.facts.positions.setdefault(node.value, set()).update(one.births)
     return replace(
         atom.placed(Placement.ROWS), births=picked_from, form=Form.ROW if row else Form.TENSOR
@@ -331,7 +349,8 @@ def rows_of_weights(run: Interpreter, node: cst.Subscript) -> Value | None:
 
 def rows_by_index(run: Interpreter, node: cst.Subscript) -> Value | None:
     """The rows that an index by this rank's rows, or by their number, takes; else None."""
-    shards = [d for i in indices(node) for d in run.seen(i).data if d.placement is Placement.SHARD]
+    held = (listed.as_index(run.seen(index)) for index in indices(node))
+    shards = [d for one in held for d in one.data if d.placement is Placement.SHARD]
     counted = bounds.counted(run, node)
     if counted and not shards:
         _note_slice(run, node)

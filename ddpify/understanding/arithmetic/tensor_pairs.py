@@ -103,7 +103,7 @@ def _pair(
     left: tuple[cst.BaseExpression, Data | None],
     right: tuple[cst.BaseExpression, Data | None],
 ) -> Value:
-    _count_whole(run, left, right)
+    _count_whole(run, node, left, right)
     a, b = _placement(operator, left[1], right[1]), _placement(operator, right[1], left[1])
     placement = _met(run, operator, left[1], right[1])
     held = [d for d in (left[1], right[1]) if d is not None]
@@ -139,14 +139,25 @@ def _names(*operands: tuple[cst.BaseExpression, Data | None]) -> frozenset[cst.B
 
 def _count_whole(
     run: Interpreter,
+    node: cst.CSTNode,
     left: tuple[cst.BaseExpression, Data | None],
     right: tuple[cst.BaseExpression, Data | None],
 ) -> None:
-    """Ask for numbers up to that of all rows where they go into the rows: each rank has others."""
-    for (node, numbers), (_, rows) in ((left, right), (right, left)):
+    """Ask for what goes by the number of all rows where it goes into the rows of a rank.
+
+    That is the number itself, as in ``losses / len(x)``, and numbers that go up to it.
+    """
+    for (shown, numbers), (_, rows) in ((left, right), (right, left)):
         plain = rows is not None and rows.placement is Placement.SHARD and not rows.counting
-        if numbers is not None and numbers.counting and plain and not run.frames_forward():
-            run.demand(node, value(numbers), readers.POSITIONS)
+        if numbers is None or not plain:
+            continue
+        counted = numbers.placement is Placement.COUNT
+        if counted and run.frames_forward() and not run.collating:
+            run.facts.statistics.setdefault(node, run.site(node))
+        elif counted:
+            run.demand(shown, value(numbers), readers.ARITHMETIC)
+        elif numbers.counting and not run.frames_forward():
+            run.demand(shown, value(numbers), readers.POSITIONS)
 
 
 def _met(
@@ -305,6 +316,8 @@ def compare(run: Interpreter, nodes: Sequence[cst.BaseExpression], values: list[
     shards = []
     with_zero = any(one.constant() == 0 for one in values)
     for node, one in zip(nodes, values, strict=True):
+        numbers = (a for a in one.atoms if isinstance(a, Data) and a.is_position)
+        run.demand(node, value(*numbers), "a comparison")
         for data in one.data:
             if with_zero and data.placement is Placement.COUNT:
                 run.facts.shape_uses.update(data.births)  # no rank is without a row

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding import readers
 from ddpify.understanding.arithmetic import (
     dimensions,
     tensor_items,
@@ -34,6 +35,8 @@ from ddpify.understanding.forms import Form
 from ddpify.understanding.libraries import sequences
 from ddpify.understanding.libraries.denominators import number_of_rows
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.structure import walk
+from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import (
     REPLICATED,
     UNKNOWN,
@@ -315,14 +318,21 @@ def _one(
         return value(replace(data, births=frozenset()))  # the way back
     if name in OVER_A_DIMENSION and data.dim == collating.NO_ROWS:
         return value(replace(data, births=frozenset(), ndim=0))  # still of this sample alone
+    if data.counting and name in OVER_A_DIMENSION and not run.frames_forward():
+        run.demand(operand, value(data), readers.POSITIONS)  # they go on to those of all ranks
+        return REPLICATED
     if name in OVER_A_DIMENSION:
         bare = name in _OVER_ALL and not rest and not kwargs
         inside = run.frames_forward() and not run.collating
         if inside and (mixes_rows(name, data, rest, kwargs) or (bare and _scales_rows(run, node))):
             run.facts.statistics.setdefault(node, run.site(node))
-        return along(run, name, data, rest, kwargs)
+        made = along(run, name, data, rest, kwargs)
+        unsure = name in ORDERING and not data.ndim and () in named_dimensions(rest, kwargs)
+        return _ordered(made, operand) if unsure else made
     if name == "grad":  # torch.autograd.grad: one gradient for each input
         return value(replace(data, births=frozenset(), form=Form.BATCH))
+    if name in REORDERING and data.counting:
+        return value(replace(data, form=Form.COMPUTED))
     if name in REORDERING and _moves_rows(name, data, rest, kwargs):
         return value(tensor_items.regrouped(run, node, operand, data))
     if name in SELF_COUPLING or (data.form is Form.PERMUTATION and name not in LINEAR):
@@ -334,16 +344,66 @@ def _one(
     return value(replace(data, births=data.counting, form=form))
 
 
+def _scales_by_name(run: Interpreter, shown: cst.CSTNode) -> bool:
+    """Whether something is divided by the name of a number, or has it taken away."""
+    structure = run.module.structure
+    names = {code_of(name) for name in _names_of(run, shown)}
+    around = structure.function(shown) or structure.tree
+    for one in structure.inside(around, cst.BinaryOperation) if names else ():
+        if isinstance(one.operator, (cst.Divide, cst.Subtract)):
+            terms = (part for part in walk(one.right) if isinstance(part, cst.Name))
+            alone = isinstance(one.right, (cst.Name, cst.BinaryOperation))
+            if alone and any(term.value in names for term in terms):
+                return True
+    return False
+
+
+def _names_of(run: Interpreter, shown: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """The names that an assignment gives to an expression in it, alone or in a tuple."""
+    parents = run.module.parents
+    above = parents.get(shown)
+    if isinstance(above, cst.Assign):
+        yield from (target.target for target in above.targets)
+        return
+    listed = parents.get(above) if above is not None else None
+    statement = parents.get(listed) if isinstance(listed, cst.Tuple) else None
+    for target in statement.targets if isinstance(statement, cst.Assign) else ():
+        if isinstance(target.target, cst.Tuple):
+            pairs = zip(target.target.elements, listed.elements, strict=False)  # type: ignore[union-attr]
+            yield from (name.value for name, element in pairs if element is above)
+
+
+def _ordered(made: Value, operand: cst.BaseExpression) -> Value:
+    """What sorting gives where each sample may have one number: a use as an index will tell.
+
+    Then the order is one of all samples, and the operand is what could be gathered.
+    """
+    atoms = (
+        Tup(tuple(_ordered(item, operand) for item in a.items))
+        if isinstance(a, Tup)
+        else replace(a, births=frozenset({operand}))
+        if isinstance(a, Data) and a.form is Form.ORDER
+        else a
+        for a in made.atoms
+    )
+    return value(*atoms)
+
+
 def _scales_rows(run: Interpreter, node: cst.CSTNode) -> bool:
     """Whether a number is calculated with rows where it is taken: ``x / x.max()``.
 
-    What only says how long rows are, as ``lengths.max()`` does, is as good for a rank's own.
+    So it is where a condition asks about it. What only says how long rows are, as
+    ``lengths.max()`` does, is as good for a rank's own.
     """
     parents = run.module.parents
     below, above = node, parents.get(node)
     while isinstance(above, (cst.Attribute, cst.Call)):
         below, above = above, parents.get(above)
     other = None
+    if isinstance(above, cst.Comparison):
+        return isinstance(parents.get(above), (cst.If, cst.IfExp, cst.While))
+    if isinstance(above, (cst.Assign, cst.Element)):
+        return _scales_by_name(run, below)
     if isinstance(above, cst.BinaryOperation):
         other = above.right if below is above.left else above.left
     elif isinstance(above, cst.AugAssign):

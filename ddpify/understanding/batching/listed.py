@@ -23,16 +23,19 @@ if TYPE_CHECKING:
 GROWING = frozenset("append appendleft add extend insert pop popleft remove".split())
 
 
-def is_of_each(run: Interpreter, node: cst.BaseSimpleComp | cst.DictComp, element: Value) -> bool:
+def is_of_each(
+    run: Interpreter, node: cst.BaseSimpleComp | cst.DictComp, element: Value, item: Value
+) -> bool:
     """Whether a comprehension, which gets ``element`` in each round, has an item for each row.
 
-    Positions pick the rows of the same sample alone: those of another list would be others.
+    Positions pick the rows of the same sample alone, as those of another list would be others; or
+    numbers are computed of them.
     """
     if isinstance(node, cst.DictComp) or node.for_in.ifs or node.for_in.inner_for_in is not None:
         return False
     counting = _positions(run, node.for_in.target)
     names = (one for one in walk(node.elt) if isinstance(one, cst.Name) and one.value in counting)
-    return are_rows(element) and all(_picks_a_row(run, one) for one in names)
+    return are_rows(element) and (_are_numbers(item) or all(_picks_a_row(run, n) for n in names))
 
 
 def is_filled_from_each(run: Interpreter, call: cst.CSTNode, made: Instance) -> bool:
@@ -51,7 +54,8 @@ def is_filled_from_each(run: Interpreter, call: cst.CSTNode, made: Instance) -> 
     if not new or run.module.holds(loop, made.site) or run.is_older(made):
         return False
     left = any(isinstance(one, (cst.Break, cst.Continue, cst.Return)) for one in walk(loop.body))
-    return not left and _is_alone(structure, call) and _goes_through_rows(run, loop)
+    numbers = isinstance(call, cst.Call) and _are_numbers(run.seen(call.args[0].value))
+    return not left and _is_alone(structure, call) and _goes_through_rows(run, loop, numbers)
 
 
 def is_filled_at_once(run: Interpreter, call: cst.CSTNode, made: Instance) -> bool:
@@ -102,13 +106,16 @@ def _grown(node: cst.CSTNode) -> cst.BaseExpression | None:
     return method.value if known else None  # type: ignore[union-attr]
 
 
-def _goes_through_rows(run: Interpreter, loop: cst.For) -> bool:
-    """Whether a loop gets all rows one by one, and uses their positions to pick them alone."""
+def _goes_through_rows(run: Interpreter, loop: cst.For, numbers: bool) -> bool:
+    """Whether a loop gets all rows one by one, and uses their positions to pick them alone.
+
+    They may also be what ``numbers`` are computed of that a list takes.
+    """
     through = run.seen(loop.iter)
     known = (isinstance(a, Data) or getattr(a, "type", None) == "generator" for a in through.atoms)
     if not through or not all(known) or not are_rows(run.iterate(loop.iter, through)):
         return False
-    counting = _positions(run, loop.target)
+    counting = _positions(run, loop.target) if not numbers else set()
     names = (one for one in walk(loop.body) if isinstance(one, cst.Name) and one.value in counting)
     return all(_picks_a_row(run, one) for one in names)
 
@@ -132,7 +139,7 @@ def _is_row(atom: Atom) -> bool:
 
 
 def _is_position(atom: Atom) -> bool:
-    return isinstance(atom, Data) and atom.form is Form.POSITION
+    return isinstance(atom, Data) and atom.is_position
 
 
 def _picks_a_row(run: Interpreter, position: cst.Name) -> bool:
@@ -181,10 +188,37 @@ def of_list(made: Instance) -> Data | None:
     """The rows that such a list holds; None where their items are whole by now."""
     held = [a for a in deep_atoms(made.elements) if isinstance(a, Data)]
     picked = [data for data in held if _is_of_a_row(data)]
-    if not made.each or not picked:
+    counting = frozenset(b for data in held if _is_position(data) for b in data.births)
+    if not made.each or not (picked or counting):
         return None
-    loaders = frozenset(one for data in picked for one in data.loaders)
-    return Data(Placement.SHARD, loaders, form=Form.LISTED)
+    loaders = frozenset(one for data in (picked or held) for one in data.loaders)
+    if picked:
+        return Data(Placement.SHARD, loaders, form=Form.LISTED)
+    form = (
+        Form.RANGE if isinstance(made.site, cst.Call) else Form.COMPUTED
+    )  # range(n), list(range(n))
+    return Data(Placement.SHARD, loaders, counting, form=form)
+
+
+def as_index(held: Value) -> Value:
+    """An index with each list of positions in it taken for what they are in a tensor."""
+    lists = [a for a in held.atoms if isinstance(a, Instance) and a.type in ("list", "generator")]
+    numbers = {a: as_tensor(a) for a in lists}
+    known = (numbers.get(a) or a if isinstance(a, Instance) else a for a in held.atoms)
+    return value(*known) if lists else held
+
+
+def as_tensor(made: Instance) -> Data | None:
+    """The numbers of a list as a tensor: of a rank's rows, or of all; None for other lists."""
+    if _are_numbers(made.elements):
+        return of_list(made)
+    places = any(isinstance(a, Data) and a.form is Form.PLACE for a in made.elements.atoms)
+    return Data(Placement.REPLICATE, form=Form.GATHERED) if places else None
+
+
+def _are_numbers(item: Value) -> bool:
+    """Whether numbers are computed of the positions of rows."""
+    return bool(item) and all(_is_position(atom) for atom in item.atoms)
 
 
 def _is_of_a_row(data: Data) -> bool:

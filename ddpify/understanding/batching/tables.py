@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import readers
-from ddpify.understanding.arithmetic import bounds, tensor_items
+from ddpify.understanding.arithmetic import tensor_items
 from ddpify.understanding.batching import stores
-from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Value, value
 
@@ -48,11 +47,8 @@ def counted(run: Interpreter, target: cst.BaseExpression, old: Value, new: Value
     if not isinstance(target, cst.Name) or target.value in loop.assigned:
         return
     for data in loop.rows:
-        if data.form is Form.POSITION:
-            bounds.count_positions(run, value(data))
-        else:
-            assert isinstance(loop.node, cst.For)
-            run.demand(loop.node.iter, value(data), readers.A_TABLE)
+        assert isinstance(loop.node, cst.For)
+        run.demand(loop.node.iter, value(data), readers.A_TABLE)
 
 
 def _is_of_one_round(run: Interpreter, target: cst.BaseExpression) -> bool:

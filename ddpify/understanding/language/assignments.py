@@ -203,7 +203,7 @@ def _prints_into(run: Interpreter, node: cst.BaseExpression, stream: Value) -> N
 def _assign_item(run: Interpreter, target: cst.Subscript, new: Value) -> None:
     owner = run.eval(target.value)
     key = elements.subscript_key(run, target)
-    tensor_items.write(run, target, owner)
+    tensor_items.write(run, target, owner, new)
     picked = any(d.placement is Placement.ROWS for d in new.data)
     for atom in owner.of(Instance):
         assert isinstance(atom, Instance)

@@ -226,7 +226,7 @@ def _comprehension(run: Interpreter, node: cst.BaseSimpleComp | cst.DictComp) ->
             item = _kept(run, node.value)
         else:
             item = run.eval(node.elt)
-    each = first is not None and listed.is_of_each(run, node, first)
+    each = first is not None and listed.is_of_each(run, node, first, item)
     names.clear()
     names.update(before)
     made = run.instance(node, run.module, "dict" if isinstance(node, cst.DictComp) else "list")

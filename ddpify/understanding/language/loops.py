@@ -67,9 +67,7 @@ def _is_of_one_sample(atom: Atom) -> TypeGuard[Data]:
     """Whether this is a row of the batch, or the position of one."""
     if not isinstance(atom, Data) or not atom.births:
         return False
-    return atom.form is Form.POSITION or (
-        atom.placement is Placement.ROWS and atom.form is Form.ROW
-    )
+    return atom.is_position or (atom.placement is Placement.ROWS and atom.form is Form.ROW)
 
 
 def _named_target(run: Interpreter, target: cst.BaseExpression, element: Value) -> Value:

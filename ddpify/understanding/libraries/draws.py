@@ -44,6 +44,8 @@ _ARRAYS = frozenset(
     " negative_binomial pareto poisson power rayleigh standard_cauchy standard_exponential"
     " standard_gamma standard_t triangular vonmises wald weibull zipf".split()
 )
+_PICKING = frozenset({"randint", "choice", "integers", "random_integers"})
+_SIZE_AT = {"randint": 2, "choice": 1, "integers": 2, "random_integers": 2}
 _MOST_DIMENSIONS = 6
 _ORDERS = ("randperm", "permutation")
 _SINGLE = ("torch.rand", "torch.randn", "torch.randint", "torch.bernoulli", "torch.normal")
@@ -78,12 +80,28 @@ def function(run: Interpreter, node: cst.BaseExpression, name: str) -> Value | N
     return None
 
 
+def shuffled(run: Interpreter, node: cst.BaseExpression, name: str) -> None:
+    """Rows, or positions of rows, that are put in another order in place: those of all ranks."""
+    if name != "shuffle" or not isinstance(node, cst.Call) or not node.args:
+        return
+    shown = node.args[0].value
+    held = run.seen(shown)
+    for made in held.of(Instance):
+        run.demand_held(shown, made.elements, readers.POSITIONS)  # type: ignore[union-attr]
+    for data in held.data:
+        if data.counting:
+            run.demand(shown, value(data), readers.POSITIONS)
+        elif data.placement is Placement.SHARD and not run.collating:
+            _refuse(run, shown, data)
+
+
 def method(run: Interpreter, node: cst.BaseExpression, atom: object, name: str) -> Value | None:
     """A method that draws: of a tensor, of a generator of NumPy's, of a distribution."""
     if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
         return None
     if isinstance(atom, Data) and atom.placement is Placement.SHARD:
         return _of_tensor(run, node, atom, name)
+    shuffled(run, node, name)
     if name in _FILLING:
         _note_whole(run, node)
     if isinstance(atom, Instance):
@@ -131,6 +149,9 @@ def _drawn(
     shared: bool = False,
 ) -> Value | None:
     """Note a call that draws rows for the batch; the rows."""
+    picked = _positions(run, node, name) if receiver is None else None
+    if picked is not None:
+        return picked
     parts = list(parts_of(run, node, name))
     first = receiver or next(iter(parts), None)
     if first is None:
@@ -158,6 +179,38 @@ def _drawn(
     if not run.frames_forward() and (mixed or not run.module.editable):
         _refuse(run, node, rows.data[0])
     return rows
+
+
+def _positions(run: Interpreter, node: cst.Call, name: str) -> Value | None:
+    """Positions of rows that are drawn, as by ``randint(0, len(x), (4,))``: among those of all.
+
+    As many as there are rows are an order of them, in which some may come again.
+    """
+    plain = [argument.value for argument in node.args if argument.keyword is None]
+    named = [a.value for a in node.args if a.keyword is not None and a.keyword.value == "size"]
+    first = _SIZE_AT.get(name, len(plain))
+    if name == "randint" and not named and isinstance(plain[-1], (cst.Tuple, cst.List)):
+        first = len(plain) - 1
+    limits, sizes = plain[:first], [*plain[first : first + 1], *named]
+    counted = [n for n in limits if any(d.placement is Placement.COUNT for d in run.seen(n).data)]
+    totals = [n for n in limits if any(_is_total(a) for a in run.seen(n).atoms)]
+    if name not in _PICKING or not sizes or not (counted or totals) or run.frames_forward():
+        return None
+    lengths = [part for size in sizes for part in _within(run, size, 0, 0)]
+    counts = [d for n in counted for d in run.seen(n).data]
+    run.facts.shape_uses.update(birth for data in counts for birth in data.births)
+    if counts and lengths and all(part.data.placement is Placement.COUNT for part in lengths):
+        at_hand.used(run, node, counts)
+        shown = [*counted, *(part.node for part in lengths)]
+        run.facts.orders.setdefault(node, Draw(run.site(node), counts=shown))
+        return value(replace(counts[0].placed(Placement.SHARD), form=Form.PERMUTATION))
+    for limit in counted:
+        run.demand(limit, run.seen(limit), readers.ROWS_OF_ALL)
+    return value(Data(Placement.REPLICATE, form=Form.GATHERED))
+
+
+def _is_total(atom: Atom) -> bool:
+    return isinstance(atom, Data) and atom.form is Form.TOTAL
 
 
 def _note_whole(run: Interpreter, node: cst.Call) -> None:
@@ -202,8 +255,9 @@ def _refuse(run: Interpreter, node: cst.BaseExpression, rows: Data) -> None:
 
 def one_by_one(run: Interpreter, node: cst.BaseExpression, name: str) -> None:
     """A call that draws a number, in a loop over the rows of this rank."""
-    draws = name.startswith(("random.", "numpy.random.")) or name in _SINGLE
-    if draws and run.rows_taken and not run.frames_forward():
+    shared = name.startswith(("random.", "numpy.random."))
+    alone = run.frames_forward() and not shared  # in a stream of the rank's own
+    if (shared or name in _SINGLE) and run.rows_taken and not alone and not run.collating:
         _refuse(run, node, run.rows_taken[-1])
 
 

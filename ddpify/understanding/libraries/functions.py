@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
 
 
+_MOST_TOGETHER = 5
 _READS = frozenset("float int str repr bool round format complex hash ascii".split())
 
 
@@ -152,8 +153,8 @@ def _enumerate(run: Interpreter, node: cst.BaseExpression, args: list[Value]) ->
     element = elements.iterate(run, _argument(node, 0), args[0]) if args else UNKNOWN
     rows = [a for a in deep_atoms(element) if isinstance(a, Data)]
     collating.note_numbers(run, rows)
-    counting = frozenset(b for d in rows if d.placement is Placement.ROWS for b in d.births)
-    made.hold("*", value(Tup((_position(counting), element))))
+    picked = [d for d in rows if d.placement is Placement.ROWS and d.births]
+    made.hold("*", value(Tup((_position(picked), element))))
     return value(made)
 
 
@@ -171,24 +172,36 @@ def _zip(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value
 
 def _range(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
     """Up to the number of a batch's rows, positions in it."""
-    counting = frozenset(
-        _argument(node, i)
+    counting = [
+        replace(data, births=frozenset({_argument(node, i)}))
         for i, one in enumerate(args)
-        if any(data.placement is Placement.COUNT for data in one.data)
-    )
-    if not counting:
+        for data in one.data
+        if data.placement is Placement.COUNT
+    ]
+    if not counting and not any(map(_is_total, args)):
         return REPLICATED
     collating.note_numbers(run, (data for one in args for data in one.data))
     made = run.instance(node, run.module, "generator")
-    made.hold("*", _position(counting))
+    made.each = len(counting) == len(args) == 1
+    made.hold("*", _position(counting) if counting else value(_OF_ALL_ROWS))
     return value(made)
 
 
-def _position(counting: frozenset[cst.BaseExpression]) -> Value:
-    """A number that counts a rank's rows, as these expressions let it."""
+def _is_total(one: Value) -> bool:
+    """Whether this is the number of all rows."""
+    return any(isinstance(atom, Data) and atom.form is Form.TOTAL for atom in one.atoms)
+
+
+_OF_ALL_ROWS = Data(Placement.REPLICATE, form=Form.PLACE)
+
+
+def _position(counting: list[Data]) -> Value:
+    """A number that counts a rank's rows, as the births of these let it."""
     if not counting:
         return REPLICATED
-    return value(Data(Placement.REPLICATE, births=counting, form=Form.POSITION))
+    loaders = frozenset(loader for data in counting for loader in data.loaders)
+    births = frozenset(birth for data in counting for birth in data.births)
+    return value(Data(Placement.REPLICATE, loaders, births, form=Form.POSITION))
 
 
 def _argument(node: cst.BaseExpression, number: int) -> cst.BaseExpression:
@@ -394,6 +407,18 @@ def _elements(
     return _iter(run, node, args)
 
 
+def _groups(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    """Some of the elements of an iterable together, in each way."""
+    element = elements.iterate(run, _argument(node, 0), args[0]) if args else UNKNOWN
+    count = args[1].constant() if len(args) > 1 else ...
+    made = run.instance(node, run.module, "generator")
+    known = isinstance(count, int) and 0 < count < _MOST_TOGETHER
+    made.hold("*", value(Tup((element,) * count)) if known else element)  # type: ignore[operator]
+    return value(made)
+
+
 def _chained(
     run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
@@ -436,6 +461,9 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "apex.amp.initialize": _amp,
     "apex.amp.scale_loss": _partial,
     "apex.parallel.convert_syncbn_model": _partial,
+    "itertools.combinations": _groups,
+    "itertools.permutations": _groups,
+    "itertools.combinations_with_replacement": _groups,
     "itertools.cycle": _cycle,
     "itertools.islice": _elements,
     "itertools.chain": _chained,

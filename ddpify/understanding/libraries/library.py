@@ -43,6 +43,8 @@ def call(
     run.facts.library_calls.setdefault(name, {}).setdefault(node, run.site(node))
     world.acts(run, node, name, args, kwargs)
     draws.one_by_one(run, node, name)
+    if name in ("random.shuffle", "numpy.random.shuffle"):
+        draws.shuffled(run, node, "shuffle")
     handler = functions.FUNCTIONS.get(name)
     if handler is not None:
         return handler(run, node, args, kwargs)

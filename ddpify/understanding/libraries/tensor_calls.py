@@ -54,9 +54,10 @@ _NUMBERS = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED)
 _ROW_BY_ROW = frozenset("gather take_along_dim where lerp".split()) | tensors.BROADCASTING
 _FROM_VALUES = frozenset("tensor as_tensor array asarray".split())
 _CONVERTING = frozenset("tensor as_tensor from_numpy array asarray".split())
-_OF_A_SIZE = frozenset("zeros ones empty full arange eye identity linspace".split())
+_OF_A_SIZE = frozenset("zeros ones empty full arange eye identity linspace logspace".split())
+_OF_PAIRS = frozenset("triu_indices tril_indices".split())
 _CUTTING = frozenset("split chunk narrow tensor_split".split())
-_COUNTING = frozenset({"arange", "eye", "linspace"})
+_COUNTING = frozenset({"arange", "eye", "linspace", "logspace"})
 _FROM_LISTS = frozenset(
     "tensor as_tensor array asarray Tensor FloatTensor LongTensor IntTensor BoolTensor".split()
 )
@@ -92,9 +93,9 @@ def tensor_function(  # type: ignore[no-untyped-def]
         for shown, one in operands[1:]:  # np.add.at(table, (labels, guesses), 1)
             run.demand_held(shown, one, readers.A_TABLE)
         return REPLICATED
-    listed = _of_a_list(short, operands)
-    if listed is not None:
-        return listed
+    made = _of_a_list(run, short, operands)
+    if made is not None:
+        return made
     if _gives_a_tuple(name, args, kwargs):
         return positions_of_some(operands[0][1]) or REPLICATED
     involved = [(n, v) for n, v in operands if v.data]
@@ -156,6 +157,9 @@ def _of_a_size(
     if short in _COUNTING and any(a.form is Form.TOTAL for a in numbers):
         return value(Data(Placement.REPLICATE, form=Form.GATHERED))
     counts = [a for a in numbers if a.placement is Placement.COUNT]
+    if short in _OF_PAIRS and any(a.form is Form.TOTAL or a in counts for a in numbers):
+        bounds.count_sizes(run, [shown for shown, _ in operands])
+        return value(Data(Placement.REPLICATE, form=Form.GATHERED))
     cuts = any(isinstance(a, Data) and a not in counts for _, v in operands[:1] for a in v.atoms)
     if counts and not cuts and _makes_rows(name, short):
         return _sized(run, node, short, counts)
@@ -173,16 +177,20 @@ def _of_a_size(
     return None
 
 
-def _of_a_list(short: str, operands: list[tuple[cst.BaseExpression, Value]]) -> Value | None:
+def _of_a_list(
+    run: Interpreter, short: str, operands: list[tuple[cst.BaseExpression, Value]]
+) -> Value | None:
     """A tensor that is made of a list of samples; None for others."""
     for inner in (list(local_data(v)) for _, v in operands if short in _FROM_LISTS):
         if inner and (inner[0].dim == collating.NO_ROWS or inner[0].form is Form.SAMPLES):
             return value(collating.stacked(inner[0], 0))
     for _, held in operands[:1] if short in _FROM_LISTS else ():
         for made in held.of(Instance):
-            rows = listed.of_list(made)  # type: ignore[arg-type]
+            rows = listed.of_list(made) or listed.as_tensor(made)  # type: ignore[arg-type]
             if rows is not None:
                 return value(rows)
+            if made in run.of_all_ranks:
+                return value(Data(Placement.REPLICATE, form=Form.GATHERED))
     return None
 
 

@@ -163,13 +163,25 @@ def _copied_for_each_row(  # type: ignore[no-untyped-def]
     if counted and atom.placement.partial and name in _COPYING:
         run.demand(_receiver(node), value(atom), f"{name}() to the number of rows")
         return _repeated(run, name, args)
+    if counted and atom.form is Form.GATHERED and name in (*_COPYING, "repeat_interleave"):
+        bounds.count_sizes(run, [shown for shown, _ in argument_pairs(node, args, kwargs)])
+        return value(atom)
     rows = atom.placement is Placement.SHARD and not run.collating
     if not (counted and rows and name in _COPYING):
         return None
+    if _is_tiled(atom, name, args) and not run.frames_forward():
+        names = atom.names or frozenset({_receiver(node)})
+        return value(replace(atom.placed(Placement.COUPLED), names=names))
     copied = tensors.function(run, node, name, [(_receiver(node), value(atom))], kwargs, args)
     for one in args:
         _note_sizes(run, one)
     return value(*(_paired(one, atom) for one in copied.atoms))
+
+
+def _is_tiled(rows: Data, name: str, times: list[Value]) -> bool:
+    """Whether ``x.repeat(len(x), 1)`` puts all rows under each other, once for each of them."""
+    along = times[rows.dim].data if name == "repeat" and rows.dim < len(times) else []
+    return any(data.placement is Placement.COUNT for data in along)
 
 
 def _paired(copied: Atom, rows: Data) -> Atom:

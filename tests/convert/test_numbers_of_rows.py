@@ -1,0 +1,165 @@
+"""Numbers that go by the batch's size: positions, weights of them, drawn positions, shares."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ddpify.errors import DdpifyError
+from tests.convert.examples import HEAD, STEP, added, convert_text
+
+OF_ALL = {
+    "weights by position": (
+        "w = torch.tensor([1 / (i + 1) for i in range(len(a))])\nprint((w * out[:, 0]).sum())",
+        "w = torch.tensor([1 / (i + 1) for i in range(dd.global_batch_size(a))])",
+    ),
+    "weights by position, as a column": (
+        "w = torch.linspace(0, 1, len(a))\nprint((w[:, None] * out).sum())",
+        "w = torch.linspace(0, 1, dd.global_batch_size(a))",
+    ),
+    "a sum of positions": (
+        "print(torch.arange(len(a)).sum())",
+        "print(torch.arange(dd.global_batch_size(a)).sum())",
+    ),
+    "every other position": (
+        "print(out[[i for i in range(len(a)) if i % 2]].sum())",
+        "print(dd.gather(out)[[i for i in range(dd.global_batch_size(a)) if i % 2]].sum())",
+    ),
+    "texts of positions": (
+        "print([f'{i}' for i in range(len(a))])",
+        "print([f'{i}' for i in range(dd.global_batch_size(a))])",
+    ),
+    "positions in a shuffled list": (
+        "import random\norder = list(range(len(a)))\nrandom.shuffle(order)\nprint(out[order])",
+        "order = list(range(dd.global_batch_size(a)))",
+    ),
+    "positions in a shuffled array": (
+        "import numpy as np\norder = np.arange(len(a))\nnp.random.shuffle(order)\nprint(out[order])",
+        "order = np.arange(dd.global_batch_size(a))",
+    ),
+    "some drawn positions": (
+        "i = torch.randint(0, len(a), (4,))\nprint(out[i].sum())",
+        "i = torch.randint(0, dd.global_batch_size(a), (4,))",
+    ),
+    "some chosen positions": (
+        "import numpy as np\ni = np.random.choice(len(a), 4)\nprint(out[i].sum())",
+        "print(dd.gather(out)[i].sum())",
+    ),
+    "as many drawn positions": (
+        "i = torch.randint(len(a), (len(a),))\nprint(out[i].sum())",
+        "print(dd.sum(dd.split(dd.gather(out)[i]).sum()))",
+    ),
+    "all pairs of positions": (
+        "i, j = torch.triu_indices(len(a), len(a), 1)\nprint((out[i] - out[j]).sum())",
+        "print((dd.gather(out)[i] - dd.gather(out)[j]).sum())",
+    ),
+    "combinations of positions": (
+        "import itertools\n"
+        "i = [p[0] for p in itertools.combinations(range(len(a)), 2)]\nprint(out[i].sum())",
+        "i = [p[0] for p in itertools.combinations(range(dd.global_batch_size(a)), 2)]",
+    ),
+    "each beside each": (
+        "n = len(a)\nprint((out.repeat(n, 1) - out.repeat_interleave(n, 0)).sum())",
+        "print((out.repeat(dd.sum(n), 1) - out.repeat_interleave(dd.sum(n), 0)).sum())",
+    ),
+    "a share of each": (
+        "print((out / len(a)).sum())",
+        "print(dd.sum((out / dd.global_batch_size(a)).sum()))",
+    ),
+    "a share of each, in place": (
+        "out /= a.size(0)\nprint(out.sum())",
+        "out /= dd.global_batch_size(a)",
+    ),
+    "rows in the order of their labels": (
+        "print((out[b.argsort()][1:] - out[:-1]).sum())",
+        "print((dd.gather(out)[dd.gather(b).argsort()][1:] - dd.gather(out)[:-1]).sum())",
+    ),
+    "half of a permutation": (
+        "order = torch.randperm(len(a))\nprint(out[order[: len(a) // 2]].sum())",
+        "print(dd.gather(out)[order[: dd.global_batch_size(a) // 2]].sum())",
+    ),
+}
+
+
+def _with(lines: str) -> str:
+    read = "".join(f"    {line}\n" for line in ["out = brain(a)", *lines.splitlines()])
+    return HEAD + STEP.replace("    rule.zero_grad()\n", f"{read}    rule.zero_grad()\n")
+
+
+@pytest.mark.parametrize("name", OF_ALL)
+def test_numbers_of_rows_are_those_of_all_ranks(tmp_path: Path, name: str) -> None:
+    lines, expected = OF_ALL[name]
+    assert expected in added(tmp_path, _with(lines))
+
+
+OWN = {
+    "each row's own class": "chosen = out[range(len(a)), b]",
+    "in a list": "rows = list(range(len(a)))\nchosen = out[rows, b]",
+    "a loop over rows": "hot = torch.zeros_like(out)\nfor i in range(len(a)):\n    hot[i, b[i]] = 1",
+}
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_positions_that_pick_a_ranks_rows_stay(tmp_path: Path, name: str) -> None:
+    assert added(tmp_path, _with(OWN[name])) == added(tmp_path, _with("pass"))
+
+
+REFUSED = {
+    "positions written into rows": "out = out.clone()\nfor i in range(len(a)):\n    out[i] = i",
+    "shuffled rows": "import numpy as np\nnp.random.shuffle(b.numpy())",
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_no_rank_can_do_alone_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(DdpifyError):
+        convert_text(tmp_path, _with(REFUSED[name]))
+
+
+FORWARD = """\
+import numpy as np
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 3)
+
+    def forward(self, x):
+        LINES
+        return self.layer(x)
+
+
+"""
+
+
+def _forward(lines: str) -> str:
+    model = FORWARD.replace("LINES", lines.replace("\n", "\n        "))
+    return HEAD.replace("brain = nn.Linear(4, 3)\n", model + "brain = Net()\n") + STEP
+
+
+@pytest.mark.parametrize(
+    ("lines", "noted"),
+    [
+        ("if x.max() > 1:\n    x = x / 2", True),
+        ("most = x.max().item()\nx = x / (most + 1)", True),
+        ("low, high = x.min(), x.max()\nx = (x - low) / (high - low)", True),
+        ("x = x / len(x)", True),
+        ("most = x.max()\nx = x[:, : int(most) + 4]", False),
+        ("x = x / x.size(1)", False),
+    ],
+)
+def test_what_a_forward_goes_by_of_its_batch_is_noted(
+    tmp_path: Path, lines: str, noted: bool
+) -> None:
+    notes = convert_text(tmp_path, _forward(lines)).notes
+    assert any("mixes samples" in one.text for one in notes) == noted
+
+
+def test_a_forward_that_draws_with_numpy_row_by_row_is_refused(tmp_path: Path) -> None:
+    lines = "keep = [np.random.rand(4) for _ in range(len(x))]\nx = x * torch.tensor(keep)"
+    with pytest.raises(DdpifyError, match="a random draw"):
+        convert_text(tmp_path, _forward(lines))
+    converted = convert_text(tmp_path, _forward(lines.replace("np.random", "torch")))
+    assert "torch.rand(4) for _ in range(len(x))" in converted.data.decode()
