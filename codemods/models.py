@@ -10,7 +10,7 @@ from ddpify.codemods import data_parallel, helpers, loose_tensors, untrained_mod
 from ddpify.planning.bindings import bindings
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
-from ddpify.planning.refusals import Refusal
+from ddpify.planning.refusals import Refusal, without_a_model
 from ddpify.understanding.facts import Event, Site
 from ddpify.understanding.labels.freshness import target_names
 from ddpify.understanding.language.elements import CONTAINERS
@@ -27,14 +27,7 @@ def edit(plan: Plan, edits: Edits) -> None:
     """Wrap the trained models."""
     models = trained_models(plan)
     if not models:
-        plan.refuse(
-            Refusal(
-                plan.project.entry,
-                plan.facts.optimizers[0].site if plan.facts.optimizers else None,
-                "the optimizer's parameters do not come from a model that is seen here",
-                "pass it model.parameters()",
-            )
-        )
+        plan.refuse(without_a_model(plan.facts, plan.project))
     for refusal in loose_tensors.refusals(plan):
         plan.refuse(refusal)
     data_parallel.edit(plan, edits)

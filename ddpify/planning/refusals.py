@@ -15,7 +15,7 @@ from ddpify.understanding.libraries.runtime_names import TRAINING, is_vendored
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import ModuleFile, Project
 from ddpify.understanding.syntax import dotted
-from ddpify.understanding.values import Data, Instance
+from ddpify.understanding.values import Data, Instance, Params
 
 _DISTRIBUTED = (
     "torch.distributed.init_process_group",
@@ -111,6 +111,8 @@ def refuse_before(facts: Facts, project: Project, choices: Choices) -> None:
             "use an optimizer object, so that it is known which parameters are trained",
         )
     if not choices.trained:
+        if facts.optimizers and not any(map(_steps_a_model, facts.optimizers)):
+            raise without_a_model(facts, project)
         site, _ = next(iter(facts.backwards.values()))
         raise _at(
             site,
@@ -118,6 +120,21 @@ def refuse_before(facts: Facts, project: Project, choices: Choices) -> None:
             " samples a model takes one by one, so there is nothing to split",
             "feed the model with batches of samples along the first dimension",
         )
+
+
+def _steps_a_model(optimizer: Instance) -> bool:
+    return any(isinstance(atom, Params) for atom in optimizer.arguments["params"].atoms)
+
+
+def without_a_model(facts: Facts, project: Project) -> Refusal:
+    """What is trained is no module, so that nothing can be wrapped."""
+    made = facts.optimizers[0] if facts.optimizers else None
+    return Refusal(
+        made.module if made is not None else project.entry,
+        made.site if made is not None else None,
+        "the optimizer's parameters do not come from a model that is seen here",
+        "make them nn.Parameters of an nn.Module, and pass it model.parameters()",
+    )
 
 
 def _no_training_loop(project: Project) -> Refusal:

@@ -734,3 +734,12 @@ def test_lengths_beside_the_columns_of_a_batch_are_no_columns(tmp_path: Path) ->
     ).replace("    output, _ =", "    _, lengths = measuring.encode(i)\n    output, _ =")
     with pytest.raises(Refusal, match="where its own rows are is not known"):
         convert_text(tmp_path, f"import measuring\n{text}".replace("state =", MEASURE))
+
+
+def test_weights_of_no_model_are_named_as_such(tmp_path: Path) -> None:
+    weights = "brain = torch.zeros(4, 3, requires_grad=True)\n"
+    text = HEAD[: HEAD.index("brain =")] + weights + "rule = torch.optim.SGD([brain], lr=0.1)\n"
+    loop = "for i in range(0, 90, 8):\n    a, b = sky[i : i + 8], sea[i : i + 8]\n"
+    with pytest.raises(Refusal, match="do not come from a model") as refusal:
+        convert_text(tmp_path, text + loop + STEP.replace("brain(a)", "a @ brain"))
+    assert refusal.value.line == 8
