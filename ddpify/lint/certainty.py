@@ -3,7 +3,8 @@
 Some rules put two facts together: what is done at one place, and that a process group and its
 wrappers are there at another. Between them stand conditions on options, of which a script may have
 one set for several processes and one for a single process. These rules speak of what runs in any
-case; and what hangs must hang by a condition that is on the rank, whatever set it.
+case; and what hangs must hang by a condition that is on the rank, whatever set it. What goes wrong
+because all ranks do it at once is in code that a path through the start of their group leads to.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.lint.scripts.control import but_entries
+from ddpify.lint.scripts.one_process import joins_no_group
 from ddpify.understanding.labels.moves import Move
 from ddpify.understanding.labels.origins import ANY_RANK
 from ddpify.understanding.labels.slots import Slot
@@ -30,6 +32,10 @@ _ON_ANY_PATH = frozenset(
 _BY_RANK = frozenset(
     "collective-under-rank-condition rank-zero-forward rank-conditional-update".split()
 )
+_OF_THE_GROUP = frozenset(
+    "hard-coded-device load-without-map-location missing-distributed-sampler unreduced-metric"
+    " write-on-all-ranks".split()
+)
 _GROUP = "torch.distributed.init_process_group"
 
 
@@ -37,6 +43,8 @@ def is_certain(script: Script, rule: Rule, node: cst.CSTNode) -> bool:
     """Whether what a finding rests on holds in any run of the script on several processes."""
     if script.strict or script.has_runtime:
         return True
+    if rule.name in _OF_THE_GROUP and joins_no_group(script.control, node):
+        return False
     if rule.name in _ON_ANY_PATH:
         return runs_in_any_case(script.control, node) and _distributes_in_any_case(script)
     if rule.name in _BY_RANK:

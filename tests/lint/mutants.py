@@ -35,6 +35,7 @@ ACCUMULATED = "                loss = self.criterion(self.model(x), y) / self.ac
 LOADER = "        self.loader = DataLoader(data, 16, sampler=self.sampler)\n"
 REDUCED = "    dist.all_reduce(total)\n"
 COUNTED = "        hits[1] += len(y)\n    dist.all_reduce(hits)\n"
+SUMMED = ("nn.CrossEntropyLoss()", 'nn.CrossEntropyLoss(reduction="sum")')
 MEAN = "        dist.all_reduce(mean)\n        mean /= self.world_size\n"
 BATCHES = """    for x, y in loader:
         x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)
@@ -325,8 +326,8 @@ SYNCHRONISATION = [
             "            if self.rank == 0:\n                self.schedule.step(loss)\n",
         ),
     ),
-    _mutant("DDP408", T, ("nn.CrossEntropyLoss()", 'nn.CrossEntropyLoss(reduction="sum")')),
-    _mutant("DDP408", S, ("nn.CrossEntropyLoss()", 'nn.CrossEntropyLoss(reduction="sum")')),
+    _mutant("DDP408", T, SUMMED, ("optim.AdamW(", "optim.SGD(")),
+    _mutant("DDP408", S, SUMMED, ("optim.AdamW(", "optim.SGD(")),
     _mutant(
         "DDP409", T, (ACCUMULATED, ACCUMULATED + "                loss = loss / self.world_size\n")
     ),

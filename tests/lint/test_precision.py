@@ -17,6 +17,20 @@ for epoch in range(epochs):
         optimizer.step()
 """
 RIGHT = {
+    "a total that a function reduces by way of main memory": """
+def reduce_anywhere(tensor):
+    held = tensor.detach().cpu()
+    dist.all_reduce(held)
+    tensor.data.copy_(held.to(tensor.device))
+
+total = 0.0
+for x, y in loader:
+    total += criterion(model(x), y).item()
+whole = torch.tensor([total / len(loader)], device=device)
+reduce_anywhere(whole)
+if rank == 0:
+    print(whole.item() / world_size)
+""",
     "a loader for one process, beside the one for several": """
 def make_loader(args):
     if args.distributed:
@@ -1340,6 +1354,7 @@ def test_sharding_chooses_the_device(lint_text: Lint) -> None:
         SETUPS["distributed"].split("local_rank =")[0]
         + """
 from torch.distributed.fsdp import fully_shard
+assert torch.cuda.device_count() > 1
 dist.init_process_group()
 net = Net()
 fully_shard(net)
@@ -1541,7 +1556,8 @@ TorchDistributor(num_processes=2).run(together)
 """
     text = SETUPS["distributed"].split("local_rank =")[0] + text
     assert lint_text(text, select=("DDP101", "DDP205", "DDP305")) == []
-    assert lint_text(text.replace(".run(together)", ""), select=("DDP101", "DDP205")) != []
+    loads = "    Net().load_state_dict(torch.load(path))\n    place ="
+    assert lint_text(text.replace("    place =", loads), select=("DDP205",)) != []
 
 
 def test_a_folder_for_all_processes(lint_text: Lint) -> None:
@@ -1847,7 +1863,7 @@ for x, y in loader:
 
 
 @pytest.mark.parametrize(
-    ("variable", "found"), [("RANK", True), ("SLURM_PROCID", False), ("LOCAL_RANK", True)]
+    ("variable", "found"), [("RANK", False), ("SLURM_PROCID", False), ("LOCAL_RANK", True)]
 )
 def test_a_cluster_gives_processes_gpus_of_their_own(
     variable: str, found: bool, lint_text: Lint

@@ -87,8 +87,6 @@ def _batch_size(script: Script) -> int | None:
 
 
 def _literal(loader: Instance) -> int | None:
-    """None where one item of the data set may be a batch by itself."""
+    """None where one item of the data set is a batch by itself: BatchNorm fails at one sample."""
     held = loader.arguments.get("batch_size", UNKNOWN).constant()
-    if held == 1 and "collate_fn" in loader.arguments:
-        return None
-    return held if isinstance(held, int) else None
+    return held if isinstance(held, int) and held > 1 else None

@@ -51,11 +51,13 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Fix, Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.layers import is_part_of
 from ddpify.lint.scripts.reaching import reaches_loss
+from ddpify.lint.scripts.resolved import is_resolved
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import is_wrapper
 from ddpify.understanding.syntax import code_of
-from ddpify.understanding.values import Instance
+from ddpify.understanding.values import UNKNOWN, Instance, Params, deep_atoms
 
 _HARMLESS = frozenset(
     "state_dict load_state_dict parameters named_parameters train eval to cuda cpu zero_grad"
@@ -71,9 +73,13 @@ def check(script: Script) -> Iterator[Finding]:
         target = _module_of(call.func)
         if target is None or not script.is_wrapped(target.value):
             continue
+        if not is_resolved(script, target.value):
+            continue
         if call.func is not target and _is_harmless(call.func):
             continue
         wrappers = [a for a in script.instances(target.value) if is_wrapper(a)]
+        if not (script.strict or _may_be_trained(script, wrappers)):
+            continue
         if any(
             _called_with_gradients(script, one) for one in wrappers
         ) or script.control.without_grad(call):
@@ -85,6 +91,23 @@ def check(script: Script) -> Iterator[Finding]:
                 " and the ranks drift apart",
                 _fix(script, call, target),
             )
+
+
+def _may_be_trained(script: Script, wrappers: list[Instance]) -> bool:
+    """Whether any optimizer gets parameters of one of these, or what it gets is not seen."""
+    models = [*wrappers, *(one for wrap in script.wraps if wrap.wrapper in wrappers
+                           for one in wrap.held)]  # fmt: skip
+    owners = {
+        atom.owner
+        for optimizer in script.facts.optimizers
+        for atom in deep_atoms(optimizer.arguments.get("params", UNKNOWN))
+        if isinstance(atom, Params)
+    }
+    return not owners or any(
+        one is model or is_part_of(one, model) or is_part_of(model, one)
+        for one in owners
+        for model in models
+    )
 
 
 def _is_detached(script: Script, call: cst.Call) -> bool:

@@ -63,9 +63,8 @@ _CHOOSING = (
     "torch.distributed.device_mesh.init_device_mesh",
     "torch.distributed.init_device_mesh",
 )
-# Words of a launcher that gives each process GPUs of its own. They only ever silence the rule.
-_OF_A_CLUSTER = re.compile(r"SLURM_(PROCID|NODEID)|OMPI_COMM_WORLD_RANK|PMI_RANK")
-_LOCAL = re.compile(r"(?i)local_?(rank|id)|device_count|mp\.spawn")
+# Words for several processes of one node.
+_LOCAL = re.compile(r"(?i)local_?(rank|id)|device_count|\bspawn|nproc|gpus?_per_node")
 _MAKERS = (
     "torch.tensor", "torch.zeros", "torch.ones", "torch.empty", "torch.rand", "torch.randn",
     "torch.full", "torch.arange", "torch.randint", "torch.eye",
@@ -75,8 +74,8 @@ _MAKERS = (
 @rule("hard-coded-device", group="device", severity=Severity.CRASH, applies="converted distributed")
 def check(script: Script) -> Iterator[Finding]:
     """Literal devices, in every form that names one."""
-    if not (script.strict or script.has_runtime or script.uses(_GROUP)):
-        return  # nothing in sight starts a second process
+    if not (script.strict or script.has_runtime or _has_several_ranks_a_node(script)):
+        return
     seen: set[cst.CSTNode] = set()
     literals = sorted(_literals(script), key=script.structure.order.__getitem__)
     spread = _with_layers_on_several(script, literals)
@@ -92,6 +91,14 @@ def check(script: Script) -> Iterator[Finding]:
             " and NCCL refuses that",
             _fix(script, node),
         )
+
+
+def _has_several_ranks_a_node(script: Script) -> bool:
+    """Whether the project starts a group and speaks of the ranks of one node.
+
+    Others may have a process a node, which has GPU 0 for itself.
+    """
+    return script.uses(_GROUP) and any(_LOCAL.search(x.source.text) for x in script.project.files)
 
 
 def _fix(script: Script, node: cst.CSTNode) -> Fix | None:
@@ -122,6 +129,7 @@ def _excused(script: Script, node: cst.CSTNode) -> bool:
         or _in_other_branch(script, node)
         or _sees_its_gpu_alone(script, node)
         or _is_asked_about(script, node)
+        or _is_never_read(script, node)
     )
 
 
@@ -155,16 +163,23 @@ def _is_asked_about(script: Script, node: cst.CSTNode) -> bool:
     )
 
 
-def _sees_its_gpu_alone(script: Script, node: cst.CSTNode) -> bool:
-    """Whether GPU 0 is meant where the script shows each rank a GPU of its own.
+def _is_never_read(script: Script, node: cst.CSTNode) -> bool:
+    """``device = torch.device("cuda:0")``, of which nothing is made."""
+    above = script.structure.parents.get(node)
+    if not isinstance(above, cst.Assign) or not isinstance(above.targets[0].target, cst.Name):
+        return False
+    name = above.targets[0].target
+    return not script.strict and not any(
+        one.value == name.value and one is not name
+        for structure in script.structures.values()
+        for one in structure.all(cst.Name)
+    )
 
-    Or a cluster's launcher may: it says which rank this is, and nothing asks for a local one.
-    """
+
+def _sees_its_gpu_alone(script: Script, node: cst.CSTNode) -> bool:
+    """Whether GPU 0 is meant where the script shows each rank a GPU of its own."""
     if _number(script, node) not in ([], ["0"]):
         return False
-    texts = [file.source.text for file in script.project.files]
-    if any(map(_OF_A_CLUSTER.search, texts)) and not any(map(_LOCAL.search, texts)):
-        return not script.strict
     return any(
         "CUDA_VISIBLE_DEVICES" in script.code(one.target, 200)
         and isinstance(whole, cst.Assign)

@@ -121,7 +121,7 @@ def _is_of_plain_numbers(script: Script, call: cst.Call) -> bool:
 
 
 def _is_in_memory(script: Script, call: cst.Call) -> bool:
-    """Whether the file may hold tensors of main memory: all that is saved here was put there.
+    """Whether the file may hold tensors of main memory: something that is saved here was put there.
 
     Nor does a file of the rank's own bring tensors of another GPU.
     """
@@ -130,7 +130,7 @@ def _is_in_memory(script: Script, call: cst.Call) -> bool:
     if own or argument(call, "mmap") is not None:
         return True
     saves = script.calls("torch.save", everywhere=True)
-    return bool(saves) and all(_saves_from_memory(script, one) for one in saves)
+    return any(_saves_from_memory(script, one) for one in saves)
 
 
 def _saves_from_memory(script: Script, call: cst.Call) -> bool:

@@ -67,9 +67,12 @@ from ddpify.lint.scripts.datasets import (
     speaks_of_ranks,
 )
 from ddpify.lint.scripts.repairs import runtime
+from ddpify.lint.scripts.resolved import goes_through_resolved
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.seeds import apart
+from ddpify.understanding.labels.callees import called
 from ddpify.understanding.labels.origins import ANY_RANK, draws
+from ddpify.understanding.labels.scopes import parameters
 from ddpify.understanding.libraries.runtime_names import REPLICATE
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
@@ -125,7 +128,11 @@ def _is_split_elsewhere(script: Script, loader: Instance) -> bool:
     if any(knows_its_rank(script, one) or _makes_up(script, one) for one in datasets(loader)):
         return True
     unsure = may_be_split(script, loader) or _draws_apart(script, loader)
-    unsure = unsure or any(map(speaks_of_ranks, datasets(loader)))
+    unsure = (
+        unsure
+        or any(map(speaks_of_ranks, datasets(loader)))
+        or _is_called_otherwise(script, loader)
+    )
     if not script.strict and (unsure or not _surely_trains(script, loader)):
         return True
     over = [
@@ -147,6 +154,24 @@ def _is_split_elsewhere(script: Script, loader: Instance) -> bool:
     )
 
 
+def _is_called_otherwise(script: Script, loader: Instance) -> bool:
+    """Whether a call of the function that makes a loader names an argument that it does not have.
+
+    What is called there may be another function, which splits the data.
+    """
+    function = script.structure_of(loader.site).function(loader.site)
+    if function is None or function.params.star_kwarg is not None:
+        return False
+    known = {one.name.value for one in parameters(function)}
+    return any(
+        given.keyword is not None and given.keyword.value not in known
+        for site in script.control.callers(function)
+        if isinstance(site.node, cst.Call)
+        and any(one.node is function for one in called(script.facts, site.node))
+        for given in site.node.args
+    )
+
+
 def _surely_trains(script: Script, loader: Instance) -> bool:
     """Whether a loop over this loader alone has ``backward()`` in its own body.
 
@@ -154,6 +179,7 @@ def _surely_trains(script: Script, loader: Instance) -> bool:
     """
     return any(
         {one.site for one in script.loaders_in(loop.iter)} == {loader.site}
+        and goes_through_resolved(script, loop.iter)
         and any(one in script.facts.backwards for one in walk(loop.body))
         for structure in script.structures.values()
         for loop in structure.all(cst.For)

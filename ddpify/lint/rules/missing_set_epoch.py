@@ -68,7 +68,7 @@ from ddpify.lint.scripts.repairs import at_head_of
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import is_distributed_sampler, splits
 from ddpify.understanding.syntax import argument
-from ddpify.understanding.values import UNKNOWN, Class, Instance
+from ddpify.understanding.values import UNKNOWN, Class, Instance, Value
 
 Loop = cst.For | cst.While
 
@@ -89,6 +89,8 @@ def check(script: Script) -> Iterator[Finding]:
             continue
         inner, outer = found
         if _has_samples_of_its_own(script, sampler, outer):
+            continue
+        if not script.strict and _is_for_another(script, sampler, inner, told):
             continue
         node = sampler.site if sampler.module is script.module else inner
         if script.owners.get(node) is script.module:
@@ -114,6 +116,17 @@ def _told(script: Script) -> Iterator[cst.BaseExpression]:
         given = [script.value(one.value).constant() for one in call.args]
         if "set_epoch" in given:
             yield call.args[0].value
+
+
+def _is_for_another(script: Script, sampler: Instance, loop: cst.For, told: list[Value]) -> bool:
+    """Whether a loop goes over several loaders, of which it may train with another one only:
+    with one that is told the epoch, or with the first.
+    """
+    loaders = script.loaders_in(loop.iter)
+    held = [one.arguments.get("sampler", UNKNOWN).atoms for one in loaders]
+    others = [atom for atoms in held if sampler not in atoms for atom in atoms]
+    first = sampler in held[0] if held else True
+    return not first or any(atom in known.atoms for atom in others for known in told)
 
 
 def _is_seeded_anew(script: Script, sampler: Instance) -> bool:

@@ -57,6 +57,7 @@ from ddpify.lint.diagnostics import Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.layers import has_buffers
 from ddpify.lint.scripts.reaching import reaches_loss
+from ddpify.lint.scripts.resolved import is_resolved
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import DDP, is_wrapper
 from ddpify.understanding.syntax import code_of
@@ -68,7 +69,7 @@ def check(script: Script) -> Iterator[Finding]:
     """Calls of wrappers that only some ranks reach."""
     reported: set[cst.CSTNode] = set()
     for call in script.structure.all(cst.Call):
-        if not _calls_wrapper(script, call):
+        if not _calls_wrapper(script, call) or not is_resolved(script, call.func):
             continue
         node = _guarded_at(script, call)
         if node is not None and node not in reported:

@@ -35,6 +35,10 @@ for x, y in loader:
     optimizer.step()
 ```
 
+## When not to follow it
+With an optimizer that divides gradients by their size, as Adam does, the factor is lost; without
+`--strict`, nothing is said of them.
+
 ## References
 https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html
 """
@@ -58,6 +62,7 @@ from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of, divisor
 from ddpify.understanding.values import Instance
 
+_RESCALING = frozenset("Adam AdamW NAdam RAdam Adamax Adadelta Adagrad RMSprop Rprop".split())
 _CONVERSIONS = frozenset({"builtins.int", "builtins.float", "builtins.len"})
 
 
@@ -83,12 +88,21 @@ def check(script: Script) -> Iterator[Finding]:
             not any(data.opaque for data in loss.data)
             and _surely_sums(script, node.func.value)
             and not rate_knows_ranks(script)
+            and not _all_rescale(script)
         ):
             yield Finding(
                 node,
                 "the loss sums over the batch, and DDP averages over ranks: gradients are divided"
                 " by the number of ranks",
             )
+
+
+def _all_rescale(script: Script) -> bool:
+    """Whether all optimizers divide gradients by their size: what they are divided by is lost."""
+    kinds = [one.type for one in script.facts.optimizers]
+    return bool(kinds) and all(
+        isinstance(kind, str) and kind.rsplit(".", 1)[-1] in _RESCALING for kind in kinds
+    )
 
 
 def _in_parts(script: Script, backward: cst.Call) -> Iterator[Finding]:

@@ -62,6 +62,7 @@ from ddpify.lint.scripts.meters import Meters
 from ddpify.lint.scripts.parts import make_whole
 from ddpify.lint.scripts.repairs import runtime
 from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.sure_parts import is_surely_own
 from ddpify.lint.scripts.targets import targets
 from ddpify.lint.scripts.unseen_code import UnseenCode
 from ddpify.lint.scripts.whole_data import sees_all_data
@@ -104,6 +105,7 @@ def check(script: Script) -> Iterator[Finding]:
                 one
                 for one in displayed(argument.value)
                 if TOTAL in script.labels(one)
+                and is_surely_own(script, one)
                 and not (_is_path(script, one) or _is_of_a_step(script, one))
             ]
             if any(map(unseen.may_be_whole, parts)):

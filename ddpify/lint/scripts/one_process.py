@@ -34,6 +34,8 @@ _MAY_ASK = re.compile(
     r"(?i)distrib|(?<![a-z])dist(?![a-z])|world_?size|ddp|fsdp|is_initialized|is_available|gpus?\b|nproc|multi|local_?rank"
     r"|parallel|\brank\b|num_replicas|num_processes|n_proc"
 )
+_SIZE = re.compile(r"(?i)(\w+\.)*world_?size")
+_ASKS_SIZE = re.compile(r"get_world_size|WORLD_SIZE|device_count\(\)\s*\*|--world")
 
 
 def concerns_no_rank(control: Control, node: cst.CSTNode) -> bool:
@@ -74,9 +76,24 @@ def has_one_rank(control: Control) -> bool:
     sizes = [argument(one, "world_size", 3) for one in groups]
     spawns = control.script.calls("torch.multiprocessing.spawn", everywhere=True)
     sizes += [argument(one, "nprocs", 2) for one in spawns]
-    return bool(groups) and all(
-        one is not None and control.script.value(one.value).constant() == 1 for one in sizes
+    return bool(groups) and (
+        all(one is not None and control.script.value(one.value).constant() == 1 for one in sizes)
+        or _counts_to_one(control)
     )
+
+
+def _counts_to_one(control: Control) -> bool:
+    """Whether a script sets the number of ranks to one, and nowhere asks for it."""
+    written = [
+        move.value
+        for structure in control.script.structures.values()
+        for assign in structure.all(cst.Assign)
+        for move in control.script.flow.moves_at(assign)
+        if any(isinstance(x[-1], str) and _SIZE.fullmatch(x[-1]) for x in move.targets)
+    ]
+    ones = bool(written) and all(one is not None and code_of(one) == "1" for one in written)
+    asked = (control.script.source.text, *(x.source.text for x in control.script.project.files))
+    return ones and not any(map(_ASKS_SIZE.search, asked))
 
 
 def runs_alone(

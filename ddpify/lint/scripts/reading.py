@@ -244,15 +244,21 @@ class Reading:
         """Labels of names and results; "local" starts at the batches of sharded loaders."""
         made = Flow(self.facts, self.structures)
         self.__dict__["flow"] = made  # the questions below ask for it
-        sources: dict[cst.CSTNode, set[str]] = {}
-        for structure in self.structures.values():
-            for loop in structure.all(cst.For, cst.CompFor):
-                if not self.has_runtime and self._goes_through_shards(loop.iter):
-                    sources[loop] = {LOCAL}
+        sources = {loop: {LOCAL} for loop in self.batch_loops}
         for move in made.moves:
             move.adds = move.adds and self._adds_over_batches(move)
         made.solve(sources)
         return made
+
+    @cached_property
+    def batch_loops(self) -> set[cst.CSTNode]:
+        """The loops whose rounds give a rank its own part of the data."""
+        return {
+            loop
+            for structure in self.structures.values()
+            for loop in structure.all(cst.For, cst.CompFor)
+            if not self.has_runtime and self._goes_through_shards(loop.iter)
+        }
 
     def _adds_over_batches(self, move: Move) -> bool:
         """Whether ``+=`` or ``append`` collects from one batch to the next."""

@@ -6,6 +6,7 @@ import libcst as cst
 
 from ddpify.lint.scripts.one_process import runs_alone
 from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.sure_parts import is_surely_own
 from ddpify.understanding.labels.dependencies import Dependency
 from ddpify.understanding.labels.moves import Move
 from ddpify.understanding.labels.origins import GIVEN, LOCAL, TOTAL
@@ -16,8 +17,12 @@ _PARTS = frozenset({LOCAL, TOTAL, *GIVEN.values()})
 
 
 def is_own(script: Script, node: cst.BaseExpression) -> bool:
-    """Whether a rank's expression is made from its own part of the data."""
-    return LOCAL in script.labels(node) and not sees_all_data(script, node)
+    """Whether a rank's expression is made from its own part of the data, and surely so."""
+    return (
+        LOCAL in script.labels(node)
+        and is_surely_own(script, node)
+        and not sees_all_data(script, node)
+    )
 
 
 def sees_all_data(script: Script, node: cst.BaseExpression, seen: set[Slot] | None = None) -> bool:

@@ -52,6 +52,7 @@ class Flow:
         known = widths(structures.values())
         ranks: set[Slot] = set()
         in_place: set[Slot] = set()
+        copied: list[tuple[set[Slot], set[Slot]]] = []
         for module in structures:
             collector = Collector(self.made_of, known, module)
             collector.collect()
@@ -59,6 +60,10 @@ class Flow:
             self.cleaned |= collector.cleaned
             ranks |= collector.ranks
             in_place |= collector.in_place
+            copied += collector.copied
+        for into, source in copied:
+            if source & self.cleaned:
+                in_place |= into
         self._clean_arguments(in_place)
         self._clean_collections()
         self._clean_synchronised()

@@ -54,6 +54,7 @@ class Collector:
         self.moves: list[Move] = []
         self.cleaned: set[Slot] = set()  # what passes through a collective
         self.in_place: set[Slot] = set()  # what a collective changes where it is
+        self.copied: list[tuple[set[Slot], set[Slot]]] = []  # from the second into the first
         self.ranks: set[Slot] = set()  # what the process group is told to be the rank
 
     def collect(self) -> None:
@@ -160,6 +161,7 @@ class Collector:
             self._pass(node, function, skip=1)
         self._library(node)
         self._keep(node)
+        self._copy(node)
 
     def _pass(self, node: cst.Call, function: Function, skip: int) -> None:
         for argument, name in passed(function, skip, node):
@@ -204,6 +206,15 @@ class Collector:
                 targets = self.slots.of_target(node.func.value, self.module)
                 key = constant_key(node.func.value)
                 self.move(targets, argument.value, node, adds=True, key=key)
+
+    def _copy(self, node: cst.Call) -> None:
+        """``x.copy_(y)``: what ``x`` stands for is changed where it is."""
+        if isinstance(node.func, cst.Attribute) and node.func.attr.value == "copy_" and node.args:
+            into, source = (
+                self.dependencies.slots_of(one, self.module)
+                for one in (node.func.value, node.args[0].value)
+            )
+            self.copied.append((into, source))
 
     _HANDLERS: ClassVar[dict[type, Callable[[Collector, Any], None]]] = {
         cst.Assign: _on_assign,

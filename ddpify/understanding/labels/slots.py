@@ -6,8 +6,9 @@ import libcst as cst
 
 from ddpify.understanding.facts import Facts
 from ddpify.understanding.labels import origins
+from ddpify.understanding.labels.freshness import target_names
 from ddpify.understanding.project import ModuleFile
-from ddpify.understanding.structure import Structure
+from ddpify.understanding.structure import Structure, walk
 from ddpify.understanding.values import (
     Class,
     Instance,
@@ -15,6 +16,7 @@ from ddpify.understanding.values import (
 )
 
 Slot = tuple[object, ...]
+_COMPREHENSIONS = (cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp)
 
 
 class Slots:
@@ -23,14 +25,22 @@ class Slots:
     def __init__(self, facts: Facts, structures: dict[ModuleFile, Structure]) -> None:
         self.facts = facts
         self.structures = structures
+        self._comprehended = {
+            name: one
+            for structure in structures.values()
+            for one in structure.all(*_COMPREHENSIONS)  # inner ones after those around them
+            for name in _own_names(one)
+        }
 
     def of_name(self, node: cst.Name, module: ModuleFile) -> list[Slot]:
         """The slots that a name sets: of the loops and blocks in which it is fresh, then of its
         scope.
 
         Two loops that use one name for different things keep them apart; after the loops the name
-        may be either. Reading takes the first slot.
+        may be either. Reading takes the first slot. Names that a comprehension binds are its own.
         """
+        if node in self._comprehended:
+            return [("name", self._comprehended[node], node.value)]
         structure, scopes = self.structures[module], module.parsed.scopes
         found: list[Slot] = []
         for above, below in structure.blocks(node):
@@ -69,6 +79,18 @@ class Slots:
             elif isinstance(atom, Class):
                 slots.append(("attribute", atom.node, node.attr.value))
         return slots or [("text", module.path, origins.name_of(node))]
+
+
+def _own_names(node: cst.BaseComp) -> list[cst.Name]:
+    """The names in a comprehension for what it goes through; not those of its first ``in``."""
+    clauses = (one for one in walk(node) if isinstance(one, cst.CompFor))
+    bound = {name for one in clauses for name in target_names(one.target)}
+    before = set(walk(node.for_in.iter))
+    return [
+        one
+        for one in walk(node)
+        if isinstance(one, cst.Name) and one.value in bound and one not in before
+    ]
 
 
 def _is_inside(scope: cst.CSTNode, below: cst.CSTNode) -> bool:

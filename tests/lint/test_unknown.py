@@ -1,0 +1,218 @@
+"""What is known by half: a finding rests on nothing that may be otherwise, unless strict."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from tests.lint.conftest import Lint
+from tests.lint.setups import SETUPS
+
+HEAD = SETUPS["distributed"]
+
+
+@dataclass(frozen=True)
+class Case:
+    """Code that is silent, the change after which the rule speaks, and whether strict does."""
+
+    code: str
+    text: str
+    old: str
+    new: str
+    strict: bool = True
+
+
+CASES = {
+    "names of two comprehensions": Case(
+        "DDP402",
+        """
+start = [int(x) for x in open("steps.txt")][0]
+for step, (x, y) in enumerate(loader):
+    lengths = torch.tensor([x[0] for x in y])
+    loss = criterion(model(x), lengths)
+    if start > step:
+        break
+    loss.backward()
+""",
+        "if start > step",
+        "if loss.item() > 3",
+        strict=False,
+    ),
+    "a number that is also set by what is no part of the data": Case(
+        "DDP402",
+        """
+import elsewhere
+for x, y in loader:
+    loss = criterion(model(x), y)
+    worst = loss.item()
+    if elsewhere.agreed:
+        worst = elsewhere.worst()
+    if worst > 3:
+        break
+    loss.backward()
+""",
+        "elsewhere.worst()",
+        "3 * loss.item()",
+        strict=True,
+    ),
+    "a total that is also set by what is no part of the data": Case(
+        "DDP405",
+        """
+import elsewhere
+total = 0.0
+for x, y in loader:
+    total += criterion(model(x), y).item()
+shown = total
+if elsewhere.knows_better:
+    shown = elsewhere.best()
+if rank == 0:
+    print(shown)
+""",
+        "elsewhere.best()",
+        "0.5 * total",
+    ),
+    "a loader that is told the epoch, in a function for two": Case(
+        "DDP102",
+        """
+held_out = DataLoader(dataset, 32, sampler=DistributedSampler(dataset))
+
+def run(batches, training):
+    for x, y in batches:
+        loss = criterion(model(x), y)
+        if training:
+            loss.backward()
+            optimizer.step()
+
+for epoch in range(epochs):
+    loader.sampler.set_epoch(epoch)
+    run(loader, True)
+    run(held_out, False)
+""",
+        "    loader.sampler.set_epoch(epoch)\n",
+        "",
+    ),
+    "a wrapped model of which no optimizer gets anything": Case(
+        "DDP303",
+        """
+judge = DDP(Net().to(device), device_ids=[local_rank])
+for x, y in loader:
+    criterion(judge.module(model(x)), y).backward()
+    optimizer.step()
+""",
+        "for x, y",
+        "optimizer = torch.optim.SGD(judge.parameters(), lr=0.1)\nfor x, y",
+    ),
+    "one loader of several that is known": Case(
+        "DDP101",
+        """
+import elsewhere
+KIND = os.environ.get("KIND")
+if KIND == "own":
+    batches = DataLoader(dataset, 32, shuffle=True)
+else:
+    batches = elsewhere.loader()[0].unsplit
+for x, y in batches:
+    criterion(model(x), y).backward()
+    optimizer.step()
+""",
+        "else:\n    batches = elsewhere.loader()[0].unsplit\n",
+        "",
+    ),
+    "a call that names an argument which the function does not have": Case(
+        "DDP101",
+        """
+def batches(size):
+    return DataLoader(dataset, size, shuffle=True)
+
+if os.environ.get("PLAIN"):
+    mine = batches(size=32)
+else:
+    mine = batches(size=32, part="own")
+for x, y in mine:
+    criterion(model(x), y).backward()
+    optimizer.step()
+""",
+        ', part="own"',
+        "",
+    ),
+    "a file that may have been saved from main memory": Case(
+        "DDP205",
+        """
+if rank == 0:
+    torch.save({k: v.cpu() for k, v in net.state_dict().items()}, "net.pt")
+    torch.save(optimizer.state_dict(), "optimizer.pt")
+net.load_state_dict(torch.load(path))
+for x, y in loader:
+    criterion(model(x), y).backward()
+""",
+        ".cpu()",
+        "",
+        strict=False,
+    ),
+    "a number of ranks that is set to one": Case(
+        "DDP205",
+        """
+world_size = 1
+net.load_state_dict(torch.load(path))
+for x, y in loader:
+    criterion(model(x), y).backward()
+""",
+        "world_size = 1",
+        "ranks = 1",
+        strict=False,
+    ),
+    "a sum, of which the optimizer loses the factor": Case(
+        "DDP408",
+        """
+optimizer = torch.optim.Adam(model.parameters())
+for x, y in loader:
+    F.cross_entropy(model(x), y, reduction="sum").backward()
+    optimizer.step()
+""",
+        "torch.optim.Adam(",
+        "torch.optim.SGD(",
+    ),
+    "a device of which nothing is made": Case(
+        "DDP201",
+        """
+spare = torch.device("cuda:0")
+for x, y in loader:
+    criterion(model(x), y).backward()
+""",
+        "criterion(model(x), y)",
+        "criterion(model(x), y.to(spare))",
+    ),
+    "batches of one, which are the items of the data set": Case(
+        "DDP312",
+        """
+normed = DDP(nn.Sequential(nn.Linear(10, 10), nn.BatchNorm1d(10)).to(device))
+for x, y in DataLoader(dataset, 1, sampler=sampler):
+    criterion(normed(x[0]), y[0]).backward()
+""",
+        "DataLoader(dataset, 1,",
+        "DataLoader(dataset, 2,",
+        strict=False,
+    ),
+}
+
+
+def _given(one: Case) -> str:
+    head = HEAD
+    if one.code == "DDP205":  # what asks for the number of ranks
+        head = head.replace("rank, world_size = dist.get_rank(), dist.get_world_size()",
+                            "rank = dist.get_rank()")  # fmt: skip
+    if one.code == "DDP408":
+        head = head.replace("optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n", "")
+    if one.code == "DDP312":
+        head = head.replace("loader = DataLoader(dataset, 32, sampler=sampler)\n", "")
+    return head + one.text
+
+
+@pytest.mark.parametrize("one", [pytest.param(case, id=name) for name, case in CASES.items()])
+def test_what_may_be_otherwise(one: Case, lint_text: Lint) -> None:
+    text = _given(one)
+    assert not lint_text(text, select=(one.code,))
+    changed = lint_text(text.replace(one.old, one.new), select=(one.code,))
+    assert {found.code for found in changed} == {one.code}
+    assert not one.strict or lint_text(text, select=(one.code,), strict=True)
