@@ -17,6 +17,14 @@ for epoch in range(epochs):
         optimizer.step()
 """
 RIGHT = {
+    "texts beside totals": """
+totals = []
+for x, y in loader:
+    totals.append(criterion(model(x), y).item())
+if rank == 0:
+    for one, text in zip(totals, ["first", "second"]):
+        print(text)
+""",
     "a total that a function reduces by way of main memory": """
 def reduce_anywhere(tensor):
     held = tensor.detach().cpu()

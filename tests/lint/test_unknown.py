@@ -183,6 +183,79 @@ for x, y in loader:
         "criterion(model(x), y)",
         "criterion(model(x), y.to(spare))",
     ),
+    "a function for two loaders, of which this call passes the whole one": Case(
+        "DDP405",
+        """
+whole = DataLoader(dataset, 32)
+
+def score(batches):
+    total = 0.0
+    for x, y in batches:
+        total += criterion(model(x), y).item()
+    return total / len(batches)
+
+before = score(loader)
+if rank == 0:
+    print(score(whole))
+""",
+        "print(score(whole))",
+        "print(score(loader))",
+        strict=False,
+    ),
+    "a sampler where an option that is no word about the launch asks for it": Case(
+        "DDP405",
+        """
+TRAINS = argparse.ArgumentParser().parse_args().trains
+parts = DataLoader(dataset, 32, sampler=DistributedSampler(dataset) if TRAINS else None)
+total = 0.0
+for x, y in parts:
+    total += criterion(model(x), y).item()
+if rank == 0:
+    print(total)
+""",
+        "if TRAINS else",
+        "if dist.is_initialized() else",
+    ),
+    "a data set and a sampler of each epoch, out of a function": Case(
+        "DDP102",
+        """
+def batches():
+    rows = TensorDataset(torch.rand(10, 10), torch.zeros(10).long())
+    return DataLoader(rows, 2, sampler=DistributedSampler(rows))
+
+for epoch in range(epochs):
+    for x, y in batches():
+        criterion(model(x), y).backward()
+        optimizer.step()
+""",
+        "for epoch in range(epochs):\n    for x, y in batches():",
+        "parts = batches()\nfor epoch in range(epochs):\n    for x, y in parts:",
+        strict=False,
+    ),
+    "a total of a part that is scaled to all": Case(
+        "DDP111",
+        """
+total = 0.0
+for x, y in loader:
+    total += F.cross_entropy(model(x), y, reduction="sum").item()
+print(total / len(dataset) * world_size)
+""",
+        " * world_size",
+        "",
+        strict=False,
+    ),
+    "a file that all ranks open, and one writes into": Case(
+        "DDP501",
+        """
+log = open("log.txt", "a")
+for x, y in loader:
+    criterion(model(x), y).backward()
+    if rank == 0:
+        log.write("a step")
+""",
+        "    if rank == 0:\n        log.write",
+        "    log.write",
+    ),
     "batches of one, which are the items of the data set": Case(
         "DDP312",
         """

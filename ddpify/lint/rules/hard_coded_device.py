@@ -166,6 +166,8 @@ def _is_asked_about(script: Script, node: cst.CSTNode) -> bool:
 def _is_never_read(script: Script, node: cst.CSTNode) -> bool:
     """``device = torch.device("cuda:0")``, of which nothing is made."""
     above = script.structure.parents.get(node)
+    if not isinstance(node, cst.Call) or "torch.device" not in script.names(node.func):
+        return False
     if not isinstance(above, cst.Assign) or not isinstance(above.targets[0].target, cst.Name):
         return False
     name = above.targets[0].target

@@ -50,7 +50,7 @@ from ddpify.lint.scripts.divisions import divisions
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.unseen_code import UnseenCode
 from ddpify.understanding.labels.dependencies import Dependency
-from ddpify.understanding.labels.origins import LENGTH, TOTAL
+from ddpify.understanding.labels.origins import LENGTH, TOTAL, WORLD
 from ddpify.understanding.values import UNKNOWN
 
 
@@ -68,12 +68,26 @@ def check(script: Script) -> Iterator[Finding]:
             continue
         if unseen.may_be_whole(top) and not script.strict:
             continue
+        if _is_scaled_up(script, node):
+            continue
         if _is_whole_length(script, bottom):
             yield Finding(
                 node,
                 f"{script.code(top, 30)} counts this rank's part only, {script.code(bottom, 40)}"
                 " all of the data: the result is too small",
             )
+
+
+def _is_scaled_up(script: Script, node: cst.CSTNode) -> bool:
+    """``total / len(dataset) * world_size``: a mean over what this rank has seen."""
+    for above in script.structure.up(node):
+        if not isinstance(above, cst.BinaryOperation):
+            return False
+        if isinstance(above.operator, cst.Multiply) and any(
+            WORLD in script.labels(side) for side in (above.left, above.right)
+        ):
+            return True
+    return False
 
 
 def _is_summed_then(script: Script, node: cst.CSTNode) -> bool:

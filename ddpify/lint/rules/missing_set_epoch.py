@@ -144,15 +144,12 @@ def _is_seeded_anew(script: Script, sampler: Instance) -> bool:
 
 def _has_samples_of_its_own(script: Script, sampler: Instance, outer: Loop) -> bool:
     """Whether the sampler is made in each epoch, of a data set that is made there, too."""
-    structure = script.structure_of(outer)
-    if sampler.module is not script.owners.get(outer) or not isinstance(sampler.site, cst.Call):
+    if not isinstance(sampler.site, cst.Call) or outer not in script.control.around(sampler.site):
         return False
     given = argument(sampler.site, "dataset", 0)
-    if given is None or outer not in structure.loops(sampler.site):
-        return False
-    slots = script.flow.slots(given.value, sampler.module)
+    slots = script.flow.slots(given.value, sampler.module) if given is not None else set()
     return any(
-        move.node in structure.order and outer in structure.loops(move.node)
+        not move.passes and outer in script.control.around(move.node)
         for move in script.flow.moves_to(slots)
     )
 

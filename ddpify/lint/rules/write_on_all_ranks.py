@@ -128,6 +128,8 @@ def _excused(script: Script, effect: Effect, node: cst.CSTNode) -> bool:
         return True  # a tool that can join a group, and need not run on several ranks
     if _says_whose_lines(script, effect) or _only_makes(script, effect):
         return True
+    if not script.strict and _only_some_write(script, effect):
+        return True
     if effect.kind == "write" and effect.site.module is not script.module and not script.strict:
         return True  # its path is seldom seen from here
     call = effect.site.node
@@ -155,24 +157,39 @@ def _only_makes(script: Script, effect: Effect) -> bool:
 
 def _says_whose_lines(script: Script, effect: Effect) -> bool:
     """``f = open(path, "a"); f.write(f"rank {rank}: ...")``: a log of all ranks, on purpose."""
+    return any(
+        script.flow.origins(one.value, script.owners[write]) & ANY_RANK
+        for write in _appended(script, effect)
+        for one in write.args
+    )
+
+
+def _only_some_write(script: Script, effect: Effect) -> bool:
+    """Whether all ranks open a file to append to it, and a condition on the rank stands around
+    what is written into it: the others leave it as it is.
+    """
+    writes = _appended(script, effect)
+    return bool(writes) and all(map(script.may_be_guarded, writes))
+
+
+def _appended(script: Script, effect: Effect) -> list[cst.Call]:
+    """What is written into a file that is opened to append to it."""
     call = effect.site.node
     mode = argument(call, "mode", 1) if isinstance(call, cst.Call) else None
     if mode is None or "a" not in str(script.value(mode.value).constant()):
-        return False
+        return []
     opened = {
         slot
         for above in script.structure_of(call).up(call)
         for move in script.flow.moves_at(above)
         for slot in move.targets
     }
-    return any(
-        isinstance(write.func, cst.Attribute)
-        and script.flow.slots(write.func.value, script.owners[write]) & opened
-        and any(
-            script.flow.origins(one.value, script.owners[write]) & ANY_RANK for one in write.args
-        )
+    return [
+        write
         for write in script.method_calls("write", "writelines", everywhere=True)
-    )
+        if isinstance(write.func, cst.Attribute)
+        and script.flow.slots(write.func.value, script.owners[write]) & opened
+    ]
 
 
 def _has_own_path(script: Script, effect: Effect) -> bool:

@@ -30,7 +30,7 @@ _GROUP = "torch.distributed.init_process_group"
 _STARTS = frozenset({_GROUP, DDP, FSDP, FULLY_SHARD, SAMPLER, INIT, WRAP})
 _ORDER = (cst.LessThan, cst.GreaterThanEqual)
 # Words of a question about the launch. They only ever silence a rule, never speak for a finding.
-_MAY_ASK = re.compile(
+MAY_ASK = re.compile(
     r"(?i)distrib|(?<![a-z])dist(?![a-z])|world_?size|ddp|fsdp|is_initialized|is_available|gpus?\b|nproc|multi|local_?rank"
     r"|parallel|\brank\b|num_replicas|num_processes|n_proc"
 )
@@ -121,7 +121,7 @@ def is_kept_to_one_process(control: Control, node: cst.CSTNode) -> bool:
 
 def _finds_one_process(control: Control, guard: Guard) -> bool:
     above = guard.statement
-    if not isinstance(above, (cst.If, cst.IfExp)) or not _MAY_ASK.search(code_of(above.test)):
+    if not isinstance(above, (cst.If, cst.IfExp)) or not MAY_ASK.search(code_of(above.test)):
         return False
     if (_is_no_rank(above.test) and guard.positive) or _counts_one(control, guard):
         return True

@@ -11,6 +11,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Edit, Fix
 from ddpify.lint.scripts.kinds import DISTRIBUTED, OTHER, SINGLE
+from ddpify.lint.scripts.one_process import MAY_ASK
 from ddpify.lint.scripts.positions import Positions
 from ddpify.lint.scripts.projects import BoundedProject
 from ddpify.records import record
@@ -296,7 +297,31 @@ class Reading:
         """Whether a loop over an expression gives batches: ``range(len(loader))`` gives none."""
         if isinstance(node, cst.Call) and "builtins.range" in self.names(node.func):
             return False
-        return any(self.is_sharded(one) for one in self.loaders_in(node))
+        return any(
+            self.is_sharded(one) and (self.strict or not self._may_be_left_whole(one))
+            for one in self.loaders_in(node)
+        )
+
+    def _may_be_left_whole(self, loader: Instance) -> bool:
+        """Whether a condition that asks nothing about the launch decides if there is a sampler."""
+        held = loader.arguments.get("sampler", UNKNOWN).atoms
+        made = [one for one in held if isinstance(one, Instance) and isinstance(one.site, cst.Call)]
+        if not any(isinstance(one, Const) and one.value is None for one in held):
+            return False
+        outside = {one.statement for one in self.structure_of(loader.site).guards(loader.site)}
+        tests = [
+            guard.test
+            for one in made
+            for guard in self.structure_of(one.site).guards(one.site)
+            if guard.statement not in outside
+        ]
+        return bool(tests) and not any(map(self._may_ask, tests))
+
+    def _may_ask(self, test: cst.BaseExpression) -> bool:
+        """Whether a test, or what its names are set to, has a word about the launch."""
+        slots = self.flow.slots(test, self.owners.get(test, self.module))
+        made = [move.value for move in self.flow.moves_to(slots) if move.value is not None]
+        return any(MAY_ASK.search(code_of(one)) for one in (test, *made))
 
     # ------------------------------------------------------------------ loaders
     def loaders_in(self, node: cst.CSTNode) -> list[Instance]:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from ddpify.lint.scripts.one_process import runs_alone
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.sure_parts import is_surely_own
+from ddpify.understanding.labels.callees import called, passed
 from ddpify.understanding.labels.dependencies import Dependency
 from ddpify.understanding.labels.moves import Move
 from ddpify.understanding.labels.origins import GIVEN, LOCAL, TOTAL
 from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.structure import walk
+from ddpify.understanding.values import Bound
 
 _PARTS = frozenset({LOCAL, TOTAL, *GIVEN.values()})
 
@@ -47,7 +51,7 @@ def _is_whole(script: Script, one: Dependency, seen: set[Slot]) -> bool:
         return True  # ``best = max(best, score)``: what else it is made of decides
     seen.add(one.slot)
     if one.slot[0] == "result" and isinstance(one.slot[1], cst.FunctionDef):
-        return _goes_over_whole(script, one.slot[1])
+        return _goes_over_whole(script, one.slot[1], one.node)
     if one.slot[0] != "name":
         return False
     moves = [
@@ -66,7 +70,24 @@ def _copies_whole(script: Script, move: Move, seen: set[Slot]) -> bool:
     return sees_all_data(script, move.value, seen)
 
 
-def _goes_over_whole(script: Script, function: cst.FunctionDef) -> bool:
+def _goes_over_whole(script: Script, function: cst.FunctionDef, call: cst.CSTNode | None) -> bool:
+    """Whether all loops over loaders in a function go over whole ones, where this call runs it."""
     loops = [one for one in walk(function.body) if isinstance(one, cst.For)]
-    loaders = [one for loop in loops for one in script.loaders_in(loop.iter)]
+    given = dict(_given(script, function, call)) if isinstance(call, cst.Call) else {}
+    loaders = []
+    for loop in loops:
+        read = {one.value for one in walk(loop.iter) if isinstance(one, cst.Name)} & {*given}
+        told = [one for name in read for one in script.loaders_in(given[name])]
+        loaders += told or script.loaders_in(loop.iter)
     return bool(loaders) and not any(map(script.is_sharded, loaders))
+
+
+def _given(
+    script: Script, function: cst.FunctionDef, call: cst.Call
+) -> Iterator[tuple[str, cst.BaseExpression]]:
+    """The parameters of a function, with what a call of it passes."""
+    bound = any(isinstance(one, Bound) for one in script.value(call.func).atoms)
+    for one in called(script.facts, call):
+        if one.node is function:
+            for argument, name in passed(one, int(bound), call):
+                yield name, argument.value

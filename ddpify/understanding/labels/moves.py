@@ -128,6 +128,11 @@ class Collector:
         target: cst.BaseExpression = node.target
         if _counts(node.iter) and isinstance(target, cst.Tuple) and len(target.elements) == 2:
             target = target.elements[1].value  # the number or key is the same on every rank
+        ones, others = _elements(target), _zipped(node.iter)
+        if ones is not None and len(ones) == len(others):
+            for one, other in zip(ones, others, strict=True):
+                self.move(self.slots.of_target(one, self.module), other, node)
+            return
         slots = self.slots.of_target(target, self.module)
         self.move(slots, node.iter, node, key=constant_key(target))
 
@@ -236,6 +241,13 @@ def _elements(node: cst.BaseExpression) -> list[cst.BaseExpression] | None:
     if isinstance(node, (cst.Tuple, cst.List)):
         return [element.value for element in node.elements]
     return None
+
+
+def _zipped(node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """What ``zip(...)`` goes through side by side."""
+    if not isinstance(node, cst.Call) or origins.name_of(node.func) != "zip":
+        return []
+    return [] if any(one.star for one in node.args) else [one.value for one in node.args]
 
 
 def _entries(node: cst.BaseExpression) -> list[tuple[str, cst.BaseExpression]] | None:
