@@ -9,7 +9,7 @@ import pytest
 from tests.lint.conftest import Lint
 from tests.lint.setups import SETUPS
 
-HEAD = SETUPS["distributed"]
+HEAD = "import tqdm\n" + SETUPS["distributed"]
 
 
 @dataclass(frozen=True)
@@ -256,6 +256,35 @@ for x, y in loader:
         "    if rank == 0:\n        log.write",
         "    log.write",
     ),
+    "a group that is told one rank by a number": Case(
+        "DDP205",
+        """
+net.load_state_dict(torch.load(path))
+for x, y in loader:
+    criterion(model(x), y).backward()
+dist.destroy_process_group()
+dist.init_process_group("nccl", rank=0, world_size=world_size)
+""",
+        "rank=0",
+        "rank=rank",
+        strict=False,
+    ),
+    "a step's number by a name": Case(
+        "DDP402",
+        """
+rounds = enumerate(loader)
+if rank == 0:
+    rounds = tqdm.tqdm(rounds)
+for step, (x, y) in rounds:
+    loss = criterion(model(x), y)
+    if step == 3:
+        break
+    loss.backward()
+""",
+        "step == 3",
+        "loss.item() > 3",
+        strict=False,
+    ),
     "batches of one, which are the items of the data set": Case(
         "DDP312",
         """
@@ -275,6 +304,9 @@ def _given(one: Case) -> str:
     if one.code == "DDP205":  # what asks for the number of ranks
         head = head.replace("rank, world_size = dist.get_rank(), dist.get_world_size()",
                             "rank = dist.get_rank()")  # fmt: skip
+    if one.text.endswith("world_size=world_size)\n"):
+        head = head.replace('dist.init_process_group("nccl")\n', "")
+        head = head.replace("rank = dist.get_rank()", 'rank = int(os.environ["RANK"])')
     if one.code == "DDP408":
         head = head.replace("optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n", "")
     if one.code == "DDP312":

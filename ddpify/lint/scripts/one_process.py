@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.lint.scripts.kinds import DISTRIBUTED
-from ddpify.understanding.labels.origins import WORLD, asks_whether_distributed
+from ddpify.understanding.labels.origins import ANY_RANK, TOLD, WORLD, asks_whether_distributed
 from ddpify.understanding.libraries.distributed import (
     DDP,
     FSDP,
@@ -22,6 +22,7 @@ from ddpify.understanding.libraries.kinds import is_loader
 from ddpify.understanding.libraries.runtime_names import INIT, WRAP
 from ddpify.understanding.structure import Guard, leaves, rest_of_block, walk
 from ddpify.understanding.syntax import argument, code_of
+from ddpify.understanding.values import Const
 
 if TYPE_CHECKING:
     from ddpify.lint.scripts.control import Control
@@ -79,7 +80,17 @@ def has_one_rank(control: Control) -> bool:
     return bool(groups) and (
         all(one is not None and control.script.value(one.value).constant() == 1 for one in sizes)
         or _counts_to_one(control)
+        or all(_is_told_a_number(control, one) for one in groups)
     )
+
+
+def _is_told_a_number(control: Control, group: cst.Call) -> bool:
+    """``init_process_group(rank=0)``: whichever rank this is, it is one."""
+    given = argument(group, "rank", 4)
+    if given is None or control.script.labels(given.value) & (ANY_RANK - {TOLD}):
+        return False
+    held = control.script.value(given.value).atoms
+    return bool(held) and all(isinstance(one, Const) and type(one.value) is int for one in held)
 
 
 def _counts_to_one(control: Control) -> bool:

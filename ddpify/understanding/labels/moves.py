@@ -14,6 +14,7 @@ from ddpify.understanding.labels.callees import called, initialisers, passed
 from ddpify.understanding.labels.dependencies import Dependencies, Dependency, constant_key
 from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.libraries.distributed import IN_PLACE, REDUCING, REDUCING_NAMES
+from ddpify.understanding.libraries.kinds import BARS
 from ddpify.understanding.libraries.spawning import spawned_ranks
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import Structure
@@ -126,7 +127,7 @@ class Collector:
 
     def _on_loop(self, node: cst.For | cst.CompFor) -> None:
         target: cst.BaseExpression = node.target
-        if _counts(node.iter) and isinstance(target, cst.Tuple) and len(target.elements) == 2:
+        if self._counts(node.iter) and isinstance(target, cst.Tuple) and len(target.elements) == 2:
             target = target.elements[1].value  # the number or key is the same on every rank
         ones, others = _elements(target), _zipped(node.iter)
         if ones is not None and len(ones) == len(others):
@@ -135,6 +136,24 @@ class Collector:
             return
         slots = self.slots.of_target(target, self.module)
         self.move(slots, node.iter, node, key=constant_key(target))
+
+    def _counts(self, node: cst.BaseExpression, depth: int = 4) -> bool:
+        """``enumerate(...)`` and ``x.items()``, also by a name and in a progress bar."""
+        if not isinstance(node, cst.Call):
+            held = self.facts.values.get(node, value()).atoms
+            made = [a.site for a in held if isinstance(a, Instance)]
+            return (
+                depth > 0
+                and isinstance(node, cst.Name)
+                and bool(made)
+                and len(made) == len(held)
+                and all(isinstance(one, cst.Call) and self._counts(one, depth - 1) for one in made)
+            )
+        items = isinstance(node.func, cst.Attribute) and node.func.attr.value == "items"
+        names = set(origins.library_names(self.facts.values.get(node.func)))
+        if names and names <= {*BARS} and node.args and depth > 0:
+            return self._counts(node.args[0].value, depth - 1)
+        return items or origins.name_of(node.func) == "enumerate"
 
     def _on_context(self, node: cst.WithItem) -> None:
         if node.asname is not None:
@@ -272,11 +291,3 @@ def widths(structures: Iterable[Structure]) -> dict[object, int]:
             plain = ones is not None and not any(isinstance(e, cst.StarredElement) for e in ones)
             found[structure.function(node)].add(len(ones) if plain and ones else 0)
     return {f: min(sizes) for f, sizes in found.items() if len(sizes) == 1 and min(sizes)}
-
-
-def _counts(node: cst.BaseExpression) -> bool:
-    """``enumerate(...)`` and ``x.items()``."""
-    if not isinstance(node, cst.Call):
-        return False
-    items = isinstance(node.func, cst.Attribute) and node.func.attr.value == "items"
-    return items or origins.name_of(node.func) == "enumerate"
