@@ -285,6 +285,18 @@ for step, (x, y) in rounds:
         "loss.item() > 3",
         strict=False,
     ),
+    "a file that is made empty": Case(
+        "DDP501",
+        """
+with open("log.txt", "w"):
+    pass
+for x, y in loader:
+    criterion(model(x), y).backward()
+""",
+        "    pass",
+        "    print(epochs)",
+        strict=False,
+    ),
     "batches of one, which are the items of the data set": Case(
         "DDP312",
         """

@@ -104,9 +104,21 @@ def _only_raw(script: Script, raw: Instance, call: cst.CSTNode) -> bool:
     """Whether the called expression surely is the unwrapped object, not `.module` of a wrapper."""
     if not isinstance(call, cst.Call):
         return False
+    if _is_its_own(script, call):
+        return False  # how its method is reached tells
     node = call.func
     while isinstance(node, cst.Attribute):
         if node.attr.value == "module" and script.is_wrapped(node.value):
             return False
         node = node.value
     return set(script.instances(call.func)) == {raw}
+
+
+def _is_its_own(script: Script, call: cst.Call) -> bool:
+    """``self(x)`` in a method of the model."""
+    structure = script.structure_of(call)
+    function = structure.function(call)
+    if function is None or structure.class_of(function) is None:
+        return False
+    first = [one.name.value for one in function.params.params[:1]]
+    return isinstance(call.func, cst.Name) and call.func.value in first

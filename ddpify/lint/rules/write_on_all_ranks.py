@@ -150,8 +150,15 @@ def _is_one_of_several(script: Script, site: Site) -> bool:
 
 
 def _only_makes(script: Script, effect: Effect) -> bool:
-    """``open(path, "a").close()``: the file is empty, whoever makes it."""
+    """``open(path, "a").close()``, ``with open(path, "w"): pass``: the file is empty, whoever
+    makes it.
+    """
     above = script.structure_of(effect.site.node).parents.get(effect.site.node)
+    if isinstance(above, cst.WithItem):
+        block = script.structure_of(above).parents.get(above)
+        return isinstance(block, cst.With) and not any(
+            isinstance(one, (cst.Call, cst.Assign, cst.AugAssign)) for one in walk(block.body)
+        )
     return isinstance(above, cst.Attribute) and above.attr.value == "close"
 
 
