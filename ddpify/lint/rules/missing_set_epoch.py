@@ -66,6 +66,7 @@ from ddpify.lint.diagnostics import Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.repairs import at_head_of
 from ddpify.lint.scripts.script import Script
+from ddpify.understanding.labels.origins import draws
 from ddpify.understanding.libraries.distributed import is_distributed_sampler, splits
 from ddpify.understanding.syntax import argument
 from ddpify.understanding.values import UNKNOWN, Class, Instance, Value
@@ -143,14 +144,27 @@ def _is_seeded_anew(script: Script, sampler: Instance) -> bool:
 
 
 def _has_samples_of_its_own(script: Script, sampler: Instance, outer: Loop) -> bool:
-    """Whether the sampler is made in each epoch, of a data set that is made there, too."""
+    """Whether the sampler is made in each epoch, of a data set that is made there, too: at random,
+    where a function makes it.
+    """
     if not isinstance(sampler.site, cst.Call) or outer not in script.control.around(sampler.site):
+        return False
+    structure = script.structure_of(sampler.site)
+    function = structure.function(sampler.site)
+    if outer not in structure.loops(sampler.site) and not _draws(script, function):
         return False
     given = argument(sampler.site, "dataset", 0)
     slots = script.flow.slots(given.value, sampler.module) if given is not None else set()
     return any(
         not move.passes and outer in script.control.around(move.node)
         for move in script.flow.moves_to(slots)
+    )
+
+
+def _draws(script: Script, function: cst.FunctionDef | None) -> bool:
+    return function is not None and any(
+        isinstance(one, cst.Call) and any(map(draws, script.names(one.func)))
+        for one in script.reached(function)
     )
 
 
