@@ -40,11 +40,18 @@ def _is_sure(script: Script, one: Dependency, seen: set[Slot]) -> bool:
         return True  # what one of the callers passes
     inner = seen | {slot}
     brings = [move for move in moves if _brings_part(script, move, one, inner)]
-    if any(isinstance(move.node, (cst.AugAssign, cst.Call)) for move in brings):
-        return True  # added to whatever is there
+    if any(map(_adds, brings)):
+        return True  # to whatever is there
     return bool(brings) and all(
         move in brings or _says_nothing(script, move, slot) for move in moves
     )
+
+
+def _adds(move: Move) -> bool:
+    """``x += y``, ``x.append(y)``, ``x[key] = y``."""
+    if isinstance(move.node, cst.Assign):
+        return any(isinstance(one.target, cst.Subscript) for one in move.node.targets)
+    return isinstance(move.node, (cst.AugAssign, cst.Call))
 
 
 def _brings_part(script: Script, move: Move, asked: Dependency, seen: set[Slot]) -> bool:
