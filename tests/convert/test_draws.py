@@ -164,12 +164,33 @@ def test_a_module_that_is_not_wrapped(tmp_path: Path) -> None:
             "torch.tensor([random.random() for _ in range(len(a))])[:, None]",
             "a random draw reads samples",
         ),
+        (
+            "torch.stack([torch.empty(4).normal_(0, 0.1 * n) for n in range(len(a))])",
+            "a random draw reads samples",
+        ),
+        (
+            "torch.stack([generator.normal(size=4) for _ in a])",
+            "a random draw reads samples",
+        ),
     ],
 )
 def test_refused(tmp_path: Path, line: str, words: str) -> None:
+    generator = "generator = np.random.default_rng(0)\n"
     with pytest.raises(Refusal, match=words) as caught:
-        convert_text(tmp_path, script(f"noise = {line}"))
+        convert_text(tmp_path, script(f"noise = {line}", before=generator))
     assert "draw for the whole batch at once" in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["GaussianBlur(3)", "Grayscale()"])
+def test_a_transform_of_each_sample_that_may_draw(tmp_path: Path, name: str) -> None:
+    made = f"change = transforms.Compose([transforms.{name}])\n"
+    before = f"from torchvision import transforms\n{made}"
+    text = script("noise = torch.stack([change(row) for row in a])", before=before)
+    if name == "Grayscale()":
+        assert "dd.gather" not in "".join(added(tmp_path, text))
+    else:
+        with pytest.raises(Refusal, match="a random draw reads samples"):
+            convert_text(tmp_path, text)
 
 
 def test_one_draw_for_the_batch_and_for_what_all_ranks_hold(tmp_path: Path) -> None:

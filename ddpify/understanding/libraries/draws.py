@@ -21,7 +21,7 @@ from ddpify.understanding.facts import Draw
 from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.syntax import dotted
-from ddpify.understanding.values import Atom, Data, Instance, Tup, Value, value
+from ddpify.understanding.values import Atom, Data, Instance, Number, Tup, Value, deep_atoms, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
@@ -50,6 +50,10 @@ _MOST_DIMENSIONS = 6
 _ORDERS = ("randperm", "permutation")
 _SINGLE = ("torch.rand", "torch.randn", "torch.randint", "torch.bernoulli", "torch.normal")
 _LOOPING = ("range", "enumerate", "zip", "reversed")
+_AUGMENTING = (
+    "Random", "ColorJitter", "GaussianBlur", "ElasticTransform", "AutoAugment", "RandAugment",
+    "TrivialAugment", "AugMix", "MixUp", "CutMix",
+)  # fmt: skip
 _SAMPLING = ("sample", "rsample", "sample_n")
 _LAYERS = ("torch.nn.Dropout", "torch.nn.AlphaDropout", "torch.nn.FeatureAlphaDropout")
 
@@ -99,6 +103,9 @@ def method(run: Interpreter, node: cst.BaseExpression, atom: object, name: str) 
     """A method that draws: of a tensor, of a generator of NumPy's, of a distribution."""
     if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
         return None
+    shared = name in _ARRAYS and _is_generator(atom)
+    if shared or name in _FILLING:
+        _draws_in_a_round(run, node, shared=shared)
     if isinstance(atom, Data) and atom.placement is Placement.SHARD:
         return _of_tensor(run, node, atom, name)
     shuffled(run, node, name)
@@ -114,6 +121,8 @@ def method(run: Interpreter, node: cst.BaseExpression, atom: object, name: str) 
 def layer(run: Interpreter, node: cst.BaseExpression, target: Instance) -> Value | None:
     """A layer that draws, called by itself."""
     kind = target.type
+    if _augments(target):
+        _draws_in_a_round(run, node, shared=False)
     if not isinstance(kind, str) or not kind.startswith(_LAYERS) or run.frames_forward():
         return None
     return _drawn(run, node, "dropout") if isinstance(node, cst.Call) else None
@@ -256,9 +265,32 @@ def _refuse(run: Interpreter, node: cst.BaseExpression, rows: Data) -> None:
 def one_by_one(run: Interpreter, node: cst.BaseExpression, name: str) -> None:
     """A call that draws a number, in a loop over the rows of this rank."""
     shared = name.startswith(("random.", "numpy.random."))
+    if shared or name in _SINGLE:
+        _draws_in_a_round(run, node, shared=shared)
+
+
+def _draws_in_a_round(run: Interpreter, node: cst.BaseExpression, *, shared: bool) -> None:
+    """A draw for one sample each, from a generator that ranks share even in forwards or not."""
     alone = run.frames_forward() and not shared  # in a stream of the rank's own
-    if (shared or name in _SINGLE) and run.rows_taken and not alone and not run.collating:
+    if run.rows_taken and not alone and not run.collating:
         _refuse(run, node, run.rows_taken[-1])
+
+
+def _is_generator(atom: object) -> bool:
+    """Whether this is a generator of Python's or, a plain value, of NumPy's."""
+    if isinstance(atom, Instance):
+        return atom.kind.startswith("random.")
+    return isinstance(atom, Number)
+
+
+def _augments(target: Instance) -> bool:
+    """Whether this is a transform of torchvision's that draws, or one of several."""
+    if not target.kind.startswith("torchvision.transforms."):
+        return False
+    if target.kind.rsplit(".", 1)[-1].startswith(_AUGMENTING):
+        return True
+    held = (deep_atoms(one) for one in target.arguments.values())
+    return any(isinstance(a, Instance) and _augments(a) for atoms in held for a in atoms)
 
 
 def rows_of(run: Interpreter, node: cst.BaseExpression) -> Data | None:

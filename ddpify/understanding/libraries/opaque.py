@@ -95,7 +95,7 @@ def opaque(
         return REPLICATED
     shards: list[Data] = []
     picked: list[Data] = []
-    by_sample = run.frames_forward() or (target is not None and is_model(target))
+    by_sample = run.frames_forward() or (target is not None and _takes_one(target))
     for expression, one in operands:
         for data in local_data(one):
             if data.placement is Placement.COUNT:
@@ -113,6 +113,11 @@ def opaque(
         return _of_what_is_whole(run, node, [*args, *kwargs.values()])
     loaders = frozenset(loader for d in shards for loader in d.loaders)
     return value(Data(Placement.SHARD, loaders, opaque=True, form=_form(shards)))
+
+
+def _takes_one(target: Instance) -> bool:
+    """Whether what an object makes of one sample is of that sample alone, and nothing else is."""
+    return is_model(target) or target.kind.startswith("torchvision.transforms.")
 
 
 def _of_what_is_whole(run: Interpreter, node: cst.BaseExpression, given: list[Value]) -> Value:
