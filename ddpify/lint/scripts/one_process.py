@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.lint.scripts.kinds import DISTRIBUTED
+from ddpify.lint.scripts.kinds import DISTRIBUTED, MAY_ASK
 from ddpify.understanding.labels.origins import ANY_RANK, TOLD, WORLD, asks_whether_distributed
 from ddpify.understanding.libraries.distributed import (
     DDP,
@@ -30,11 +30,6 @@ if TYPE_CHECKING:
 _GROUP = "torch.distributed.init_process_group"
 _STARTS = frozenset({_GROUP, DDP, FSDP, FULLY_SHARD, SAMPLER, INIT, WRAP})
 _ORDER = (cst.LessThan, cst.GreaterThanEqual)
-# Words of a question about the launch. They only ever silence a rule, never speak for a finding.
-MAY_ASK = re.compile(
-    r"(?i)distrib|(?<![a-z])dist(?![a-z])|world_?size|ddp|fsdp|is_initialized|is_available|gpus?\b|nproc|multi|local_?rank"
-    r"|parallel|\brank\b|num_replicas|num_processes|n_proc"
-)
 _SIZE = re.compile(r"(?i)(\w+\.)*world_?size")
 _ASKS_SIZE = re.compile(r"get_world_size|WORLD_SIZE|device_count\(\)\s*\*|--world")
 

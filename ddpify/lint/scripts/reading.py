@@ -10,8 +10,7 @@ from typing import overload
 import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Edit, Fix
-from ddpify.lint.scripts.kinds import DISTRIBUTED, OTHER, SINGLE
-from ddpify.lint.scripts.one_process import MAY_ASK
+from ddpify.lint.scripts.kinds import DISTRIBUTED, MAY_ASK, OTHER, SINGLE
 from ddpify.lint.scripts.positions import Positions
 from ddpify.lint.scripts.projects import BoundedProject
 from ddpify.records import record
