@@ -8,7 +8,7 @@ import libcst as cst
 
 from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import Refusal
-from ddpify.understanding.values import UNKNOWN, Data, Number, Whole
+from ddpify.understanding.values import UNKNOWN, Data, Instance, Number, Whole
 
 _DISPLAYS = (cst.List, cst.Tuple, cst.Set)
 
@@ -16,9 +16,7 @@ _DISPLAYS = (cst.List, cst.Tuple, cst.Set)
 def refusals(plan: Plan) -> Iterator[Refusal]:
     """One for each tensor by itself among what is trained."""
     for optimizer in plan.facts.optimizers:
-        call = optimizer.site
-        given = _given(call) if isinstance(call, cst.Call) else None
-        for node in _elements(given) if given is not None else ():
+        for call, node in _trained(plan, optimizer):
             if _is_tensor(plan, node):
                 yield Refusal(
                     optimizer.module,
@@ -27,6 +25,24 @@ def refusals(plan: Plan) -> Iterator[Refusal]:
                     " between the ranks",
                     "make it an nn.Parameter of the model, which uses it in its forward",
                 )
+
+
+def _trained(plan: Plan, optimizer: Instance) -> Iterator[tuple[cst.Call, cst.BaseExpression]]:
+    """Each tensor by itself that an optimizer is told to train, with the call that tells it."""
+    tree = optimizer.module.structure
+    later = (call for call in tree.inside(tree.tree, cst.Call) if _adds(plan, call, optimizer))
+    for call in (optimizer.site, *later):
+        given = _given(call) if isinstance(call, cst.Call) else None
+        for node in _elements(given) if given is not None else ():
+            yield call, node  # type: ignore[misc]
+
+
+def _adds(plan: Plan, call: cst.Call, optimizer: Instance) -> bool:
+    """Whether this is ``optimizer.add_param_group(...)``."""
+    method = call.func
+    if not isinstance(method, cst.Attribute) or method.attr.value != "add_param_group":
+        return False
+    return optimizer in plan.facts.values.get(method.value, UNKNOWN).atoms
 
 
 def _given(call: cst.Call) -> cst.BaseExpression | None:

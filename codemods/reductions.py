@@ -65,6 +65,7 @@ def edit(plan: Plan, edits: Edits) -> None:
         edits.note(site, "nothing here calls this: it stays as it is", attention=True)
     _named_sizes(plan, edits)
     _statistics(plan, edits)
+    _hooks(plan, edits)
     _orders(plan, edits)
 
 
@@ -193,6 +194,17 @@ def _statistics(plan: Plan, edits: Edits) -> None:
             site,
             f"{brief(node)} mixes samples inside of a model: if that dimension is the batch, each"
             " rank does so with its own samples alone",
+            attention=True,
+        )
+
+
+def _hooks(plan: Plan, edits: Edits) -> None:
+    """What a hook keeps of a layer's rows is not followed to where it is read."""
+    for node, site in plan.facts.forward_hooks.items():
+        edits.note(
+            site,
+            f"{brief(node)}: the hook gets this rank's samples alone; what is printed or computed"
+            " over them elsewhere is not gathered",
             attention=True,
         )
 

@@ -102,6 +102,11 @@ TRAINED_PAST_DDP = {
         "    penalty = F.cross_entropy(brain(a) * scale, b)\n",
         "trains a tensor that no model holds",
     ),
+    "a tensor that is added later": (
+        "scale = torch.ones(1, requires_grad=True)\nrule.add_param_group({'params': [scale]})\n",
+        "    penalty = F.cross_entropy(brain(a) * scale, b)\n",
+        "trains a tensor that no model holds",
+    ),
     "gradients of parameters": (
         "",
         "    penalty = F.cross_entropy(brain(a), b)\n"

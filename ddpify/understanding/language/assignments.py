@@ -101,6 +101,8 @@ def born(
     """A partial value that gets a name can be reduced where it gets it."""
     if not result.data or (isinstance(node, (cst.Name, cst.Tuple)) and not always):
         return result
+    if isinstance(node, cst.IfExp) and len({data.placement for data in result.data}) > 1:
+        return births.given_as(result, node)  # each is reduced in its own branch
     atoms = [births.born_at(a, node) for a in result.atoms]
     return join(value(*atoms))
 

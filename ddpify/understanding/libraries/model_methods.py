@@ -65,6 +65,8 @@ def of_model(  # type: ignore[no-untyped-def]
     if name in WRITING_METHODS:
         world.acts_method(run, node, atom, name, args, kwargs)
         return REPLICATED
+    if name in ("register_forward_hook", "register_forward_pre_hook"):
+        run.facts.forward_hooks.setdefault(node, run.site(node))
     if name in ("forward", "__call__"):
         run.facts.event(atom, "bypass", run.site(node), gradient=not run.no_grad)
         args, kwargs = entering.entered(run, node, atom, args, kwargs)
