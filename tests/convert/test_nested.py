@@ -69,3 +69,36 @@ def test_a_collate_function_of_the_script_decides_itself(tmp_path: Path) -> None
     text = text.replace("feed =", collate + "feed =").replace("=6)", "=6, collate_fn=together)")
     with pytest.raises(DdpifyError):
         added(tmp_path, HEAD + text + STEP)
+
+
+MOVED = """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+from torch.utils.data import DataLoader
+
+
+def together(samples):
+    rows, words, kinds = zip(*samples)
+    return torch.stack(rows), torch.cat(words), torch.cat(kinds)
+
+
+samples = [(torch.randn(4), torch.ones(i % 3 + 1), torch.tensor([i % 3])) for i in range(22)]
+feed = DataLoader(samples, batch_size=5, collate_fn=together)
+brain = nn.Linear(4, 3)
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+for batch in feed:
+    a, words, b = MOVED
+    count, width = a.size()
+    penalty = F.cross_entropy(brain(a.view(count, width * 1)), b.view(-1))
+    rule.zero_grad()
+    penalty.backward()
+    rule.step()
+    print(count, width, len(words))
+"""
+
+
+@pytest.mark.parametrize("moved", ["[x.to('cpu') for x in batch]", "(x.cpu() for x in batch)"])
+def test_parts_that_a_comprehension_moves_stay_apart(tmp_path: Path, moved: str) -> None:
+    lines = added(tmp_path, MOVED.replace("MOVED", moved))
+    assert "print(dd.sum(count), width, dd.sum(len(words)))" in lines

@@ -214,7 +214,28 @@ def _dict(run: Interpreter, node: cst.Dict) -> Value:
     return value(made)
 
 
+def _of_a_tuple(run: Interpreter, node: cst.BaseSimpleComp) -> Value | None:
+    """``[x.to(device) for x in batch]`` of a tuple: what each of its elements becomes."""
+    plain = not node.for_in.ifs and node.for_in.inner_for_in is None
+    taken = run.eval(node.for_in.iter).atoms if plain else ()
+    if len(taken) != 1 or not isinstance(taken[0], Tup):
+        return None
+    names = run.frame.scope.names
+    before = dict(names)
+    made = run.instance(node, run.module, "list")
+    for number, item in enumerate(taken[0].items):
+        assignments.assign(run, node.for_in.target, item)
+        run.put(made, f"[{number}]", run.eval(node.elt))
+    names.clear()
+    names.update(before)
+    return value(made)
+
+
 def _comprehension(run: Interpreter, node: cst.BaseSimpleComp | cst.DictComp) -> Value:
+    if isinstance(node, (cst.ListComp, cst.GeneratorExp)):
+        parts = _of_a_tuple(run, node)
+        if parts is not None:
+            return parts
     names = run.frame.scope.names
     before = dict(names)
     for_in: cst.CompFor | None = node.for_in
@@ -237,7 +258,8 @@ def _comprehension(run: Interpreter, node: cst.BaseSimpleComp | cst.DictComp) ->
     names.update(before)
     made = run.instance(node, run.module, "dict" if isinstance(node, cst.DictComp) else "list")
     made.each = each
-    run.put(made, "*", item)
+    if item:
+        run.put(made, "*", item)
     taken = run.seen(node.for_in.iter).of(Data)
     if any(data.form is Form.GATHERED for data in taken):  # type: ignore[union-attr]
         run.of_all_ranks.add(made)
