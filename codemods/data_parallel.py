@@ -135,15 +135,18 @@ def _holds(plan: Plan, saving: cst.CSTNode, model: Instance) -> bool:
 
 def _pin(plan: Plan, edits: Edits, node: cst.Call) -> None:
     """``DataParallel(model, device_ids=[dd.device()])``."""
-    made = cst.parse_expression(f"f(_, device_ids=[{plan.options.alias}.device()])")
-    assert isinstance(made, cst.Call)
 
     def change(updated: cst.CSTNode) -> cst.CSTNode:
         assert isinstance(updated, cst.Call)
-        model, device = updated.args[0], made.args[1]
-        return updated.with_changes(args=[model.with_changes(comma=made.args[0].comma), device])
+        return updated.with_changes(args=[_alone(updated.args[0], updated.args[-1])])
 
     edits.change(node, change)
+    edits.add_keyword(node, f"device_ids=[{plan.options.alias}.device()]")
+
+
+def _alone(first: cst.Arg, last: cst.Arg) -> cst.Arg:
+    """The first of several arguments, with the last's way to the closing parenthesis."""
+    return first.with_changes(comma=last.comma, whitespace_after_arg=last.whitespace_after_arg)
 
 
 def _drop(module: ModuleFile, edits: Edits, node: cst.Call) -> None:

@@ -174,14 +174,20 @@ def _with_keyword(updated: cst.CSTNode, keyword: str) -> cst.CSTNode:
     assert isinstance(updated, cst.Call)
     model = cst.parse_expression(f"f(_, {keyword})")
     assert isinstance(model, cst.Call)
-    old = list(updated.args)
-    if not old:
+    if not updated.args:
         return updated.with_changes(args=[model.args[-1]])
-    trailing = old[-1].comma
-    if isinstance(trailing, cst.MaybeSentinel):
-        old[-1] = old[-1].with_changes(comma=model.args[0].comma)
-        return updated.with_changes(args=[*old, model.args[-1]])
-    return updated.with_changes(args=[*old, model.args[-1].with_changes(comma=trailing)])
+    *before, last = updated.args
+    comma = before[-1].comma if before else model.args[0].comma
+    if isinstance(comma, cst.MaybeSentinel):
+        comma = model.args[0].comma
+    if not before and isinstance(last.comma, cst.Comma):  # each argument has a line of its own
+        comma = cst.Comma(whitespace_after=updated.whitespace_before_args)
+    # What stood before the closing parenthesis still does.
+    added = model.args[-1].with_changes(
+        comma=last.comma, whitespace_after_arg=last.whitespace_after_arg
+    )
+    last = last.with_changes(comma=comma, whitespace_after_arg=cst.SimpleWhitespace(""))
+    return updated.with_changes(args=[*before, last, added])
 
 
 def wrapped(inner: cst.CSTNode, function: str, extra: str = "") -> cst.CSTNode:

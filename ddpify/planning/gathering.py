@@ -41,7 +41,7 @@ def _given_together(
 
     What else their names are used for stays this rank's part.
     """
-    for call in demand.calls if len(nodes) > 1 else ():
+    for call in demand.calls if len(nodes) > 1 or _enters_a_model(plan, nodes) else ():
         given = given_to(plan, call, Placement.SHARD)
         held = [data for node in given for data in plan.facts.values[node].data]
         returned = plan.facts.values.get(call.node, UNKNOWN).data
@@ -51,6 +51,17 @@ def _given_together(
         if same and own and not rows and not _runs_a_model(plan, call.node):  # type: ignore[arg-type]
             return given
     return []
+
+
+def _enters_a_model(plan: Plan, nodes: list[cst.BaseExpression]) -> bool:
+    """Whether a model gets rows that have their names there: its other rows are a rank's own."""
+    given = (
+        argument.value
+        for call in plan.facts.sharded_calls
+        for argument in (call.args if isinstance(call, cst.Call) else ())
+    )
+    held = (data for node in given for data in plan.facts.values.get(node, UNKNOWN).data)
+    return any(not data.names.isdisjoint(nodes) for data in held)
 
 
 def _parts(plan: Plan, node: cst.BaseExpression) -> list[cst.BaseExpression]:

@@ -291,6 +291,13 @@ class Instance:
         self._read.add(name)
         return self._attributes.get(name)
 
+    def of_prefix(self, name: str) -> Value | None:
+        """What was set under names that are put together, as ``stage3`` under ``"stage" + x``."""
+        ends = [key for key in self._attributes if key.endswith("*") and key != "*"]
+        found = [key for key in ends if name.startswith(key[:-1])]
+        self._read.update(found)
+        return join(*(self._attributes[key] for key in found)) if found else None
+
     def put(self, name: str, new: Value) -> bool:
         """Let an attribute or element be this too; whether this pass has read it before."""
         grown = _grown(self._attributes, name, new)

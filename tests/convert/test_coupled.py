@@ -731,3 +731,70 @@ def test_rows_that_are_picked_of_a_models_output_are_those_of_all_ranks(tmp_path
     loss = "penalty = F.cross_entropy(dd.gather(rows)[3:] @ support.t(), torch.arange(3))"
     assert loss in lines
     assert not any("replicate" in line for line in lines)
+
+
+SPREAD = """\
+class Trainer:
+    def __init__(self):
+        self.brain = brain
+
+    def step(self, x, y, kinds=None, *others):
+        x, y = self.brain(x), self.brain(y)
+        penalty = (x @ y.t()).pow(2).mean()
+        rule.zero_grad()
+        penalty.backward()
+        rule.step()
+
+
+pairs = DataLoader(TensorDataset(features, features + 1, labels), batch_size=6)
+trainer = Trainer()
+for batch in pairs:
+    trainer.step(*batch)
+"""
+
+
+def test_the_tensors_of_a_batch_that_are_given_one_by_one(tmp_path: Path) -> None:
+    """All of ``*batch`` are this rank's rows, not the first alone."""
+    lines = added(tmp_path, HEAD + SPREAD)
+    assert "x, y = dd.gather(self.brain(x)), dd.gather(self.brain(y))" in lines
+
+
+def test_as_many_numbers_as_rows_are_this_ranks(tmp_path: Path) -> None:
+    body = (
+        "    bound = torch.from_numpy(np.repeat(0.5, len(a))).unsqueeze(1)\n"
+        "    penalty = F.cross_entropy(torch.where(brain(a) > bound, 0.0, brain(a)), b)\n"
+    )
+    lines = added(tmp_path, "import numpy as np\n" + HEAD + STEP.replace(PLAIN, body))
+    assert not any("bound = " in line for line in lines)
+
+
+APART = """\
+def closeness(rows):
+    return torch.exp(-torch.pdist(rows)).mean()
+
+
+class Wide(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.out = nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.out(x)
+
+
+brain = Wide()
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+for a, b in feed:
+    a = a.float()
+    rule.zero_grad()
+    penalty = F.cross_entropy(brain(a), b)
+    penalty.backward()
+    rule.step()
+    print(closeness(a).item())
+"""
+
+
+def test_rows_that_a_model_gets_too_are_gathered_for_a_function_alone(tmp_path: Path) -> None:
+    lines = added(tmp_path, HEAD + APART)
+    assert "print(closeness(dd.gather(a)).item())" in lines
+    assert "penalty = dd.mean(F.cross_entropy(brain(a), b))" in lines

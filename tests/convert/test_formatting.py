@@ -39,3 +39,25 @@ def test_single_quotes_show_without_black_that_black_did_not_write(
     (tmp_path / "pyproject.toml").write_text("[tool.black]\nskip-string-normalization = true\n")
     with pytest.raises(NotImplementedError):
         convert_text(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("shown", "mended"),
+    [
+        ("tqdm(feed, ncols=70)", "tqdm(feed, ncols=70, disable=not dd.is_main())"),
+        (
+            "tqdm(\n    feed, ncols=70\n)",
+            "tqdm(\n    feed, ncols=70, disable=not dd.is_main()\n)",
+        ),
+        (
+            "tqdm(\n    feed,\n    ncols=70,\n)",
+            "tqdm(\n    feed,\n    ncols=70,\n    disable=not dd.is_main(),\n)",
+        ),
+        ("tqdm(\n    feed,\n)", "tqdm(\n    feed,\n    disable=not dd.is_main(),\n)"),
+    ],
+)
+def test_a_further_argument_stands_as_the_others_do(
+    tmp_path: Path, shown: str, mended: str
+) -> None:
+    text = "from tqdm import tqdm\n" + HEAD + STEP.replace("in feed:", f"in {shown}:")
+    assert f"for a, b in {mended}:\n" in convert_text(tmp_path, text).data.decode()

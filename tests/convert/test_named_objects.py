@@ -173,3 +173,42 @@ def test_trainers_that_a_setting_chooses(tmp_path: Path, name: str) -> None:
     }
     for way, loss in losses.items():
         assert (loss in lines.get(way, ())) == (way in ways.split())
+
+
+NUMBERED = """\
+class Pairs(nn.Module):
+    def __init__(self):
+        super().__init__()
+        for i in range(2):
+            setattr(self, SET, Centred())
+        self.out = nn.Linear(4, 3)
+
+    def forward(self, x):
+        for i in range(2):
+            x = GET(x)
+        return self.out(x)
+
+
+class Centred(nn.Module):
+    def forward(self, x):
+        return x - x.mean(0)
+
+
+brain = Pairs()
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("set_", "get"),
+    [
+        ('"step" + str(i)', 'getattr(self, "step" + str(i))'),
+        ('f"step{i}"', 'getattr(self, f"step{i}")'),
+        ('"step%d" % i', "self.step0"),
+        ('"step{}".format(i)', "self.step1"),
+        ('"step0"', 'getattr(self, f"step{i}")'),
+    ],
+)
+def test_layers_by_names_that_are_put_together(tmp_path: Path, set_: str, get: str) -> None:
+    text = HEAD + NUMBERED.replace("SET", set_).replace("GET", get) + STEP
+    assert "return x - dd.mean(x.mean(0))" in added(tmp_path, text)

@@ -135,6 +135,9 @@ def _instance_attribute(
         found = atom.type.find(name)
         if found is not None:
             return join(*(_bind(run, node, atom, one) for one in found.atoms))
+        held = atom.of_prefix(name)
+        if held is not None:
+            return held
     if name.startswith("__") and name.endswith("__") and not _is_called(run, node):
         return REPLICATED  # about the object, as its class is
     special = instances.instance_attribute(run, node, atom, name)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import builtins
 from collections.abc import Callable
 from functools import lru_cache
-from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -20,6 +19,7 @@ from ddpify.understanding.language import (
     branches,
     elements,
     narrowing,
+    spreading,
     tests,
 )
 from ddpify.understanding.libraries import draws
@@ -301,7 +301,8 @@ def _call(run: Interpreter, node: cst.Call) -> Value:
         if enters and result.data:
             result = births.given_as(result, arg.value)
         if arg.star == "*":
-            args.extend(_spread(run, arg.value, result))
+            left = spreading.open_parameters(callee, node, len(args))
+            args.extend(spreading.spread(run, arg.value, result, left))
         elif arg.star == "**":
             _spread_keywords(result, kwargs)
         elif arg.keyword is not None:
@@ -310,20 +311,6 @@ def _call(run: Interpreter, node: cst.Call) -> Value:
             args.append(result)
     keeping.method(run, node, args, kwargs)
     return run.call(node, callee, args, kwargs)
-
-
-def _spread(run: Interpreter, node: cst.BaseExpression, result: Value) -> list[Value]:
-    tuples = [atom.items for atom in result.atoms if isinstance(atom, Tup)]
-    if tuples:
-        return [join(*(one for one in each if one)) for each in zip_longest(*tuples)]
-    for atom in result.atoms:
-        if isinstance(atom, Data) and atom.form is Form.SHAPE:
-            return [value(atom)]  # the sizes, as one argument that stands for them all
-        if isinstance(atom, Instance) and atom.type == "list":
-            known = [atom.attributes[k] for k in sorted(atom.attributes) if k != "*"]
-            if known and "*" not in atom.attributes:
-                return known
-    return [elements.iterate(run, node, result)]
 
 
 def _spread_keywords(result: Value, kwargs: dict[str, Value]) -> None:

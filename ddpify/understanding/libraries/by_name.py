@@ -8,7 +8,7 @@ import libcst as cst
 
 from ddpify.understanding.language import attributes, imports
 from ddpify.understanding.language.arguments import Keywords
-from ddpify.understanding.values import REPLICATED, Const, Namespace, Value, join, value
+from ddpify.understanding.values import REPLICATED, Const, Instance, Namespace, Value, join, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
@@ -37,6 +37,50 @@ def _package(name: cst.BaseExpression) -> str:
         return ""
     parts = text.split(".")
     return ".".join(parts[:-1]) if not parts[-1] and all(map(str.isidentifier, parts[:-1])) else ""
+
+
+def set_attribute(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    """``setattr(x, name, value)``, also where the name is put together: ``"stage" + str(i)``."""
+    if len(args) > 2:
+        texts = [a.value for a in args[1].atoms if isinstance(a, Const)]
+        known = bool(texts) and all(isinstance(text, str) for text in texts)
+        names = texts if known and len(texts) == len(args[1].atoms) else _prefixes(node)
+        for owner in args[0].of(Instance):
+            for name in names:
+                run.put(owner, str(name), args[2])  # type: ignore[arg-type]
+    return REPLICATED
+
+
+def attributes_of(node: cst.BaseExpression, owner: Value) -> list[Value]:
+    """What ``getattr(x, "stage" + str(i))`` may find: any attribute whose name starts so."""
+    starts = [key[:-1] for key in _prefixes(node)]
+    return [
+        held
+        for instance in owner.of(Instance)
+        for key, held in (instance.attributes.items() if starts else ())  # type: ignore[union-attr]
+        if key.startswith(starts[0])
+    ]
+
+
+def _prefixes(call: cst.BaseExpression) -> list[str]:
+    """``stage*`` where the second argument puts a name together that starts so."""
+    name = call.args[1].value if isinstance(call, cst.Call) and len(call.args) > 1 else None
+    text = ""
+    if isinstance(name, cst.FormattedString) and name.parts:
+        first = name.parts[0]
+        text = first.value if isinstance(first, cst.FormattedStringText) else ""
+    elif isinstance(name, cst.BinaryOperation):
+        shown, percent = name.left, isinstance(name.operator, cst.Modulo)
+        while isinstance(shown, cst.BinaryOperation):
+            shown = shown.left
+        if isinstance(shown, cst.SimpleString):
+            text = str(shown.evaluated_value)
+            text = text.partition("%")[0] if percent else text
+    elif isinstance(name, cst.Call) and isinstance(name.func, cst.Attribute):
+        shown = name.func.value
+        if name.func.attr.value == "format" and isinstance(shown, cst.SimpleString):
+            text = str(shown.evaluated_value).partition("{")[0]
+    return [f"{text}*"] if text.isidentifier() else []
 
 
 def module_globals(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:

@@ -314,6 +314,7 @@ def _getattr(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> V
     if not names or len(names) < len(given):  # a setting: any class or function of a module
         modules = [a for a in args[0].atoms if isinstance(a, Namespace)]
         found += [attributes.defined(run, node, module).elements for module in modules]
+        found += by_name.attributes_of(node, args[0])
     return join(*found, *args[2:]) if found else UNKNOWN
 
 
@@ -445,6 +446,7 @@ _BUILTINS: dict[str, Callable[..., Value]] = {
     "len": _len, "sum": _sum, "enumerate": _enumerate, "zip": _zip, "list": _listed,
     "tuple": _listed, "sorted": _same_elements, "reversed": _same_elements, "iter": _iter,
     "next": _next, "map": _map, "super": _super, "getattr": _getattr, "set": _set,
+    "setattr": by_name.set_attribute,
     "range": _range, "filter": _filter, "eval": _eval, "abs": _abs,
     "globals": by_name.module_globals, "vars": by_name.variables,
 }  # fmt: skip

@@ -56,6 +56,7 @@ _FROM_VALUES = frozenset("tensor as_tensor array asarray".split())
 _CONVERTING = frozenset("tensor as_tensor from_numpy array asarray".split())
 _OF_A_SIZE = frozenset("zeros ones empty full arange eye identity linspace logspace".split())
 _OF_PAIRS = frozenset("triu_indices tril_indices".split())
+_NUMPYS_OF_A_SIZE = _OF_A_SIZE | frozenset("repeat tile reshape broadcast_to".split())
 _CUTTING = frozenset("split chunk narrow tensor_split".split())
 _COUNTING = frozenset({"arange", "eye", "linspace", "logspace"})
 _FROM_LISTS = frozenset(
@@ -209,7 +210,7 @@ def _on_whole(  # type: ignore[no-untyped-def]
 def _makes_rows(name: str, short: str) -> bool:
     """Whether a function that is given a number of rows makes as many; others calculate with it."""
     if name.startswith("numpy.") and not name.startswith("numpy.random."):
-        return short in _OF_A_SIZE
+        return short in _NUMPYS_OF_A_SIZE
     numbers = _FROM_VALUES | tensors.CHOOSING  # of anything; of what they leave
     return name.startswith(("torch.", "numpy.random.")) and short not in numbers
 

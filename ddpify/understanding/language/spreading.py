@@ -1,0 +1,83 @@
+"""``f(*x)``: which arguments a call gets out of something that is gone through."""
+
+from __future__ import annotations
+
+from itertools import zip_longest
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.forms import Form
+from ddpify.understanding.language import attributes, elements
+from ddpify.understanding.values import (
+    Bound,
+    Class,
+    Data,
+    Function,
+    Instance,
+    Tup,
+    Value,
+    join,
+    value,
+)
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+
+def spread(
+    run: Interpreter, node: cst.BaseExpression, result: Value, open_: list[cst.Param]
+) -> list[Value]:
+    """The arguments, of which there are as many as the function has parameters left.
+
+    One that has a default may as well not be given.
+    """
+    tuples = [atom.items for atom in result.atoms if isinstance(atom, Tup)]
+    if tuples:
+        return [join(*(one for one in each if one)) for each in zip_longest(*tuples)]
+    for atom in result.atoms:
+        if isinstance(atom, Data) and atom.form is Form.SHAPE:
+            return [value(atom)]  # the sizes, as one argument that stands for them all
+        if isinstance(atom, Instance) and atom.type == "list":
+            known = [atom.attributes[k] for k in sorted(atom.attributes) if k != "*"]
+            if known and "*" not in atom.attributes:
+                return known
+    held = [atom for atom in result.atoms if isinstance(atom, Data)]
+    if not open_ or not held or not all(_is_batch(atom) for atom in held):
+        return [elements.iterate(run, node, result)]
+    count = len(open_)
+    parts = [elements.unpacked(run, result, position, count) for position in range(count)]
+    pairs = zip(parts, open_, strict=True)
+    return [p if o.default is None else join(p, run.default(o.default)) for p, o in pairs]
+
+
+def _is_batch(atom: Data) -> bool:
+    """Whether this may be several tensors, and not the rows of one."""
+    return atom.opaque or atom.form in (Form.BATCH, Form.YIELDED)
+
+
+def open_parameters(callee: Value, node: cst.Call, given: int) -> list[cst.Param]:
+    """The parameters of what is called that positional arguments after ``given`` ones are for."""
+    named = {a.keyword.value for a in node.args if a.keyword is not None}
+    for atom in callee.atoms:
+        function, own = _called(atom)
+        if function is not None:
+            parameters = function.node.params
+            places = [*parameters.posonly_params, *parameters.params][given + own :]
+            return [place for place in places if place.name.value not in named]
+    return []
+
+
+def _called(atom: object) -> tuple[Function | None, bool]:
+    """The function that runs, and whether its first parameter is the object itself."""
+    if isinstance(atom, Function):
+        return atom, False
+    if isinstance(atom, Bound):
+        return atom.function, not attributes.is_static(atom.function)
+    found = None
+    if isinstance(atom, Class):
+        found = atom.find("__init__")
+    elif isinstance(atom, Instance) and isinstance(atom.type, Class):
+        found = atom.type.find("__call__") or atom.type.find("forward")
+    functions = found.of(Function) if found is not None else []
+    return next(iter(functions), None), True  # type: ignore[return-value]
