@@ -17,9 +17,11 @@ _IMPORTS = (cst.Import, cst.ImportFrom)
 
 def edit(plan: Plan, edits: Edits) -> None:
     """Add the start to each script, and the import to what uses it; run after other codemods."""
+    entries = plan.project.entries
+    early = any(_acts_on_import(plan, edits, m) for m in plan.editable if m not in entries)
     for module in plan.editable:
-        if module in plan.project.entries:
-            first = _first_action(module)
+        if module in entries:
+            first = (early and _first_own_import(plan, module)) or _first_action(module)
             _import(plan, edits, module, first)
             _start(plan, edits, module, first)
         elif edits.change_in(module):
@@ -44,6 +46,47 @@ def _import(plan: Plan, edits: Edits, module: ModuleFile, first: cst.CSTNode | N
     if module in plan.project.entries or _uses(edits.apply(module), plan.options.alias):
         lines.append(plan.options.import_line)
     _insert_imports(edits, body, _after_imports(body, first), lines)
+
+
+def _acts_on_import(plan: Plan, edits: Edits, module: ModuleFile) -> bool:
+    """Whether a module calls the helper as it is imported: the group must have started before."""
+    if not edits.change_in(module):
+        return False
+    todo: list[cst.CSTNode] = list(edits.apply(module).body)
+    while todo:
+        node = todo.pop()
+        if isinstance(node, cst.FunctionDef):
+            todo += [node.params, *node.decorators]
+        elif isinstance(node, cst.If) and is_main_guard(node.test):
+            continue
+        elif isinstance(node, cst.Name) and node.value == plan.options.alias:
+            return True
+        elif not isinstance(node, (cst.Lambda, *_IMPORTS)):
+            todo += node.children
+    return False
+
+
+def _first_own_import(plan: Plan, module: ModuleFile) -> cst.CSTNode | None:
+    """The first top-level statement that imports a module of the project, if one does."""
+    for statement in module.tree.body:
+        for part in statement.body if isinstance(statement, cst.SimpleStatementLine) else ():
+            if any(plan.project.resolve(*name) for name in _imported(part, module)):
+                return statement
+    return None
+
+
+def _imported(
+    part: cst.BaseSmallStatement, module: ModuleFile
+) -> list[tuple[str, ModuleFile, int]]:
+    """The modules that an import may read, with the file that imports them and the level."""
+    if isinstance(part, cst.Import):
+        return [(dotted(alias.name) or "", module, 0) for alias in part.names]
+    if not isinstance(part, cst.ImportFrom):
+        return []
+    base, level = (dotted(part.module) or "") if part.module else "", len(part.relative)
+    names = () if isinstance(part.names, cst.ImportStar) else part.names
+    inner = [".".join(filter(None, (base, dotted(alias.name)))) for alias in names]
+    return [(name, module, level) for name in (base, *inner) if name]
 
 
 def _uses(tree: cst.Module, alias: str) -> bool:

@@ -317,3 +317,17 @@ def test_entry_is_for_folders(ddpify: Ddpify, project: Path) -> None:
     done = ddpify("convert", "project/train.py", "-o", "out.py", "--entry", "train.py")
     assert done.code == 2
     assert "--entry is for folders" in done.stderr
+
+
+def test_the_group_starts_before_a_module_that_uses_it_is_imported(
+    ddpify: Ddpify, project: Path
+) -> None:
+    """A device that a module chooses as it is imported is the rank's own."""
+    (project / "common.py").write_text("import torch\n\ndevice = torch.device('cuda:0')\n")
+    script = project / "train.py"
+    script.write_text(TRAIN.replace("import engine\n", "import common\nimport engine\n"))
+    output = project.parent / "converted"
+    assert ddpify("convert", str(project), "--entry", "train.py", "-o", str(output)).code == 0
+    lines = (output / "train.py").read_text().splitlines()
+    assert lines.index("dd.init()") < lines.index("import common")
+    assert "device = dd.device()" in (output / "common.py").read_text()
