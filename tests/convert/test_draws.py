@@ -281,3 +281,19 @@ def test_rows_that_numbers_of_the_batch_select(tmp_path: Path) -> None:
         ),
     )
     assert "penalty = dd.mean((brain(a) - noise).pow(2).sum(1).mean())" in lines
+
+
+def test_a_distribution_draws_for_a_batch_by_the_name_of_its_size(tmp_path: Path) -> None:
+    text = HEAD.replace("features, labels", "size = 6\nfeatures, labels", 1)
+    text = text.replace("batch_size=6, shuffle", "batch_size=size, shuffle") + (
+        "noise = torch.distributions.Normal(torch.zeros(4), torch.ones(4))\n"
+        "for a, b in feed:\n"
+        "    rule.zero_grad()\n"
+        "    penalty = F.cross_entropy(brain(a + noise.sample((size,))), b)\n"
+        "    penalty.backward()\n"
+        "    rule.step()\n"
+        "print(noise.sample((size,)).sum())\n"
+    )
+    lines = added(tmp_path, text)
+    assert any("brain(a + dd.split(noise.sample((size,))))" in line for line in lines)
+    assert not any("print" in line for line in lines)

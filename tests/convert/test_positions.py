@@ -405,3 +405,12 @@ for a, b in feed:
     lines = added(tmp_path, HEAD[: HEAD.index("brain =")] + text)
     assert any("dd.mean(" in line for line in lines)
     assert not any("dd.gather" in line for line in lines)
+
+
+def test_a_row_of_what_unseen_code_made_is_one_of_all_ranks(tmp_path: Path) -> None:
+    """What a function works on along its second dimension is a tensor, and no list of them."""
+    text = "import unseen\n" + HEAD.replace("nn.Linear(4, 3)", "unseen.Net()") + STEP
+    text += (
+        "    kinds = torch.argmax(brain(a), dim=1, keepdim=True)\n    print(kinds[1, ...] * 50)\n"
+    )
+    assert "print(dd.gather(kinds)[1, ...] * 50)" in added(tmp_path, text)

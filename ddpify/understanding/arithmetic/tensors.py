@@ -293,6 +293,8 @@ def _one(
 ) -> Value:
     if data.placement.partial:
         return _on_partial(run, name, operand, data)
+    if data.opaque and _names_a_dimension(rest, kwargs):
+        data = replace(data, opaque=False)  # a tensor of several dimensions, and no loss or list
     if data.placement is Placement.ROWS:
         scalar = name in _DOTS or (name in _TO_ONE and not rest and not kwargs)
         mixed = replace(data.placed(Placement.COUPLED), births=data.births)
@@ -387,6 +389,12 @@ def _ordered(made: Value, operand: cst.BaseExpression) -> Value:
         for a in made.atoms
     )
     return value(*atoms)
+
+
+def _names_a_dimension(rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
+    """Whether a function works along a dimension behind the first."""
+    dim = (kwargs.get("dim") or (rest[0] if rest else UNKNOWN)).constant()
+    return isinstance(dim, int) and not isinstance(dim, bool) and dim > 0
 
 
 def _scales_rows(run: Interpreter, node: cst.CSTNode) -> bool:

@@ -16,7 +16,7 @@ import libcst as cst
 
 from ddpify.records import record
 from ddpify.understanding import readers
-from ddpify.understanding.batching import at_hand
+from ddpify.understanding.batching import at_hand, batch_sizes
 from ddpify.understanding.facts import Draw
 from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement
@@ -142,10 +142,21 @@ def _of_distribution(run: Interpreter, node: cst.Call, atom: Instance, name: str
         return None
     rows = [d for held in atom.arguments.values() for d in held.data]
     if not rows:
-        return _drawn(run, node, name)
+        return _drawn(run, node, name) or of_a_batchs_size(run, node)
     if not run.frames_forward():
         _refuse(run, node, rows[0])
     return value(rows[0].placed(Placement.SHARD))
+
+
+def of_a_batchs_size(run: Interpreter, node: cst.BaseExpression) -> Value | None:
+    """What is made for a whole batch, by the name of its size: a rank takes its own rows."""
+    loaders = batch_sizes.sized_like(run, node)
+    if not loaders or not run.module.editable:
+        return None
+    run.facts.made_whole.setdefault(node, run.site(node))
+    rows = Data(Placement.SHARD, loaders)
+    at_hand.used(run, node, [rows])
+    return value(rows)
 
 
 # ---------------------------------------------------------------------- what it draws

@@ -167,11 +167,9 @@ def _of_a_size(
     if counts and short in _FROM_VALUES and not operands[0][1].data:
         run.demand_all(*operands[0], f"{short}()")  # a list of numbers, one a count
         return REPLICATED
-    loaders = batch_sizes.sized_like(run, node) if short in batch_sizes.MAKING else None
-    if loaders and run.module.editable:
-        run.facts.made_whole.setdefault(node, run.site(node))
-        at_hand.used(run, node, [Data(Placement.SHARD, loaders)])
-        return value(Data(Placement.SHARD, loaders))
+    made = draws.of_a_batchs_size(run, node) if short in batch_sizes.MAKING else None
+    if made is not None:
+        return made
     kept = batch_sizes.kept_for(run, node) if short in batch_sizes.MAKING else None
     if kept:
         return value(Data(Placement.REPLICATE, kept, form=Form.SIZED))
