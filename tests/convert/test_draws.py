@@ -297,3 +297,16 @@ def test_a_distribution_draws_for_a_batch_by_the_name_of_its_size(tmp_path: Path
     lines = added(tmp_path, text)
     assert any("brain(a + dd.split(noise.sample((size,))))" in line for line in lines)
     assert not any("print" in line for line in lines)
+
+
+def test_a_number_that_a_function_names_as_the_batch_size_is_named(tmp_path: Path) -> None:
+    """A name says nothing of what it stands for in a function that sets it itself."""
+    text = HEAD.replace("features, labels", "size = 6\nfeatures, labels", 1)
+    text = text.replace("batch_size=6, shuffle", "batch_size=size, shuffle") + (
+        "def show(rows):\n"
+        "    size = rows.size(0)\n"
+        "    return brain(rows + torch.ones(size, 4)).sum()\n"
+        "\n\n"
+        "fixed = torch.randn(7, 4)\n" + STEP + "    print(show(fixed).item())\n"
+    )
+    assert not any("split" in line for line in added(tmp_path, text))

@@ -872,3 +872,18 @@ print(total)
         "total += dd.mean(F.cross_entropy(brain(a), b).detach().numpy())",
         "total += dd.mean(F.l1_loss(brain(a), a[:, :3]).detach().numpy())",
     ]
+
+
+def test_a_divergence_of_distributions_of_rows_has_one_for_each_row(tmp_path: Path) -> None:
+    text = (
+        "from torch.distributions import Normal, kl_divergence\n" + HEAD + "for a, b in feed:\n"
+        "    rule.zero_grad()\n"
+        "    out = brain(a)\n"
+        "    apart = kl_divergence(Normal(out, out.exp()), Normal(0.0, 1.0)).sum(1).mean()\n"
+        "    penalty = F.cross_entropy(out, b) + apart\n"
+        "    penalty.backward()\n"
+        "    rule.step()\n"
+        "    print(apart.item())\n"
+    )
+    lines = added(tmp_path, text)
+    assert "apart = dd.mean(" in lines

@@ -70,7 +70,17 @@ def _is_size(run: Interpreter, loader: Instance, node: cst.BaseExpression) -> bo
     if name is None or any(d.placement is Placement.COUNT for d in run.seen(node).data):
         return False
     given = setting(loader.arguments.get("batch_size", UNKNOWN))
-    return name == size_of(loader) or (given is not None and given == setting(run.seen(node)))
+    same = name == size_of(loader) and not _is_a_functions_own(run, loader, node)
+    return same or (given is not None and given == setting(run.seen(node)))
+
+
+def _is_a_functions_own(run: Interpreter, loader: Instance, node: cst.BaseExpression) -> bool:
+    """Whether a name is set in the function in progress, which does not make the loader."""
+    if not isinstance(node, cst.Name) or run.frame.runs is None:
+        return False
+    scope = run.frame.scope
+    own = node.value in scope.names and node.value not in scope.passed | scope.shared
+    return own and not run.frame.module.holds(run.frame.runs, loader.site)
 
 
 def setting(one: Value) -> tuple[Instance, str] | None:

@@ -442,6 +442,16 @@ def _partial(
     return args[0] if args else UNKNOWN
 
 
+def _divergence(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    """``kl_divergence(q, p)``: one for each row that the distributions were made with."""
+    made = [a for one in (*args, *kwargs.values()) for a in one.of(Instance)]
+    held = (one for instance in made for one in instance.arguments.values())  # type: ignore[union-attr]
+    rows = [d for one in held for d in one.data if d.placement is Placement.SHARD]
+    return value(rows[0].placed(Placement.SHARD)) if rows else REPLICATED
+
+
 _BUILTINS: dict[str, Callable[..., Value]] = {
     "len": _len, "sum": _sum, "enumerate": _enumerate, "zip": _zip, "list": _listed,
     "tuple": _listed, "sorted": _same_elements, "reversed": _same_elements, "iter": _iter,
@@ -454,6 +464,8 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "torch.device": _device,
     "copy.deepcopy": _deepcopy,
     "copy.copy": _deepcopy,
+    "torch.distributions.kl_divergence": _divergence,
+    "torch.distributions.kl.kl_divergence": _divergence,
     "torch.set_grad_enabled": _set_grad,
     "torch.autograd.backward": _autograd_backward,
     "torch.autograd.grad": _autograd_grad,
