@@ -33,7 +33,7 @@ def note(
         run.facts.row_calls[model] = run.facts.row_calls.get(model, True) and rowwise
         run.facts.whole_calls.pop(node, None)
         run.facts.sharded_calls.add(node)
-        if not run.no_grad and run.modes.at(run.facts, run.site(node), model) is not False:
+        if run.modes.at(run.facts, run.site(node), model) is not False:
             run.facts.trained_by_rows.add(model)
     elif node not in run.facts.sharded_calls:
         on_all = _trains_on_all(run, model, given)
