@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.convert.examples import HEAD, added
+from tests.convert.examples import HEAD, STEP, added
 
 NETWORK = """\
 class Network(nn.Module):
@@ -57,3 +57,17 @@ def test_each_rank_may_normalise_by_itself(tmp_path: Path) -> None:
     text = NETWORK.replace("LAYER", "nn.BatchNorm1d(8)").replace("MODE", "")
     lines = added(tmp_path, HEAD + text, sync_batchnorm=False)
     assert not any("trained=False" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "nn.utils.spectral_norm(nn.Linear(4, 3))",
+        "nn.utils.parametrizations.weight_norm(nn.Linear(4, 3))",
+    ],
+)
+def test_a_layer_whose_parameters_are_made_anew_is_wrapped_after_that(
+    tmp_path: Path, call: str
+) -> None:
+    lines = added(tmp_path, HEAD.replace("nn.Linear(4, 3)", call) + STEP)
+    assert any("dd.wrap(" in line for line in lines)

@@ -460,7 +460,32 @@ _BUILTINS: dict[str, Callable[..., Value]] = {
     "range": _range, "filter": _filter, "eval": _eval, "abs": _abs,
     "globals": by_name.module_globals, "vars": by_name.variables,
 }  # fmt: skip
+
+
+def _changed_layer(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    """What changes a layer's parameters, as ``spectral_norm(layer)`` does, and gives it back."""
+    layer = args[0] if args else kwargs.get("module", UNKNOWN)
+    for atom in layer.of(Instance):
+        if is_model(atom):  # type: ignore[arg-type]
+            run.facts.event(atom, "change", run.site(node))  # type: ignore[arg-type]
+    return layer
+
+
+_CHANGING = {
+    "torch.nn.utils": "spectral_norm weight_norm remove_spectral_norm remove_weight_norm",
+    "torch.nn.utils.parametrizations": "spectral_norm weight_norm orthogonal",
+    "torch.nn.utils.parametrize": "register_parametrization remove_parametrizations",
+    "torch.nn.utils.prune": "l1_unstructured random_unstructured ln_structured remove identity",
+}
+
 FUNCTIONS: dict[str, Callable[..., Value]] = {
+    **{
+        f"{module}.{name}": _changed_layer
+        for module, names in _CHANGING.items()
+        for name in names.split()
+    },
     "torch.device": _device,
     "copy.deepcopy": _deepcopy,
     "copy.copy": _deepcopy,
