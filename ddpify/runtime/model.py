@@ -18,13 +18,11 @@ from ddpify.runtime.memory import Footprint, device_memory, explained, footprint
 from ddpify.runtime.process import device, is_main, kept, rank, world_size
 from ddpify.runtime.recomputation import recompute_blocks
 from ddpify.runtime.replication import DistributedModule, replicate_model
-from ddpify.runtime.rng import fork_own_stream, own_seed
+from ddpify.runtime.rng import fork_own_stream
 from ddpify.runtime.sharding import fsdp_options, shard_model
 from ddpify.runtime.units import ShardedModule, Sharding
 
 STRATEGIES = ("ddp", "fsdp", "auto")
-
-_forked_devices: set[torch.device] = set()
 
 
 def wrap(
@@ -89,7 +87,7 @@ def wrap(
     if sync_batchnorm:
         track_over_ranks(model)
     send_buffers = not synced and _has_plain_batch_norm(model)
-    _fork_generators({place, *(p.device for p in model.parameters())})
+    fork_own_stream(rank())
     if sharded:
         sharding = Sharding(model, parts, fsdp_options(place, mixed_precision))
         return _shard(sharding, filling, send_buffers)
@@ -160,12 +158,3 @@ def _broadcast(tensors: Iterable[torch.Tensor]) -> None:
         dist.broadcast(whole, src=0)
         if whole.data_ptr() != tensor.data_ptr():
             tensor.copy_(whole)
-
-
-def _fork_generators(devices: set[torch.device]) -> None:
-    """Give each rank draws of its own on an accelerator, once (the CPU's stream is switched)."""
-    for place in devices - _forked_devices:
-        if place.type not in ("cpu", "meta"):
-            fork_own_stream(rank())
-            torch.get_device_module(place).manual_seed(own_seed())
-            _forked_devices.add(place)

@@ -19,7 +19,7 @@ from torch.distributed.constants import default_pg_timeout
 
 from ddpify.runtime.failures import end_rank, leave, note_in
 from ddpify.runtime.meeting import meet, shared_store
-from ddpify.runtime.rng import broadcast_random_state
+from ddpify.runtime.rng import broadcast_device_state, broadcast_random_state
 
 LAUNCH_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")
 
@@ -56,6 +56,8 @@ def join_ranks(timeout: datetime.timedelta | None) -> bool:
         _silence_stdout()
         _silence_logs()
     broadcast_random_state([])
+    if _world.device.type != "cpu":
+        broadcast_device_state(_world.device)
     # Each has connected to all others by then: one that ends before would break their connections.
     barrier()
     atexit.register(_leave_group)

@@ -59,8 +59,9 @@ class GradientEngine:
     def run(self, *inputs: Any, **kwargs: Any) -> Any:
         """The model's forward on this rank's rows."""
         self.in_backward = False  # a backward that failed did not end
-        own = current_share() is not None and self.trained[0].device.type == "cpu"
-        with inside_forward(), own_torch_stream() if own else contextlib.nullcontext():
+        place = self.trained[0].device
+        shared = current_share() is None
+        with inside_forward(), contextlib.nullcontext() if shared else own_torch_stream(place):
             if self.reducer is None:
                 return self.model.ddpify_forward(*inputs, **kwargs)  # type: ignore[operator]
             out = self.reducer(*inputs, **kwargs)

@@ -1,10 +1,10 @@
 """Random streams: one that every rank shares, and one of each rank's own.
 
 The script's own code, samplers and shuffling draw from torch's, Python's and NumPy's global
-generators, which hold the same states on all ranks (the shared stream). Work on a rank's own
-samples, which may draw a different number of times on each rank, runs in the rank's own stream,
-seeded anew at every entry, so that it neither disturbs the shared stream nor repeats another
-rank's draws.
+generators and from the accelerator's, which hold the same states on all ranks (the shared stream).
+Work on a rank's own samples, which may draw a different number of times on each rank, runs in the
+rank's own stream, seeded anew at every entry, so that it neither disturbs the shared stream nor
+repeats another rank's draws.
 """
 
 import contextlib
@@ -50,6 +50,15 @@ def broadcast_random_state(generators: Sequence[torch.Generator]) -> None:
             generator.set_state(state)
 
 
+def broadcast_device_state(place: torch.device) -> None:
+    """Give the generator of every rank's accelerator rank 0's state (a collective)."""
+    generator = torch.get_device_module(place)
+    states = [None if dist.get_rank() else generator.get_rng_state()]
+    dist.broadcast_object_list(states, src=0, device=torch.device("cpu"))
+    if dist.get_rank():
+        generator.set_rng_state(states[0])
+
+
 def capture_streams(generators: Sequence[torch.Generator] = ()) -> list[Any]:
     """The shared stream's states and those of ``generators``, for reinstate_streams()."""
     return [_random_state(), [generator.get_state() for generator in generators]]
@@ -82,11 +91,6 @@ def fork_own_stream(rank: int) -> None:
     _own_stream.base = hashlib.blake2b(state + rank.to_bytes(4, "little")).digest()
 
 
-def own_seed() -> int:
-    """A seed of this rank's own."""
-    return _own_stream.next_seed()
-
-
 def enter_own_stream() -> None:
     """Put this rank's own stream in place of the shared one, until leave_own_stream()."""
     stream = _own_stream
@@ -110,14 +114,24 @@ def leave_own_stream() -> None:
 
 
 @contextlib.contextmanager
-def own_torch_stream() -> Iterator[None]:
-    """Draw from this rank's own stream, in torch's CPU generator alone: what a forward uses."""
-    shared = torch.get_rng_state()
-    torch.default_generator.manual_seed(_own_stream.next_seed())
+def own_torch_stream(place: torch.device) -> Iterator[None]:
+    """Draw from this rank's own stream, on the CPU and on ``place``: what a forward uses.
+
+    Nothing here waits for an accelerator: the states of its generator are the host's.
+    """
+    generators: list[Any] = [torch]
+    if place.type != "cpu":
+        generators.append(torch.get_device_module(place))
+    shared = [generator.get_rng_state() for generator in generators]
+    seed = _own_stream.next_seed()
+    torch.default_generator.manual_seed(seed)  # torch.manual_seed() would seed all accelerators
+    for generator in generators[1:]:
+        generator.manual_seed(seed)
     try:
         yield
     finally:
-        torch.set_rng_state(shared)
+        for generator, state in zip(generators, shared, strict=True):
+            generator.set_rng_state(state)
 
 
 def _random_state() -> tuple[Any, Any, Any]:

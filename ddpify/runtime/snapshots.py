@@ -20,7 +20,6 @@ from ddpify.runtime.rng import (
     capture_own_stream,
     capture_streams,
     fork_own_stream,
-    own_seed,
     reinstate_own_stream,
     reinstate_streams,
 )
@@ -233,15 +232,10 @@ def restore_random(saved: list[dict[str, Any]]) -> None:
     own = saved[rank()] if rank() < len(saved) else saved[0]
     reinstate_streams(restore(own["streams"] or saved[0]["streams"], None))
     reinstate_own_stream(restore(own["own"], None))
-    same = len(saved) == world_size()
-    if not same:
+    if len(saved) != world_size():
         fork_own_stream(rank())
     if own["device"] is not None and device().type != "cpu":
-        generator = torch.get_device_module(device())
-        if same:
-            generator.set_rng_state(restore(own["device"], None))
-        elif world_size() > 1:
-            generator.manual_seed(own_seed())
+        torch.get_device_module(device()).set_rng_state(restore(own["device"], None))
 
 
 def _capture_random() -> dict[str, Any]:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import torch
 from torch import nn
 
 from ddpify.runtime.dtensor import full_tensors
@@ -50,10 +51,10 @@ class Sharding:
         """The model's forward on this rank's rows."""
         if self.before_forward is not None:
             self.before_forward(self.model)
-        on_cpu = self.options["mesh"].device_type == "cpu"
-        own = current_share() is not None and on_cpu
+        place = torch.device(self.options["mesh"].device_type)
+        shared = current_share() is None
         model: Any = self.model
-        with inside_forward(), own_torch_stream() if own else contextlib.nullcontext():
+        with inside_forward(), contextlib.nullcontext() if shared else own_torch_stream(place):
             # A tensor made like a parameter, as a hidden state may be, is a DTensor.
             return model.ddpify_forward(*full_tensors(inputs), **full_tensors(kwargs))
 

@@ -11,6 +11,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
 from ddpify import runtime as dd
+from ddpify.runtime import rng
 from tests.runtime.ranks import run
 
 
@@ -211,3 +212,45 @@ def test_workers_have_seeds_of_their_own() -> None:
     assert len(set.union(*seen)) == 6
     for rows in seen:
         assert all(len(set(row)) == 1 for row in rows)
+
+
+class StandIn:
+    """What torch.cuda offers for random states, over a generator on the CPU."""
+
+    def __init__(self) -> None:
+        self.generator = torch.Generator()
+        self.get_rng_state = self.generator.get_state
+        self.set_rng_state = self.generator.set_state
+        self.manual_seed = self.generator.manual_seed
+
+    def draw(self) -> list[float]:
+        return torch.rand(4, generator=self.generator).tolist()
+
+
+def _accelerator() -> Any:
+    stand_in, place = StandIn(), torch.device("cuda")
+    stand_in.manual_seed(dd.rank())
+    torch.get_device_module = lambda device=None: stand_in  # type: ignore[assignment]
+    rng.broadcast_device_state(place)
+    rng.fork_own_stream(dd.rank())
+    shared = [stand_in.draw(), _draw()]
+    with rng.own_torch_stream(place):
+        own = [*stand_in.draw(), *torch.rand(3).tolist()]
+    return own, [*shared, stand_in.draw(), _draw()]
+
+
+def test_an_accelerator_is_shared_but_in_forwards() -> None:
+    found = run(_accelerator, 2)
+    assert found[0][1] == found[1][1]
+    assert not {*found[0][0]} & {*found[1][0]}
+
+
+def _dropped_by_hand() -> Any:
+    _seed()
+    model = dd.wrap(nn.Sequential(nn.Linear(64, 64), nn.Dropout(0.5)))
+    return [(model(dd.shard_batch(torch.ones(6, 64))) == 0).tolist() for _ in range(2)]
+
+
+def test_ranks_drop_apart_from_each_other_in_batches_made_by_hand() -> None:
+    rows = [str(row) for batches in run(_dropped_by_hand, 2) for rows in batches for row in rows]
+    assert len({*rows}) == len(rows) == 12
