@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.language.arguments import Keywords
-from ddpify.understanding.libraries import draws, functions, losses, sequences, world
+from ddpify.understanding.libraries import (
+    draws,
+    functions,
+    losses,
+    python_functions,
+    sequences,
+    world,
+)
 from ddpify.understanding.libraries.denominators import LossCall
 from ddpify.understanding.libraries.instances import (
     bar,
@@ -50,7 +57,7 @@ def call(
         return handler(run, node, args, kwargs)
     short = name.rsplit(".", 1)[-1]
     if name.startswith("builtins."):
-        return functions.builtin(run, node, short, args, kwargs)
+        return python_functions.builtin(run, node, short, args, kwargs)
     if losses.is_function(name):
         return losses.call(run, LossCall(node, short, args, kwargs))
     if name in BARS:

@@ -1,0 +1,372 @@
+"""Python's own functions, and those of itertools."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.arithmetic import tensor_sizes
+from ddpify.understanding.batching import at_hand, collating, listed, together
+from ddpify.understanding.forms import Form
+from ddpify.understanding.language import attributes, elements, narrowing
+from ddpify.understanding.language.arguments import Keywords, argument_pairs
+from ddpify.understanding.libraries import (
+    by_name,
+)
+from ddpify.understanding.libraries.tensor_calls import tensor_function
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.values import (
+    REPLICATED,
+    UNKNOWN,
+    Atom,
+    Class,
+    Const,
+    Data,
+    Instance,
+    Namespace,
+    Super,
+    Tup,
+    Value,
+    deep_atoms,
+    join,
+    value,
+)
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+
+_MOST_TOGETHER = 5
+_READS = frozenset("float int str repr bool round format complex hash ascii".split())
+
+
+def builtin(  # type: ignore[no-untyped-def]
+    run: Interpreter, node: cst.BaseExpression, name: str, args, kwargs
+) -> Value:
+    """Call one of Python's own functions."""
+    if name == "dict":
+        return _dict(run, node, args, kwargs)
+    handler = _BUILTINS.get(name)
+    if handler is not None:
+        return handler(run, node, args)
+    if name == "int" and len(args) == 1 and _is_count(args[0]):
+        return value(*map(_rounded, args[0].atoms))
+    if name in _READS or name in ("print", "max", "min", "any", "all", "divmod", "pow"):
+        for expression, one in argument_pairs(node, args, kwargs):
+            run.demand_held(expression, one, f"{name}()")
+    return REPLICATED
+
+
+def _is_count(one: Value) -> bool:
+    """Whether something is a number of rows, and nothing else."""
+    counts = [a for a in one.atoms if isinstance(a, Data) and a.placement is Placement.COUNT]
+    return bool(counts) and len(counts) == len(one.atoms)
+
+
+def _rounded(atom: Atom) -> Atom:
+    """``int(0.3 * n)``: that of all rows is not the sum of the ranks'."""
+    if isinstance(atom, Data) and atom.form is Form.MULTIPLE:
+        return replace(atom, form=Form.ROUNDED)
+    return atom
+
+
+def _abs(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    """``abs(x)``: of each element of a tensor."""
+    return tensor_function(run, node, "torch.abs", "abs", args, {})
+
+
+def _len(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    if run.collating and args:
+        samples = collating.length(args[0])
+        if samples is not None:
+            return tensor_sizes.count(samples, node)
+        if any(isinstance(a, Data) and a.dim == collating.NO_ROWS for a in args[0].atoms):
+            return args[0]  # of each sample, its own
+    results = []
+    for atom in listed.rows(value(*elements.taken_apart(args[0].atoms))).atoms if args else ():
+        rows = (
+            isinstance(atom, Data)
+            and atom.placement is Placement.SHARD
+            and atom.form is not Form.SHAPE
+            and atom.dim == 0
+            and not (atom.form is Form.BATCH and narrowing.is_shown_listed(run, node))
+        )
+        if (
+            isinstance(atom, Data)
+            and atom.placement is Placement.COUPLED
+            and atom.form is not Form.SHAPE
+        ):
+            results.append(tensor_sizes.elements(atom))
+            continue
+        results.append(tensor_sizes.count(atom, node) if rows else REPLICATED)  # type: ignore[arg-type]
+    return join(*results) if results else REPLICATED
+
+
+def _sum(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    """``sum(tensor)`` adds up its rows; ``sum(values)`` adds values, which keep their placement."""
+    results = []
+    for atom in args[0].atoms if args else ():
+        if isinstance(atom, Data):
+            rows = atom.placement is Placement.SHARD
+            results.append(value(atom.placed(Placement.SUM if rows else atom.placement)))
+            continue
+        items = listed.of_list(atom) if isinstance(atom, Instance) else None
+        if items is not None:
+            results.append(value(items.placed(Placement.SUM)))
+            continue
+        summed = atom.elements if isinstance(atom, Instance) else value(atom)
+        held = [a for a in deep_atoms(summed) if isinstance(a, Data)]
+        results += [value(_as_sum(a)) for a in held]
+    return join(*results) if results else REPLICATED
+
+
+def _as_sum(part: Data) -> Data:
+    """What several such values add up to: numbers of rows are still numbers of rows.
+
+    Of means with denominators of their own, each is reduced by itself.
+    """
+    form = part.form if part.placement is Placement.COUNT else Form.TENSOR
+    added = replace(part.placed(part.placement), opaque=part.opaque, form=form)
+    return part if part.counted else added
+
+
+def _set(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    """``set(values)``: of rows, those of the whole batch have others in common."""
+    rows = [d for one in args for d in one.data if d.placement is Placement.SHARD]
+    if not rows or run.frames_forward():
+        return _same_elements(run, node, args)
+    names = frozenset({_argument(node, 0)})
+    return value(*(replace(d.placed(Placement.COUPLED), names=names) for d in rows))
+
+
+def _enumerate(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    made = run.instance(node, run.module, "generator")
+    element = elements.iterate(run, _argument(node, 0), args[0]) if args else UNKNOWN
+    rows = [a for a in deep_atoms(element) if isinstance(a, Data)]
+    collating.note_numbers(run, rows)
+    picked = [d for d in rows if d.placement is Placement.ROWS and d.births]
+    made.hold("*", value(Tup((_position(picked), element))))
+    return value(made)
+
+
+def _zip(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    made = run.instance(node, run.module, "generator")
+    if run.collating and len(args) == 1 and isinstance(node, cst.Call) and node.args[0].star:
+        whole = [a for a in args[0].atoms if isinstance(a, Data) and a.dim == collating.NO_ROWS]
+        if whole:  # zip(*samples): for each part of a sample, that of all samples
+            made.hold("*", value(collating.samples_of(whole[0])))
+            return value(made)
+    each = (elements.iterate(run, _argument(node, i), a) for i, a in enumerate(args))
+    made.hold("*", value(Tup(tuple(each))))
+    return value(made)
+
+
+def _range(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    """Up to the number of a batch's rows, positions in it."""
+    counting = [
+        replace(data, births=frozenset({_argument(node, i)}))
+        for i, one in enumerate(args)
+        for data in one.data
+        if data.placement is Placement.COUNT
+    ]
+    if not counting and not any(map(_is_total, args)):
+        return REPLICATED
+    collating.note_numbers(run, (data for one in args for data in one.data))
+    made = run.instance(node, run.module, "generator")
+    made.each = len(counting) == len(args) == 1
+    made.hold("*", _position(counting) if counting else value(_OF_ALL_ROWS))
+    return value(made)
+
+
+def _is_total(one: Value) -> bool:
+    """Whether this is the number of all rows."""
+    return any(isinstance(atom, Data) and atom.form is Form.TOTAL for atom in one.atoms)
+
+
+_OF_ALL_ROWS = Data(Placement.REPLICATE, form=Form.PLACE)
+
+
+def _position(counting: list[Data]) -> Value:
+    """A number that counts a rank's rows, as the births of these let it."""
+    if not counting:
+        return REPLICATED
+    loaders = frozenset(loader for data in counting for loader in data.loaders)
+    births = frozenset(birth for data in counting for birth in data.births)
+    return value(Data(Placement.REPLICATE, loaders, births, form=Form.POSITION))
+
+
+def _argument(node: cst.BaseExpression, number: int) -> cst.BaseExpression:
+    """The expression of a call's argument, or the whole call where it is not written out."""
+    given = node.args if isinstance(node, cst.Call) else ()
+    plain = number < len(given) and not any(a.star or a.keyword for a in given[: number + 1])
+    return given[number].value if plain else node
+
+
+def _same_elements(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    shapes = [a for one in args[:1] for a in one.data if a.form is Form.SHAPE]
+    if shapes:
+        return value(*(replace(a, births=frozenset({_argument(node, 0)})) for a in shapes))
+    made = run.instance(node, run.module, "list")
+    for one in args[:1]:
+        for source in one.of(Instance):
+            if source.type == "list":  # type: ignore[union-attr]
+                for key, held in list(source.attributes.items()):  # type: ignore[union-attr]
+                    run.put(made, key, held)
+        run.put(made, "*", elements.iterate(run, node, one))
+    return value(made)
+
+
+def _listed(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    """``list(values)`` has an item for each row where what it is made of has one."""
+    result = _same_elements(run, node, args)
+    sources = [atom for one in args[:1] for atom in one.of(Instance)]
+    for made in result.of(Instance):
+        made.each = bool(sources) and all(one.each for one in sources)  # type: ignore[union-attr]
+    return result
+
+
+def _dict(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
+    """A new dictionary: of another one, of pairs, and of named values."""
+    made = run.instance(node, run.module, "dict")
+    for one in args[:1]:
+        others = [a for a in one.of(Instance) if a.type == "dict"]  # type: ignore[union-attr]
+        for other in others:
+            for key, held in list(other.attributes.items()):  # type: ignore[union-attr]
+                run.put(made, key, held)
+        for pair in elements.iterate(run, node, one).of(Tup) if not others else ():
+            run.put(made, "*", join(*pair.items[1:]))  # type: ignore[union-attr]
+    for key, held in kwargs.items():
+        run.put(made, "*" if key == "**" else f"[{key!r}]", held)
+    return value(made)
+
+
+def _iter(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    made = run.instance(node, run.module, "generator")
+    made.hold("*", elements.iterate(run, node, args[0]) if args else UNKNOWN)
+    return value(made)
+
+
+def _next(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    element = elements.iterate(run, node, args[0]) if args else UNKNOWN
+    if any(isinstance(a, Data) for a in deep_atoms(element)):
+        shown = node.args[0].value if isinstance(node, cst.Call) and node.args else None
+        run.takes_batch(shown.value if isinstance(shown, cst.Name) else "")
+        together.taken_besides(run, node, element)
+        at_hand.asked(run, together.sources(element))
+    return element
+
+
+def _map(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    one = args[1] if len(args) == 2 else UNKNOWN
+    for tup in one.of(Tup):
+        parts = tuple(run.call(node, args[0], [item], {}) for item in tup.items)  # type: ignore[union-attr]
+        return value(Tup(parts))
+    made = run.instance(node, run.module, "generator")
+    each = [elements.iterate(run, node, a) for a in args[1:]]
+    made.each = bool(each) and all(listed.are_rows(one) for one in each)
+    made.hold("*", run.call(node, args[0], each, {}) if args else UNKNOWN)
+    return value(made)
+
+
+def _filter(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    """``filter(kept, values)``: the function is asked about each of the values."""
+    if len(args) != 2:
+        return UNKNOWN
+    made = run.instance(node, run.module, "list")
+    element = elements.iterate(run, _argument(node, 1), args[1])
+    run.call(node, args[0], [element], {})
+    run.put(made, "*", element)
+    return value(made)
+
+
+def _super(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    names = run.frame.scope.names
+    first = next(iter(names.values()), UNKNOWN)
+    for atom in first.of(Instance):
+        if isinstance(atom.type, Class):  # type: ignore[union-attr]
+            return value(Super(atom))  # type: ignore[arg-type]
+    return UNKNOWN
+
+
+def _getattr(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    given = args[1].atoms if len(args) > 1 else ()
+    names = [a.value for a in given if isinstance(a, Const) and isinstance(a.value, str)]
+    found = [attributes.attribute_of(run, node, a, n) for a in args[0].atoms for n in names]
+    if not names or len(names) < len(given):  # a setting: any class or function of a module
+        modules = [a for a in args[0].atoms if isinstance(a, Namespace)]
+        found += [attributes.defined(run, node, module).elements for module in modules]
+        found += by_name.attributes_of(node, args[0])
+    return join(*found, *args[2:]) if found else UNKNOWN
+
+
+def _eval(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    """``eval(name)``: the object of that name, as far as the name is known."""
+    given = args[0].atoms if args else ()
+    texts = [a.value for a in given if isinstance(a, Const) and isinstance(a.value, str)]
+    return join(*(run.lookup(text) for text in texts if text.isidentifier()))
+
+
+def _cycle(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    made = _iter(run, node, args)
+    if any(together.sources(held.elements) for held in made.of(Instance)):  # type: ignore[union-attr]
+        run.facts.cycled.setdefault(node, run.site(node))
+    return made
+
+
+def _elements(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    return _iter(run, node, args)
+
+
+def _groups(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    """Some of the elements of an iterable together, in each way."""
+    element = elements.iterate(run, _argument(node, 0), args[0]) if args else UNKNOWN
+    count = args[1].constant() if len(args) > 1 else ...
+    made = run.instance(node, run.module, "generator")
+    known = isinstance(count, int) and 0 < count < _MOST_TOGETHER
+    made.hold("*", value(Tup((element,) * count)) if known else element)  # type: ignore[operator]
+    return value(made)
+
+
+def _chained(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    """One iterable after the other."""
+    made = run.instance(node, run.module, "generator")
+    made.hold("*", join(*(elements.iterate(run, node, one) for one in args)))
+    return value(made)
+
+
+def _chained_from(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    each = elements.iterate(run, node, args[0]) if args else UNKNOWN
+    return _chained(run, node, [each], kwargs)
+
+
+_BUILTINS: dict[str, Callable[..., Value]] = {
+    "len": _len, "sum": _sum, "enumerate": _enumerate, "zip": _zip, "list": _listed,
+    "tuple": _listed, "sorted": _same_elements, "reversed": _same_elements, "iter": _iter,
+    "next": _next, "map": _map, "super": _super, "getattr": _getattr, "set": _set,
+    "setattr": by_name.set_attribute,
+    "range": _range, "filter": _filter, "eval": _eval, "abs": _abs,
+    "globals": by_name.module_globals, "vars": by_name.variables,
+}  # fmt: skip
+
+ITERTOOLS: dict[str, Callable[..., Value]] = {
+    "itertools.combinations": _groups,
+    "itertools.permutations": _groups,
+    "itertools.combinations_with_replacement": _groups,
+    "itertools.cycle": _cycle,
+    "itertools.islice": _elements,
+    "itertools.chain": _chained,
+    "itertools.chain.from_iterable": _chained_from,
+}
