@@ -7,21 +7,19 @@ less than in one process. So each draws the rows of the whole batch, and keeps i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.records import record
 from ddpify.understanding import readers
 from ddpify.understanding.batching import at_hand, batch_sizes
 from ddpify.understanding.facts import Draw
 from ddpify.understanding.forms import Form
+from ddpify.understanding.libraries.own_sizes import Part, parts_in, parts_of
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.syntax import dotted
-from ddpify.understanding.values import Atom, Data, Instance, Number, Tup, Value, deep_atoms, value
+from ddpify.understanding.values import Atom, Data, Instance, Number, Value, deep_atoms, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
@@ -33,7 +31,6 @@ _GIVEN = frozenset(
     " dropout3d alpha_dropout feature_dropout feature_alpha_dropout".split()
 )
 _SIZED = frozenset("randn rand randint".split())
-_VARIADIC = frozenset("randn rand zeros ones empty".split())  # torch.zeros(2, 3), not ((2, 3))
 _FILLING = frozenset(
     "normal_ uniform_ random_ bernoulli_ exponential_ log_normal_ cauchy_ geometric_".split()
 )
@@ -46,7 +43,6 @@ _ARRAYS = frozenset(
 )
 _PICKING = frozenset({"randint", "choice", "integers", "random_integers"})
 _SIZE_AT = {"randint": 2, "choice": 1, "integers": 2, "random_integers": 2}
-_MOST_DIMENSIONS = 6
 _ORDERS = ("randperm", "permutation")
 _SINGLE = ("torch.rand", "torch.randn", "torch.randint", "torch.bernoulli", "torch.normal")
 _LOOPING = ("range", "enumerate", "zip", "reversed")
@@ -58,20 +54,6 @@ _SAMPLING = ("sample", "rsample", "sample_n")
 _LAYERS = ("torch.nn.Dropout", "torch.nn.AlphaDropout", "torch.nn.FeatureAlphaDropout")
 
 
-@record
-class Part:
-    """Something in a call's arguments that is this rank's: rows, their number or their shape.
-
-    ``dim`` is the dimension of the rows in the result, ``ndim`` how many it has, 0 if not known.
-    """
-
-    node: cst.BaseExpression
-    data: Data
-    dim: int
-    ndim: int = 0
-
-
-# ---------------------------------------------------------------------- what draws
 def function(run: Interpreter, node: cst.BaseExpression, name: str) -> Value | None:
     """A library function that draws; None where it does not, or draws no rows of the batch."""
     short = name.rsplit(".", 1)[-1]
@@ -216,7 +198,7 @@ def _positions(run: Interpreter, node: cst.Call, name: str) -> Value | None:
     totals = [n for n in limits if any(_is_total(a) for a in run.seen(n).atoms)]
     if name not in _PICKING or not sizes or not (counted or totals) or run.frames_forward():
         return None
-    lengths = [part for size in sizes for part in _within(run, size, 0, 0)]
+    lengths = [part for size in sizes for part in parts_in(run, size, 0, 0)]
     counts = [d for n in counted for d in run.seen(n).data]
     run.facts.shape_uses.update(birth for data in counts for birth in data.births)
     if counts and lengths and all(part.data.placement is Placement.COUNT for part in lengths):
@@ -315,61 +297,3 @@ def rows_of(run: Interpreter, node: cst.BaseExpression) -> Data | None:
         found = (rows_of(run, argument.value) for argument in node.args)
         return next((data for data in found if data is not None), None)
     return None
-
-
-# ---------------------------------------------------------------------- its arguments
-def parts_of(run: Interpreter, node: cst.Call, name: str) -> Iterator[Part]:
-    """What in a call's arguments is this rank's, with the dimension of its rows in the result."""
-    sizes = [argument for argument in node.args if argument.keyword is None]
-    variadic = name in _VARIADIC
-    ndim = len(sizes) if variadic and not any(argument.star for argument in sizes) else 0
-    for position, argument in enumerate(node.args):
-        named = argument.keyword.value if argument.keyword is not None else ""
-        if variadic and not named:
-            yield from _within(run, argument.value, position, ndim)
-        elif named not in ("generator", "device", "dtype", "out"):
-            yield from _within(run, argument.value, 0, 0)
-
-
-def _within(run: Interpreter, node: cst.BaseExpression, place: int, ndim: int) -> Iterator[Part]:
-    """The parts in an expression whose first element is the size of dimension ``place``."""
-    for data in run.seen(node).data:
-        if data.placement is Placement.COUNT:
-            yield Part(node, data, place, ndim)
-            return
-        if data.placement is Placement.SHARD:
-            dim = data.dim + (place if data.form is Form.SHAPE else 0)
-            yield Part(node, data, dim, 0 if place else data.ndim)
-            return
-    listed = _listed_shape(run, node) if place == 0 and isinstance(node, cst.Name) else None
-    if listed is not None:
-        yield Part(node, listed, listed.dim)
-    elif isinstance(node, (cst.Tuple, cst.List)):
-        starred = any(isinstance(one, cst.StarredElement) for one in node.elements)
-        for position, element in enumerate(node.elements):
-            size = 0 if starred or place else len(node.elements)
-            yield from _within(run, element.value, place + position, size)
-    elif isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add):
-        yield from _within(run, node.left, place, 0)
-        known = len(node.left.elements) if isinstance(node.left, cst.Tuple) else 0
-        yield from _within(run, node.right, place + known, 0)
-
-
-def _listed_shape(run: Interpreter, node: cst.Name) -> Data | None:
-    """A name for sizes in a list or tuple, the number of this rank's rows among them: a shape."""
-    held = [*_sizes_of(run.seen(node).atoms)]
-    for dim, size in enumerate(held[0] if held else ()):
-        for data in size.data:
-            if data.placement is Placement.COUNT:
-                return replace(data.placed(Placement.SHARD), form=Form.SHAPE, dim=dim)
-    return None
-
-
-def _sizes_of(atoms: Iterable[Atom]) -> Iterator[list[Value]]:
-    """The elements of tuples and lists, as far as their positions are known."""
-    for atom in atoms:
-        if isinstance(atom, Tup):
-            yield [*atom.items]
-        elif isinstance(atom, Instance) and atom.type == "list":
-            known = (atom.attribute(f"[{position}]") for position in range(_MOST_DIMENSIONS))
-            yield [*takewhile(lambda size: size is not None, known)]  # type: ignore[list-item]

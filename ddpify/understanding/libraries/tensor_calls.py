@@ -30,7 +30,7 @@ from ddpify.understanding.batching import (
 from ddpify.understanding.facts import Draw
 from ddpify.understanding.forms import Form
 from ddpify.understanding.language.arguments import Keywords, argument_pairs, local_data
-from ddpify.understanding.libraries import draws
+from ddpify.understanding.libraries import draws, own_sizes
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
     REPLICATED,
@@ -245,7 +245,7 @@ def _sized(run: Interpreter, node: cst.BaseExpression, short: str, counts: list[
     """A tensor made as long as this rank's rows is one of its shards."""
     for data in counts:
         run.facts.shape_uses.update(data.births)
-    shown = list(draws.parts_of(run, node, short)) if isinstance(node, cst.Call) else []
+    shown = list(own_sizes.parts_of(run, node, short)) if isinstance(node, cst.Call) else []
     sizes = [part for part in shown if part.data.placement is Placement.COUNT]
     made = replace(counts[0].placed(Placement.SHARD), dim=sizes[0].dim if sizes else 0)
     if short in ("randperm", "permutation"):
