@@ -20,6 +20,8 @@ def redirect_cuda_to_cpu() -> None:
     for name in ("set_device", "manual_seed", "manual_seed_all", "synchronize", "empty_cache"):
         setattr(cuda, name, _nothing)
     torch.nn.Module.to = _module_to  # type: ignore[method-assign,assignment]
+    # A build for CUDA says what one for CPUs does: optimizers would ask the driver.
+    torch.accelerator.current_accelerator = lambda *args, **kwargs: None
 
 
 class _CudaToCpu(TorchFunctionMode):

@@ -8,10 +8,9 @@ The other points of the list are then yours to look after.
 
 ## Example
 ```python single
-scores = torch.zeros(2)
 for x, y in loader:
-    rows = model(x)
-    loss = rows[0][0]
+    noise = torch.stack([torch.empty_like(row).normal_() for row in x])
+    loss = criterion(model(x + noise), y)
     loss.backward()
     optimizer.step()
 ```
