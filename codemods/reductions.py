@@ -64,8 +64,7 @@ def edit(plan: Plan, edits: Edits) -> None:
     for site in unused_losses(plan.facts):
         edits.note(site, "nothing here calls this: it stays as it is", attention=True)
     _named_sizes(plan, edits)
-    _statistics(plan, edits)
-    _hooks(plan, edits)
+    _unmended(plan, edits)
     _orders(plan, edits)
 
 
@@ -125,9 +124,8 @@ def _along(plan: Plan, reduction: Reduction) -> str:
         plan.refuse(Refusal(site.module, site.node, message, "give each layout a call of its own"))
     dim = max(dims, default=0)
     forms = {d.form for d in plan.facts.reduced.get(reduction.node, ())}
-    stacked = Form.STACKED in forms or forms == {
-        Form.INTERLEAVED
-    }  # heads or steps, each of all rows
+    # Heads or steps, each of all rows.
+    stacked = Form.STACKED in forms or forms == {Form.INTERLEAVED}
     return (", stacked=True" if stacked else "") + (f", dim={dim}" if dim > 0 else "")
 
 
@@ -187,26 +185,22 @@ def _named_sizes(plan: Plan, edits: Edits) -> None:
         edits.note(site, f"{brief(node)}: as many rows as this rank has")
 
 
-def _statistics(plan: Plan, edits: Edits) -> None:
-    """What a forward computes over its batch would be each rank's own; no wrapper mends that."""
-    for node, site in plan.facts.statistics.items():
-        edits.note(
-            site,
-            f"{brief(node)} mixes samples inside of a model: if that dimension is the batch, each"
-            " rank does so with its own samples alone",
-            attention=True,
-        )
-
-
-def _hooks(plan: Plan, edits: Edits) -> None:
-    """What a hook keeps of a layer's rows is not followed to where it is read."""
-    for node, site in plan.facts.forward_hooks.items():
-        edits.note(
-            site,
-            f"{brief(node)}: the hook gets this rank's samples alone; what is printed or computed"
-            " over them elsewhere is not gathered",
-            attention=True,
-        )
+def _unmended(plan: Plan, edits: Edits) -> None:
+    """What each rank does with its own samples alone, where no wrapper mends that."""
+    for places, text in (
+        (
+            plan.facts.statistics,
+            " mixes samples inside of a model: if that dimension is the batch, each rank does so"
+            " with its own samples alone",
+        ),
+        (
+            plan.facts.forward_hooks,
+            ": the hook gets this rank's samples alone; what is printed or computed over them"
+            " elsewhere is not gathered",
+        ),
+    ):
+        for node, site in places.items():
+            edits.note(site, f"{brief(node)}{text}", attention=True)
 
 
 def _squeezes(plan: Plan, edits: Edits) -> None:

@@ -5,7 +5,6 @@ A model becomes distributed by a change of its class, in place: attributes, meth
 through DistributedDataParallel.
 """
 
-import contextlib
 import functools
 import inspect
 from typing import Any, cast
@@ -17,8 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from ddpify.runtime.classes import reduced_as, subclass_of
 from ddpify.runtime.process import kept, world_size
-from ddpify.runtime.rng import own_torch_stream
-from ddpify.runtime.share import current_share, inside_forward
+from ddpify.runtime.share import inside_forward
 
 ENGINE = "_ddpify_engine"
 
@@ -59,9 +57,7 @@ class GradientEngine:
     def run(self, *inputs: Any, **kwargs: Any) -> Any:
         """The model's forward on this rank's rows."""
         self.in_backward = False  # a backward that failed did not end
-        place = self.trained[0].device
-        shared = current_share() is None
-        with inside_forward(), contextlib.nullcontext() if shared else own_torch_stream(place):
+        with inside_forward(self.trained[0].device):
             if self.reducer is None:
                 return self.model.ddpify_forward(*inputs, **kwargs)  # type: ignore[operator]
             out = self.reducer(*inputs, **kwargs)

@@ -8,6 +8,10 @@ import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import torch
+
+from ddpify.runtime.rng import own_torch_stream
+
 
 @dataclass(frozen=True, slots=True)
 class Share:
@@ -134,11 +138,16 @@ def sharing(share: Share | None) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def inside_forward() -> Iterator[None]:
-    """Mark that a wrapped model's forward pass is under way."""
+def inside_forward(place: torch.device) -> Iterator[None]:
+    """Mark that a wrapped model's forward pass is under way on ``place``.
+
+    On this rank's rows of a batch it draws from the rank's own stream, else from the shared one.
+    """
+    own = own_torch_stream(place) if current_share() is not None else contextlib.nullcontext()
     _loops.forwards += 1
     try:
-        yield
+        with own:
+            yield
     finally:
         _loops.forwards -= 1
 

@@ -1,6 +1,5 @@
 """What a sharded model is made of: its units, and how it is run."""
 
-import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -9,8 +8,7 @@ import torch
 from torch import nn
 
 from ddpify.runtime.dtensor import full_tensors
-from ddpify.runtime.rng import own_torch_stream
-from ddpify.runtime.share import current_share, inside_forward
+from ddpify.runtime.share import inside_forward
 
 SHARDING = "_ddpify_sharding"
 
@@ -52,9 +50,8 @@ class Sharding:
         if self.before_forward is not None:
             self.before_forward(self.model)
         place = torch.device(self.options["mesh"].device_type)
-        shared = current_share() is None
         model: Any = self.model
-        with inside_forward(), contextlib.nullcontext() if shared else own_torch_stream(place):
+        with inside_forward(place):
             # A tensor made like a parameter, as a hidden state may be, is a DTensor.
             return model.ddpify_forward(*full_tensors(inputs), **full_tensors(kwargs))
 

@@ -81,6 +81,11 @@ class Data:
         return self.form is Form.POSITION
 
     @property
+    def is_of_one_sample(self) -> bool:
+        """Whether this is one of a rank's rows, or the position of one."""
+        return self.is_position or (self.placement is Placement.ROWS and self.form is Form.ROW)
+
+    @property
     def counting(self) -> frozenset[cst.BaseExpression]:
         """Where a range, or what is computed of one, is told how far it goes; empty for others."""
         return self.births if self.form in (Form.RANGE, Form.COMPUTED) else frozenset()

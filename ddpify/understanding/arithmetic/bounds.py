@@ -27,6 +27,15 @@ def written(part_: cst.BaseSlice) -> list[cst.BaseExpression]:
     return [bound for bound in given if bound is not None]
 
 
+def is_one_long(part_: cst.Slice) -> bool:
+    """Whether a slice is ``i : i + 1``."""
+    upper = part_.upper
+    if part_.lower is None or not isinstance(upper, cst.BinaryOperation):
+        return False
+    one = isinstance(upper.right, cst.Integer) and upper.right.value == "1"
+    return one and isinstance(upper.operator, cst.Add) and upper.left.deep_equals(part_.lower)
+
+
 def counted(run: Interpreter, node: cst.Subscript) -> list[Data]:
     """Bounds of slices that are the number of this rank's rows: ``x[:len(batch)]``."""
     held = [d for bound in of_slices(node) for d in run.seen(bound).data]

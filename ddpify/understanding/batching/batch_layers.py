@@ -51,12 +51,8 @@ _STACKS = {
     "torch.nn.TransformerEncoder": "encoder_layer",
     "torch.nn.TransformerDecoder": "decoder_layer",
 }
-_APART = (
-    Form.TENSOR,
-    Form.BATCH,
-    Form.YIELDED,
-    Form.MASKED,
-)  # forms of rows that lie where they are said to
+# Forms of rows that lie where they are said to.
+_APART = (Form.TENSOR, Form.BATCH, Form.YIELDED, Form.MASKED)
 
 
 def _expect(run: Interpreter, one: Value, dim: int) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.arithmetic import tensor_sizes
+from ddpify.understanding.arithmetic import bounds, tensor_sizes
 from ddpify.understanding.batching.batches import DIMENSIONS, Operand, unborn, wholes
 from ddpify.understanding.values import (
     REPLICATED,
@@ -114,12 +114,7 @@ def _takes_one(part: cst.BaseSlice) -> bool:
     """Whether ``[[i]]`` or ``[i : i + 1]`` takes a single row as a batch of one."""
     if isinstance(part, cst.Index):
         return isinstance(part.value, cst.List) and len(part.value.elements) == 1
-    assert isinstance(part, cst.Slice)
-    upper = part.upper
-    if part.lower is None or not isinstance(upper, cst.BinaryOperation):
-        return False
-    one = isinstance(upper.right, cst.Integer) and upper.right.value == "1"
-    return one and isinstance(upper.operator, cst.Add) and upper.left.deep_equals(part.lower)
+    return isinstance(part, cst.Slice) and bounds.is_one_long(part)
 
 
 def element(run: Interpreter, atom: Whole) -> Value:

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import readers
+from ddpify.understanding.arithmetic import bounds
 from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import Structure, walk
-from ddpify.understanding.syntax import code_of, names_of
+from ddpify.understanding.syntax import names_of
 from ddpify.understanding.values import Atom, Data, Instance, Tup, Value, deep_atoms, join, value
 
 if TYPE_CHECKING:
@@ -134,8 +135,7 @@ def are_rows(element: Value) -> bool:
 def _is_row(atom: Atom) -> bool:
     if isinstance(atom, Tup):
         return all(are_rows(item) for item in atom.items)
-    row = isinstance(atom, Data) and atom.placement is Placement.ROWS and atom.form is Form.ROW
-    return row or _is_position(atom)
+    return isinstance(atom, Data) and atom.is_of_one_sample
 
 
 def _is_position(atom: Atom) -> bool:
@@ -160,10 +160,9 @@ def _one_long_slice(run: Interpreter, position: cst.Name) -> cst.Slice | None:
     parents = run.module.parents
     part = parents[position]
     part = parents[part] if isinstance(part, cst.BinaryOperation) else part
-    if not isinstance(part, cst.Slice) or part.lower is None or part.upper is None or part.step:
+    if not isinstance(part, cst.Slice) or part.step or not bounds.is_one_long(part):
         return None
-    lower, upper = code_of(part.lower), code_of(part.upper).replace(" ", "")
-    return part if lower == position.value and upper == f"{lower}+1" else None
+    return part if part.lower is not None and part.lower.deep_equals(position) else None
 
 
 def rows(held: Value) -> Value:

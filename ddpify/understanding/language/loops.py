@@ -64,10 +64,8 @@ def for_(run: Interpreter, node: cst.For) -> bool:
 
 
 def _is_of_one_sample(atom: Atom) -> TypeGuard[Data]:
-    """Whether this is a row of the batch, or the position of one."""
-    if not isinstance(atom, Data) or not atom.births:
-        return False
-    return atom.is_position or (atom.placement is Placement.ROWS and atom.form is Form.ROW)
+    """Whether this is a row of the batch, or the position of one, that could be made whole."""
+    return isinstance(atom, Data) and bool(atom.births) and atom.is_of_one_sample
 
 
 def _named_target(run: Interpreter, target: cst.BaseExpression, element: Value) -> Value:
