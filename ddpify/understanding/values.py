@@ -441,6 +441,11 @@ class Value:
         whole = Placement.REPLICATE
         return [a for a in self.atoms if type(a) is Data and a.placement is not whole]
 
+    @property
+    def positions(self) -> list[Data]:
+        """Its numbers that count a rank's rows."""
+        return [a for a in self.atoms if type(a) is Data and a.is_position]
+
     def constant(self) -> object:
         """The literal that it surely is, or ``...`` where that is not known."""
         if len(self.atoms) == 1:

@@ -10,7 +10,7 @@ import libcst as cst
 from ddpify.understanding import readers
 from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.values import Atom, Data, value
+from ddpify.understanding.values import Data, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
@@ -78,8 +78,4 @@ def count_parts(run: Interpreter, node: cst.Subscript) -> None:
 def count_all_rows(run: Interpreter, indices: list[cst.BaseExpression]) -> None:
     """Let positions among the rows of all ranks go up to the number of those."""
     for index in indices:
-        run.demand(index, value(*filter(_is_position, run.seen(index).atoms)), readers.ROWS_OF_ALL)
-
-
-def _is_position(atom: Atom) -> bool:
-    return isinstance(atom, Data) and atom.is_position
+        run.demand(index, value(*run.seen(index).positions), readers.ROWS_OF_ALL)

@@ -211,8 +211,7 @@ def write(run: Interpreter, target: cst.Subscript, owner: Value, new: Value) -> 
     if run.frames_forward() or run.collating or not isinstance(first, cst.Index):
         return
     if any(data.placement is Placement.SHARD for data in owner.data):
-        numbers = (a for a in new.atoms if isinstance(a, Data) and a.is_position)
-        run.demand(target, value(*numbers), readers.A_ROW)
+        run.demand(target, value(*new.positions), readers.A_ROW)
     if _is_gathered_for_call(run, target.value):
         copied = (a.loaders for a in owner.atoms if isinstance(a, Data) and a.form is Form.GATHERED)
         for loaders in copied:
@@ -289,7 +288,7 @@ def _index_rows(
         each = any(d.form in forms for d in index.data)
         return replace(atom, births=frozenset(), form=Form.TENSOR if each else Form.MASKED)
     row = kind == "index" and isinstance(index.constant(), int) and not atom.opaque
-    counted = any(isinstance(a, Data) and a.is_position for a in index.atoms)
+    counted = bool(index.positions)
     if counted and kind == "index" and run.frames_forward() and atom.dim == 0:
         return replace(atom, births=frozenset(), dim=collating.NO_ROWS)  # one sample after another
     if (atom.opaque and not counted) or run.frames_forward():
@@ -298,9 +297,8 @@ def _index_rows(
         return replace(atom, births=frozenset(), form=Form.ROW if row else atom.form)
     bounds.count_parts(run, node)
     picked_from = frozenset({node.value})  # where the whole batch could be gathered
-    for one in index.atoms:
-        if isinstance(one, Data) and one.is_position:
-            run.facts.positions.setdefault(node.value, set()).update(one.births)
+    for one in index.positions:
+        run.facts.positions.setdefault(node.value, set()).update(one.births)
     return replace(
         atom.placed(Placement.ROWS), births=picked_from, form=Form.ROW if row else Form.TENSOR
     )

@@ -316,8 +316,7 @@ def compare(run: Interpreter, nodes: Sequence[cst.BaseExpression], values: list[
     shards = []
     with_zero = any(one.constant() == 0 for one in values)
     for node, one in zip(nodes, values, strict=True):
-        numbers = (a for a in one.atoms if isinstance(a, Data) and a.is_position)
-        run.demand(node, value(*numbers), "a comparison")
+        run.demand(node, value(*one.positions), "a comparison")
         for data in one.data:
             if with_zero and data.placement is Placement.COUNT:
                 run.facts.shape_uses.update(data.births)  # no rank is without a row

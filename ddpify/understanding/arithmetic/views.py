@@ -44,9 +44,8 @@ def reshaped(
         return _cut(run, data, operand)
     if data.dim == 0 and len(sizes) > 1 and sizes[0].constant() == 1:
         return value(replace(_kept(data, 1), form=Form.STATE))  # behind a dimension of size one
-    behind = (
-        data.dim > 0 and data.form is not Form.STATE
-    )  # the rows of each place follow each other
+    # The rows of each place follow each other.
+    behind = data.dim > 0 and data.form is not Form.STATE
     return value(replace(_kept(data, 0), form=Form.INTERLEAVED) if behind else _kept(data, 0))
 
 

@@ -124,7 +124,7 @@ def _goes_through_rows(run: Interpreter, loop: cst.For, numbers: bool) -> bool:
 def _positions(run: Interpreter, target: cst.BaseExpression) -> set[str]:
     """The names among a loop's targets that stand for positions."""
     names = {one.value for one in names_of(target) if isinstance(one, cst.Name)}
-    return {name for name in names if any(map(_is_position, run.lookup(name).atoms))}
+    return {name for name in names if run.lookup(name).positions}
 
 
 def are_rows(element: Value) -> bool:
@@ -136,10 +136,6 @@ def _is_row(atom: Atom) -> bool:
     if isinstance(atom, Tup):
         return all(are_rows(item) for item in atom.items)
     return isinstance(atom, Data) and atom.is_of_one_sample
-
-
-def _is_position(atom: Atom) -> bool:
-    return isinstance(atom, Data) and atom.is_position
 
 
 def _picks_a_row(run: Interpreter, position: cst.Name) -> bool:
@@ -187,15 +183,14 @@ def of_list(made: Instance) -> Data | None:
     """The rows that such a list holds; None where their items are whole by now."""
     held = [a for a in deep_atoms(made.elements) if isinstance(a, Data)]
     picked = [data for data in held if _is_of_a_row(data)]
-    counting = frozenset(b for data in held if _is_position(data) for b in data.births)
+    counting = frozenset(b for data in held if data.is_position for b in data.births)
     if not made.each or not (picked or counting):
         return None
     loaders = frozenset(one for data in (picked or held) for one in data.loaders)
     if picked:
         return Data(Placement.SHARD, loaders, form=Form.LISTED)
-    form = (
-        Form.RANGE if isinstance(made.site, cst.Call) else Form.COMPUTED
-    )  # range(n), list(range(n))
+    counted = isinstance(made.site, cst.Call)  # range(n), list(range(n))
+    form = Form.RANGE if counted else Form.COMPUTED
     return Data(Placement.SHARD, loaders, counting, form=form)
 
 
@@ -217,7 +212,7 @@ def as_tensor(made: Instance) -> Data | None:
 
 def _are_numbers(item: Value) -> bool:
     """Whether numbers are computed of the positions of rows."""
-    return bool(item) and all(_is_position(atom) for atom in item.atoms)
+    return bool(item) and len(item.positions) == len(item.atoms)
 
 
 def _is_of_a_row(data: Data) -> bool:

@@ -166,11 +166,8 @@ def _conditional(run: Interpreter, node: cst.IfExp) -> Value:
         return run.eval(node.body if truth else node.orelse)
     expected = tests.by_defaults(run, node.test)
     body, other = run.eval(node.body), run.eval(node.orelse)
-    if (
-        body.data
-        and other.data
-        and {d.placement for d in (*body.data, *other.data)} != {body.data[0].placement}
-    ):  # no one reduction of the whole suits both
+    placements = {d.placement for d in (*body.data, *other.data)}
+    if body.data and other.data and len(placements) > 1:  # no one reduction of the whole suits both
         body, other = births.given_as(body, node.body), births.given_as(other, node.orelse)
     return join(body, other) if expected is None else body if expected else other
 

@@ -39,11 +39,8 @@ _MODULES = {
     "TripletMarginWithDistanceLoss": "triplet_margin_with_distance_loss",
 }  # fmt: skip
 
-_A_ROW_EACH = (
-    Form.TENSOR,
-    Form.BATCH,
-    Form.YIELDED,
-)  # forms of rows that are those of one sample each
+# Forms of rows that are those of one sample each.
+_A_ROW_EACH = (Form.TENSOR, Form.BATCH, Form.YIELDED)
 
 
 def is_function(name: str) -> bool:
