@@ -368,12 +368,25 @@ def _name_of_model(node: cst.CSTNode, module: ModuleFile) -> str | None:
         loop = _loop_over_parameters(node, module)
         return loop or code_of(node.value)
     if isinstance(statement, cst.Assign):
-        target = statement.targets[0].target
+        target = _target_of(statement, node, module)
         return code_of(target) if isinstance(target, (cst.Name, cst.Attribute)) else None
     receiver: cst.CSTNode = node
     while isinstance(receiver, cst.Call) and isinstance(receiver.func, cst.Attribute):
         receiver = receiver.func.value
     return code_of(receiver) if isinstance(receiver, (cst.Name, cst.Attribute)) else None
+
+
+def _target_of(
+    statement: cst.Assign, node: cst.CSTNode, module: ModuleFile
+) -> cst.BaseExpression | None:
+    """``b`` of ``a, b = first, second`` for a node in ``second``; else all that is assigned to."""
+    target, given = statement.targets[0].target, statement.value
+    if not isinstance(target, cst.Tuple) or not isinstance(given, cst.Tuple):
+        return target
+    above = {node, *module.structure.up(node)}
+    places = [index for index, element in enumerate(given.elements) if element in above]
+    alike = len(target.elements) == len(given.elements)
+    return target.elements[places[0]].value if places and alike else None
 
 
 def _loop_over_parameters(node: cst.Attribute, module: ModuleFile) -> str | None:

@@ -167,6 +167,11 @@ MODELS = {
         "brain = nn.Linear(4, 3)\nif torch.cuda.is_available():\n    brain.cuda()",
         "brain = dd.wrap(brain)",
     ),
+    "with another under a condition": (
+        "brain, rest = nn.Linear(4, 3), torch.zeros(1)\nif torch.cuda.is_available():\n"
+        "    rest, brain = rest.cuda(), brain.cuda()",
+        "brain = dd.wrap(brain)",
+    ),
     "data parallel": (
         "brain = nn.DataParallel(nn.Linear(4, 3))",
         "brain = dd.wrap(nn.Linear(4, 3), move_inputs=True)",
