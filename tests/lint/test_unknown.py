@@ -136,6 +136,17 @@ for x, y in mine:
         ', part="own"',
         "",
     ),
+    "a loop that trains a model which is not wrapped": Case(
+        "DDP101",
+        """
+judge = Net().to(device)
+for x, y in DataLoader(dataset, 32, shuffle=True):
+    criterion(judge(x), y).backward()
+    optimizer.step()
+""",
+        "criterion(judge(x), y)",
+        "criterion(model(x), y)",
+    ),
     "a file that may have been saved from main memory": Case(
         "DDP205",
         """
@@ -182,6 +193,30 @@ for x, y in loader:
 """,
         "criterion(model(x), y)",
         "criterion(model(x), y.to(spare))",
+    ),
+    "a device whose name is also set to the rank's": Case(
+        "DDP201",
+        """
+spare = torch.device("cuda:0")
+if epochs > 3:
+    spare = torch.device(f"cuda:{local_rank}")
+for x, y in loader:
+    criterion(model(x), y.to(spare)).backward()
+""",
+        "cuda:{local_rank}",
+        "cuda:0",
+    ),
+    "an optimizer that is not seen": Case(
+        "DDP408",
+        """
+import elsewhere
+optimizer = elsewhere.optimizer(model.parameters())
+for x, y in loader:
+    F.cross_entropy(model(x), y, reduction="sum").backward()
+    optimizer.step()
+""",
+        "elsewhere.optimizer(model.parameters())",
+        "torch.optim.SGD(model.parameters(), lr=0.1)",
     ),
     "a function for two loaders, of which this call passes the whole one": Case(
         "DDP405",

@@ -44,7 +44,14 @@ from ddpify.lint.diagnostics import Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.repairs import runtime
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.labels.origins import ANY_RANK, TOLD
+from ddpify.understanding.labels.origins import (
+    ANY_RANK,
+    DEVICES,
+    LOCAL_RANK,
+    RANK,
+    SPAWNED,
+    TOLD,
+)
 from ddpify.understanding.libraries.kinds import is_loss
 from ddpify.understanding.syntax import argument, code_of
 from ddpify.understanding.values import Device
@@ -63,8 +70,6 @@ _CHOOSING = (
     "torch.distributed.device_mesh.init_device_mesh",
     "torch.distributed.init_device_mesh",
 )
-# Words for several processes of one node.
-_LOCAL = re.compile(r"(?i)local_?(rank|id)|device_count|\bspawn|nproc|gpus?_per_node")
 _MAKERS = (
     "torch.tensor", "torch.zeros", "torch.ones", "torch.empty", "torch.rand", "torch.randn",
     "torch.full", "torch.arange", "torch.randint", "torch.eye",
@@ -94,11 +99,25 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 def _has_several_ranks_a_node(script: Script) -> bool:
-    """Whether the project starts a group and speaks of the ranks of one node.
+    """Whether the project starts a group and counts the ranks of one node.
 
     Others may have a process a node, which has GPU 0 for itself.
     """
-    return script.uses(_GROUP) and any(_LOCAL.search(x.source.text) for x in script.project.files)
+    return script.uses(_GROUP) and any(
+        labels & {LOCAL_RANK, SPAWNED} or {RANK, DEVICES} <= labels
+        for labels in (*script.flow.labels.values(), *_chosen(script))
+    )
+
+
+def _chosen(script: Script) -> Iterator[set[str]]:
+    """What the numbers of GPUs that the project chooses are made of."""
+    for call in script.calls(*_SET_DEVICE, "torch.device", everywhere=True):
+        for given in call.args:
+            yield _origins(script, given.value)
+
+
+def _origins(script: Script, node: cst.BaseExpression) -> set[str]:
+    return script.flow.origins(node, script.owners.get(node, script.module))
 
 
 def _fix(script: Script, node: cst.CSTNode) -> Fix | None:
@@ -130,6 +149,7 @@ def _excused(script: Script, node: cst.CSTNode) -> bool:
         or _sees_its_gpu_alone(script, node)
         or _is_asked_about(script, node)
         or _is_never_read(script, node)
+        or _may_be_another(script, node)
     )
 
 
@@ -175,6 +195,19 @@ def _is_never_read(script: Script, node: cst.CSTNode) -> bool:
         one.value == name.value and one is not name
         for structure in script.structures.values()
         for one in structure.all(cst.Name)
+    )
+
+
+def _may_be_another(script: Script, node: cst.CSTNode) -> bool:
+    """``device = torch.device("cuda:0")``, whose name is also set to a device of the rank."""
+    if script.strict:
+        return False
+    above = script.structure.parents.get(node)
+    moves = script.flow.moves_at(above) if above is not None else ()
+    targets = {slot for move in moves if move.value is node for slot in move.targets}
+    return any(
+        move.value is not None and bool(_origins(script, move.value) & ANY_RANK)
+        for move in script.flow.moves_to(targets)
     )
 
 

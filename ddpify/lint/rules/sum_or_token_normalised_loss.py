@@ -37,7 +37,7 @@ for x, y in loader:
 
 ## When not to follow it
 With an optimizer that divides gradients by their size, as Adam does, the factor is lost; without
-`--strict`, nothing is said of them.
+`--strict`, only SGD and the like are spoken of.
 
 ## References
 https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html
@@ -62,7 +62,7 @@ from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of, divisor
 from ddpify.understanding.values import Instance
 
-_RESCALING = frozenset("Adam AdamW NAdam RAdam Adamax Adadelta Adagrad RMSprop Rprop".split())
+_TAKING = ("torch.optim.SGD", "torch.optim.ASGD", "torch.optim.LBFGS")
 _CONVERSIONS = frozenset({"builtins.int", "builtins.float", "builtins.len"})
 
 
@@ -88,7 +88,7 @@ def check(script: Script) -> Iterator[Finding]:
             not any(data.opaque for data in loss.data)
             and _surely_sums(script, node.func.value)
             and not rate_knows_ranks(script)
-            and not _all_rescale(script)
+            and _keeps_the_factor(script)
         ):
             yield Finding(
                 node,
@@ -97,12 +97,12 @@ def check(script: Script) -> Iterator[Finding]:
             )
 
 
-def _all_rescale(script: Script) -> bool:
-    """Whether all optimizers divide gradients by their size: what they are divided by is lost."""
-    kinds = [one.type for one in script.facts.optimizers]
-    return bool(kinds) and all(
-        isinstance(kind, str) and kind.rsplit(".", 1)[-1] in _RESCALING for kind in kinds
-    )
+def _keeps_the_factor(script: Script) -> bool:
+    """Whether an optimizer is known to take gradients as they are.
+
+    Most others divide gradients by their size: what they are divided by before is lost.
+    """
+    return any(one.type in _TAKING for one in script.facts.optimizers)
 
 
 def _in_parts(script: Script, backward: cst.Call) -> Iterator[Finding]:
