@@ -20,6 +20,7 @@ from ddpify.codemods import (
     process_group,
     reductions,
     resume,
+    shared_files,
     states,
     whole_calls,
 )
@@ -42,6 +43,7 @@ COLLECTED: tuple[Callable[[Plan, Edits], None], ...] = (
     padding.edit,
     whole_calls.edit,
     files.edit,
+    shared_files.edit,
     order.edit,
     resume.edit,
 )

@@ -301,10 +301,14 @@ def _stands_alone(module: ModuleFile, node: cst.BaseExpression) -> bool:
 
 def _is_listed(module: ModuleFile, model: Instance, node: cst.BaseExpression) -> bool:
     """Whether an expression is one of several that are assigned, or makes an element of a list."""
-    display = module.parents[module.parents[node]]
+    made_here = any(part is model.site for part in (node, *walk(node)))
+    parent = module.parents[node]
+    if isinstance(parent, cst.ListComp):  # its element: what it goes through stands a level lower
+        return made_here
+    display = module.parents[parent]
     if isinstance(display, cst.Tuple) and isinstance(module.parents[display], cst.Assign):
         return _conditional(module, module.statement(node)) is None
-    return isinstance(display, cst.List) and any(part is model.site for part in (node, *walk(node)))
+    return isinstance(display, cst.List) and made_here
 
 
 def _last_before_use(module: ModuleFile, statement: cst.CSTNode, name: str) -> cst.CSTNode:

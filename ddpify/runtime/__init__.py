@@ -1,6 +1,7 @@
 """What a converted training script calls to train, on any number of ranks, as one process would."""
 
 from ddpify.runtime.batch import shard_batch
+from ddpify.runtime.broadcasting import broadcast
 from ddpify.runtime.cycling import cycle
 from ddpify.runtime.denominators import target_weight
 from ddpify.runtime.dtensor import full_tensor
@@ -39,6 +40,7 @@ from ddpify.runtime.turns import at_hand, first
 __all__ = [
     "at_hand",
     "barrier",
+    "broadcast",
     "cycle",
     "device",
     "first",

@@ -56,7 +56,7 @@ def synchronise_batch_norm(model: nn.Module) -> bool:
             warnings.warn(
                 f"{type(layer).__name__} has a forward of its own: it normalises each rank's part "
                 "of the batch separately",
-                stacklevel=3,
+                stacklevel=4,
             )
     return complete
 

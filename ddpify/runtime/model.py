@@ -1,5 +1,6 @@
 """The model: trained on all ranks, and otherwise the module that it was."""
 
+import functools
 import sys
 from collections.abc import Iterable, Sequence
 
@@ -83,9 +84,8 @@ def wrap(
             filling.fill(part)
     if world_size() == 1:
         return model
-    synced = sync_batchnorm and synchronise_batch_norm(model)
-    if sync_batchnorm:
-        track_over_ranks(model)
+    prepare = functools.partial(_normalise_over_ranks, wanted=sync_batchnorm)
+    synced = prepare(model)
     send_buffers = not synced and _has_plain_batch_norm(model)
     fork_own_stream(rank())
     if sharded:
@@ -97,8 +97,18 @@ def wrap(
     if not trained:
         return model
     return replicate_model(
-        model, find_unused_parameters=find_unused_parameters, send_buffers=send_buffers
+        model,
+        find_unused_parameters=find_unused_parameters,
+        send_buffers=send_buffers,
+        prepare=prepare,
     )
+
+
+def _normalise_over_ranks(model: nn.Module, *, wanted: bool) -> bool:
+    """Let layers take the statistics of the global batch; whether its BatchNorm does."""
+    if wanted:
+        track_over_ranks(model)
+    return wanted and synchronise_batch_norm(model)
 
 
 def _shard(sharding: Sharding, filling: Materialiser | None, send_buffers: bool) -> nn.Module:

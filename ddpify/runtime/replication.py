@@ -7,11 +7,13 @@ through DistributedDataParallel.
 
 import functools
 import inspect
+from collections.abc import Callable
 from typing import Any, cast
 
 import torch
 import torch.distributed as dist
 from torch import nn
+from torch.nn.modules import module as modules
 from torch.nn.parallel import DistributedDataParallel
 
 from ddpify.runtime.classes import reduced_as, subclass_of
@@ -19,6 +21,27 @@ from ddpify.runtime.process import kept, world_size
 from ddpify.runtime.share import inside_forward
 
 ENGINE = "_ddpify_engine"
+
+
+class Registrations:
+    """Counts the layers and parameters that modules get: a model is asked for new ones after it."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def note(self, module: nn.Module, name: str, part: object) -> None:
+        """One more, of whatever module."""
+        self.count += 1
+
+    @functools.cached_property
+    def watched(self) -> bool:
+        """Starts counting, once."""
+        modules.register_module_module_registration_hook(self.note)
+        modules.register_module_parameter_registration_hook(self.note)
+        return True
+
+
+_registrations = Registrations()
 
 
 class ForwardReducer(DistributedDataParallel):
@@ -39,12 +62,16 @@ class GradientEngine:
     gradients, is averaged afterwards.
     """
 
-    def __init__(self, model: nn.Module, **options: Any) -> None:
-        """``options`` are DistributedDataParallel's."""
+    def __init__(
+        self, model: nn.Module, prepare: Callable[[nn.Module], object], **options: Any
+    ) -> None:
+        """``prepare`` makes new layers ready; ``options`` are DistributedDataParallel's."""
         self.model = model
+        self.prepare = prepare
         self.options = options
         self.trained = [p for p in model.parameters() if p.requires_grad]
         self.frozen = [p for p in model.parameters() if not p.requires_grad]
+        self.built = _registrations.count
         self.reducer: ForwardReducer | None = ForwardReducer(model, **options)
         self.reducer_waits = False
         self.in_backward = False
@@ -63,6 +90,16 @@ class GradientEngine:
             out = self.reducer(*inputs, **kwargs)
         self.reducer_waits = torch.is_grad_enabled()
         return out
+
+    def outdated(self) -> bool:
+        """Whether there are parameters to be trained that it does not know."""
+        if any(p.requires_grad for p in self.frozen):
+            return True
+        if self.built == _registrations.count:
+            return False
+        self.built = _registrations.count
+        known = {*self.trained, *self.frozen}
+        return any(p not in known for p in self.model.parameters())
 
     def retire(self) -> None:
         """Leave the parameters to another engine."""
@@ -113,10 +150,15 @@ class DistributedModule(nn.Module):
 
 
 def replicate_model(
-    model: nn.Module, *, find_unused_parameters: bool, send_buffers: bool
+    model: nn.Module,
+    *,
+    find_unused_parameters: bool,
+    send_buffers: bool,
+    prepare: Callable[[nn.Module], object],
 ) -> nn.Module:
     """Let DistributedDataParallel average the model's gradients, in place. A collective.
 
+    ``prepare``: what a model with layers that it did not have before goes through, on all ranks;
     ``send_buffers``: give all ranks rank 0's buffers before each forward;
     ``find_unused_parameters`` is DistributedDataParallel's.
     """
@@ -125,7 +167,8 @@ def replicate_model(
         "find_unused_parameters": find_unused_parameters,
         _buffers_option(): send_buffers,
     }
-    model.__dict__[ENGINE] = GradientEngine(model, **options)
+    assert _registrations.watched
+    model.__dict__[ENGINE] = GradientEngine(model, prepare, **options)
     model.__class__ = _distributed_class(cast(Any, type(model)))
     return model
 
@@ -190,9 +233,10 @@ def _distributed_class(plain: Any) -> Any:
 def _engine_of(model: nn.Module) -> GradientEngine:
     """The model's engine; a new one when parameters came to be trained that it does not know."""
     engine: GradientEngine = model.__dict__[ENGINE]
-    if any(p.requires_grad for p in engine.frozen):
+    if engine.outdated():
         engine.retire()
-        engine = model.__dict__[ENGINE] = GradientEngine(model, **engine.options)
+        engine.prepare(model)
+        engine = model.__dict__[ENGINE] = GradientEngine(model, engine.prepare, **engine.options)
     return engine
 
 

@@ -956,6 +956,18 @@ def test_a_part_that_another_model_gets_later_belongs_to_the_first(tmp_path: Pat
     assert [line for line in lines if "wrap" in line] == ["new = dd.wrap(Net())"]
 
 
+def test_models_that_a_comprehension_makes_and_moves_are_wrapped_one_by_one(
+    tmp_path: Path,
+) -> None:
+    made = "brains = [nn.Linear(n, 3).to('cpu') for n in (4, 4)]"
+    start, rule = "brain = nn.Linear(4, 3)\n", "rule = torch"
+    text = HEAD.replace(start, f"{made}\nfor brain in brains:\n").replace(rule, f"    {rule}")
+    steps = "".join(f"    {line}\n" for line in STEP.splitlines())
+    lines = added(tmp_path, text + steps)
+    wrapped = "brains = [dd.wrap(nn.Linear(n, 3).to('cpu')) for n in (4, 4)]"
+    assert [line for line in lines if "wrap" in line] == [wrapped]
+
+
 def test_the_loss_that_apex_scales(tmp_path: Path) -> None:
     scaled = "with amp.scale_loss(penalty, rule) as scaled:\n        scaled.backward()"
     text = "from apex import amp\n" + HEAD + STEP.replace("penalty.backward()", scaled)

@@ -182,6 +182,33 @@ def test_parameters_that_are_unfrozen_later_train_the_same() -> None:
     assert_same(_unfrozen)
 
 
+def _new_layer() -> Any:
+    model = dd.wrap(Net())
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step, x in enumerate(_batches()):
+        if step == 2:
+            torch.manual_seed(7 + dd.rank())  # its values differ between ranks
+            model.spare = nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+            if dd.is_main():
+                kept = [p.detach().clone() for p in model.spare.parameters()]
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        optimizer.zero_grad()
+        out = model(x).pow(2).mean() + model.spare(x[:, :2]).pow(3).mean()  # type: ignore[operator]
+        dd.mean(out).backward()
+        optimizer.step()
+    return model.state_dict() | ({"start": kept} if dd.is_main() else {})
+
+
+def test_a_layer_that_the_model_gets_later_trains_the_same() -> None:
+    expected = run(_new_layer, 1)[0]
+    for ranks in (2, 3):
+        found = run(_new_layer, ranks)
+        assert str(found[0].pop("start")) == str(expected["start"])
+        for state in found:
+            for name, one in state.items():
+                torch.testing.assert_close(one, expected[name])
+
+
 def _same_object() -> Any:
     model, ema = Net(), None
     elsewhere, part = [model], model.first

@@ -62,11 +62,10 @@ import libcst as cst
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.facts import Effect
 from ddpify.understanding.labels.origins import ANY_RANK, CLOCK
-from ddpify.understanding.syntax import argument
+from ddpify.understanding.libraries.paths import path_of
 
-_PATHS = {"save": ("f", 1), "folder": ("name", 0), "writer": ("log_dir", 0), "write": ("file", 0)}
+_KINDS = ("save", "folder", "writer", "write")
 
 
 @rule("per-rank-run-directory", group="checkpoint", severity=Severity.SILENT, applies="distributed")
@@ -76,7 +75,7 @@ def check(script: Script) -> Iterator[Finding]:
     order = script.structure.order
     effects = [e for e in script.facts.effects.values() if e.site.node in order]
     for effect in sorted(effects, key=lambda e: order[e.site.node]):
-        path = _path(effect)
+        path = path_of(effect) if effect.kind in _KINDS else None
         clock = _clock(script, path) if path is not None else None
         if clock is None or clock in known or script.may_be_guarded(effect.site.node):
             continue
@@ -84,18 +83,6 @@ def check(script: Script) -> Iterator[Finding]:
         yield Finding(
             effect.site.node, "each rank makes up its own name for this: they write to several"
         )
-
-
-def _path(effect: Effect) -> cst.BaseExpression | None:
-    """The expression that says where an effect takes place."""
-    call = effect.site.node
-    if not isinstance(call, cst.Call) or effect.kind not in _PATHS:
-        return None
-    if effect.name == "mkdir" and isinstance(call.func, cst.Attribute):
-        return call.func.value
-    keyword, position = _PATHS[effect.kind]
-    given = argument(call, keyword, position)
-    return given.value if given is not None else None
 
 
 def _clock(script: Script, path: cst.BaseExpression) -> cst.CSTNode | None:

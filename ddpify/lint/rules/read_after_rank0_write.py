@@ -86,11 +86,12 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.repairs import before, spelled
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import is_wrapper
+from ddpify.understanding.libraries.paths import READ, WRITTEN, named_by
 from ddpify.understanding.structure import Guard
 from ddpify.understanding.syntax import argument, code_of
 
-_WRITES = {"torch.save": ("f", 1), "numpy.save": ("file", 0), "builtins.open": ("file", 0)}
-_READS = {"torch.load": ("f", 0), "numpy.load": ("file", 0), "builtins.open": ("file", 0)}
+_WRITES = ("torch.save", "numpy.save", "builtins.open")
+_READS = ("torch.load", "numpy.load", "builtins.open")
 
 
 @rule(
@@ -114,14 +115,14 @@ def check(script: Script) -> Iterator[Finding]:
 
 def _guarded_writes(script: Script) -> Iterator[tuple[cst.Call, str, Guard]]:
     """Writes under a plain ``if`` on the rank, with the code of their paths."""
-    for name, (keyword, position) in _WRITES.items():
+    for name in _WRITES:
         for call in script.calls(name):
-            given = argument(call, keyword, position)
+            path = named_by(call, WRITTEN[name])
             guards = script.control.rank_guards(call)
-            if given is None or len(guards) != 1 or guards[0].left_early:
+            if path is None or len(guards) != 1 or guards[0].left_early:
                 continue
             if name != "builtins.open" or _mode(script, call) & set("wax"):
-                yield call, code_of(given.value), guards[0]
+                yield call, code_of(path), guards[0]
 
 
 def _reads(script: Script, write: cst.Call, path: str, guard: Guard) -> Iterator[cst.Call]:
@@ -129,10 +130,10 @@ def _reads(script: Script, write: cst.Call, path: str, guard: Guard) -> Iterator
     structure = script.structure
     inside = set(structure.inside(guard.statement, cst.Call))
     found = []
-    for name, (keyword, position) in _READS.items():
+    for name in _READS:
         for call in script.calls(name):
-            given = argument(call, keyword, position)
-            if given is None or code_of(given.value) != path or call in inside:
+            given = named_by(call, READ[name])
+            if given is None or code_of(given) != path or call in inside:
                 continue
             if structure.order[call] < structure.order[write] or script.control.rank_guards(call):
                 continue

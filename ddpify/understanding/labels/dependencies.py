@@ -17,6 +17,7 @@ from ddpify.understanding.labels.origins import CLEAN, LENGTH
 from ddpify.understanding.labels.slots import Slot, Slots
 from ddpify.understanding.libraries.distributed import METRICS, is_wrapper
 from ddpify.understanding.libraries.kinds import BARS
+from ddpify.understanding.libraries.runtime_names import BROADCAST
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import Structure, children, walk
 from ddpify.understanding.values import (
@@ -164,6 +165,9 @@ class Dependencies:
         if self._may_gather(node.func):
             yield Dependency(label=CLEAN, node=node)
         names = list(origins.library_names(self.facts.values.get(node.func)))
+        if BROADCAST in names:  # rank 0's, whatever it is made of
+            yield Dependency(label=CLEAN, node=node)
+            return
         arguments = [self.facts.values.get(a.value, value()) for a in node.args]
         for name in names:
             for label in origins.call_labels(name, arguments):

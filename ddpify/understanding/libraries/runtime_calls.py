@@ -222,6 +222,7 @@ _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "gather": _reduction,
     "gather_ragged": _reduction,
     "full_tensor": _given,
+    "broadcast": _given,
     "scale_lr": _given,
     "resumable": _given,
     "squeeze": _squeeze,

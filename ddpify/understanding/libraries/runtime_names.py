@@ -10,6 +10,7 @@ INIT, WRAP, SAVE = f"{MODULE}.init", f"{MODULE}.wrap", f"{MODULE}.save"
 MEAN, SUM = f"{MODULE}.mean", f"{MODULE}.sum"
 REPLICATE, SPLIT = f"{MODULE}.replicate", f"{MODULE}.split"
 SHARD_BATCH = f"{MODULE}.shard_batch"
+BROADCAST = f"{MODULE}.broadcast"
 MAIN_SAVES, LOCAL_MAIN_FIRST = f"{MODULE}.main_saves", f"{MODULE}.local_main_first"
 ALL_WHOLE = f"{MODULE}.whole"  # a block in which every rank holds all rows
 SHARDED, WHOLE = "sharded", "whole"  # how a loader is shared
@@ -27,7 +28,7 @@ REDUCTIONS = _named("mean sum gather gather_ragged")
 # What all ranks call together.
 COLLECTIVES = REDUCTIONS | {SPREAD_CALL} | _named(
     "full_tensor barrier wrap save local_main_first save_sharded load_sharded snapshot"
-    " pad_packed_sequence"
+    " pad_packed_sequence broadcast"
 )  # fmt: skip
 # What a script that is to be converted cannot have called already.
 TRAINING = _named("init shard replicate shard_batch wrap resumable")

@@ -1,0 +1,58 @@
+"""Which argument of a library call names the file or folder that it is about."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from ddpify.understanding.facts import Effect
+from ddpify.understanding.syntax import argument
+
+_FIRST = ("path", 0)
+WRITTEN = {
+    "torch.save": ("f", 1), "torch.jit.save": ("f", 1), "builtins.open": ("file", 0),
+    "io.open": ("file", 0), "gzip.open": ("filename", 0), "numpy.save": ("file", 0),
+    "numpy.savez": ("file", 0), "numpy.savez_compressed": ("file", 0),
+    "numpy.savetxt": ("fname", 0), "joblib.dump": ("filename", 1), "cv2.imwrite": ("filename", 0),
+    "matplotlib.pyplot.savefig": ("fname", 0), "torchvision.utils.save_image": ("fp", 1),
+    "shutil.copy": ("dst", 1), "shutil.copyfile": ("dst", 1), "shutil.copy2": ("dst", 1),
+    "shutil.copytree": ("dst", 1), "shutil.move": ("dst", 1), "os.rename": ("dst", 1),
+    "os.replace": ("dst", 1), "shutil.rmtree": _FIRST, "os.remove": _FIRST, "os.unlink": _FIRST,
+    "safetensors.torch.save_file": ("filename", 1), "to_csv": ("path_or_buf", 0),
+    "to_pickle": _FIRST, "to_json": ("path_or_buf", 0), "os.makedirs": ("name", 0),
+    "os.mkdir": _FIRST, "savefig": ("fname", 0),
+}  # fmt: skip
+READ = {
+    "torch.load": ("f", 0), "torch.jit.load": ("f", 0), "builtins.open": ("file", 0),
+    "io.open": ("file", 0), "gzip.open": ("filename", 0), "numpy.load": ("file", 0),
+    "numpy.loadtxt": ("fname", 0), "numpy.genfromtxt": ("fname", 0), "joblib.load": ("filename", 0),
+    "pandas.read_csv": ("filepath_or_buffer", 0), "pandas.read_pickle": ("filepath_or_buffer", 0),
+    "pandas.read_json": ("path_or_buf", 0), "PIL.Image.open": ("fp", 0),
+    "cv2.imread": ("filename", 0), "safetensors.torch.load_file": ("filename", 0),
+}  # fmt: skip
+ASKED = {
+    "os.path.exists": _FIRST, "os.path.isfile": _FIRST, "os.path.isdir": ("s", 0),
+    "os.path.lexists": _FIRST, "os.listdir": _FIRST, "os.scandir": _FIRST,
+    "os.path.getsize": ("filename", 0), "os.path.getmtime": ("filename", 0),
+    "glob.glob": ("pathname", 0), "glob.iglob": ("pathname", 0),
+}  # fmt: skip
+ASKED_OF_PATHS = frozenset("exists is_file is_dir glob rglob iterdir stat".split())
+READ_FROM_PATHS = frozenset("read_text read_bytes".split())
+_OF_PATHS = frozenset("mkdir open write_text write_bytes".split())
+
+
+def named_by(call: cst.Call, place: tuple[str, int] | None) -> cst.BaseExpression | None:
+    """What a call gets for the argument ``(keyword, position)``."""
+    given = argument(call, *place) if place is not None else None
+    return given.value if given is not None else None
+
+
+def path_of(effect: Effect) -> cst.BaseExpression | None:
+    """The expression that says which file or folder an effect makes, changes or removes."""
+    call = effect.site.node
+    if not isinstance(call, cst.Call):
+        return None
+    if effect.kind == "writer":
+        return named_by(call, ("log_dir", 0))
+    if effect.name in _OF_PATHS:
+        return call.func.value if isinstance(call.func, cst.Attribute) else None
+    return named_by(call, WRITTEN.get(effect.name))

@@ -1,0 +1,138 @@
+"""Folders that are named by the time or counted, and files that are read back: before and after."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.convert.examples import HEAD, STEP, added
+
+IMPORTS = """\
+import glob
+import os
+import shutil
+import tempfile
+import time
+from datetime import datetime
+from pathlib import Path
+import numpy as np
+"""
+
+
+def shared(folder: Path, before: str, after: str = "") -> list[str]:
+    """The added lines in which ranks meet."""
+    lines = added(folder, IMPORTS + HEAD + before + STEP + after)
+    return [line for line in lines if "dd.broadcast" in line or "dd.barrier" in line]
+
+
+CLOCKS = {
+    "a time": (
+        "run = 'runs/' + time.strftime('%H%M%S')\nos.makedirs(run)\n",
+        "run = 'runs/' + dd.broadcast(time.strftime('%H%M%S'))",
+    ),
+    "a date in a text": (
+        "run = Path(f'runs/{datetime.now():%H%M%S}')\nrun.mkdir(parents=True)\n",
+        "run = Path(f'runs/{dd.broadcast(datetime.now()):%H%M%S}')",
+    ),
+    "a chain": (
+        "now = datetime.now().strftime('%d')\nrun = os.path.join('runs', now)\nos.mkdir(run)\n",
+        "now = dd.broadcast(datetime.now().strftime('%d'))",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "line"), CLOCKS.values(), ids=CLOCKS)
+def test_what_names_a_folder_is_rank_0s_clock(tmp_path: Path, text: str, line: str) -> None:
+    assert shared(tmp_path, text) == [line]
+
+
+def test_a_temporary_folder_is_one_for_all_ranks(tmp_path: Path) -> None:
+    after = (
+        "with tempfile.TemporaryDirectory() as folder:\n"
+        "    best = os.path.join(folder, 'best.pt')\n"
+        "    torch.save(brain.state_dict(), best)\n"
+        "    brain.load_state_dict(torch.load(best))\n"
+    )
+    line = "with dd.broadcast(tempfile.TemporaryDirectory()) as folder:"
+    assert shared(tmp_path, "", after) == [line]
+
+
+ALONE = {
+    "time for a print": "start = time.time()\nprint(time.time() - start)\n",
+    "a file that rank 0 writes": "torch.save(brain.state_dict(), f'{time.time()}.pt')\n",
+    "a file of one rank": "with open(f'{time.time()}.txt', 'w') as f:\n    f.write('x')\n",
+    "a log's first line": (
+        "if not os.path.exists('log.csv'):\n"
+        "    with open('log.csv', 'w') as log:\n        log.write('loss')\n"
+    ),
+    "a folder that is made if missing": "if not os.path.exists('out'):\n    os.makedirs('out')\n",
+    "a checkpoint that is resumed from": (
+        "start = 0\nif os.path.exists('last.pt'):\n"
+        "    start = torch.load('last.pt')['epoch']\n"
+        "os.makedirs('out', exist_ok=True)\ntorch.save({'epoch': start + 1}, 'next.pt')\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("text", ALONE.values(), ids=ALONE)
+def test_ranks_do_not_meet_without_need(tmp_path: Path, text: str) -> None:
+    assert shared(tmp_path, text) == []
+
+
+QUESTIONS = {
+    "a loop": (
+        "n = 1\nwhile os.path.exists(f'exp{n}'):\n    n += 1\nos.makedirs(f'exp{n}')\n",
+        ["while dd.broadcast(os.path.exists(f'exp{n}')):"],
+    ),
+    "a count": (
+        "run = f'exp{len(glob.glob('exp*'))}'\nos.makedirs(run)\n".replace("'exp*'", '"exp*"'),
+        ["run = f'exp{len(dd.broadcast(glob.glob(\"exp*\")))}'"],
+    ),
+    "a function": (
+        "def free():\n    for n in range(9):\n        p = Path(f'exp{n}')\n"
+        "        if not p.exists():\n            return p\n"
+        "folder = free()\nfolder.mkdir()\n",
+        ["if not dd.broadcast(p.exists()):"],
+    ),
+    "what must be new": (
+        "if os.path.exists('out'):\n    raise SystemExit('it is there')\nos.makedirs('out')\n",
+        ["if dd.broadcast(os.path.exists('out')):"],
+    ),
+    "a cache": (
+        "if not os.path.exists('x.pt'):\n    torch.save(features, 'x.pt')\n"
+        "features = torch.load('x.pt')\n",
+        ["if not dd.broadcast(os.path.exists('x.pt')):"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "lines"), QUESTIONS.values(), ids=QUESTIONS)
+def test_rank_0_answers_what_others_would_see_later(
+    tmp_path: Path, text: str, lines: list[str]
+) -> None:
+    assert shared(tmp_path, text) == lines
+
+
+SAVE = "torch.save(brain.state_dict(), 'last.pt')\n"
+COPY = "shutil.copyfile('last.pt', 'best.pt')\n"
+READ_BACK = {
+    "a copy": (SAVE + COPY + "state = torch.load('best.pt')\n", 1),
+    "a copy by a function": (
+        f"def keep(state):\n    {COPY}{SAVE}keep(1)\nstate = torch.load('best.pt')\n",
+        1,
+    ),
+    "a folder in a name": (
+        "out = 'out'\nnp.save(os.path.join(out, 'x.npy'), [1])\nx = np.load(f'{out}/x.npy')\n",
+        1,
+    ),
+    "removed once read": (SAVE + "state = torch.load('last.pt')\nos.remove('last.pt')\n", 1),
+    "two reads after one write": (COPY + "for n in range(3):\n    torch.load('best.pt')\n" * 2, 1),
+    "another file": (COPY + "state = torch.load('start.pt')\n", 0),
+    "by rank 0 alone": (COPY + "os.remove('best.pt')\n", 0),
+}
+
+
+@pytest.mark.parametrize(("text", "count"), READ_BACK.values(), ids=READ_BACK)
+def test_ranks_wait_for_what_rank_0_alone_writes(tmp_path: Path, text: str, count: int) -> None:
+    assert shared(tmp_path, "", text) == ["dd.barrier()"] * count
