@@ -743,3 +743,10 @@ def test_weights_of_no_model_are_named_as_such(tmp_path: Path) -> None:
     with pytest.raises(Refusal, match="do not come from a model") as refusal:
         convert_text(tmp_path, text + loop + STEP.replace("brain(a)", "a @ brain"))
     assert refusal.value.line == 8
+
+
+def test_the_powers_that_a_batch_is_raised_to_are_no_batch(tmp_path: Path) -> None:
+    powers = "ways = torch.tensor([1, 2, 3, 4])\nsky = torch.rand(90).unsqueeze(-1).pow(ways)\n"
+    lines = added(tmp_path, HEAD + powers + "for epoch in range(3):\n    a, b = sky, sea\n" + STEP)
+    assert "sky = dd.shard_batch(torch.rand(90).unsqueeze(-1).pow(ways))" in lines
+    assert not any("[1, 2, 3, 4]" in line for line in lines)

@@ -59,10 +59,14 @@ def evaluate(run: Interpreter, node: cst.Attribute) -> Value:
 
 
 def _having(owner: Value, name: str) -> Sequence[Atom]:
-    """What has an attribute of a name: no tensor that a container holds beside such an object."""
+    """What has an attribute of a name: no tensor that a container holds beside such an object.
+
+    A tensor that may be a batch may be none as well, but is asked once.
+    """
     classes = [a.type for a in owner.atoms if isinstance(a, Instance) and isinstance(a.type, Class)]
     if name in _OF_TENSORS_TOO or all(one.find(name) is None for one in classes):
-        return owner.atoms
+        batch = any(isinstance(atom, Whole) for atom in owner.atoms)
+        return [a for a in owner.atoms if not (batch and isinstance(a, Number))]
     return [atom for atom in owner.atoms if not isinstance(atom, (Data, Whole, Number, Const))]
 
 

@@ -61,6 +61,7 @@ def of_batch(  # type: ignore[no-untyped-def]
         return value(atom)
     if name.startswith("new_"):
         return batches.made(run, name) or REPLICATED
+    draws.method(run, node, atom, name)
     pairs = [(_receiver(node), value(atom)), *argument_pairs(node, args, {})]
     repeated = _repeated(run, name, args)
     if repeated is not None:
