@@ -183,8 +183,8 @@ def _how(data: Data, reader: str) -> str | None:
 
 
 def _reduce(plan: Plan, node: cst.BaseExpression, how: str, demand: Demand) -> None:
-    collected = demand.reader.startswith("a collection")
-    if how == "gather" and not collected and not in_training(plan, demand):
+    kept = demand.reader.startswith("a collection") or demand.reader in readers.SHOWING
+    if how == "gather" and not kept and not in_training(plan, demand):
         if node not in plan.reductions:  # what a training step gathers there is right here, too
             replicate(plan, demand)
         return

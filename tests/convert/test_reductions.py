@@ -248,6 +248,13 @@ def test_an_evaluation_that_no_reduction_mends_runs_whole(tmp_path: Path) -> Non
     assert any("dd.replicate(DataLoader" in line for line in lines)
 
 
+@pytest.mark.parametrize("shown", ["print(out)", "print(f'{out}')", "print('%s' % out)"])
+def test_rows_that_an_evaluation_shows_are_gathered_there(tmp_path: Path, shown: str) -> None:
+    lines = added(tmp_path, HEAD + STEP + EVALUATION.format(shown))
+    assert any("dd.gather(out)" in line for line in lines)
+    assert not any("dd.replicate" in line for line in lines)
+
+
 def test_an_accuracy_helper_is_followed(tmp_path: Path) -> None:
     text = f"""{HEAD}
 def accuracy(output, target, topk=(1,)):
