@@ -41,10 +41,11 @@ def split_batches(facts: Facts, choices: Choices) -> bool:
         else:
             _split(choices, _chosen(facts, choices, entries))
     choices.flat |= facts.flat - choices.batches.keys()
-    _split(choices, facts.wanted)
+    wanted = {p: by for p, by in facts.wanted.items() if p[0] not in facts.without_rows}
+    _split(choices, wanted)
     choices.trained |= {
         node
-        for (node, _), sources in facts.wanted.items()
+        for (node, _), sources in wanted.items()
         if any(source.site in choices.trained for source in sources)
     }
     if choices.batches.keys() != before:

@@ -244,7 +244,7 @@ class Facts:
     entries: dict[tuple[cst.CSTNode, int], Entry] = field(default_factory=dict)
     entered_together: set[frozenset[cst.CSTNode]] = field(default_factory=set)  # by their places
     refuted: set[Place] = field(default_factory=set)
-    without_rows: set[cst.CSTNode] = field(default_factory=set)  # places of indices, not batches
+    without_rows: set[cst.CSTNode] = field(default_factory=set)  # places of indices and masks
     confirmed: set[Place] = field(default_factory=set)
     # What meets a split batch, and must be split too, with the sources of those batches.
     wanted: dict[Place, set[Instance]] = field(default_factory=dict)

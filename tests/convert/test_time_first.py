@@ -262,3 +262,35 @@ def test_what_a_loop_counts_with_takes_a_step_of_all_samples(tmp_path: Path) -> 
     lines = added(tmp_path, HEAD + STEPS)
     weighted = "weight=len(((rows[some].sum(1) - kinds[some]) ** 2))"
     assert any(weighted in line for line in lines), lines
+
+
+MASKED = """\
+text = torch.randint(9, (50, 7)).t()
+class Words(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(9, 8)
+        self.blocks = nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2), 1)
+        self.out = nn.Linear(8, 9)
+    def forward(self, words, mask):
+        return self.out(self.blocks(self.embed(words), MASK))
+words = Words()
+learn = torch.optim.SGD(words.parameters(), lr=0.1)
+mask = torch.triu(torch.full((5, 5), float("-inf")), diagonal=1)
+for start in range(0, 40, 5):
+    given, wanted = text[start : start + 5], text[start + 1 : start + 6].reshape(-1)
+    fault = F.cross_entropy(words(given, mask).view(-1, 9), wanted)
+    learn.zero_grad()
+    fault.backward()
+    learn.step()
+"""
+
+
+@pytest.mark.parametrize("given", ["mask", "mask=mask"])
+def test_a_mask_of_steps_by_steps_is_no_batch(given: str, tmp_path: Path) -> None:
+    imports = HEAD.split("\n\n")[0]
+    text = MASKED.replace("MASK", given).replace("text = torch.randint(9, (50, 7)).t()", "")
+    made = "text = torch.randint(9, (7, 50)).t().contiguous()"
+    lines = added(tmp_path, f"{imports}\n{made}\n{text}")
+    split = [line for line in lines if "shard_batch" in line]
+    assert len(split) == 1 and "dim=1" in split[0] and "mask" not in split[0], lines

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -31,11 +32,15 @@ if TYPE_CHECKING:
 
 RECURRENT = ("torch.nn.RNN", "torch.nn.LSTM", "torch.nn.GRU")
 _MULTIPLYING = (("num_layers", "2", 1), ("bidirectional", "6", False))  # name, position, default
-_ATTENTION = (
-    "torch.nn.Transformer", "torch.nn.TransformerEncoder", "torch.nn.TransformerDecoder",
-    "torch.nn.TransformerEncoderLayer", "torch.nn.TransformerDecoderLayer",
-    "torch.nn.MultiheadAttention",
-)  # fmt: skip
+# How many of the first arguments hold samples, and where a mask of positions by positions stands.
+_ATTENTION = {
+    "torch.nn.Transformer": (2, ("2", "3", "4", "src_mask", "tgt_mask", "memory_mask")),
+    "torch.nn.TransformerEncoder": (1, ("1", "mask")),
+    "torch.nn.TransformerDecoder": (2, ("2", "3", "tgt_mask", "memory_mask")),
+    "torch.nn.TransformerEncoderLayer": (1, ("1", "src_mask")),
+    "torch.nn.TransformerDecoderLayer": (2, ("2", "3", "tgt_mask", "memory_mask")),
+    "torch.nn.MultiheadAttention": (3, ("5", "attn_mask")),
+}
 _BATCH_FIRST = ("torch.nn.Conv", "torch.nn.BatchNorm", "torch.nn.MaxPool", "torch.nn.AvgPool")
 # Where ``batch_first`` stands among the arguments, and the argument that holds a layer that has it.
 _POSITIONS = {
@@ -62,16 +67,31 @@ def _expect(run: Interpreter, one: Value, dim: int) -> None:
         told.update((birth, atom.at_birth) for birth in atom.births)
 
 
-def layer(run: Interpreter, target: Instance, args: list[Value]) -> Value | None:
+def layer(
+    run: Interpreter, target: Instance, args: list[Value], kwargs: Mapping[str, Value]
+) -> Value | None:
     """What a layer makes of a batch; None where it gets none. Some layers tell its dimension."""
     batch_dims = _batch_dims(target)
     for one, dim in zip(args, batch_dims, strict=False):
         _expect(run, one, dim)
+    if target.kind in _ATTENTION:
+        _note_masks(run, target, args, kwargs)
     if target.type in RECURRENT and args and (wholes(args[0]) or args[0].data):
         return _recurrent(target, args, batch_dims)
     if any(one.data for one in args):
         return None
     return next((one for one in args if wholes(one)), None)
+
+
+def _note_masks(
+    run: Interpreter, target: Instance, args: list[Value], kwargs: Mapping[str, Value]
+) -> None:
+    """A mask of positions by positions is no batch, unless it is made of one as the samples are."""
+    count, places = _ATTENTION[target.kind]
+    given = {str(place): one for place, one in enumerate(args)} | dict(kwargs)
+    births = {birth for one in args[:count] for atom in wholes(one) for birth in atom.births}
+    masks = (atom for place in places for atom in wholes(given.get(place, UNKNOWN)))
+    run.facts.without_rows.update(birth for atom in masks for birth in atom.births - births)
 
 
 def _batch_dims(target: Instance) -> tuple[int, ...]:
@@ -81,7 +101,7 @@ def _batch_dims(target: Instance) -> tuple[int, ...]:
     if kind in RECURRENT:
         return (0 if first else 1), 1
     if kind in _ATTENTION:
-        return (0, 0, 0) if first else (1, 1, 1)
+        return (0 if first else 1,) * _ATTENTION[kind][0]
     return (0,) if kind.startswith(_BATCH_FIRST) else ()
 
 

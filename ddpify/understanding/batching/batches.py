@@ -233,8 +233,7 @@ def _split_like(
     mixed = shard.form is Form.INTERLEAVED
     alike = [a for a in wholes(held) if a.mixed == mixed and (mixed or a.dim == shard.dim)]
     for atom in alike:
-        having = atom.births - run.facts.without_rows
-        places = [b for b in having if surely or _is_data(run, atom, b)]
+        places = [b for b in atom.births if surely or _is_data(run, atom, b)]
         for place in places:
             run.facts.wanted.setdefault((place, atom.at_birth), set()).update(shard.loaders)
         if atom.flat_at_birth:

@@ -13,6 +13,7 @@ from ddpify.understanding.labels import origins
 from ddpify.understanding.labels.callees import called, initialisers, passed
 from ddpify.understanding.labels.dependencies import Dependencies, Dependency, constant_key
 from ddpify.understanding.labels.slots import Slot
+from ddpify.understanding.libraries import options
 from ddpify.understanding.libraries.distributed import IN_PLACE, REDUCING, REDUCING_NAMES
 from ddpify.understanding.libraries.kinds import BARS
 from ddpify.understanding.libraries.spawning import spawned_ranks
@@ -184,6 +185,7 @@ class Collector:
         for function in initialisers(self.facts, node):
             self._pass(node, function, skip=1)
         self._library(node)
+        self._option(node)
         self._keep(node)
         self._copy(node)
 
@@ -230,6 +232,19 @@ class Collector:
                 targets = self.slots.of_target(node.func.value, self.module)
                 key = constant_key(node.func.value)
                 self.move(targets, argument.value, node, adds=True, key=key)
+
+    def _option(self, node: cst.Call) -> None:
+        """``parser.add_argument("--name", default=x)``: ``args.name`` may be ``x``."""
+        if not isinstance(node.func, cst.Attribute) or node.func.attr.value != "add_argument":
+            return
+        told = {a.keyword.value: a.value for a in node.args if a.keyword is not None}
+        parsers = self.facts.values.get(node.func.value, value()).atoms
+        names = [self.facts.values.get(a.value, value()) for a in node.args if a.keyword is None]
+        dest = self.facts.values.get(told["dest"]) if "dest" in told else None
+        name = options.attribute_of(names, dest)
+        for parser in parsers if "default" in told else ():
+            if isinstance(parser, Instance) and parser.type in options.PARSERS:
+                self.move([("attribute", parser.site, name)], told["default"], node)
 
     def _copy(self, node: cst.Call) -> None:
         """``x.copy_(y)``: what ``x`` stands for is changed where it is."""

@@ -8,7 +8,7 @@ import libcst as cst
 
 from ddpify.understanding.language import elements
 from ddpify.understanding.language.arguments import Keywords
-from ddpify.understanding.libraries import draws, world
+from ddpify.understanding.libraries import draws, options, world
 from ddpify.understanding.libraries.container_methods import of_container
 from ddpify.understanding.libraries.instances import RETURNS_MODEL
 from ddpify.understanding.libraries.kinds import is_model
@@ -35,7 +35,6 @@ from ddpify.understanding.values import (
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
 
-_PARSERS = ("argparse.ArgumentParser", "configargparse.ArgumentParser")
 _SCALERS = ("torch.cuda.amp.GradScaler", "torch.amp.GradScaler")
 
 
@@ -75,9 +74,9 @@ def _object_method(  # type: ignore[no-untyped-def]
         for one in args:
             _closure(run, node, one)
         return REPLICATED
-    if atom.type in _PARSERS and name == "add_argument":
+    if atom.type in options.PARSERS and name == "add_argument":
         _add_argument(run, atom, args, kwargs)
-    if atom.type in _PARSERS and name in ("parse_args", "parse_known_args"):
+    if atom.type in options.PARSERS and name in ("parse_args", "parse_known_args"):
         return _arguments(run, atom, name)
     drawn = draws.method(run, node, atom, name)
     if drawn is not None:
@@ -103,13 +102,10 @@ def _closure(run: Interpreter, node: cst.BaseExpression, closure: Value) -> None
 
 def _add_argument(run: Interpreter, atom: Instance, args: list[Value], kwargs: Keywords) -> None:
     """An option may be what its default says."""
-    names = [a.constant() for a in args]
-    given = kwargs["dest"].constant() if "dest" in kwargs else None
-    long = [n for n in names if isinstance(n, str) and n.startswith("--")]
-    name = given or next(iter(long or names), None)
-    if isinstance(name, str) and "default" in kwargs:
+    name = options.attribute_of(args, kwargs.get("dest"))
+    if name is not None and "default" in kwargs:
         made = run.instance(atom.site, atom.module, "argparse.Namespace")
-        run.put(made, name.lstrip("-").replace("-", "_"), join(REPLICATED, kwargs["default"]))
+        run.put(made, name, join(REPLICATED, kwargs["default"]))
 
 
 def _arguments(run: Interpreter, atom: Instance, name: str) -> Value:

@@ -152,7 +152,7 @@ def call_instance(
         loss = LossCall(node, losses.function_name(target.type), args, kwargs, target)
         return losses.call(run, loss)
     if run.choices.by_hand:
-        made = batch_layers.layer(run, target, args)
+        made = batch_layers.layer(run, target, args, kwargs)
         if made is not None:
             return made
     recurrent = sequences.through_layer(target, args)
