@@ -12,9 +12,12 @@ from ddpify.planning.bindings import is_bound_name
 from ddpify.planning.edits import Edits, wrapped
 from ddpify.planning.plan import Plan, Reduction
 from ddpify.planning.refusals import Refusal, unused_losses
+from ddpify.understanding.facts import Site
 from ddpify.understanding.forms import Form
 from ddpify.understanding.libraries import denominators
+from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import brief, code_of
+from ddpify.understanding.values import UNKNOWN, Value
 
 _TEXT = {
     "mean": "the mean over the global batch",
@@ -189,7 +192,7 @@ def _unmended(plan: Plan, edits: Edits) -> None:
     """What each rank does with its own samples alone, where no wrapper mends that."""
     for places, text in (
         (
-            plan.facts.statistics,
+            _unreduced(plan, plan.facts.statistics),
             " mixes samples inside of a model: if that dimension is the batch, each rank does so"
             " with its own samples alone",
         ),
@@ -201,6 +204,18 @@ def _unmended(plan: Plan, edits: Edits) -> None:
     ):
         for node, site in places.items():
             edits.note(site, f"{brief(node)}{text}", attention=True)
+
+
+def _unreduced(plan: Plan, statistics: dict[cst.CSTNode, Site]) -> dict[cst.CSTNode, Site]:
+    """Those statistics of a rank's rows that are not made those of all ranks' where they stand."""
+    inside = {part for node in plan.reductions for part in walk(node)}
+    parts = {node for node in inside if _is_part(plan.facts.values.get(node, UNKNOWN))}
+    return {n: site for n, site in statistics.items() if n not in parts | plan.reductions.keys()}
+
+
+def _is_part(one: Value) -> bool:
+    """Whether this is a sum or mean over a rank's rows, and known as one wherever it goes."""
+    return bool(one.data) and all(data.placement.partial for data in one.data)
 
 
 def _squeezes(plan: Plan, edits: Edits) -> None:

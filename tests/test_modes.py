@@ -151,6 +151,47 @@ def test_outputs_of_the_training_are_no_rows_of_those_of_the_evaluation(tmp_path
     assert "penalty = dd.mean(total(brain(a), b))" in added(tmp_path, HEAD + OUTPUTS)
 
 
+OWN_LOSS = """
+class Deep(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 3), nn.Linear(3, 3)
+    def forward(self, x):
+        sides = [self.first(x), self.second(self.first(x))]
+        return sides if self.training else sides[-1]
+    def loss(self, given, wanted):
+        if self.training:
+            parts = 0
+            for one in given:
+                parts += F.cross_entropy(one, wanted)
+            return parts / len(given)
+        return F.cross_entropy(given, wanted)
+
+brain = Deep()
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+def fit():
+    brain.train()
+    for a, b in feed:
+        rule.zero_grad()
+        penalty = brain.loss(brain(a), b)
+        penalty.backward()
+        rule.step()
+def test():
+    brain.eval()
+    for a, b in check:
+        print(brain.loss(brain(a), b))
+for epoch in range(3):
+    fit()
+    test()
+"""
+
+
+def test_a_method_is_in_the_mode_of_its_call(tmp_path: Path) -> None:
+    lines = added(tmp_path, HEAD + OWN_LOSS)
+    assert "penalty = dd.mean(brain.loss(brain(a), b))" in lines
+    assert "print(dd.mean(brain.loss(brain(a), b)))" in lines
+
+
 def test_a_layer_that_a_model_held_before_is_not_looked_for_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -69,9 +69,13 @@ class Interpreter(ABC):
         self.running_entry = False  # and not code that nothing calls
         self.collating = False  # whether a collate function puts samples together
         self.of_all_ranks: set[Instance] = set()  # lists that are made of gathered rows
+        # Iterators over batches that every rank gets whole, with the loaders of these.
+        self.over_whole: dict[Instance, frozenset[Instance]] = {}
+        self.taking_whole = 0  # how many comprehensions in progress go through such batches
         self.rows_taken: list[Data] = []  # by loops over a batch's rows, the innermost last
         # The loaders that the batch at hand comes from, for each way of getting here.
         self.at_hand: frozenset[frozenset[Instance]] = frozenset()
+        self.whole_at_hand: frozenset[frozenset[Instance]] = frozenset()  # those that may be whole
         # Whether this pass changes what it has read before: only then does the next one differ.
         self.reads_change = False
         self.functions: dict[cst.CSTNode, Function] = {}
@@ -232,6 +236,15 @@ class Interpreter(ABC):
             if rows is not None:
                 self.rows_taken.pop()
 
+    @contextmanager
+    def through_whole(self, active: bool) -> Iterator[None]:
+        """Inside, each round takes a batch that every rank gets whole."""
+        self.taking_whole += active
+        try:
+            yield
+        finally:
+            self.taking_whole -= active
+
     # ------------------------------------------------------------------ names
     def bind(self, name: str, new: Value) -> None:
         """Assign to a name here."""
@@ -279,11 +292,13 @@ class Interpreter(ABC):
 
     def meets_split_batches(self) -> bool:
         """Whether the batch at hand, if there is one, may be split among the ranks."""
-        return self.running_entry and not self.in_whole_loop()
+        whole = bool(self.at_hand) and self.at_hand <= self.whole_at_hand
+        return self.running_entry and not self.in_whole_loop() and not whole
 
     def in_whole_loop(self) -> bool:
         """Whether the batch at hand is one that every rank gets whole."""
-        return any(loop.takes_whole for frame in self.frames for loop in frame.loops)
+        looped = any(loop.takes_whole for frame in self.frames for loop in frame.loops)
+        return bool(self.taking_whole) or looped
 
     # ------------------------------------------------------------------ code
     @abstractmethod

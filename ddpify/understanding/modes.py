@@ -45,20 +45,27 @@ class Layers:
 class Modes:
     """What a pass has answered about the modes of models."""
 
-    answers: dict[tuple[Site, Instance], Found] = field(default_factory=dict)
-    _layers: Layers = field(default_factory=Layers)
+    answers: dict[tuple[Site, Instance, bool | None], Found] = field(default_factory=dict)
+    layers: Layers = field(default_factory=Layers)
 
-    def at(self, facts: Facts, site: Site, model: Instance) -> bool | None:
-        """Whether a model is in training mode where it is called; None where it may be either."""
-        found = self.answers[site, model] = _Search(facts, model, self._layers).at(site)
+    def at(
+        self, facts: Facts, site: Site, model: Instance, entered: bool | None = None
+    ) -> bool | None:
+        """Whether a model is in training mode at a place; None where it may be either.
+
+        entered: the mode in which the call in progress has entered the function of that place, as
+        far as it is known.
+        """
+        found = self._found(facts, site, model, entered)
+        self.answers[site, model, entered] = found
         return next(iter(found)) if len(found) == 1 else None
 
     def outdated(self, facts: Facts) -> bool:
         """Whether an answer of this pass would be another one now."""
-        return any(
-            _Search(facts, model, self._layers).at(site) != found
-            for (site, model), found in self.answers.items()
-        )
+        return any(self._found(facts, *asked) != found for asked, found in self.answers.items())
+
+    def _found(self, facts: Facts, site: Site, model: Instance, entered: bool | None) -> Found:
+        return _Search(facts, model, self.layers).at(site, entered)
 
 
 def switch(facts: Facts, site: Site, model: Instance, mode: object, *, surely: bool) -> None:
@@ -102,8 +109,11 @@ class _Search:
                 todo.append((call, left[function]))
         return found
 
-    def at(self, site: Site) -> Found:
-        """The modes in which the model may be when a place is reached."""
+    def at(self, site: Site, entered: bool | None = None) -> Found:
+        """The modes in which the model may be when a place is reached.
+
+        entered: the mode in which its function is entered; None goes by all calls of that.
+        """
         if site in self.running:
             return frozenset()
         here = self.switches.get(_code(site), [])
@@ -114,7 +124,10 @@ class _Search:
         )
         between = [s for s in here if s is not last and _may_run(s.site, last, site)]
         left = [s.modes for s in between if not any(_undoes(o, s.site, site) for o in here)]
-        start = last.modes if last is not None else self._at_start(site)
+        if last is not None:
+            start = last.modes
+        else:
+            start = self._at_start(site) if entered is None else frozenset({entered})
         return start.union(*left)
 
     def _at_start(self, site: Site) -> Found:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.convert.examples import HEAD, STEP, added
 
 HITS = """\
@@ -155,3 +157,37 @@ def test_a_log_goes_through_the_names_of_the_losses(tmp_path: Path) -> None:
     assert "self.totals[name] += dd.mean(losses[name].data)" in lines
     assert not any("mean(name)" in line for line in lines)
     assert any("judge(dd.split(pool.swap(dd.gather(made))))" in line for line in lines)
+
+
+PARTS = """\
+def both(out, kinds):
+    near = F.cross_entropy(out, kinds)
+    far = out.pow(2).sum()
+    far /= 60
+    return near + far
+
+
+def fit():
+    for a, b in feed:
+        rule.zero_grad()
+        both(brain(a), b).backward()
+        rule.step()
+
+
+"""
+WHOLE_CHECKS = {
+    "a loop": "def look():\n    for a, b in check:\n{}",
+    "a counted loop": "def look():\n    for i, (a, b) in enumerate(check):\n{}",
+    "a single batch": "def look():\n    if True:\n        a, b = next(iter(check))\n{}",
+}
+
+
+@pytest.mark.parametrize("how", ["a loop", "a counted loop", "a single batch"])
+def test_batches_that_every_rank_gets_whole_pass_a_reduction_unchanged(
+    tmp_path: Path, how: str
+) -> None:
+    use = "        out = brain(a)\n        print(both(out, b), out[2])\n"
+    body = PARTS + WHOLE_CHECKS[how].format(use) + "\n\nfit()\nlook()\n"
+    lines = added(tmp_path, HEAD + body)
+    assert "near = dd.mean(F.cross_entropy(out, kinds))" in lines
+    assert "return near + dd.sum(far)" in lines

@@ -217,8 +217,10 @@ def test_a_batch_that_is_kept_from_before_the_training_is_whole(tmp_path: Path) 
 def test_a_function_for_the_steps_batch_and_one_beside_it(tmp_path: Path) -> None:
     head = "def hits(x, y):\n    return (brain(x).argmax(1) == y).sum().item()\n\n\n"
     loop = FIRST.replace(READ, "    print(hits(a, b), hits(c, d))\n")
-    with pytest.raises(Refusal, match="one that is taken beside it"):
-        convert_text(tmp_path, script("batch_size=6", "batch_size=4", head + loop))
+    lines = added(tmp_path, script("batch_size=6", "batch_size=4", head + loop))
+    assert "right = dd.replicate(DataLoader(shared, batch_size=4), aside=True)" in lines
+    assert "print(hits(dd.gather(a), dd.gather(b)), hits(c, d))" in lines
+    assert "return (dd.spread(brain)(x).argmax(1) == y).sum().item()" in lines
 
 
 def test_a_batch_that_is_used_after_another_one_came(tmp_path: Path) -> None:

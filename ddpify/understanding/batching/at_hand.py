@@ -27,10 +27,19 @@ def taken(run: Interpreter, sources: frozenset[Instance]) -> None:
 
 
 def asked(run: Interpreter, sources: frozenset[Instance]) -> None:
-    """``next()`` has given a batch, perhaps while another loader's is at hand."""
-    if any(owner.isdisjoint(sources) for owner in run.at_hand):
+    """``next()`` has given a batch, perhaps while a loop in progress has another loader's."""
+    loops = [loop for frame in run.frames for loop in frame.loops]
+    in_use = any(group.isdisjoint(sources) for loop in loops for group in loop.loaders)
+    if in_use and any(owner.isdisjoint(sources) for owner in run.at_hand):
         run.facts.beside |= sources
     taken(run, sources)
+
+
+def taken_whole(run: Interpreter, sources: frozenset[Instance]) -> None:
+    """``next()`` has given a batch that every rank gets whole."""
+    if sources and not any(loader.site in run.choices.beside for loader in sources):
+        run.whole_at_hand |= {sources}
+        taken(run, sources)
 
 
 def turned(run: Interpreter, statement: cst.CSTNode, loaders: frozenset[Instance]) -> None:

@@ -83,7 +83,7 @@ def _call_atom(run, node, atom, args, kwargs) -> Value:  # type: ignore[no-untyp
     if isinstance(atom, Bound) and _is_a_models_forward(run, atom):
         return call_instance(run, node, atom.receiver, args, kwargs)  # type: ignore[arg-type]
     if isinstance(atom, Bound):
-        return call_function(run, atom.function, args, kwargs, atom.receiver, run.site(node))
+        return _call_method(run, node, atom, args, kwargs)
     if isinstance(atom, Class):
         return _instantiate(run, node, atom, args, kwargs)
     if isinstance(atom, Lib):
@@ -93,6 +93,13 @@ def _call_atom(run, node, atom, args, kwargs) -> Value:  # type: ignore[no-untyp
     if isinstance(atom, Instance):
         return call_instance(run, node, atom, args, kwargs)
     return opaque.call_unknown(run, node, args, kwargs)
+
+
+def _call_method(run, node, method: Bound, args, kwargs) -> Value:  # type: ignore[no-untyped-def]
+    model = method.receiver if isinstance(method.receiver, Instance) else None
+    is_model = model is not None and kinds.is_model(model) and not kinds.is_criterion(model)
+    with run.in_mode(modes.of_call(run, node, model) if is_model else run.training):  # type: ignore[arg-type]
+        return call_function(run, method.function, args, kwargs, method.receiver, run.site(node))
 
 
 def _is_a_models_forward(run: Interpreter, method: Bound) -> bool:

@@ -22,7 +22,7 @@ from ddpify.understanding.language import (
     spreading,
     tests,
 )
-from ddpify.understanding.libraries import draws
+from ddpify.understanding.libraries import draws, instances
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import children
 from ddpify.understanding.syntax import OPERATORS
@@ -244,7 +244,8 @@ def _comprehension(run: Interpreter, node: cst.BaseSimpleComp | cst.DictComp) ->
         for test in for_in.ifs:
             branches.condition(run, test.test)
         for_in = for_in.inner_for_in
-    with run.taking_rows(draws.rows_of(run, node.for_in.iter)):
+    whole = bool(instances.given_whole(run, run.seen(node.for_in.iter)))
+    with run.taking_rows(draws.rows_of(run, node.for_in.iter)), run.through_whole(whole):
         if isinstance(node, cst.DictComp):
             run.eval(node.key)
             item = _kept(run, node.value)

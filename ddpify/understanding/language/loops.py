@@ -11,7 +11,7 @@ from ddpify.understanding.forms import Form
 from ddpify.understanding.frames import Loop
 from ddpify.understanding.labels.liveness import taken_over
 from ddpify.understanding.language import assignments, branches, elements
-from ddpify.understanding.libraries import draws
+from ddpify.understanding.libraries import draws, instances
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
     UNKNOWN,
@@ -46,6 +46,7 @@ def for_(run: Interpreter, node: cst.For) -> bool:
 
     def bind() -> None:
         element = elements.iterate(run, node.iter, iterable)
+        run.frame.loops[-1].takes_whole = bool(instances.given_whole(run, iterable))
         held = any(isinstance(a, Data) and a.form in _BATCHES for a in deep_atoms(element))
         # Parts of a tensor, as split() gives them, are no new batches.
         loaded = held and not all(isinstance(a, Data) for a in iterable.atoms)

@@ -132,7 +132,7 @@ def instance_attribute(
     if atom.type in BARS and name in ("n", "total", "desc", "format_dict"):
         return REPLICATED
     if name == "training" and is_model(atom):
-        mode = modes.of_layer(run, atom)
+        mode = modes.of_layer(run, node, atom)
         return None if mode is None else value(Const(mode))
     held = distributed.held_model(atom)
     if held is not None and name == "module":
@@ -173,9 +173,7 @@ def iterate(run: Interpreter, node: cst.BaseExpression, atom: Instance) -> Value
     if is_loader(atom):
         run.facts.iterated.add(atom)
         _run_samplers(run, node, atom)
-        if atom.site in run.choices.replicated or _stated_whole(run, atom):
-            if run.frame.loops:
-                run.frame.loops[-1].takes_whole = True
+        if _is_whole(run, atom):
             return REPLICATED
         known = collating.yielded(run, node, atom) or nested.yielded(atom)
         return known or value(Data(Placement.SHARD, frozenset({atom}), form=Form.BATCH))
@@ -209,9 +207,32 @@ def _run_samplers(run: Interpreter, node: cst.BaseExpression, loader: Instance) 
                     run.iterate(node, value(one))
 
 
-def _stated_whole(run: Interpreter, loader: Instance) -> bool:
-    """Whether the script says itself which loaders are split, and this one is not."""
-    return run.choices.stated and run.facts.shared.get(loader) != SHARDED
+def _is_whole(run: Interpreter, loader: Instance) -> bool:
+    """Whether every rank gets the batches of a loader whole, by decision or as the script says."""
+    stated = run.choices.stated and run.facts.shared.get(loader) != SHARDED
+    return stated or loader.site in run.choices.replicated
+
+
+def given_whole(run: Interpreter, iterable: Value) -> frozenset[Instance]:
+    """The loaders whose batches a loop over this gets, and every rank gets whole."""
+    atoms = iterable.of(Instance)
+    return frozenset(loader for atom in atoms for loader in _given_whole(run, atom))  # type: ignore[arg-type]
+
+
+def _given_whole(run: Interpreter, atom: Instance) -> frozenset[Instance]:
+    if atom.type in BARS:
+        return given_whole(run, atom.attribute("iterable") or UNKNOWN)
+    if is_loader(atom):
+        return frozenset({atom} if _is_whole(run, atom) else ())
+    return run.over_whole.get(atom, frozenset())
+
+
+def passes_on(run: Interpreter, args: list[Value], result: Value) -> Value:
+    """What ``enumerate()`` and its like give; noted where it goes through whole batches."""
+    whole = frozenset(loader for one in args for loader in given_whole(run, one))
+    if whole:
+        run.over_whole |= dict.fromkeys(result.of(Instance), whole)  # type: ignore[arg-type]
+    return result
 
 
 def library_object(

@@ -25,15 +25,28 @@ def switched(
 
 
 def of_call(run: Interpreter, node: cst.BaseExpression, model: Instance) -> bool | None:
-    """Whether a model that is called is in training mode, as far as any code asks for it."""
+    """Whether a model that is called, or a method of it, is in training mode there.
+
+    As far as any code asks for it.
+    """
     if run.frames_forward():
         return run.training
     if not any(file.reads_modes for file in run.project.files):
         return None
-    return run.modes.at(run.facts, run.site(node), model)
+    return _here(run, node, model)
 
 
-def of_layer(run: Interpreter, layer: Instance) -> bool | None:
+def of_layer(run: Interpreter, node: cst.BaseExpression, layer: Instance) -> bool | None:
     """Whether a layer of the model in progress is in training mode: with it, or by itself."""
+    if not run.frames_forward():
+        return _here(run, node, layer)
     own = layer in run.facts.switches and layer is not run.frame.receiver
     return None if own else run.training
+
+
+def _here(run: Interpreter, node: cst.BaseExpression, model: Instance) -> bool | None:
+    """The mode outside of forwards; a method of the model was entered in that of its call."""
+    outer = run.frame.receiver
+    inside = outer is not None and run.modes.layers.holds(outer, model)
+    entered = run.training if inside else None
+    return run.modes.at(run.facts, run.site(node), model, entered)

@@ -13,9 +13,7 @@ from ddpify.understanding.batching import at_hand, collating, listed, together
 from ddpify.understanding.forms import Form
 from ddpify.understanding.language import attributes, elements, narrowing
 from ddpify.understanding.language.arguments import Keywords, argument_pairs
-from ddpify.understanding.libraries import (
-    by_name,
-)
+from ddpify.understanding.libraries import by_name, instances
 from ddpify.understanding.libraries.tensor_calls import tensor_function
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
@@ -51,7 +49,7 @@ def builtin(  # type: ignore[no-untyped-def]
         return _dict(run, node, args, kwargs)
     handler = _BUILTINS.get(name)
     if handler is not None:
-        return handler(run, node, args)
+        return instances.passes_on(run, args, handler(run, node, args))
     if name == "int" and len(args) == 1 and _is_count(args[0]):
         return value(*map(_rounded, args[0].atoms))
     if name in _READS or name in ("print", "max", "min", "any", "all", "divmod", "pow"):
@@ -251,6 +249,11 @@ def _iter(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Valu
 
 def _next(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
     element = elements.iterate(run, node, args[0]) if args else UNKNOWN
+    loop = run.frame.loops[-1] if run.frame.loops else None
+    whole = instances.given_whole(run, args[0]) if args else frozenset()
+    if whole and loop is not None and not loop.taken:
+        loop.takes_whole = True
+    at_hand.taken_whole(run, whole)
     if any(isinstance(a, Data) for a in deep_atoms(element)):
         shown = node.args[0].value if isinstance(node, cst.Call) and node.args else None
         run.takes_batch(shown.value if isinstance(shown, cst.Name) else "")
@@ -361,12 +364,17 @@ _BUILTINS: dict[str, Callable[..., Value]] = {
     "globals": by_name.module_globals, "vars": by_name.variables,
 }  # fmt: skip
 
+
+def _passing_on(handler: Callable[..., Value]) -> Callable[..., Value]:
+    return lambda run, node, args, kwargs: instances.passes_on(
+        run, args, handler(run, node, args, kwargs)
+    )
+
+
+_ITERTOOLS = {
+    "combinations": _groups, "permutations": _groups, "combinations_with_replacement": _groups,
+    "cycle": _cycle, "islice": _elements, "chain": _chained, "chain.from_iterable": _chained_from,
+}  # fmt: skip
 ITERTOOLS: dict[str, Callable[..., Value]] = {
-    "itertools.combinations": _groups,
-    "itertools.permutations": _groups,
-    "itertools.combinations_with_replacement": _groups,
-    "itertools.cycle": _cycle,
-    "itertools.islice": _elements,
-    "itertools.chain": _chained,
-    "itertools.chain.from_iterable": _chained_from,
+    f"itertools.{name}": _passing_on(handler) for name, handler in _ITERTOOLS.items()
 }
