@@ -242,6 +242,42 @@ def test_one_graph_is_refused(tmp_path: Path) -> None:
         convert_text(tmp_path, GRAPH)
 
 
+WORDS = """\
+import torch
+from torch import nn
+
+line = [4, 0, 2, 1, 3, 4, 2, 0]
+
+
+class Guess(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(5, 4)
+        self.last = nn.Linear(8, 5)
+
+    def forward(self, x):
+        return self.last(self.table(x).view(SIZES))
+
+
+guess = Guess()
+rule = torch.optim.SGD(guess.parameters(), lr=0.1)
+for i in range(6):
+    near = torch.tensor([line[i], line[i + 1]])
+    penalty = nn.functional.cross_entropy(guess(near), torch.tensor([line[i + 2]]))
+    penalty.backward()
+    rule.step()
+"""
+
+
+@pytest.mark.parametrize("sizes", ["1, -1", "(1, -1)"])
+def test_what_a_model_makes_one_row_of_is_no_batch(tmp_path: Path, sizes: str) -> None:
+    with pytest.raises(Refusal, match="nothing to split"):
+        convert_text(tmp_path, WORDS.replace("SIZES", sizes))
+    apart = WORDS.replace("SIZES", "len(x), -1").replace("torch.tensor([line[i + 2]])", "near")
+    lines = added(tmp_path, apart)
+    assert any("dd.shard_batch(torch.tensor([line[i], line[i + 1]]))" in line for line in lines)
+
+
 ITERATED = """\
 class Feed:
     def __init__(self, at):

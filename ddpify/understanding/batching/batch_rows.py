@@ -164,7 +164,8 @@ def moved(atom: Whole, dim: int) -> Whole:
 
 def _reshaped(run: Interpreter, atom: Whole, rest: Sequence[Value]) -> Value:
     """``view(-1, ...)`` joins the rows with what lies beside them; other sizes are new."""
-    sizes = [one.constant() for one in rest]
+    given = [a.items for one in rest[:1] for a in one.atoms if isinstance(a, Tup)]
+    sizes = [one.constant() for one in (given[0] if len(given) == 1 else rest)]
     first = sizes[0] if sizes else -1
     if first == -1:
         elements = sizes == [-1, 1] and not (atom.flat or atom.mixed)
@@ -178,6 +179,8 @@ def _reshaped(run: Interpreter, atom: Whole, rest: Sequence[Value]) -> Value:
     if (first == 1 or (first is ... and atom.dim == 1)) and second == 1:
         refute(run, atom)  # a single row
         return REPLICATED
+    if sizes == [1, -1]:
+        refute(run, atom)  # all of them become one row
     if first == 1 and second is not ...:
         return value(Number(), Whole(0, 0, mixed=True))  # a batch of one sample
     if atom.births and atom.dim == 0 and isinstance(first, int):
