@@ -1719,6 +1719,8 @@ def test_frozen_where_ddp_looks_for_unused_parameters(
 ) -> None:
     text = SETUPS["distributed"].replace("device_ids=[local_rank]", "find_unused_parameters=True")
     text += f"""
+for p in Net().parameters():
+    p.requires_grad = False
 for p in net.parameters():
     p.requires_grad = {value}
 for epoch in range(epochs):

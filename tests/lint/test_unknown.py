@@ -237,6 +237,68 @@ if rank == 0:
         "print(score(loader))",
         strict=False,
     ),
+    "a total that a function reduces in a block": Case(
+        "DDP405",
+        """
+def summed(x):
+    with torch.no_grad():
+        result = x.clone()
+        dist.all_reduce(result)
+    return result / world_size
+
+total = 0.0
+for x, y in loader:
+    total += summed(criterion(model(x), y)).item()
+if rank == 0:
+    print(total)
+""",
+        "        dist.all_reduce(result)\n",
+        "",
+        strict=False,
+    ),
+    "a text made of a number of all the data": Case(
+        "DDP405",
+        """
+class Meter:
+    def __init__(self):
+        self.sum = 0.0
+
+    def update(self, x):
+        self.sum += x
+
+def as_text(score):
+    return f"score {score}"
+
+def evaluate(batches):
+    meter = Meter()
+    for x, y in batches:
+        meter.update(criterion(model(x), y).item())
+    return meter.sum
+
+meter = Meter()
+for x, y in loader:
+    meter.update(criterion(model(x), y).item())
+score = meter.sum
+if rank == 0:
+    score = evaluate(DataLoader(dataset, 32))
+    print(as_text(score))
+""",
+        "    score = evaluate(DataLoader(dataset, 32))\n",
+        "",
+        strict=False,
+    ),
+    "parameters that are switched on, and never off": Case(
+        "DDP306",
+        """
+for p in model.parameters():
+    p.requires_grad = True
+for x, y in loader:
+    criterion(model(x), y).backward()
+    optimizer.step()
+""",
+        "for x, y",
+        "for p in Net().parameters():\n    p.requires_grad = False\nfor x, y",
+    ),
     "a sampler where an option that is no word about the launch asks for it": Case(
         "DDP405",
         """

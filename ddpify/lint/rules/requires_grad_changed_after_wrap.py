@@ -11,12 +11,18 @@ for its gradient.
 
 ## Example
 ```python
+base = Net().to(device)
+for name, p in base.named_parameters():
+    if name.startswith("l1"):
+        p.requires_grad = False
+ddp = DDP(base, device_ids=[local_rank])
+tuned = torch.optim.SGD(ddp.parameters(), lr=0.1)
 for epoch in range(epochs):
     if epoch == 5:
-        for p in model.module.parameters():
+        for p in base.parameters():
             p.requires_grad = True
     for x, y in loader:
-        criterion(model(x), y).backward()
+        criterion(ddp(x), y).backward()
 ```
 
 ## Use instead
@@ -32,7 +38,8 @@ for epoch in range(epochs):
 ```
 
 ## Also fine
-Freezing before the wrap, and switching off and on again around a step of another network.
+Freezing before the wrap, switching on what nothing has switched off, and switching off and on
+again around a step of another network.
 ```python
 base = Net().to(device)
 for p in base.l1.parameters():
@@ -64,6 +71,7 @@ from ddpify.lint.scripts.after_wrap import events_after, is_in_training
 from ddpify.lint.scripts.reading import Wrap
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import DDP
+from ddpify.understanding.structure import Structure
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import UNKNOWN
 
@@ -80,7 +88,7 @@ def check(script: Script) -> Iterator[Finding]:
         if wrap.wrapper.type != DDP or not _is_optimised(script, wrap):
             continue
         changes = [n for n in events_after(script, wrap, "change") if _direction(n, script)]
-        if not changes or _switches(script, changes):
+        if not changes or _switches(script, changes) or _change_nothing(script, changes):
             continue
         node = min(changes, key=lambda one: _direction(one, script) != "False")
         if _direction(node, script) == "False" and _looks_for_unused(wrap):
@@ -97,6 +105,26 @@ def _switches(script: Script, changes: list[cst.CSTNode]) -> bool:
     """Whether parameters are switched off and on again, around another network's step."""
     return len({_direction(node, script) for node in changes}) > 1 and any(
         script.trains(loop) for node in changes for loop in script.control.around(node)
+    )
+
+
+def _change_nothing(script: Script, changes: list[cst.CSTNode]) -> bool:
+    """Whether all are switched on, and nothing in sight switches any parameter off."""
+    on = all(_direction(node, script) == "True" for node in changes)
+    return on and not script.strict and not any(map(_may_freeze, script.structures.values()))
+
+
+def _may_freeze(structure: Structure) -> bool:
+    """Whether a file sets requires_grad to anything but True."""
+    return any(
+        code_of(one.value) != "True"
+        for one in structure.all(cst.Assign)
+        for target in one.targets
+        if isinstance(target.target, cst.Attribute) and target.target.attr.value == "requires_grad"
+    ) or any(
+        bool(one.args) and code_of(one.args[0].value) != "True"
+        for one in structure.all(cst.Call)
+        if isinstance(one.func, cst.Attribute) and one.func.attr.value == "requires_grad_"
     )
 
 

@@ -51,7 +51,7 @@ def _is_whole(script: Script, one: Dependency, seen: set[Slot]) -> bool:
         return True  # ``best = max(best, score)``: what else it is made of decides
     seen.add(one.slot)
     if one.slot[0] == "result" and isinstance(one.slot[1], cst.FunctionDef):
-        return _goes_over_whole(script, one.slot[1], one.node)
+        return _goes_over_whole(script, one.slot[1], one.node) or _passes_whole(script, one, seen)
     if one.slot[0] != "name":
         return False
     moves = [
@@ -60,6 +60,14 @@ def _is_whole(script: Script, one: Dependency, seen: set[Slot]) -> bool:
         if any(_may_be_part(script, inner) for inner in move.source)
     ]
     return bool(moves) and all(_copies_whole(script, move, seen) for move in moves)
+
+
+def _passes_whole(script: Script, one: Dependency, seen: set[Slot]) -> bool:
+    """Whether all that a function's result has of a rank's own comes in as arguments, whole."""
+    if one.slot is None or script.flow.labels.get(one.slot, set()) & {LOCAL, TOTAL}:
+        return False
+    parts = [inner for inner in one.given or () if _may_be_part(script, inner)]
+    return bool(parts) and all(_is_whole(script, inner, seen) for inner in parts)
 
 
 def _copies_whole(script: Script, move: Move, seen: set[Slot]) -> bool:

@@ -206,6 +206,7 @@ class Collector:
         if names & REDUCING or self._reduces_unseen(node):
             for argument in node.args:
                 self.cleaned |= self.dependencies.slots_of(argument.value, self.module)
+                self.cleaned |= self._named(argument.value)
         if names & IN_PLACE and node.args:
             self.in_place |= self.dependencies.slots_of(node.args[0].value, self.module)
         if "torch.distributed.init_process_group" in names:
@@ -216,6 +217,12 @@ class Collector:
         for parameter in spawned_ranks(self.facts, self.structure, node, names):
             source = [Dependency(label=origins.RANK), Dependency(label=origins.SPAWNED)]
             self.moves.append(Move([parameter], source, node))
+
+    def _named(self, node: cst.BaseExpression) -> set[Slot]:
+        """All slots of a name: what it is in a block, it is after the block, too."""
+        if not isinstance(node, cst.Name):
+            return set()
+        return set(self.dependencies.slots.of_name(node, self.module))
 
     def _reduces_unseen(self, node: cst.Call) -> bool:
         """Whether code that was never run calls a collective, by its name."""
