@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from ddpify.convert.project import convert_folder
-from tests.convert.examples import HEAD, STEP, added, changed_lines
+from ddpify.planning.refusals import Refusal
+from tests.convert.examples import HEAD, STEP, added, changed_lines, convert_text
 
 NETS = "import torch.nn as nn\n\n\nclass Small(nn.Linear):\n    pass\n"
 LOSSES = """\
@@ -212,3 +213,59 @@ rule = torch.optim.SGD(brain.parameters(), lr=0.1)
 def test_layers_by_names_that_are_put_together(tmp_path: Path, set_: str, get: str) -> None:
     text = HEAD + NUMBERED.replace("SET", set_).replace("GET", get) + STEP
     assert "return x - dd.mean(x.mean(0))" in added(tmp_path, text)
+
+
+BY_ITS_NAME = """\
+import argparse
+from functools import partial
+
+
+class Small(nn.Module):
+    def __init__(self, width=4):
+        super().__init__()
+        self.body = nn.Linear(width, 3)
+
+    def forward(self, rows):
+        return self.body(rows)
+
+
+def step(net, rows, truth):
+    penalty = F.cross_entropy(net(rows), truth)
+    penalty.backward()
+    return penalty
+
+
+def scaled(factor, net, rows, truth):
+    return factor * F.cross_entropy(net(rows), truth, reduction="sum")
+
+
+half = partial(scaled, 0.5)
+parser = argparse.ArgumentParser()
+parser.add_argument("--net", default="Small")
+setting = parser.parse_args().net
+"""
+LOOP = """\
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+for a, b in feed:
+    rule.zero_grad()
+    step(brain, a, b)
+    rule.step()
+"""
+
+
+@pytest.mark.parametrize("given", ["", "4", "width=4"])
+def test_a_name_stands_for_what_takes_the_arguments(tmp_path: Path, given: str) -> None:
+    """A helper of the training, which is one of the names in the module, is no model."""
+    start = HEAD[: HEAD.index("brain =")]
+    made = f"brain = globals()[setting]({given})\n"
+    lines = added(tmp_path, start + BY_ITS_NAME + made + LOOP)
+    assert "penalty = dd.mean(F.cross_entropy(net(rows), truth))" in lines
+    assert f"brain = dd.wrap(globals()[setting]({given}))" in lines
+
+
+def test_what_has_some_of_its_arguments_is_called_with_the_rest(tmp_path: Path) -> None:
+    """It may be meant as well as the other: a sum here, a mean there."""
+    body = STEP.replace("F.cross_entropy(brain(a), b)", "globals()[setting](brain, a, b)")
+    text = HEAD + BY_ITS_NAME.replace("    penalty.backward()\n", "") + body
+    with pytest.raises(Refusal, match="for another call"):
+        convert_text(tmp_path, text)

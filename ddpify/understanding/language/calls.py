@@ -10,7 +10,7 @@ from ddpify.understanding.batching import at_hand, batches, entering
 from ddpify.understanding.facts import Site
 from ddpify.understanding.forms import Form
 from ddpify.understanding.frames import Frame
-from ddpify.understanding.language import attributes, births
+from ddpify.understanding.language import attributes, births, fitting
 from ddpify.understanding.libraries import (
     instances,
     kinds,
@@ -74,7 +74,8 @@ def call(
     if not callee:
         return opaque.call_unknown(run, node, args, kwargs)
     called = [a for a in callee.atoms if not isinstance(a, Const)]  # a literal, as None, is not
-    return join(*[_call_atom(run, node, atom, args, kwargs) for atom in called or callee.atoms])
+    meant = fitting.fitting(run, node, called or callee.atoms, args, kwargs)
+    return join(*[_call_atom(run, node, atom, args, kwargs) for atom in meant])
 
 
 def _call_atom(run, node, atom, args, kwargs) -> Value:  # type: ignore[no-untyped-def]

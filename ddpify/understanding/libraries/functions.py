@@ -24,6 +24,9 @@ from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
     REPLICATED,
     UNKNOWN,
+    Bound,
+    Class,
+    Function,
     Instance,
     Params,
     Tup,
@@ -118,6 +121,11 @@ def _load(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs:
 def _partial(
     run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
+    """A function that has some of its arguments."""
+    for atom in args[0].atoms if args else ():
+        whole = atom.function if isinstance(atom, Bound) else atom
+        if isinstance(whole, (Function, Class)):
+            run.bound_in_part.add(whole.node)
     return args[0] if args else UNKNOWN
 
 

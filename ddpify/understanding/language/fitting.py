@@ -1,0 +1,74 @@
+"""Which of several callables a call may mean: those that take the arguments that it gives.
+
+A name that is a setting may stand for any function or class of a module, as in
+``globals()[args.model]()``. Most of them could not be called so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.values import Atom, Bound, Class, Function, Value
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+_KEEPING = {"staticmethod", "classmethod"}  # decorators that leave the parameters as they are
+
+
+def fitting(
+    run: Interpreter,
+    node: cst.BaseExpression,
+    callables: Sequence[Atom],
+    args: Sequence[Value],
+    kwargs: Collection[str],
+) -> Sequence[Atom]:
+    """Of several callables, those that take these arguments; all where none or any may."""
+    if len(callables) < 2 or not _shows_all(node, len(args) + len(kwargs)):
+        return callables
+    return [one for one in callables if _takes(run, one, len(args), kwargs)] or callables
+
+
+def _shows_all(node: cst.BaseExpression, count: int) -> bool:
+    """Whether a call shows its arguments one by one."""
+    if not isinstance(node, cst.Call) or len(node.args) != count:
+        return False
+    return not any(argument.star for argument in node.args)
+
+
+def _takes(run: Interpreter, one: Atom, count: int, named: Collection[str]) -> bool:
+    if isinstance(one, Function):
+        return _binds(run, one, count, named)
+    if isinstance(one, Bound):
+        return _binds(run, one.function, count + 1, named)
+    if not isinstance(one, Class) or one.node in run.bound_in_part:
+        return True
+    initialiser = one.find("__init__")
+    made = list(initialiser.of(Function)) if initialiser is not None else []
+    return not made or any(_binds(run, f, count + 1, named) for f in made)  # type: ignore[arg-type]
+
+
+def _binds(run: Interpreter, function: Function, count: int, named: Collection[str]) -> bool:
+    """Whether a function can be called with so many arguments, and with others by these names."""
+    if function.node in run.bound_in_part or _is_changed(function.node):
+        return True
+    parameters = function.node.params
+    placed = [*parameters.posonly_params, *parameters.params]
+    left = [*placed[count:], *parameters.kwonly_params]
+    names = {parameter.name.value for parameter in left}
+    missing = any(p.default is None and p.name.value not in named for p in left)
+    many = count > len(placed) and not isinstance(parameters.star_arg, cst.Param)
+    strange = not set(named) <= names and parameters.star_kwarg is None
+    return not (missing or many or strange)
+
+
+def _is_changed(node: cst.FunctionDef | cst.Lambda) -> bool:
+    """Whether decorators may have given a function other parameters."""
+    decorators = node.decorators if isinstance(node, cst.FunctionDef) else ()
+    return any(
+        not isinstance(d.decorator, cst.Name) or d.decorator.value not in _KEEPING
+        for d in decorators
+    )
