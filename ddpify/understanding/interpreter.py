@@ -83,6 +83,7 @@ class Interpreter(ABC):
         self.classes: dict[cst.CSTNode, Class] = {}
         self._namespaces: dict[ModuleFile, Namespace] = {}
         self.called: set[cst.CSTNode] = set()
+        self.loaded_models: set[cst.CSTNode] = set()  # what takes a whole model out of a file
         self.bound_in_part: set[cst.CSTNode] = set()  # functions that have some of their arguments
         self.latest: dict[cst.CSTNode, Value] = {}
 

@@ -42,9 +42,11 @@ class Number:
     """A number, string or other plain value that is the same on every rank.
 
     ``setting`` is the option of the command line that it is: the object that holds them, its name.
+    ``loaded`` is the expression that took it out of a file, which may hold any object.
     """
 
     setting: tuple[Instance, str] | None = None
+    loaded: cst.CSTNode | None = None
 
 
 @record

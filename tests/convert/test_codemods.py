@@ -176,6 +176,15 @@ MODELS = {
         "brain = nn.DataParallel(nn.Linear(4, 3))",
         "brain = dd.wrap(nn.Linear(4, 3), move_inputs=True)",
     ),
+    "out of a file": (
+        "brain = torch.load('x.pt').to('cpu')",
+        "brain = dd.wrap(dd.load('x.pt').to('cpu'))",
+    ),
+    "out of a checkpoint, or new": (
+        "if torch.cuda.is_available():\n    brain = torch.load('x.pt')['net']\n"
+        "else:\n    brain = nn.Linear(4, 3)",
+        "brain = dd.wrap(brain)",
+    ),
     "frozen in part": (
         "brain = nn.Linear(4, 3)\nfor p in brain.parameters():\n    p.requires_grad = True",
         "brain = dd.wrap(brain)",
@@ -189,6 +198,15 @@ def test_a_model_is_wrapped_when_it_is_ready(tmp_path: Path, name: str) -> None:
     lines = added(tmp_path, HEAD.replace("brain = nn.Linear(4, 3)", made) + STEP)
     assert expected in lines
     assert sum("dd.wrap" in line for line in lines) == 1
+
+
+def test_a_model_out_of_a_file_that_may_take_the_place_of_another_is_wrapped(
+    tmp_path: Path,
+) -> None:
+    made = "brain = nn.Linear(4, 3)\nif len(features) > 3:\n    brain = torch.load('x.pt')"
+    text = HEAD.replace("brain = nn.Linear(4, 3)", made) + STEP
+    after = [line.strip() for line in convert_text(tmp_path, text).data.decode().splitlines()]
+    assert after.index("brain = dd.wrap(brain)") == after.index("brain = dd.load('x.pt')") + 1
 
 
 def test_a_model_is_wrapped_before_it_is_used_in_its_branch(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from ddpify.understanding.arithmetic import bounds, tensor_items, tensors
 from ddpify.understanding.batching import batch_rows, collating
 from ddpify.understanding.forms import Form
 from ddpify.understanding.language.arguments import local_data
-from ddpify.understanding.libraries import instances, kinds
+from ddpify.understanding.libraries import instances, kinds, loaded
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
     REPLICATED,
@@ -106,6 +106,8 @@ def _item_of(run: Interpreter, node: cst.Subscript, atom: Atom, key: str) -> Val
         return tensor_items.item(run, node, atom)
     if isinstance(atom, Whole):
         return tensor_items.rows_by_index(run, node) or batch_rows.item(run, node, atom)
+    if isinstance(atom, Number) and atom.loaded is not None and key.startswith("['"):
+        return loaded.out_of_file(run, node)
     if isinstance(atom, (Number, Const)):
         return tensor_items.replicated_item(run, node)
     if isinstance(atom, Params):

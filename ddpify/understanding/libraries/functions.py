@@ -13,6 +13,7 @@ from ddpify.understanding.language.arguments import Keywords, argument_pairs
 from ddpify.understanding.libraries import (
     by_name,
     distributed,
+    loaded,
     python_functions,
     runtime_calls,
     tensor_methods,
@@ -115,7 +116,7 @@ def _amp(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: 
 
 
 def _load(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
-    return REPLICATED
+    return loaded.out_of_file(run, node)
 
 
 def _partial(

@@ -8,7 +8,7 @@ import libcst as cst
 
 from ddpify.understanding.language import elements
 from ddpify.understanding.language.arguments import Keywords
-from ddpify.understanding.libraries import draws, options, world
+from ddpify.understanding.libraries import draws, loaded, options, world
 from ddpify.understanding.libraries.container_methods import of_container
 from ddpify.understanding.libraries.instances import RETURNS_MODEL
 from ddpify.understanding.libraries.kinds import is_model
@@ -56,7 +56,8 @@ def call_method(
         elif isinstance(atom, Params):
             results.append(of_parameters(run, node, atom, method.name, args, kwargs))
         else:
-            results.append(of_plain(run, node, atom, method.name, args, kwargs))
+            plain = of_plain(run, node, atom, method.name, args, kwargs)
+            results.append(loaded.method(run, atom, method.name, args, plain))
     return join(*results)
 
 

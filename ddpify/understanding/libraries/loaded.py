@@ -1,0 +1,33 @@
+"""What comes out of files: a plain value, or a whole model where its parameters are asked for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.libraries.instances import RETURNS_MODEL
+from ddpify.understanding.values import Number, Value, value
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+
+def out_of_file(run: Interpreter, node: cst.BaseExpression) -> Value:
+    """What an expression takes out of a file: ``torch.load(path)``, ``checkpoint["net"]``."""
+    if node not in run.loaded_models:
+        return value(Number(loaded=node))
+    made = run.instance(node, run.module, "torch.load")
+    made.role = "model"
+    return value(made)
+
+
+def method(run: Interpreter, one: object, name: str, args: list[Value], result: Value) -> Value:
+    """The result of a method of what may be out of a file: moved, it still is."""
+    if not isinstance(one, Number) or one.loaded is None:
+        return result
+    if name in ("parameters", "named_parameters") and not args:
+        run.reads_change |= one.loaded not in run.loaded_models
+        run.loaded_models.add(one.loaded)
+    plain = all(isinstance(atom, Number) for atom in result.atoms)
+    return value(one) if plain and name in RETURNS_MODEL else result
