@@ -123,8 +123,8 @@ def _again_and_again(plan: Plan, demand: Demand, births: list[cst.BaseExpression
 def _mend_before_calls(plan: Plan, demand: Demand) -> bool:
     """Make whole what goes into the function that reads it, since other calls need other ways."""
     how = _how(demand.data, demand.reader)
-    apart = how in ("mean", "sum") or demand.reader.startswith("a collection")
-    for call in reversed(demand.calls) if apart else ():
+    kept = how is not None and demand.reader.startswith("a collection")
+    for call in reversed(demand.calls) if kept or how in ("mean", "sum") else ():
         parts = gathering.given_to(plan, call, demand.data.placement)
         if call.module.editable and parts and not plan.barred.intersection(parts):
             for node in parts:

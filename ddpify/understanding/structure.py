@@ -117,6 +117,17 @@ class Structure:
         """The innermost function around a node."""
         return next((n for n, _ in self.blocks(node) if type(n) is cst.FunctionDef), None)
 
+    @cached_property
+    def captured(self) -> dict[cst.CSTNode, frozenset[str]]:
+        """For each function that has others inside, the names that are read in those."""
+        found: dict[cst.CSTNode, set[str]] = {}
+        for name in self.all(cst.Name):
+            around = [n for n, _ in self.blocks(name) if type(n) is cst.FunctionDef]
+            lambdas = any(isinstance(n, cst.Lambda) for n in self.up(name))
+            for outer in around if lambdas else around[1:]:
+                found.setdefault(outer, set()).add(name.value)
+        return {outer: frozenset(names) for outer, names in found.items()}
+
     def class_of(self, node: cst.CSTNode) -> cst.ClassDef | None:
         """The innermost class around a node."""
         return next((n for n, _ in self.blocks(node) if type(n) is cst.ClassDef), None)

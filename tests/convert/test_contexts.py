@@ -104,3 +104,26 @@ def test_a_function_that_calls_itself_for_the_parts_of_a_batch(tmp_path: Path) -
 def test_a_model_that_calls_its_children_does_not_call_itself(tmp_path: Path) -> None:
     lines = added(tmp_path, HEAD + CHILDREN + STEP)
     assert "penalty = dd.mean(F.cross_entropy(brain(a), b))" in lines
+
+
+INSIDE = """\
+def told(x):
+    def run():
+        return brain(x)
+
+    return run()
+
+
+for a, b in feed:
+    rule.zero_grad()
+    penalty = F.cross_entropy(told(a), b)
+    penalty.backward()
+    rule.step()
+print(told(features).sum().item())
+"""
+
+
+def test_a_function_inside_another_reads_what_that_call_of_it_got(tmp_path: Path) -> None:
+    lines = added(tmp_path, HEAD + INSIDE)
+    assert "penalty = dd.mean(F.cross_entropy(told(a), b))" in lines
+    assert not any("print" in line for line in lines)

@@ -301,3 +301,44 @@ def test_what_was_left_as_it_is_after_a_cut(tmp_path: Path) -> None:
     loop = loop.replace("    n = min", "    e = d\n    n = min")
     with pytest.raises(Refusal):
         convert_text(tmp_path, script("batch_size=6", "batch_size=4", loop))
+
+
+ENDLESS_ITERATOR = """\
+class Endless:
+    def __init__(self, loader):
+        self.loader, self.rest = loader, iter(loader)
+
+    def next(self):
+        try:
+            return next(self.rest)
+        except StopIteration:
+            self.rest = iter(self.loader)
+            return next(self.rest)
+
+
+def fit(batches):
+    for i in range(3):
+        a, b = batches.next()
+        rule.zero_grad()
+        penalty = F.cross_entropy(brain(a), b)
+        penalty.backward()
+        rule.step()
+
+
+def look(batches):
+    for i in range(3):
+        a, b = batches.next()
+        print(b.topk(2), F.cross_entropy(brain(a), b).item())
+
+
+some, others = Endless(left), Endless(right)
+for epoch in range(2):
+    fit(some)
+    look(others)
+"""
+
+
+def test_an_iterator_of_ones_own_has_its_own_batch_at_hand(tmp_path: Path) -> None:
+    lines = added(tmp_path, script("batch_size=6", "batch_size=4", ENDLESS_ITERATOR))
+    assert "left = dd.shard(DataLoader(shared, batch_size=6))" in lines
+    assert "penalty = dd.mean(F.cross_entropy(brain(a), b))" in lines

@@ -112,14 +112,17 @@ def try_(run: Interpreter, node: cst.Try) -> bool:
     ends = []
     if run.block(node.body) and (node.orelse is None or run.block(node.orelse.body)):
         ends.append(dict(run.frame.scope.names))
-    middle = dict(run.frame.scope.names)
+    middle, anywhere = dict(run.frame.scope.names), run.at_hand | batch
+    left = run.at_hand if ends else frozenset()
     for handler in node.handlers:
         join_ends(run, [start, middle])
+        run.at_hand = anywhere
         if handler.name is not None and isinstance(handler.name.name, cst.Name):
             run.bind(handler.name.name.value, UNKNOWN)
         if run.block(handler.body):
             ends.append(dict(run.frame.scope.names))
-    run.at_hand |= batch
+            left |= run.at_hand
+    run.at_hand = left or anywhere
     reached = join_ends(run, ends)
     run.frame.against_default = against
     if node.finalbody is not None:

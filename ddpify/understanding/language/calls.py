@@ -64,7 +64,24 @@ class _Call(NamedTuple):
         named = tuple(sorted(self.kwargs.items(), key=lambda pair: pair[0]))
         place = self.site.node if self.site else None
         modes = bool(run.no_grad), bool(run.all_whole), self.forward, run.training
-        return self.function.node, place, self.receiver, tuple(self.args), named, modes
+        args = tuple(self.args), named, _captured(self.function)
+        return self.function.node, place, self.receiver, args, modes
+
+
+def _captured(function: Function) -> tuple[tuple[str, Value], ...]:
+    """What the names of the functions around stand for that a function inside may read."""
+    structure = function.module.structure
+    outer = structure.function(function.node)
+    names = structure.captured.get(outer, frozenset()) if outer is not None else frozenset()
+    if not names:
+        return ()
+    scopes: list[Scope] = []
+    scope: Scope | None = function.scope
+    while scope is not None and scope.parent is not None:
+        scopes.append(scope)
+        scope = scope.parent
+    held = (pair for scope in scopes for pair in scope.names.items() if pair[0] in names)
+    return tuple(sorted(held, key=lambda pair: pair[0]))
 
 
 def call(
