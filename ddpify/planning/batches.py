@@ -39,7 +39,9 @@ def split_batches(facts: Facts, choices: Choices) -> bool:
         if steps and all(_is_told(entry) for entry in entries):
             choices.replicated |= {birth for entry in entries for birth in _births(entry)}
         else:
-            _split(choices, _chosen(facts, choices, entries))
+            places = _chosen(facts, choices, entries)
+            _refuse_parts(entries, places)
+            _split(choices, places)
     choices.flat |= facts.flat - choices.batches.keys()
     wanted = {p: by for p, by in facts.wanted.items() if p[0] not in facts.without_rows}
     _split(choices, wanted)
@@ -63,6 +65,19 @@ def _refuse_split_in_one_call(facts: Facts) -> None:
                 node,
                 "this is made of a rank's rows in one call, and of a whole batch in another",
                 "make both from batches that come from the same place",
+            )
+
+
+def _refuse_parts(entries: list[Entry], places: list[Place]) -> None:
+    """Tensors that come out of one call are split in one place: all of them along its dimension."""
+    for node, dim in places:
+        if dim and sum(node in _births(entry) for entry in entries) > 1:
+            raise Refusal(
+                entries[0].site.module,
+                entries[0].site.node,
+                "the samples of this batch lie along its second dimension, and where those of the"
+                " tensors lie that come with it out of one call is not known",
+                "put the samples first in all of them, or make them in calls of their own",
             )
 
 

@@ -317,5 +317,14 @@ def _under(header: str, body: list[cst.BaseStatement]) -> cst.BaseStatement:
     assert isinstance(outer, (cst.With, cst.If))
     first = body[0]
     lead = getattr(first, "leading_lines", ())
-    inner = [first.with_changes(leading_lines=[]), *body[1:]]
+    inner = [first.with_changes(leading_lines=[]), *map(_with_empty_lines, body[1:])]
     return outer.with_changes(leading_lines=lead, body=cst.IndentedBlock(body=inner))
+
+
+def _with_empty_lines(statement: Any) -> Any:
+    """The statement with the blank lines above it empty, however deep it comes to stand."""
+    lines = [
+        line if line.comment is not None else line.with_changes(indent=False)
+        for line in statement.leading_lines
+    ]
+    return statement.with_changes(leading_lines=lines)

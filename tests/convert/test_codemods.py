@@ -861,6 +861,15 @@ def test_one_rank_goes_first_in_one_place(tmp_path: Path) -> None:
     assert lines.count("with dd.local_main_first():") == 1
 
 
+def test_blank_lines_in_a_new_block_are_empty(tmp_path: Path) -> None:
+    sets = "from torchvision.datasets import MNIST\na = MNIST('x', download=True)\n\n# tests\nb = "
+    text = HEAD + STEP + sets + "MNIST('x', train=False, download=True)\n"
+    assert (
+        ", download=True)\n\n    # tests\n    b = MNIST"
+        in convert_text(tmp_path, text).data.decode()
+    )
+
+
 EITHER = """\
 class One(nn.Linear):
     pass

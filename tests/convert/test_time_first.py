@@ -294,3 +294,35 @@ def test_a_mask_of_steps_by_steps_is_no_batch(given: str, tmp_path: Path) -> Non
     lines = added(tmp_path, f"{imports}\n{made}\n{text}")
     split = [line for line in lines if "shard_batch" in line]
     assert len(split) == 1 and "dim=1" in split[0] and "mask" not in split[0], lines
+
+
+PACKED = """\
+def pad(rows):
+    return torch.LongTensor(list(itertools.zip_longest(*rows, fillvalue=0)))
+def made(rows):
+    return pad(rows), torch.tensor([len(row) for row in rows])
+class Words(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(9, 8)
+        self.cells = nn.GRU(8, 8)
+    def forward(self, words, lengths):
+        packed = nn.utils.rnn.pack_padded_sequence(self.embed(words), lengths, enforce_sorted=False)
+        return self.cells(packed)[1]
+words = Words()
+learn = torch.optim.SGD(words.parameters(), lr=0.1)
+texts = [[1] * (2 + i % 5) for i in range(40)]
+for start in range(0, 40, 8):
+    batch = made(texts[start : start + 8])
+    given, lengths = batch
+    fault = words(given, lengths).pow(2).mean()
+    learn.zero_grad()
+    fault.backward()
+    learn.step()
+"""
+
+
+def test_parts_of_a_tuple_whose_rows_lie_apart_are_refused(tmp_path: Path) -> None:
+    imports = "import itertools\n" + HEAD.split("\n\n")[0]
+    with pytest.raises(Refusal, match="along its second dimension"):
+        added(tmp_path, f"{imports}\n{PACKED}")

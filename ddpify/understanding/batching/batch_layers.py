@@ -60,7 +60,7 @@ _STACKS = {
 _APART = (Form.TENSOR, Form.BATCH, Form.YIELDED, Form.MASKED)
 
 
-def _expect(run: Interpreter, one: Value, dim: int) -> None:
+def expect(run: Interpreter, one: Value, dim: int) -> None:
     """A layer says along which dimension it takes the batch."""
     for atom in wholes(one):
         told = run.facts.confirmed if atom.dim == dim else run.facts.refuted
@@ -73,7 +73,7 @@ def layer(
     """What a layer makes of a batch; None where it gets none. Some layers tell its dimension."""
     batch_dims = _batch_dims(target)
     for one, dim in zip(args, batch_dims, strict=False):
-        _expect(run, one, dim)
+        expect(run, one, dim)
     if target.kind in _ATTENTION:
         _note_masks(run, target, args, kwargs)
     if target.type in RECURRENT and args and (wholes(args[0]) or args[0].data):
@@ -137,7 +137,7 @@ def inherited(run: Interpreter, owner: Instance, args: list[Value]) -> None:
     """A layer that a model has from PyTorch's Transformer, whose batch is second unless told."""
     if isinstance(owner.type, Class) and "torch.nn.Transformer" in owner.type.library_bases():
         for one in args[:1]:
-            _expect(run, one, 1)
+            expect(run, one, 1)
 
 
 def _recurrent(target: Instance, args: list[Value], batch_dims: tuple[int, ...]) -> Value:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.batching import at_hand, batch_layers
+from ddpify.understanding.batching.batches import wholes
 from ddpify.understanding.facts import States
 from ddpify.understanding.forms import Form
 from ddpify.understanding.language.arguments import Keywords, argument_pairs, local_data
@@ -46,9 +47,9 @@ def call(
 ) -> Value:
     """What such a function makes of rows."""
     rows = next((d for one in (*args, *kwargs.values()) for d in local_data(one)), None)
-    if rows is None:
-        return REPLICATED
     short = name.rpartition(".")[2]
+    if rows is None:
+        return _of_whole_batches(run, short, args, kwargs)
     if short in _PACKING:
         return value(_packed(rows))
     batch_first = kwargs.get("batch_first") or (args[1] if len(args) > 1 else UNKNOWN)
@@ -59,6 +60,18 @@ def call(
     if rows.form is Form.PACKED and not told and run.module.editable and isinstance(node, cst.Call):
         run.facts.padded.setdefault(node, run.site(node))
     return value(Tup((value(padded), value(rows.placed(rows.placement)))))
+
+
+def _of_whole_batches(run: Interpreter, short: str, args: list[Value], kwargs: Keywords) -> Value:
+    """What is made of a batch by hand: what packs it tells along which dimension its rows lie."""
+    held = wholes(args[0]) if args else []
+    if not held:
+        return REPLICATED
+    taken = value(Number(), *held)
+    if short == "pack_padded_sequence":
+        first = kwargs.get("batch_first") or (args[2] if len(args) > 2 else UNKNOWN)
+        batch_layers.expect(run, taken, 0 if first.constant() is True else 1)
+    return value(Tup((taken, REPLICATED))) if short == "pad_packed_sequence" else taken
 
 
 def _packed(rows: Data) -> Data:
