@@ -11,6 +11,8 @@ from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import Refusal
 from ddpify.understanding.facts import Draw, Site
+from ddpify.understanding.labels.origins import draws, library_names
+from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import brief, code_of
 from ddpify.understanding.values import Instance
 
@@ -25,17 +27,17 @@ def edit(plan: Plan, edits: Edits) -> None:
     for node, site in plan.facts.made_whole.items():
         if isinstance(node, cst.BaseExpression):
             edits.wrap(node, f"{alias}.split")
-            edits.note(site, _text(node), rule=_RULE)
+            edits.note(site, _text(node), rule=_rule_of(plan, node))
     for node, site in plan.facts.whole_rows.items():
         assert isinstance(node, cst.BaseExpression)
         if site.module.editable:
             edits.wrap(node, f"{alias}.split")
-            edits.note(site, _text(node), rule=_RULE)
+            edits.note(site, _text(node), rule=_rule_of(plan, node))
     for node, draw in plan.facts.counted_slices.items():
         assert isinstance(node, cst.BaseExpression)
         whole = is_gathered(plan, node)
         _change(node, draw, alias, edits, whole=whole)
-        edits.note(draw.site, _text(node, whole=whole), rule=_RULE)
+        edits.note(draw.site, _text(node, whole=whole), rule=_rule_of(plan, node))
     for node, draw in plan.facts.draws.items():
         if not draw.site.module.editable or not _is_shared(draw, wrapped):
             continue
@@ -52,6 +54,17 @@ def is_gathered(plan: Plan, node: cst.CSTNode) -> bool:
     """Whether what makes the whole batch's rows on every rank is to keep them all."""
     makes = node in plan.facts.draws or node in plan.facts.counted_slices
     return makes and node in plan.reductions and plan.reductions[node].how == "gather"
+
+
+def _rule_of(plan: Plan, node: cst.CSTNode) -> str:
+    """The rule of random numbers, where any are drawn: ``torch.ones(len(x))`` has no seed."""
+    drawn = any(
+        draws(name)
+        for one in walk(node)
+        if isinstance(one, cst.Call)
+        for name in library_names(plan.facts.values.get(one.func))
+    )
+    return _RULE if drawn else ""
 
 
 def _is_shared(draw: Draw, wrapped: frozenset[Instance]) -> bool:

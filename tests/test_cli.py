@@ -152,6 +152,12 @@ def test_without_a_training_loop_is_1(ddpify: Ddpify, text: str) -> None:
     assert_refused(done, 1, "train.py: it has no training loop", "the script that trains")
 
 
+def test_a_loss_that_cannot_be_followed_is_named(ddpify: Ddpify) -> None:
+    write("import elsewhere\nloss = elsewhere.loss()\nloss.backward()\n")
+    done = ddpify("convert", "train.py", "-o", "out.py")
+    assert_refused(done, 1, "train.py:3: where this loss comes from", "code that is at hand")
+
+
 def test_a_module_that_cannot_be_read_is_named_where_the_training_loop_may_be(
     ddpify: Ddpify,
 ) -> None:

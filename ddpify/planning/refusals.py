@@ -52,6 +52,8 @@ _REMEDIES = {
     readers.A_VIEW: "bring the samples to the front first, as x.transpose(0, 1).reshape(len(batch),"
     " -1) does; as it stands, the view gives each sample parts of others",
 }
+_LOST = "where this loss comes from cannot be followed"
+_FOLLOWED = "compute it from the batch and the model's output in code that is at hand"
 _RUNTIME = ("ddpify.runtime", "ddpify_runtime")
 _GPUS_BY_HAND = tuple(
     f"torch.nn.parallel.{name}" for name in ("replicate", "scatter", "parallel_apply")
@@ -138,7 +140,11 @@ def without_a_model(facts: Facts, project: Project) -> Refusal:
 
 
 def _no_training_loop(project: Project) -> Refusal:
-    """Nothing trains, as far as the files can be read."""
+    """Nothing trains, as far as the files can be read and their values followed."""
+    for module in project.files:
+        for call in module.structure.all(cst.Call):
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value == "backward":
+                return Refusal(module, call, _LOST, _FOLLOWED, final=True)
     message = "it has no training loop: nothing here calls backward()"
     remedy = "convert the script that trains"
     unread = next(iter(project.unreadable), None)
@@ -233,8 +239,8 @@ def lost_losses(facts: Facts) -> Iterator[Refusal]:
         if site not in unused and not any(isinstance(atom, Data) for atom in loss.atoms):
             yield _at(
                 site,
-                "where this loss comes from cannot be followed",
-                "compute it from the batch and the model's output in code that is at hand",
+                _LOST,
+                _FOLLOWED,
             )
 
 

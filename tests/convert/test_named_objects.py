@@ -125,6 +125,13 @@ def test_the_forward_of_a_model_is_its_call(tmp_path: Path) -> None:
     assert [line.replace("brain.forward(a)", "brain(a)") for line in named] == plain
 
 
+def test_the_forward_of_a_loss_is_its_call(tmp_path: Path) -> None:
+    text = HEAD + REGULARISED + STEP.replace("F.cross_entropy(", "nn.CrossEntropyLoss()(")
+    plain = added(tmp_path, text)
+    named = added(tmp_path, text.replace("Loss()(", "Loss().forward("))
+    assert [line.replace("Loss().forward(", "Loss()(") for line in named] == plain
+
+
 def test_a_layer_in_a_sequential_is_no_model_of_its_own(tmp_path: Path) -> None:
     body = REGULARISED.replace(
         "brain = Noted()", "brain = nn.Sequential(nn.BatchNorm1d(4), Noted())"

@@ -150,3 +150,14 @@ def test_what_convert_does_not_mend_is_no_part_of_the_list(project: Path, ddpify
     assert "DDP901 cuda-amp:" in out.split("trains in one process")[0]
     concise = ddpify("lint", "train.py", "--output-format", "concise").stdout
     assert "DDP101 missing-distributed-sampler: for several processes: loader split" in concise
+
+
+@pytest.mark.parametrize(("made", "code"), [("ones", "DDP003"), ("randn", "DDP601")])
+def test_only_what_is_drawn_is_about_seeds(tmp_path: Path, made: str, code: str) -> None:
+    text = SETUPS["single"].replace(
+        "criterion(model(x), y)", f"(model(x) + torch.{made}(ROWS, 2)).mean()"
+    )
+    text = text.replace("epochs = 10\n", "ROWS = 32\n").replace("dataset, 32", "dataset, ROWS")
+    (tmp_path / "train.py").write_text(text)
+    found = {one.message: one.code for one in listed(tmp_path, "train.py")}
+    assert found.get(f"torch.{made}(ROWS, 2): this rank's rows of the global batch's") == code

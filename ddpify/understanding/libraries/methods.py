@@ -11,7 +11,7 @@ from ddpify.understanding.language.arguments import Keywords
 from ddpify.understanding.libraries import draws, loaded, options, world
 from ddpify.understanding.libraries.container_methods import of_container
 from ddpify.understanding.libraries.instances import RETURNS_MODEL
-from ddpify.understanding.libraries.kinds import is_model
+from ddpify.understanding.libraries.kinds import is_loss, is_model
 from ddpify.understanding.libraries.model_methods import of_model, of_parameters
 from ddpify.understanding.libraries.opaque import sink_method
 from ddpify.understanding.libraries.tensor_methods import of_batch, of_plain, of_tensor
@@ -66,6 +66,8 @@ def _object_method(  # type: ignore[no-untyped-def]
 ) -> Value:
     if atom.type in elements.CONTAINERS:
         return of_container(run, node, atom, name, args, kwargs)
+    if name in ("forward", "__call__") and is_loss(atom):
+        return run.call(node, value(atom), args, kwargs)
     if name in ("parameters", "named_parameters") and not args and atom.role is None:
         run.reads_change |= not is_model(atom)
         atom.role = "model"
