@@ -369,15 +369,19 @@ def _name_of_model(node: cst.CSTNode, module: ModuleFile) -> str | None:
     while not isinstance(statement, (cst.Assign, cst.Expr, cst.For, cst.BaseStatement)):
         statement = module.parents[statement]
     if isinstance(node, cst.Attribute):  # model.fc = ..., or p.requires_grad = ...
-        loop = _loop_over_parameters(node, module)
-        return loop or code_of(node.value)
+        frozen = node.attr.value in ("requires_grad", "requires_grad_")
+        return _out_of_loops(_root(node.value), node, module) if frozen else code_of(node.value)
     if isinstance(statement, cst.Assign):
         target = _target_of(statement, node, module)
         return code_of(target) if isinstance(target, (cst.Name, cst.Attribute)) else None
     receiver: cst.CSTNode = node
     while isinstance(receiver, cst.Call) and isinstance(receiver.func, cst.Attribute):
         receiver = receiver.func.value
-    return code_of(receiver) if isinstance(receiver, (cst.Name, cst.Attribute)) else None
+    if not isinstance(receiver, (cst.Name, cst.Attribute)):
+        return None
+    root = _root(receiver)
+    outside = _out_of_loops(root, node, module)
+    return code_of(receiver) if outside == root else outside
 
 
 def _target_of(
@@ -393,22 +397,40 @@ def _target_of(
     return target.elements[places[0]].value if places and alike else None
 
 
-def _loop_over_parameters(node: cst.Attribute, module: ModuleFile) -> str | None:
-    """``model`` of the loop ``for p in model.parameters():`` around ``p.requires_grad = ...``."""
-    if node.attr.value != "requires_grad":
-        return None
-    taken = _root(node.value)
-    loops = (n for n in module.structure.up(node) if isinstance(n, cst.For))
-    loop = next((n for n in loops if taken in target_names(n.target)), None)
-    if loop is None:
-        return taken  # model of model[0].weight.requires_grad = ...
-    base: cst.BaseExpression | None = loop.iter
-    while isinstance(base, cst.Call):
-        if isinstance(base.func, cst.Attribute):
-            base = base.func.value
-        else:
-            base = base.args[-1].value if base.args else None  # enumerate(...), filter(..., ...)
-    return _root(base) if base is not None else None
+def _out_of_loops(name: str, node: cst.CSTNode, module: ModuleFile) -> str | None:
+    """``model`` for the ``p`` of ``for p in model.parameters():``; None where that has no name."""
+    for above in module.structure.up(node):
+        loop = above.for_in if isinstance(above, cst.BaseSimpleComp) else above
+        if isinstance(loop, (cst.For, cst.CompFor)) and name in target_names(loop.target):
+            taken_from = _source(loop.iter, loop.target, name)
+            if taken_from is None:
+                return None
+            name = _root(taken_from)
+    return name
+
+
+def _source(
+    given: cst.BaseExpression, target: cst.BaseExpression, name: str
+) -> cst.BaseExpression | None:
+    """What a loop goes through the parts of: ``model`` of ``list(model.children())[:4]``."""
+    while isinstance(given, (cst.Call, cst.Subscript)):
+        if isinstance(given, cst.Subscript):
+            given = given.value
+        elif isinstance(given.func, cst.Attribute) and given.func.attr.value != "chain":
+            given = given.func.value
+        elif not given.args:
+            return None
+        else:  # enumerate(...), filter(..., ...), zip(..., ...)
+            given = given.args[_place(given, target, name)].value
+    return given if isinstance(given, (cst.Name, cst.Attribute)) else None
+
+
+def _place(call: cst.Call, target: cst.BaseExpression, name: str) -> int:
+    """Which of the arguments of a call a loop's name goes through."""
+    beside = target.elements if isinstance(target, cst.Tuple) else ()
+    if code_of(call.func) == "zip" and len(beside) == len(call.args):
+        return [name in target_names(element.value) for element in beside].index(True)
+    return -1
 
 
 def _root(part: cst.BaseExpression) -> str:

@@ -796,6 +796,28 @@ def test_parameters_that_are_frozen_by_their_number(tmp_path: Path) -> None:
     assert [line for line in lines if "wrap" in line] == ["brain = dd.wrap(brain)"]
 
 
+FROZEN = {
+    "by a method": "for name, p in brain.named_parameters():\n    p.requires_grad_('bias' in name)",
+    "in a list": "[p.requires_grad_(True) for p in brain.parameters() if p.dim() < 3]",
+    "by the layers": "for m in list(brain.modules())[:1]:\n    for p in m.parameters():\n"
+    "        p.requires_grad = True",
+    "whole layers": "for m in brain.children():\n    m.requires_grad_(True)",
+    "one of a layer": "for m in brain.modules():\n    m.weight.requires_grad_(True)",
+    "of two": "for p, q in zip(brain.parameters(), list(features)):\n    p.requires_grad = True",
+    "of several": "import itertools\nfor p in itertools.chain(brain.parameters()):\n"
+    "    p.requires_grad_(True)",
+}
+
+
+@pytest.mark.parametrize("way", FROZEN)
+def test_a_model_is_wrapped_by_its_name_after_a_loop_over_its_parts(
+    tmp_path: Path, way: str
+) -> None:
+    made = "brain = nn.Linear(4, 3)\n" + FROZEN[way]
+    lines = added(tmp_path, HEAD.replace("brain = nn.Linear(4, 3)", made) + STEP)
+    assert [line for line in lines if "wrap" in line] == ["brain = dd.wrap(brain)"]
+
+
 def test_a_size_is_compared_with_that_of_the_whole_batch(tmp_path: Path) -> None:
     text = HEAD + STEP.replace(
         "    rule.zero", "    if len(a) is not 6:\n        continue\n    rule.zero"

@@ -94,5 +94,6 @@ def of_parameters(  # type: ignore[no-untyped-def]
         made = batches.made(run, name)
         return made or of_plain(run, node, Number(), name, args, kwargs)
     if name == "requires_grad_":
-        run.facts.event(atom.owner, "change", run.site(node))
+        set_there = node.func if isinstance(node, cst.Call) else node
+        run.facts.event(atom.owner, "change", run.site(set_there))
     return value(atom)
