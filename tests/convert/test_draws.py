@@ -69,6 +69,11 @@ def test_rows_are_drawn_for_the_whole_batch(tmp_path: Path, line: str, converted
     assert f"noise = {converted}" in lines
 
 
+def test_one_number_that_all_ranks_draw(tmp_path: Path) -> None:
+    lines = added(tmp_path, script("noise = np.random.randint(low=1, high=3)"))
+    assert lines and not any(line.startswith("noise") for line in lines)
+
+
 def test_the_order_of_drawn_numbers(tmp_path: Path) -> None:
     lines = added(tmp_path, script("i = torch.rand(a.size(0)).argsort()", "noise = a[i]"))
     assert "i = torch.rand(dd.global_batch_size(a)).argsort()" in lines

@@ -191,7 +191,7 @@ def _positions(run: Interpreter, node: cst.Call, name: str) -> Value | None:
     plain = [argument.value for argument in node.args if argument.keyword is None]
     named = [a.value for a in node.args if a.keyword is not None and a.keyword.value == "size"]
     first = _SIZE_AT.get(name, len(plain))
-    if name == "randint" and not named and isinstance(plain[-1], (cst.Tuple, cst.List)):
+    if name == "randint" and plain and not named and isinstance(plain[-1], (cst.Tuple, cst.List)):
         first = len(plain) - 1
     limits, sizes = plain[:first], [*plain[first : first + 1], *named]
     counted = [n for n in limits if any(d.placement is Placement.COUNT for d in run.seen(n).data)]
