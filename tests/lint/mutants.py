@@ -182,7 +182,7 @@ DEVICE = [
         T,
         ('set_device(int(os.environ["LOCAL_RANK"]))', 'set_device(int(os.environ["RANK"]))'),
     ),
-    _mutant("DDP204", F, (SETUP, '    os.environ["CUDA_VISIBLE_DEVICES"] = "0,1"\n' + SETUP)),
+    _mutant("DDP204", F, (SETUP, '    os.environ["CUDA_VISIBLE_DEVICES"] = "0"\n' + SETUP)),
     _mutant("DDP205", F, ("args.resume, map_location=device)", "args.resume)")),
     _mutant(
         "DDP206",

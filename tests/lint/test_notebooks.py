@@ -105,3 +105,15 @@ def test_convert_says_how_to_make_a_script(tmp_path: Path, ddpify: Ddpify) -> No
     path.write_text(written(cells_of(HEAD, SAVE), 1, escaped=False), "utf-8")
     done = ddpify("convert", path, "--diff")
     assert done.code == 2 and "notebook" in done.stderr and "nbconvert" in done.stderr
+
+
+@pytest.mark.parametrize(("strict", "found"), [([], 0), (["--strict"], 1)])
+def test_a_group_in_each_of_two_cells(
+    tmp_path: Path, ddpify: Ddpify, strict: list[str], found: int
+) -> None:
+    """A cell may show a script that is run by itself."""
+    path = tmp_path / "lesson.ipynb"
+    start = "import torch.distributed as dist\ndist.init_process_group('nccl')\n"
+    path.write_text(written([cell(start), cell(start)], 1, escaped=False))
+    done = ddpify("lint", path, "--select", "DDP709", *strict)
+    assert done.stdout.count("ValueError") == found

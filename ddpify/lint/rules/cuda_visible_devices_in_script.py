@@ -19,8 +19,12 @@ torch.cuda.set_device(local_rank)
 ```
 
 ## Also fine
+A GPU of its own for each rank, and several, of which there may be one for each.
 ```python
 os.environ["CUDA_VISIBLE_DEVICES"] = str(local_rank)
+```
+```python
+os.environ["CUDA_VISIBLE_DEVICES"] = "0,1"
 ```
 
 ## References
@@ -58,11 +62,12 @@ def check(script: Script) -> Iterator[Finding]:
         if not script.control.spawned and _names_gpus(script, assign.value):
             yield Finding(
                 assign,
-                "every rank hides the same GPUs from itself: they share the one that is left",
+                "every rank hides the same GPUs from itself: they share what is left",
             )
 
 
 def _names_gpus(script: Script, given: cst.BaseExpression) -> bool:
-    """Whether a value is a literal list of GPUs: an option may name one for each rank."""
+    """Whether a value is a literal GPU: of several, and of an option, there may be one a rank."""
     held = script.value(given).constant()
-    return isinstance(held, str) and held.replace(",", "").replace(" ", "").isdigit()
+    several = "," if script.strict else ""
+    return isinstance(held, str) and held.replace(several, "").replace(" ", "").isdigit()

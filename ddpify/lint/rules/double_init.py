@@ -81,6 +81,8 @@ def check(script: Script) -> Iterator[Finding]:
     first: set[cst.FunctionDef | None] = set()
     if script.uses(_END) and len(script.calls(_END, everywhere=True)) > 1:
         return
+    if script.module.path.suffix == ".ipynb" and not script.strict:
+        return  # each of its cells may be a script by itself
     for call in script.structure.all(cst.Call):
         scope = script.structure.function(call)
         if _END in script.names(call.func):

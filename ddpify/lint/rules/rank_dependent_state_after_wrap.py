@@ -69,6 +69,13 @@ if rank == 0:
 for p in model.parameters():
     dist.broadcast(p.data, 0)
 ```
+```python
+if rank == 0:
+    torch.save(model.module.state_dict(), path)
+dist.barrier()
+if rank != 0:
+    model.module.load_state_dict(torch.load(path, map_location=device))
+```
 
 ## References
 https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html
@@ -107,7 +114,11 @@ def check(script: Script) -> Iterator[Finding]:
         if wrap.wrapper.type != DDP:
             continue
         for node in dict.fromkeys(events_after(script, wrap, "load")):
-            if script.owners.get(node) is script.module and script.control.on_some_ranks(node):
+            if (
+                script.owners.get(node) is script.module
+                and script.control.on_some_ranks(node)
+                and not _is_kept_from_first(script, node)
+            ):
                 yield Finding(
                     node,
                     "only some ranks load these weights: the others go on with their own, and"
@@ -116,6 +127,21 @@ def check(script: Script) -> Iterator[Finding]:
     for call in script.method_calls("apply"):
         if through_wrapper(script, call.func) is not None and _starts_anew(script, call):
             yield Finding(call, "each rank draws weights of its own: nothing sends them any more")
+
+
+def _is_kept_from_first(script: Script, node: cst.CSTNode) -> bool:
+    """Whether rank 0, which has saved them, is the one that does not load: ``if rank != 0:``."""
+    return not script.strict and any(
+        _is_negated(guard.test) == guard.positive for guard in script.control.rank_guards(node)
+    )
+
+
+def _is_negated(test: cst.BaseExpression) -> bool:
+    """``rank != 0``, ``rank > 0``, ``not is_main``."""
+    if isinstance(test, cst.Comparison):
+        operators = (cst.NotEqual, cst.GreaterThan)
+        return isinstance(test.comparisons[0].operator, operators)
+    return isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not)
 
 
 def _starts_anew(script: Script, call: cst.Call) -> bool:
