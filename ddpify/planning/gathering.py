@@ -153,9 +153,16 @@ def gather_for_makers(plan: Plan, demand: Demand) -> bool:
             found.update([site.node] if isinstance(site.node, cst.Call) else ())
             continue
         callers = plan.facts.callers.get(function, set()) if function is not None else set()
-        made += [call for call in callers if call.node not in known]
-        known |= {call.node for call in callers}
+        bringing = [call for call in callers if _brings(plan, call.node, demand.data)]
+        made += [call for call in bringing if call.node not in known]
+        known |= {call.node for call in bringing}
     return gather_calls(plan, found)
+
+
+def _brings(plan: Plan, call: cst.CSTNode, made: Data) -> bool:
+    """Whether a call gives what was made in it, and not only something computed of that."""
+    held = (a for a in deep_atoms(plan.facts.values.get(call, UNKNOWN)) if isinstance(a, Data))
+    return any(one.births & made.births or one.names & made.names for one in held)
 
 
 def gather_calls(plan: Plan, calls: set[cst.Call]) -> bool:

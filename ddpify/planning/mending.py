@@ -130,6 +130,8 @@ def _mend_before_calls(plan: Plan, demand: Demand) -> bool:
             for node in parts:
                 plan.record(Reduction(node, str(how)))
             return True
+    if how == "mean" and in_training(plan, demand) and gathering.gather_for_makers(plan, demand):
+        return True  # whatever the other calls divide by
     return gathering.gather_names(plan, demand) or gathering.gather_arguments(plan, demand)
 
 

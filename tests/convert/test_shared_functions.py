@@ -191,3 +191,73 @@ def test_batches_that_every_rank_gets_whole_pass_a_reduction_unchanged(
     lines = added(tmp_path, HEAD + body)
     assert "near = dd.mean(F.cross_entropy(out, kinds))" in lines
     assert "return near + dd.sum(far)" in lines
+
+
+CHOSEN = """\
+import sys
+import torch
+import torch.nn as nn
+from torch.utils.data import DataLoader, TensorDataset
+
+
+def distance(pred, true, lowest=None):
+    if lowest is not None:
+        mask = torch.gt(true, lowest)
+        pred = torch.masked_select(pred, mask)
+        true = torch.masked_select(true, mask)
+    return torch.mean(torch.abs(true - pred))
+
+
+def masked(lowest):
+    def loss(pred, true):
+        return distance(pred, true, lowest)
+    return loss
+
+
+class Trainer:
+    def __init__(self, net, rate, feed, check):
+        self.net, self.rate, self.feed, self.check = net, rate, feed, check
+        self.rule = torch.optim.SGD(net.parameters(), lr=0.01)
+
+    def validate(self):
+        total = 0
+        with torch.no_grad():
+            for a, b in self.check:
+                total += self.rate(self.net(a), b).item()
+        return total
+
+    def train(self):
+        for a, b in self.feed:
+            self.rule.zero_grad()
+            rated = self.rate(self.net(a), b)
+            rated.backward()
+            self.rule.step()
+        print(self.validate())
+
+    def test(self):
+        made, true = [], []
+        with torch.no_grad():
+            for a, b in self.check:
+                made.append(self.net(a))
+                true.append(b)
+        print(distance(torch.cat(made), torch.cat(true), 0.0).item())
+
+
+def feeder(a, b):
+    return DataLoader(TensorDataset(a, b), batch_size=7)
+
+
+rate = masked(0.0) if len(sys.argv) > 1 else nn.L1Loss()
+rows = torch.randn(40, 4)
+trainer = Trainer(nn.Linear(4, 4), rate, feeder(rows, rows + 1), feeder(rows, rows))
+trainer.train()
+trainer.test()
+"""
+
+
+def test_a_loss_that_a_setting_chooses_gets_the_rows_of_all_ranks(tmp_path: Path) -> None:
+    """One divides by what a mask left, and gets whole rows in the test; the other does not."""
+    lines = added(tmp_path, CHOSEN)
+    assert "rated = self.rate(dd.gather(self.net(a)), dd.gather(b))" in lines
+    assert "made.append(dd.gather(self.net(a)))" in lines
+    assert not any("masked_select" in line or "dd.mean" in line for line in lines)
