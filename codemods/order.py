@@ -6,9 +6,8 @@ from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Site
 from ddpify.understanding.labels.ordering import Ordering
-from ddpify.understanding.libraries.entropy import own_draws
-
-_FOR_EACH_SAMPLE = ("__getitem__", "__iter__", "forward", "__call__")
+from ddpify.understanding.libraries.entropy import EACH_ON_ITS_OWN, own_draws
+from ddpify.understanding.structure import walk
 
 
 def edit(plan: Plan, edits: Edits) -> None:
@@ -16,8 +15,8 @@ def edit(plan: Plan, edits: Edits) -> None:
     _orders(plan, edits)
     for site in own_draws(plan.facts):
         function = site.module.structure.function(site.node)
-        each = function is not None and function.name.value in _FOR_EACH_SAMPLE
-        if site.module.editable and not each:
+        each = function is not None and function.name.value in EACH_ON_ITS_OWN
+        if site.module.editable and not each and not _has_one_seed(plan, edits, site):
             edits.note(
                 site,
                 "each process draws its own numbers here: give it a seed, so that the ranks agree"
@@ -25,6 +24,12 @@ def edit(plan: Plan, edits: Edits) -> None:
                 rule="rank-dependent-dataset",
                 attention=True,
             )
+
+
+def _has_one_seed(plan: Plan, edits: Edits, site: Site) -> bool:
+    """Whether all ranks are given rank 0's seed here."""
+    function = f"{plan.options.alias}.broadcast"
+    return any(function in edits.wrapped.get(node, ()) for node in walk(site.node))
 
 
 def _orders(plan: Plan, edits: Edits) -> None:

@@ -1,75 +1,30 @@
-"""Let all ranks see the time and the files as rank 0 does, and wait for what it alone wrote."""
+"""Let all ranks see files as rank 0 does, and wait for what it alone wrote."""
 
 from __future__ import annotations
 
 import libcst as cst
+from ddpify.codemods.agreement import on_all_ranks, share
 
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Effect, Site
-from ddpify.understanding.labels.origins import ANY_RANK, CLOCK, call_labels, library_names
 from ddpify.understanding.labels.places import Places, Use, tests_of
 from ddpify.understanding.libraries.paths import path_of
-from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import leaves, rest_of_block, walk
 from ddpify.understanding.syntax import dotted
 
-_EACH_ON_ITS_OWN = ("__getitem__", "__iter__", "__len__", "collate_fn", "worker_init_fn")
 _ENDS = ("sys.exit", "exit", "quit", "os._exit")
 
 
 def edit(plan: Plan, edits: Edits) -> None:
-    """Share clocks and answers that name folders, and wait before files are read back."""
+    """Share answers that name folders, and wait before files are read back."""
     places = Places(plan.facts, plan.flow)
-    uses = [use for use in places.uses() if _on_all_ranks(plan, edits, use.site)]
-    _share_clocks(plan, edits, uses)
+    uses = [use for use in places.uses() if on_all_ranks(plan, edits, use.site)]
     effects = [e for e in plan.facts.effects.values() if path_of(e) is not None]
     for use in uses:
         if use.asks and _decides(plan, edits, places, use, effects):
-            _share(plan, edits, use.site, "asked by rank 0 for all ranks", "read-after-rank0-write")
+            share(plan, edits, use.site, "asked by rank 0 for all ranks", "read-after-rank0-write")
     _wait_for_files(plan, edits, places, uses, effects)
-
-
-# ---------------------------------------------------------------------- clocks
-def _share_clocks(plan: Plan, edits: Edits, uses: list[Use]) -> None:
-    """What names a folder that several ranks make or read is rank 0's clock."""
-    paths = [(use.path, use.site.module) for use in uses]
-    for effect in plan.facts.effects.values():
-        path = path_of(effect)
-        if path is not None and effect.kind == "folder" and _on_all_ranks(plan, edits, effect.site):
-            paths.append((path, effect.site.module))
-    for path, module in paths:
-        if plan.flow.origins(path, module) & ANY_RANK:
-            continue  # meant for one rank
-        for one in list(plan.flow.ancestry(path, module)):
-            if one.label == CLOCK and isinstance(one.node, cst.Call):
-                _share_clock(plan, edits, one.node)
-
-
-def _share_clock(plan: Plan, edits: Edits, clock: cst.Call) -> None:
-    module = plan.project.owner(clock)
-    if module is None or not module.editable:
-        return
-    whole = _whole_text(plan, module, clock)
-    if _on_all_ranks(plan, edits, Site(whole, module)):
-        text = "the same on all ranks: rank 0 makes it up"
-        _share(plan, edits, Site(whole, module), text, "per-rank-run-directory")
-
-
-def _whole_text(plan: Plan, module: ModuleFile, clock: cst.Call) -> cst.BaseExpression:
-    """``datetime.now().strftime(...)`` of ``datetime.now()``."""
-    best: cst.BaseExpression = clock
-    current: cst.CSTNode = clock
-    while True:
-        current = module.parents[current]
-        if isinstance(current, cst.Call):
-            names = list(library_names(plan.facts.values.get(current.func)))
-            own = any(CLOCK in call_labels(name, []) or name == "builtins.str" for name in names)
-            if names and not own:
-                return best
-            best = current
-        elif not isinstance(current, (cst.Attribute, cst.Arg)):
-            return best
 
 
 # ---------------------------------------------------------------------- questions
@@ -233,35 +188,3 @@ def _wait(plan: Plan, edits: Edits, site: Site, statement: cst.CSTNode) -> None:
 
 def _is_barrier(line: cst.CSTNode) -> bool:
     return any(isinstance(n, cst.Attribute) and n.attr.value == "barrier" for n in walk(line))
-
-
-# ---------------------------------------------------------------------- all ranks
-def _share(plan: Plan, edits: Edits, site: Site, text: str, rule: str) -> None:
-    function = f"{plan.options.alias}.broadcast"
-    if function not in edits.wrapped.get(site.node, ()):
-        edits.wrap(site.node, function)
-        edits.note(site, text, rule=rule)
-
-
-def _on_all_ranks(plan: Plan, edits: Edits, site: Site) -> bool:
-    """Whether all ranks come to a place of a file that may be changed, at the same time."""
-    seen: set[cst.CSTNode] = set()
-    todo = [site]
-    while todo:
-        one = todo.pop()
-        if not one.module.editable or not _is_shared(plan, edits, one):
-            return False
-        function = one.module.structure.function(one.node)
-        if function is not None and function not in seen:
-            seen.add(function)
-            todo += plan.facts.callers.get(function, ())
-    return True
-
-
-def _is_shared(plan: Plan, edits: Edits, site: Site) -> bool:
-    for node in site.module.structure.up(site.node):
-        if node in edits.blocks or node in edits.parts or isinstance(node, cst.Lambda):
-            return False
-        if isinstance(node, cst.FunctionDef) and node.name.value in _EACH_ON_ITS_OWN:
-            return False
-    return True

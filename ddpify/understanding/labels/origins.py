@@ -97,6 +97,11 @@ def call_labels(name: str, arguments: list[Value]) -> Iterator[str]:
         yield CLEAN
 
 
+def is_clock(name: str) -> bool:
+    """Whether a library function gives each process a value of its own, as its clock does."""
+    return _CALLS.get(name) == CLOCK
+
+
 def _reduces_by_name(name: str) -> bool:
     """``all_reduce`` of a module that is not seen: it only silences."""
     return name.rsplit(".", 1)[-1] in ("all_reduce", "all_gather", "allreduce", "allgather")

@@ -18,12 +18,17 @@ _GENERATORS = (
     "random.Random",
 )
 _SEEDS = ("torch.manual_seed", "numpy.random.seed", "random.seed")
+SEEDED = (*_GENERATORS, *_SEEDS)
+# Methods that run for single samples, or in the processes of a loader.
+EACH_ON_ITS_OWN = (
+    "__getitem__", "__iter__", "__len__", "__call__", "forward", "collate_fn", "worker_init_fn",
+)  # fmt: skip
 _FRESH = ("torch.seed", "torch.cuda.seed", "random.SystemRandom")
 
 
 def own_draws(facts: Facts) -> Iterator[Site]:
     """The calls that make or seed a generator so that no two processes draw the same."""
-    for name in (*_GENERATORS, *_SEEDS, *_FRESH):
+    for name in (*SEEDED, *_FRESH):
         for site in facts.library_calls.get(name, {}).values():
             if isinstance(site.node, cst.Call) and starts_anew(facts, name, site.node):
                 yield site
@@ -33,7 +38,7 @@ def starts_anew(facts: Facts, name: str, call: cst.Call) -> bool:
     """Whether a call of a library function starts a generator from entropy or the clock."""
     if name in _FRESH:
         return True
-    if name not in (*_GENERATORS, *_SEEDS):
+    if name not in SEEDED:
         return False
     given = [facts.values.get(one.value, UNKNOWN).constant() for one in call.args]
     if not given or given == [None]:

@@ -1,0 +1,42 @@
+"""Rank 0's value for all ranks, where each would see or make up its own."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from ddpify.planning.edits import Edits
+from ddpify.planning.plan import Plan
+from ddpify.understanding.facts import Site
+from ddpify.understanding.libraries.entropy import EACH_ON_ITS_OWN
+
+
+def share(plan: Plan, edits: Edits, site: Site, text: str, rule: str) -> None:
+    """Put ``broadcast(x)`` for ``x``, once."""
+    function = f"{plan.options.alias}.broadcast"
+    if function not in edits.wrapped.get(site.node, ()):
+        edits.wrap(site.node, function)
+        edits.note(site, text, rule=rule)
+
+
+def on_all_ranks(plan: Plan, edits: Edits, site: Site) -> bool:
+    """Whether all ranks come to a place of a file that may be changed, at the same time."""
+    seen: set[cst.CSTNode] = set()
+    todo = [site]
+    while todo:
+        one = todo.pop()
+        if not one.module.editable or not _is_shared(plan, edits, one):
+            return False
+        function = one.module.structure.function(one.node)
+        if function is not None and function not in seen:
+            seen.add(function)
+            todo += plan.facts.callers.get(function, ())
+    return True
+
+
+def _is_shared(plan: Plan, edits: Edits, site: Site) -> bool:
+    for node in site.module.structure.up(site.node):
+        if node in edits.blocks or node in edits.parts or isinstance(node, cst.Lambda):
+            return False
+        if isinstance(node, cst.FunctionDef) and node.name.value in EACH_ON_ITS_OWN:
+            return False
+    return True
