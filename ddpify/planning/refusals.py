@@ -10,7 +10,7 @@ from ddpify.errors import DdpifyError
 from ddpify.understanding import readers
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Demand, Facts, Site
-from ddpify.understanding.libraries.frameworks import training_framework
+from ddpify.understanding.libraries.frameworks import ENVIRONMENTS, training_framework
 from ddpify.understanding.libraries.runtime_names import TRAINING, is_vendored
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import ModuleFile, Project
@@ -58,7 +58,7 @@ _RUNTIME = ("ddpify.runtime", "ddpify_runtime")
 _GPUS_BY_HAND = tuple(
     f"torch.nn.parallel.{name}" for name in ("replicate", "scatter", "parallel_apply")
 )
-_ENVIRONMENTS = ("gym.", "gymnasium.", "pettingzoo.", "procgen.")
+_ENVIRONMENTS = tuple(f"{name}." for name in ENVIRONMENTS)
 
 
 class Refusal(DdpifyError):

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from ddpify.convert import Refusal
 from tests.conftest import Ddpify
-from tests.convert.examples import HEAD, STEP
+from tests.convert.examples import HEAD, STEP, convert_text
 
 ONE_ROW = STEP.replace(
     "    penalty = F.cross_entropy(brain(a), b)\n",
@@ -81,3 +82,16 @@ def test_a_project_is_marked_in_its_modules(ddpify: Ddpify) -> None:
     assert done.code == 1
     assert "# ddpify: not converted" in Path("out/engine.py").read_text()
     assert "ddpify import" not in Path("out/engine.py").read_text()
+
+
+@pytest.mark.parametrize(
+    "world",
+    [
+        "from gymnasium import make\nworld = make('CartPole-v1')\n",
+        "from torchrl.envs.libs.gym import GymEnv\nworld = GymEnv('Pong-v4')\n",
+        "from dm_control import suite\nworld = suite.load('cartpole', 'swingup')\n",
+    ],
+)
+def test_environments_are_not_converted(world: str, tmp_path: Path) -> None:
+    with pytest.raises(Refusal, match="learns from an environment"):
+        convert_text(tmp_path, HEAD + world + STEP)

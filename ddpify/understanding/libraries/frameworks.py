@@ -25,6 +25,12 @@ class Framework:
     covers: frozenset[str] = ALL
 
 
+# What makes or runs environments that an agent acts in.
+ENVIRONMENTS = (
+    "gym", "gymnasium", "pettingzoo", "procgen", "torchrl.envs", "torchrl.collectors", "dm_control",
+    "minigrid", "gym_minigrid", "gym_super_mario_bros", "ale_py", "atari_py", "retro", "vizdoom",
+    "unityagents", "mlagents_envs", "vmas", "brax.envs",
+)  # fmt: skip
 FRAMEWORKS = (
     Framework("Lightning Fabric", ("lightning.fabric", "lightning.Fabric", "lightning_fabric")),
     Framework("PyTorch Lightning", ("pytorch_lightning", "lightning")),
@@ -55,7 +61,7 @@ FRAMEWORKS = (
     Framework("FairSeq", ("fairseq",)),
     Framework("ClassyVision", ("classy_vision", "vissl")),
     Framework("ddpify", ("ddpify.runtime", "ddpify_runtime"), covers=frozenset()),
-    Framework("environments", ("gym", "gymnasium", "pettingzoo", "procgen")),
+    Framework("environments", ENVIRONMENTS),
 )  # fmt: skip
 _FIRST_NAMES = frozenset(name.partition(".")[0] for one in FRAMEWORKS for name in one.imports)
 _NOT_TRAINERS = ("ddpify", "environments")
