@@ -10,6 +10,8 @@ from ddpify.codemods.effects import note, short_name, takes_part_in_training
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Effect, Site
+from ddpify.understanding.labels.places import asks
+from ddpify.understanding.structure import Structure, walk
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import UNKNOWN, Class, deep_atoms
 
@@ -39,13 +41,17 @@ def download(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
 
 
 def made_once(plan: Plan, effect: Effect) -> Iterator[cst.CSTNode]:
-    """The classes of data sets that one rank of each node makes first, downloads and all.
+    """What one rank of each node does first, downloads and all: what it writes, the others find.
 
-    What they write, the others find.
+    Classes of data sets, and branches for the case that a file is missing.
     """
     for call in effect.calls if effect.kind == "download" else ():
         if call.module.editable:
             yield from (made.node for made in _data_sets(plan, call))
+    if effect.kind == "download" and effect.site.module.editable:
+        asking = _asking(plan, effect)
+        if asking is not None and isinstance(asking.node, cst.If):
+            yield asking.node
 
 
 def _data_sets(plan: Plan, site: Site) -> list[Class]:
@@ -65,6 +71,11 @@ def local_main_first(plan: Plan, edits: Edits, effect: Effect, site: Site) -> No
     The statement is the innermost that can stand in a block of its own: of this place, else of a
     call that leads to it. Where there is none, the place is noted.
     """
+    asking = _asking(plan, effect) if site is effect.site else None
+    if asking is not None:
+        edits.put_under(_statement(asking), f"with {plan.options.alias}.local_main_first():")
+        note(edits, effect, asking, f"{short_name(effect)} once a node")
+        return
     calls = (c for c in reversed(effect.calls) if c.module.editable and _gives_data(plan, c))
     site = next((place for place in (site, *calls) if _can_wait(place)), site)
     if not _can_wait(site):
@@ -85,6 +96,61 @@ def wait_once(plan: Plan, edits: Edits, effect: Effect) -> None:
     outer = (c.module.statement(c.node) for c in effect.calls if c.module.editable)
     if any(edits.blocks.get(one) == header for one in outer if one is not statement):
         del edits.blocks[statement]
+
+
+def _asking(plan: Plan, effect: Effect) -> Site | None:
+    """The outermost place that asks for files before a download: its ``if``, or else a call.
+
+    The first rank's answer is another one than that of the ranks after it, which find the files.
+    """
+    found: Site | None = None
+    places = [effect.site, *(c for c in reversed(effect.calls) if c.module.editable)]
+    for place, call in zip(places, [*places[1:], None], strict=True):
+        structure = place.module.structure
+        guards = [g for g in structure.guards(place.node) if asks(plan.facts, g.test, place.module)]
+        branches = [g.statement for g in guards if isinstance(g.statement, cst.If)]
+        if not branches:
+            continue
+        left = any(g.left_early for g in guards) or not _stays(plan, branches[-1])
+        if not left:
+            found = Site(_first_case(structure, branches[-1]), place.module)
+        elif call is not None and _can_wait(call) and _gives_nothing_shared(plan, call):
+            found = call
+    return found
+
+
+def _statement(site: Site) -> cst.CSTNode:
+    return site.module.statement(site.node)
+
+
+def _first_case(structure: Structure, statement: cst.CSTNode) -> cst.CSTNode:
+    """The ``if`` of an ``elif``."""
+    above = structure.parents[statement]
+    while isinstance(above, cst.If) and above.orelse is statement:
+        statement, above = above, structure.parents[above]
+    return statement
+
+
+def _stays(plan: Plan, block: cst.CSTNode) -> bool:
+    """Whether the ranks may run a block one after another, and all go on behind it."""
+    nodes = set(walk(block))
+    if any(isinstance(n, (cst.Return, cst.Break, cst.Continue, cst.Yield)) for n in nodes):
+        return False
+    if any(n in plan.reductions or n in plan.facts.backwards for n in nodes):
+        return False
+    made = (plan.facts.values.get(n, UNKNOWN) for n in nodes if isinstance(n, cst.Call))
+    if any(takes_part_in_training(atom) for held in made for atom in held.atoms):
+        return False
+    return not any(
+        effect.kind == "save" and any(call.node in nodes for call in effect.calls)
+        for effect in plan.facts.effects.values()
+    )
+
+
+def _gives_nothing_shared(plan: Plan, call: Site) -> bool:
+    """Whether a call of a function gives back no model or loader."""
+    made = deep_atoms(plan.facts.values.get(call.node, UNKNOWN))
+    return not any(takes_part_in_training(atom) for atom in made)
 
 
 def _can_wait(site: Site) -> bool:

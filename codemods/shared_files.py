@@ -9,9 +9,12 @@ from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Effect, Site
 from ddpify.understanding.labels.places import Places, Use, tests_of
-from ddpify.understanding.libraries.paths import path_of
+from ddpify.understanding.libraries.actions import COMMANDS, WRITERS
+from ddpify.understanding.libraries.paths import TREES, path_of
+from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import leaves, rest_of_block, walk
 from ddpify.understanding.syntax import dotted
+from ddpify.understanding.values import UNKNOWN, Instance
 
 _ENDS = ("sys.exit", "exit", "quit", "os._exit")
 
@@ -21,10 +24,36 @@ def edit(plan: Plan, edits: Edits) -> None:
     places = Places(plan.facts, plan.flow)
     uses = [use for use in places.uses() if on_all_ranks(plan, edits, use.site)]
     effects = [e for e in plan.facts.effects.values() if path_of(e) is not None]
+    _share_log_folders(plan, edits, uses)
     for use in uses:
         if use.asks and _decides(plan, edits, places, use, effects):
             share(plan, edits, use.site, "asked by rank 0 for all ranks", "read-after-rank0-write")
     _wait_for_files(plan, edits, places, uses, effects)
+    _wait_for_commands(plan, edits)
+
+
+def _share_log_folders(plan: Plan, edits: Edits, uses: list[Use]) -> None:
+    """``writer.log_dir`` of what is read: only rank 0 has a writer."""
+    for use in uses:
+        for one in plan.flow.ancestry(use.path, use.site.module):
+            module = plan.project.owner(one.node) if one.node is not None else None
+            folder = _log_folder(plan, module, one.node) if module is not None else None
+            if folder is not None and on_all_ranks(plan, edits, folder):
+                text = "rank 0's folder on all ranks"
+                share(plan, edits, folder, text, "per-rank-run-directory")
+
+
+def _log_folder(plan: Plan, module: ModuleFile, node: cst.CSTNode | None) -> Site | None:
+    """The ``writer.log_dir`` or ``writer.get_logdir()`` that is, or begins at, a node."""
+    while node is not None and not isinstance(node, cst.Attribute):
+        node = module.parents.get(node) if isinstance(node, cst.Name) else None
+    if node is None or node.attr.value not in ("log_dir", "logdir", "get_logdir"):
+        return None
+    owner = plan.facts.values.get(node.value, UNKNOWN)
+    if not any(isinstance(a, Instance) and a.type in WRITERS for a in owner.atoms):
+        return None
+    called = module.parents[node]
+    return Site(called if isinstance(called, cst.Call) else node, module)
 
 
 # ---------------------------------------------------------------------- questions
@@ -37,11 +66,14 @@ def _decides(plan: Plan, edits: Edits, places: Places, use: Use, effects: list[E
     if _names_a_folder(plan, edits, places, use, effects):
         return True
     structure = use.site.module.structure
+    first = f"with {plan.options.alias}.local_main_first():"
     for test in tests_of(structure, use.site.node):
         branches = list(walk(test))
         if isinstance(test, cst.If) and leaves(test.body):
             branches += [n for one in rest_of_block(structure, test) for n in walk(one)]
         reached = set(branches)
+        if any(edits.blocks.get(node) == first for node in reached):
+            return True  # all ranks come to the download, or none
         kinds = {"save", "write"} | ({"folder"} if _ends_the_script(test) else set())
         if _by_main_alone(plan, edits, test):
             continue
@@ -100,9 +132,15 @@ def _is_inside(effect: Effect, reached: set[cst.CSTNode]) -> bool:
 
 
 def _same(places: Places, effect: Effect, use: Use) -> bool:
+    """Whether an effect may be on the file, or folder, that is read or asked for."""
     path = path_of(effect)
     assert path is not None
-    return places.may_be_same(path, effect.site.module, use.path, use.site.module)
+    place = (path, effect.site.module)
+    if places.may_be_same(place, use.place):
+        return True
+    return (use.asks and places.may_hold(use.place, place)) or (
+        effect.name in TREES and places.may_hold(place, use.place)
+    )
 
 
 # ---------------------------------------------------------------------- waiting
@@ -128,11 +166,28 @@ def _wait_for_files(
                 met.append((effect, before))
 
 
+def _wait_for_commands(plan: Plan, edits: Edits) -> None:
+    """What a command of the system does to files cannot be seen: all ranks go on behind it."""
+    header = _header(plan)
+    for effect in plan.facts.effects.values():
+        if effect.name not in COMMANDS:
+            continue
+        structure = effect.site.module.structure
+        statement = structure.statement(effect.site.node)
+        body = list(getattr(structure.parents[statement], "body", ()))
+        behind = next(iter(body[body.index(statement) + 1 :]), None) if statement in body else None
+        together = behind is not None and edits.blocks.get(behind) == header
+        if edits.blocks.get(statement) == header and not together:
+            edits.insert_after(statement, f"{plan.options.alias}.barrier()\n")
+
+
 def _alone(plan: Plan, edits: Edits, effect: Effect, use: Use) -> cst.CSTNode | None:
     """The statement in which rank 0 alone changes a file; None where the read is part of it."""
     module, header = effect.site.module, _header(plan)
     around = [effect.site.node, *module.structure.up(effect.site.node)]
     guarded = [n for n in around if header in (edits.blocks.get(n), edits.parts.get(n))]
+    if path_of(effect) in edits.changes:  # others open the null device
+        guarded.append(module.statement(effect.site.node))
     if effect.kind != "write" or not guarded or use.site.node in walk(guarded[-1]):
         return None
     return module.statement(guarded[-1])

@@ -11,6 +11,7 @@ from tests.convert.examples import HEAD, STEP, added
 IMPORTS = """\
 import glob
 import os
+import urllib.request
 import shutil
 import tempfile
 import time
@@ -56,6 +57,16 @@ def test_a_temporary_folder_is_one_for_all_ranks(tmp_path: Path) -> None:
     )
     line = "with dd.broadcast(tempfile.TemporaryDirectory()) as folder:"
     assert shared(tmp_path, "", after) == [line]
+
+
+def test_the_folder_of_a_writer_is_rank_0s(tmp_path: Path) -> None:
+    before = "from torch.utils.tensorboard import SummaryWriter\nlog = SummaryWriter()\n"
+    after = (
+        "best = os.path.join(log.log_dir, 'best.pt')\n"
+        "torch.save(brain.state_dict(), best)\nbrain.load_state_dict(torch.load(best))\n"
+    )
+    line = "best = os.path.join(dd.broadcast(log.log_dir), 'best.pt')"
+    assert shared(tmp_path, before, after) == [line]
 
 
 ALONE = {
@@ -127,8 +138,36 @@ READ_BACK = {
         1,
     ),
     "removed once read": (SAVE + "state = torch.load('last.pt')\nos.remove('last.pt')\n", 1),
+    "a folder of files": (
+        "for n in range(3):\n    np.save(f'data/{n}.npy', [n])\nnames = os.listdir('data')\n",
+        1,
+    ),
+    "a folder that goes": (
+        "state = torch.load(os.path.join('out', 'a.pt'))\nshutil.rmtree('out')\n",
+        1,
+    ),
+    "a file that is open for others too": (
+        "with open('a.txt', 'w') as log:\n    text = 'a'\n    log.write(text)\n"
+        "text = open('a.txt').read()\n",
+        1,
+    ),
+    "a numbered name": (
+        "def put(n, folder):\n    np.save(folder + 'part_{}.npy'.format(n), [n])\n\n\n"
+        "put(1, 'data/')\nx = np.load('data/' + 'part_{}.npy'.format(1))\n"
+        "y = np.load('data/' + 'part_%d.npy' % 1)\nz = np.load(f'data/part_{1 + 0}.npy')\n",
+        1,
+    ),
+    "other numbered names": ("np.save(f'a/{1 + 1}.npy', [1])\nx = np.load(f'b/{1 + 1}.npy')\n", 0),
+    "another folder": ("np.save(f'data/{1 + 1}.npy', [1])\nnames = os.listdir('out')\n", 0),
+    "a command": ("os.system('cp a b')\nos.system('rm a')\n", 1),
+    "a command's result": ("made = os.system('cp a b')\n", 0),
     "two reads after one write": (COPY + "for n in range(3):\n    torch.load('best.pt')\n" * 2, 1),
     "another file": (COPY + "state = torch.load('start.pt')\n", 0),
+    "another function's name": (
+        "def put(path):\n    np.save(path, [1])\n\n\ndef get(path):\n    return np.load(path)\n"
+        "put('a.npy')\nx = get('b.npy')\n",
+        0,
+    ),
     "by rank 0 alone": (COPY + "os.remove('best.pt')\n", 0),
 }
 
@@ -136,3 +175,39 @@ READ_BACK = {
 @pytest.mark.parametrize(("text", "count"), READ_BACK.values(), ids=READ_BACK)
 def test_ranks_wait_for_what_rank_0_alone_writes(tmp_path: Path, text: str, count: int) -> None:
     assert shared(tmp_path, "", text) == ["dd.barrier()"] * count
+
+
+FETCH = "urllib.request.urlretrieve('http://x', 'x.bin')"
+DOWNLOADS = {
+    "if it is missing": (
+        f"if not os.path.exists('x.bin'):\n    {FETCH}\n",
+        "if not os.path.exists('x.bin'):",
+    ),
+    "by a function": (
+        f"def fetch():\n    {FETCH}\n\n\nif not os.path.exists('x.bin'):\n    fetch()\n",
+        "if not os.path.exists('x.bin'):",
+    ),
+    "unless it leaves before": (
+        f"def fetch():\n    if os.path.exists('x.bin'):\n        return 'x.bin'\n    {FETCH}\n"
+        "    return 'x.bin'\n\n\nname = fetch()\n",
+        "name = fetch()",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "line"), DOWNLOADS.values(), ids=DOWNLOADS)
+def test_a_node_asks_and_downloads_rank_by_rank(tmp_path: Path, text: str, line: str) -> None:
+    """A rank that comes later finds the file: it must not miss the others' meeting."""
+    lines = added(tmp_path, IMPORTS + HEAD + text + STEP)
+    assert lines[lines.index("with dd.local_main_first():") + 1] == line
+    assert not any("dd.broadcast" in one for one in lines)
+
+
+def test_ranks_that_cannot_ask_one_by_one_have_one_answer(tmp_path: Path) -> None:
+    text = (
+        f"if not os.path.exists('x.bin'):\n    {FETCH}\n    torch.save(1, 'y.pt')\n"
+        "    for a, b in feed:\n        print(brain(a).sum())\n"
+    )
+    lines = added(tmp_path, IMPORTS + HEAD + text + STEP)
+    assert "if not dd.broadcast(os.path.exists('x.bin')):" in lines
+    assert lines[lines.index("with dd.local_main_first():") + 1] == FETCH

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -24,7 +25,11 @@ from ddpify.understanding.structure import Structure, walk
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import UNKNOWN, Instance
 
+_ANY = "{}"
 _DEPTH = 4  # names behind names that are looked up for the end of a path
+
+
+Place = tuple[cst.BaseExpression, ModuleFile]
 
 
 @record
@@ -35,6 +40,11 @@ class Use:
     path: cst.BaseExpression
     asks: bool
 
+    @property
+    def place(self) -> Place:
+        """The path, with its file."""
+        return self.path, self.site.module
+
 
 @dataclass(eq=False, slots=True)
 class Places:
@@ -42,87 +52,94 @@ class Places:
 
     facts: Facts
     flow: Flow
-    _ends: dict[cst.CSTNode, frozenset[str] | None] = field(default_factory=dict)
+    _texts: dict[cst.CSTNode, frozenset[str] | None] = field(default_factory=dict)
 
     def uses(self) -> Iterator[Use]:
         """Every call that reads a file or asks for one, in the order of each file."""
         for module, structure in self.flow.structures.items():
             for call in structure.all(cst.Call):
-                found = self._use(call, module)
+                found = use_of(self.facts, call, module)
                 if found is not None:
                     yield found
 
-    def _use(self, call: cst.Call, module: ModuleFile) -> Use | None:
-        for name in library_names(self.facts.values.get(call.func)):
-            asks = name in ASKED
-            path = named_by(call, ASKED[name] if asks else READ.get(name))
-            if path is not None and ("write", call) not in self.facts.effects:
-                return Use(Site(call, module), path, asks)
-        if isinstance(call.func, cst.Attribute) and self._is_path(call.func.value):
-            name = call.func.attr.value
-            if name in ASKED_OF_PATHS or name in READ_FROM_PATHS:
-                return Use(Site(call, module), call.func.value, name in ASKED_OF_PATHS)
+    # ------------------------------------------------------------------ the same file
+    def may_be_same(self, one: Place, other: Place) -> bool:
+        """Whether two paths are written alike, or surely end alike."""
+        if self._alike(one, other):
+            return True
+        ends, others = (
+            {text.rsplit("/", 1)[-1] for text in self.texts(*place) or ()} for place in (one, other)
+        )
+        return any(map(_says_something, ends & others))
+
+    def _alike(self, one: Place, other: Place) -> bool:
+        """Whether two expressions are written alike, with the same names in them."""
+        same = code_of(one[0]) == code_of(other[0])
+        return same and self.flow.slots(*one) == self.flow.slots(*other)
+
+    def may_hold(self, folder: Place, file: Place) -> bool:
+        """Whether one path may be that of the folder in which the other lies."""
+        inside = self._folder(file[0])
+        if inside is not None and self._alike((inside, file[1]), folder):
+            return True
+        known = self.texts(inside, file[1]) if inside is not None else None
+        if known is None and inside is None:
+            folders = {t.rpartition("/")[0] for t in self.texts(*file) or ()}
+            known = frozenset(t for t in folders if t and _ANY not in t)
+        asked = {t.rpartition("/")[0] if "*" in t else t for t in self.texts(*folder) or ()}
+        return not {t.rstrip("/") for t in asked}.isdisjoint(known or ())
+
+    def _folder(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
+        """``a`` of ``os.path.join(a, b)`` and of ``a / b``."""
+        if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Divide):
+            return node.left
+        if isinstance(node, cst.Call) and len(node.args) == 2:
+            names = library_names(self.facts.values.get(node.func))
+            return node.args[0].value if "os.path.join" in names else None
         return None
 
-    def _is_path(self, node: cst.BaseExpression) -> bool:
-        held = self.facts.values.get(node, UNKNOWN).atoms
-        return any(isinstance(a, Instance) and a.type == "pathlib.Path" for a in held)
+    def texts(self, node: cst.BaseExpression, module: ModuleFile) -> frozenset[str] | None:
+        """The paths that an expression may be, with ``{}`` for what is not known inside of them.
 
-    # ------------------------------------------------------------------ the same file
-    def may_be_same(
-        self, one: cst.BaseExpression, in_one: ModuleFile, other: cst.BaseExpression, at: ModuleFile
-    ) -> bool:
-        """Whether two paths are written alike, or surely end alike."""
-        if code_of(one) == code_of(other):
-            return True
-        ends = self.ends(one, in_one) or frozenset()
-        return not ends.isdisjoint(self.ends(other, at) or ())
+        What is not known may be left out in front; None where the end is not known.
+        """
+        if node not in self._texts:
+            self._texts[node] = self._texts_of(node, module, _DEPTH)
+        return self._texts[node]
 
-    def ends(self, node: cst.BaseExpression, module: ModuleFile) -> frozenset[str] | None:
-        """The last parts that a path may have; None where they are not known."""
-        if node not in self._ends:
-            self._ends[node] = self._ends_of(node, module, _DEPTH)
-        return self._ends[node]
-
-    def _ends_of(
+    def _texts_of(
         self, node: cst.BaseExpression, module: ModuleFile, depth: int
     ) -> frozenset[str] | None:
         held = self.facts.values.get(node, UNKNOWN).constant()
         if isinstance(held, str):
-            return frozenset({held.rsplit("/", 1)[-1]})
+            return frozenset({held})
         if isinstance(node, cst.SimpleString):
-            return frozenset({str(node.evaluated_value).rsplit("/", 1)[-1]})
-        if isinstance(node, cst.FormattedString):
-            return self._end_of_text(node)
+            return frozenset({str(node.evaluated_value)})
+        template = _template(node)
+        if template is not None:
+            return frozenset({template})
         if isinstance(node, cst.BinaryOperation):
-            return self._ends_of(node.right, module, depth)
+            return self._texts_of(node.right, module, depth)
         if isinstance(node, cst.Call):
             names = set(library_names(self.facts.values.get(node.func)))
-            joined = names & {"os.path.join", "pathlib.Path", "builtins.str"}
-            return self._ends_of(node.args[-1].value, module, depth) if joined else None
+            joined = names & {"os.path.join", "pathlib.Path", "builtins.str"} and node.args
+            return self._texts_of(node.args[-1].value, module, depth) if joined else None
         if isinstance(node, (cst.Name, cst.Attribute)) and depth > 0:
-            return self._ends_of_name(node, module, depth)
+            return self._texts_of_name(node, module, depth)
         return None
 
-    def _end_of_text(self, node: cst.FormattedString) -> frozenset[str] | None:
-        """``best.pt`` of ``f"{folder}/best.pt"``: the whole last part must be written out."""
-        last = node.parts[-1] if node.parts else None
-        text = last.value if isinstance(last, cst.FormattedStringText) else ""
-        return frozenset({text.rsplit("/", 1)[-1]}) if "/" in text else None
-
-    def _ends_of_name(
+    def _texts_of_name(
         self, node: cst.BaseExpression, module: ModuleFile, depth: int
     ) -> frozenset[str] | None:
         found: set[str] = set()
-        moves = self.flow.moves_to(set(self.flow.names.of_target(node, module)))
-        for move in moves:
+        for move in self.flow.moves_to(set(self.flow.names.of_target(node, module))):
             owner = _file_of(self.flow.structures, move.node)
-            ends = None
+            texts = None
             if move.value is not None and owner is not None:
-                ends = self._ends_of(move.value, owner, depth - 1)
-            if ends is None:
+                texts = self._texts_of(move.value, owner, depth - 1)
+            if texts is None:
                 return None
-            found |= ends
+            found |= texts
         return frozenset(found) if found else None
 
     # ------------------------------------------------------------------ what an answer decides
@@ -139,6 +156,31 @@ class Places:
             if isinstance(one, cst.Return):
                 start.add(("result", structure.function(one)))
         return self.flow.derived(start)
+
+
+def use_of(facts: Facts, call: cst.Call, module: ModuleFile) -> Use | None:
+    """What a call reads or asks for; None for any other call."""
+    for name in library_names(facts.values.get(call.func)):
+        asks = name in ASKED
+        path = named_by(call, ASKED[name] if asks else READ.get(name))
+        if path is not None and ("write", call) not in facts.effects:
+            return Use(Site(call, module), path, asks)
+    if isinstance(call.func, cst.Attribute) and _is_path(facts, call.func.value):
+        name = call.func.attr.value
+        if name in ASKED_OF_PATHS or name in READ_FROM_PATHS:
+            return Use(Site(call, module), call.func.value, name in ASKED_OF_PATHS)
+    return None
+
+
+def asks(facts: Facts, node: cst.CSTNode, module: ModuleFile) -> bool:
+    """Whether an expression asks for files."""
+    calls = (one for one in walk(node) if isinstance(one, cst.Call))
+    return any((use := use_of(facts, one, module)) is not None and use.asks for one in calls)
+
+
+def _is_path(facts: Facts, node: cst.BaseExpression) -> bool:
+    held = facts.values.get(node, UNKNOWN).atoms
+    return any(isinstance(a, Instance) and a.type == "pathlib.Path" for a in held)
 
 
 def tests_of(
@@ -162,6 +204,28 @@ def _reach(structure: Structure, test: cst.CSTNode) -> Iterator[cst.CSTNode]:
     if any(isinstance(n, (cst.Break, cst.Continue)) for n in walk(test)):
         loops = structure.loops(test)
         yield from walk(loops[0]) if loops else ()
+
+
+def _template(node: cst.BaseExpression) -> str | None:
+    """``x_{}.pt`` of ``f"x_{n}.pt"``, ``"x_{}.pt".format(n)`` and ``"x_%d.pt" % n``."""
+    if isinstance(node, cst.FormattedString):
+        texts = (p.value if isinstance(p, cst.FormattedStringText) else _ANY for p in node.parts)
+        return "".join(texts)
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        text, pattern = node.func.value, r"\{[^{}]*\}"
+        formats = node.func.attr.value == "format"
+    elif isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Modulo):
+        text, pattern, formats = node.left, r"%[-+0-9.]*[a-z]", True
+    else:
+        return None
+    if not formats or not isinstance(text, cst.SimpleString):
+        return None
+    return re.sub(pattern, _ANY, str(text.evaluated_value))
+
+
+def _says_something(end: str) -> bool:
+    """Whether more than the kind of a file is written out in its name."""
+    return bool(end.replace(_ANY, "").partition(".")[0])
 
 
 def _file_of(structures: dict[ModuleFile, Structure], node: cst.CSTNode) -> ModuleFile | None:

@@ -17,6 +17,7 @@ WRITES = frozenset(
         "safetensors.torch.save_file", "safetensors.torch.save_model", "dill.dump",
     }
 )  # fmt: skip
+COMMANDS = frozenset({"os.system", "subprocess.run", "subprocess.call", "subprocess.check_call"})
 WRITERS = frozenset(
     {
         "torch.utils.tensorboard.SummaryWriter", "tensorboardX.SummaryWriter",

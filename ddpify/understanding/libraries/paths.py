@@ -21,6 +21,7 @@ WRITTEN = {
     "to_pickle": _FIRST, "to_json": ("path_or_buf", 0), "os.makedirs": ("name", 0),
     "os.mkdir": _FIRST, "savefig": ("fname", 0),
 }  # fmt: skip
+TREES = frozenset({"shutil.rmtree", "shutil.move", "os.rename", "os.replace"})  # of whole folders
 READ = {
     "torch.load": ("f", 0), "torch.jit.load": ("f", 0), "builtins.open": ("file", 0),
     "io.open": ("file", 0), "gzip.open": ("filename", 0), "numpy.load": ("file", 0),

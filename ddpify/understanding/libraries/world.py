@@ -8,6 +8,7 @@ import libcst as cst
 
 from ddpify.understanding.libraries.actions import (
     ACCELERATORS,
+    COMMANDS,
     DOWNLOADS,
     FOLDERS,
     SAVES,
@@ -100,6 +101,8 @@ def acts(
         name in ("builtins.open", "io.open", "gzip.open") and _for_writing(args, kwargs)
     ):
         run.effect("write", node, name)
+    elif name in COMMANDS and isinstance(run.module.parents[node], cst.Expr):
+        run.effect("write", node, name)  # whatever the command does: nobody asks for its result
     elif name in WRITERS:
         run.effect("writer", node, name)
     elif name in DOWNLOADS or _true(kwargs.get("download", UNKNOWN)):
