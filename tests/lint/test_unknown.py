@@ -394,6 +394,33 @@ for x, y in loader:
         "    print(epochs)",
         strict=False,
     ),
+    "a load where the launch has given no rank": Case(
+        "DDP205",
+        """
+args = argparse.ArgumentParser().parse_args()
+args.gpu = None
+if "LOCAL_RANK" in os.environ:
+    args.gpu = int(os.environ["LOCAL_RANK"])
+if args.gpu is None:
+    net.load_state_dict(torch.load(path))
+for x, y in loader:
+    criterion(model(x), y).backward()
+""",
+        "if args.gpu is None:",
+        "if args.gpu is not None:",
+        strict=False,
+    ),
+    "a wrapper in a script that only evaluates": Case(
+        "DDP312",
+        """
+normed = DDP(nn.Sequential(nn.Linear(10, 10), nn.BatchNorm1d(10)).to(device)).eval()
+for x, y in DataLoader(dataset, 8, sampler=sampler):
+    print(criterion(normed(x), y))
+""",
+        "print(criterion(normed(x), y))",
+        "criterion(normed(x), y).backward()",
+        strict=True,
+    ),
     "batches of one, which are the items of the data set": Case(
         "DDP312",
         """

@@ -80,8 +80,12 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 def _batch_size(script: Script) -> int | None:
-    """Samples of one rank at a time, where all training loaders say so."""
-    sizes = [_literal(loader) for loader in script.training_loaders or script.facts.loaders]
+    """Samples of one rank at a time, where all training loaders say so.
+
+    A script that only evaluates has the statistics of the training.
+    """
+    others = script.facts.loaders if script.facts.backwards or script.strict else []
+    sizes = [_literal(loader) for loader in script.training_loaders or others]
     known = [size for size in sizes if size is not None]
     return min(known) if known and len(known) == len(sizes) else None
 

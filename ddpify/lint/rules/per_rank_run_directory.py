@@ -92,4 +92,11 @@ def _clock(script: Script, path: cst.BaseExpression) -> cst.CSTNode | None:
         return None
     if script.flow.origins(path, script.module) & ANY_RANK:
         return None
-    return next((one.node for one in sources if one.label == CLOCK), None)
+    return next(
+        (x.node for x in sources if x.label == CLOCK and not _is_temporary(script, x.node)), None
+    )
+
+
+def _is_temporary(script: Script, made: cst.CSTNode | None) -> bool:
+    """``TemporaryDirectory()``, which is there for one process and for a while."""
+    return isinstance(made, cst.Call) and "tempfile.TemporaryDirectory" in script.names(made.func)

@@ -131,6 +131,8 @@ def _finds_one_process(control: Control, guard: Guard) -> bool:
         return False
     if (_is_no_rank(above.test) and guard.positive) or _counts_one(control, guard):
         return True
+    if _finds_no_rank(control, above.test, guard.positive):
+        return True
     if control.asks_rank(above.test):
         return False
     sides: list[cst.CSTNode | None] = [above.body, above.orelse]
@@ -188,6 +190,15 @@ def _is_no_rank(test: cst.BaseExpression) -> bool:
         return False
     target = test.comparisons[0]
     return isinstance(target.operator, cst.Equal) and "rank" in code_of(test.left)
+
+
+def _finds_no_rank(control: Control, test: cst.BaseExpression, positive: bool) -> bool:
+    """``gpu is None``, where the launch sets it to a rank; the other side of ``is not None``."""
+    if not isinstance(test, cst.Comparison) or code_of(test.comparisons[0].comparator) != "None":
+        return False
+    operator = cst.Is if positive else cst.IsNot
+    asks = isinstance(test.comparisons[0].operator, operator)
+    return asks and bool(control.script.labels(test.left) & ANY_RANK)
 
 
 def _counts_one(control: Control, guard: Guard) -> bool:
