@@ -191,15 +191,17 @@ def _with_keyword(updated: cst.CSTNode, keyword: str) -> cst.CSTNode:
 
 
 def wrapped(inner: cst.CSTNode, function: str, extra: str = "") -> cst.CSTNode:
-    """``function(inner)``, keeping the parentheses that ``inner`` needs for its line breaks."""
+    """``function(inner)``; parentheses around ``inner`` become those of the call, as they are."""
     call = cst.parse_expression(f"{function}(_{extra})")
     assert isinstance(call, cst.Call) and isinstance(inner, cst.BaseExpression)
+    first, *more = call.args
     if isinstance(inner, (cst.GeneratorExp, cst.Tuple)) or not inner.lpar:
-        bare = inner
-    else:  # (a + b) needs no parentheses of its own inside a call's
-        bare = inner.with_changes(lpar=inner.lpar[1:], rpar=inner.rpar[1:])
-    first = call.args[0].with_changes(value=bare)
-    return call.with_changes(args=[first, *call.args[1:]])
+        return call.with_changes(args=[first.with_changes(value=inner), *more])
+    opening, closing = inner.lpar[0].whitespace_after, inner.rpar[-1].whitespace_before
+    bare = inner.with_changes(lpar=inner.lpar[1:], rpar=inner.rpar[:-1])
+    args = [first.with_changes(value=bare), *more]
+    args[-1] = args[-1].with_changes(whitespace_after_arg=closing)
+    return call.with_changes(args=args, whitespace_before_args=opening)
 
 
 class _Rewriter(cst.CSTTransformer):

@@ -22,9 +22,16 @@ def code_of(node: cst.CSTNode) -> str:
     return _EMPTY_MODULE.code_for_node(node)
 
 
+def bare_code(node: cst.BaseExpression) -> str:
+    """The source text of an expression without parentheses around it."""
+    needed = isinstance(node, (cst.GeneratorExp, cst.Tuple))
+    return code_of(node if needed else node.with_changes(lpar=(), rpar=()))
+
+
 def brief(node: cst.CSTNode) -> str:
     """The source text of one node in one line of at most 50 characters, to name it in a note."""
-    text = " ".join(code_of(node).split())
+    code = bare_code(node) if isinstance(node, cst.BaseExpression) else code_of(node)
+    text = " ".join(code.split())
     return text if len(text) <= 50 else text[:47] + "..."
 
 

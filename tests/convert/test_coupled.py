@@ -387,7 +387,7 @@ def ragged(put: str, read: str = "pass") -> str:
 def test_samples_that_bring_several_rows_each(tmp_path: Path) -> None:
     lines = added(tmp_path, ragged("torch.cat(boxes, 0)", "print(len(boxes))"))
     assert "if dd.sum(count):" in lines
-    assert "weight=len((away.abs() * ones[:, None]))," in lines
+    assert any("weight=len(away.abs() * ones[:, None])" in line for line in lines)
     assert "print(dd.sum(len(boxes)))" in lines
     assert not any("repeat" in line for line in lines)  # as many as the rank's own rows
 

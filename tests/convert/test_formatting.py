@@ -61,3 +61,13 @@ def test_a_further_argument_stands_as_the_others_do(
 ) -> None:
     text = "from tqdm import tqdm\n" + HEAD + STEP.replace("in feed:", f"in {shown}:")
     assert f"for a, b in {mended}:\n" in convert_text(tmp_path, text).data.decode()
+
+
+def test_parentheses_become_those_of_the_call(tmp_path: Path) -> None:
+    lines = (
+        "    penalty = (\n        F.cross_entropy(brain(a), b)  # the loss\n"
+        "        + 0.1 * brain(a).pow(2).mean()\n    )\n"
+    )
+    text = HEAD + STEP.replace("    penalty = F.cross_entropy(brain(a), b)\n", lines)
+    after = convert_text(tmp_path, text).data.decode()
+    assert lines.replace("= (", "= dd.mean(") in after

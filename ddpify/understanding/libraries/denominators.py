@@ -8,7 +8,7 @@ import libcst as cst
 
 from ddpify.understanding.batching.batches import Operand
 from ddpify.understanding.libraries.marked_targets import IGNORED
-from ddpify.understanding.syntax import code_of
+from ddpify.understanding.syntax import bare_code, code_of
 from ddpify.understanding.values import UNKNOWN, Const, Instance, Value
 
 # Their mean divides by the weights of the targets' classes, or by the targets that count.
@@ -110,7 +110,7 @@ def _of_any_module(loss: cst.BaseExpression, callee: Value) -> tuple[str, ...]:
 
 def number_of_rows(rows: cst.BaseExpression) -> str:
     """Code for how many rows a mask leaves."""
-    return f"{_ROWS}{code_of(rows)})"
+    return f"{_ROWS}{bare_code(rows)})"
 
 
 def _number_of_rows(loss: LossCall) -> tuple[str, ...]:
