@@ -786,3 +786,52 @@ def test_the_powers_that_a_batch_is_raised_to_are_no_batch(tmp_path: Path) -> No
     lines = added(tmp_path, HEAD + powers + "for epoch in range(3):\n    a, b = sky, sea\n" + STEP)
     assert "sky = dd.shard_batch(torch.rand(90).unsqueeze(-1).pow(ways))" in lines
     assert not any("[1, 2, 3, 4]" in line for line in lines)
+
+
+COLUMNS = """\
+import torch
+from torch import nn
+
+
+class Reader(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(8, 4)
+        self.look = nn.MultiheadAttention(4, 2)
+        self.last = nn.Linear(4, 8)
+
+    def forward(self, x):
+        x = self.table(x)
+        return self.last(x + self.look(x, x, x)[0])
+
+
+text = torch.stack([torch.randint(8, (50,)), torch.randint(8, (50,))])
+reader = Reader()
+rule = torch.optim.SGD(reader.parameters(), lr=0.1)
+total = 0
+for part in torch.split(text, 9, dim=1):
+    penalty = nn.functional.cross_entropy(reader(part)[-1], part[0])
+    rule.zero_grad()
+    penalty.backward()
+    rule.step()
+    total += penalty.item() * part.shape[-1]
+"""
+
+
+def test_pieces_along_the_second_dimension_are_batches(tmp_path: Path) -> None:
+    lines = added(tmp_path, COLUMNS)
+    assert "part = dd.shard_batch(part, dim=1)" in lines
+    assert "total += penalty.item() * dd.global_shape(part, dim=1)[-1]" in lines
+
+
+def test_one_sequence_that_is_written_out_is_no_batch(tmp_path: Path) -> None:
+    one = "line = [[[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]]]\nsky = torch.Tensor(line)\n"
+    loop = "sea = torch.LongTensor([1, 2])\nfor epoch in range(3):\n    a, b = sky, sea\n"
+    step = STEP.replace("brain(a)", "brain(a).view(-1, 3)")
+    with pytest.raises(Refusal, match="nothing to split"):
+        convert_text(tmp_path, HEAD + one + loop + step)
+    several = one.replace("]]]", "]], [[0.0, 0.0, 1.0, 0.0], [0.0, 0.0, 0.0, 1.0]]]")
+    assert any(
+        "dd.shard_batch(torch.Tensor(line))" in x
+        for x in added(tmp_path, HEAD + several + loop + step)
+    )

@@ -112,7 +112,17 @@ def _shape_item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
     index = run.seen(first.value).constant()
     if index is ... or index == atom.dim:
         return value(tensor_sizes.first_size(atom, node))
+    if isinstance(index, int) and index < 0 < atom.dim and _is_reckoned_with(run, node):
+        run.demand(node.value, value(atom), "a size that is counted from the end")
     return REPLICATED
+
+
+def _is_reckoned_with(run: Interpreter, node: cst.CSTNode) -> bool:
+    """Whether a size enters a total, and not the shape of a tensor, which is this rank's."""
+    parents = run.module.parents
+    while isinstance(parents[node], cst.BinaryOperation):
+        node = parents[node]
+    return isinstance(parents[node], (cst.AugAssign, cst.Assign)) and not run.frames_forward()
 
 
 def _shape_slice(run: Interpreter, cut: cst.Slice, atom: Data) -> Value:

@@ -211,7 +211,8 @@ def _pieces(
     dim = given.constant()
     if dim == atom.dim:
         refute(run, atom)
-        return REPLICATED
+        batches_of_it = dim > 0 and name != "unbind" and not run.frames_forward()
+        return value(Tup((value(Number(), Whole(dim, dim)),))) if batches_of_it else REPLICATED
     gone = name == "unbind" and isinstance(dim, int) and dim < atom.dim
     return value(Tup((value(moved(atom, atom.dim - gone)),)))
 

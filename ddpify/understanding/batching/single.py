@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.language.arguments import Keywords
-from ddpify.understanding.values import Const, Lib, Tup, Value
+from ddpify.understanding.values import Const, Instance, Lib, Tup, Value
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
@@ -61,7 +61,7 @@ def rows_of_one(run: Interpreter, node: cst.BaseExpression, short: str) -> froze
         return frozenset()
     if short in _SHAPED:
         return frozenset(dim for dim, one in enumerate(_ones(run, node, short)) if one)
-    return frozenset(_lists_of_one(node) if short in _OF_VALUES else ())
+    return frozenset(_lists_of_one(run, node) if short in _OF_VALUES else ())
 
 
 def _ones(run: Interpreter, node: cst.Call, short: str) -> list[bool]:
@@ -74,10 +74,21 @@ def _ones(run: Interpreter, node: cst.Call, short: str) -> list[bool]:
     return [isinstance(one, cst.Integer) and one.value == "1" for one in sizes]
 
 
-def _lists_of_one(node: cst.Call) -> Iterator[int]:
+def _lists_of_one(run: Interpreter, node: cst.Call) -> Iterator[int]:
     """The dimensions of ``torch.tensor([[x]])`` that have one element, as it is written."""
-    shown = node.args[0].value if node.args else None
+    shown = _as_written(run, node.args[0].value) if node.args else None
     dim = 0
     while isinstance(shown, cst.List) and len(shown.elements) == 1:
         yield dim
         shown, dim = shown.elements[0].value, dim + 1
+
+
+def _as_written(run: Interpreter, node: cst.BaseExpression) -> cst.CSTNode:
+    """A list that is written out, also where it is given by a name: of lists, which do not grow."""
+    held = run.seen(node).atoms if isinstance(node, cst.Name) else ()
+    one = held[0] if len(held) == 1 else None
+    written = one.site if isinstance(one, Instance) and one.kind == "list" else None
+    nested = isinstance(written, cst.List) and any(
+        isinstance(element.value, cst.List) for element in written.elements
+    )
+    return written if nested and written is not None else node
