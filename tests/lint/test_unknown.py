@@ -394,6 +394,25 @@ for x, y in loader:
         "    print(epochs)",
         strict=False,
     ),
+    "a load of one process, whose model goes where wrapped ones go, too": Case(
+        "DDP205",
+        """
+def train(any_model):
+    any_model.train()
+    for x, y in loader:
+        criterion(any_model(x), y).backward()
+
+args = argparse.ArgumentParser().parse_args()
+if args.dist == "OFF":
+    net.load_state_dict(torch.load(path))
+    train(net)
+if args.dist == "ON":
+    train(DDP(net))
+""",
+        'args.dist == "OFF"',
+        'args.resume == "ON"',
+        strict=False,
+    ),
     "a load where the launch has given no rank": Case(
         "DDP205",
         """

@@ -233,7 +233,8 @@ def _distributes(control: Control, side: cst.CSTNode | None) -> bool:
 
 
 def _starts(control: Control, call: cst.Call) -> bool:
-    names, made = control.script.names(call.func), control.script.instances(call)
+    names = control.script.names(call.func)
+    made = [one for one in control.script.instances(call) if one.site is call]
     spawns = any(name.startswith("torch.multiprocessing.s") for name in names)
     return (
         spawns
