@@ -73,13 +73,15 @@ def runs_in_any_case(
 
 
 def _asks_unknown(control: Control, test: cst.BaseExpression) -> bool:
-    """Whether a condition reads what nothing in sight sets."""
+    """Whether a condition reads what nothing in sight sets, but for the default of an option."""
     if control.asks_rank(test):
         return False
     flow = control.script.flow
     module = control.script.owners.get(test, control.script.module)
     return any(
-        one.slot is not None and not flow.moves_to({one.slot}) and one.slot[0] != "result"
+        one.slot is not None
+        and all(move.offers for move in flow.moves_to({one.slot}))
+        and one.slot[0] != "result"
         for one in flow.ancestry(test, module)
     )
 

@@ -2191,3 +2191,29 @@ for x, y in loader:
     criterion(model(x), y).backward()
 """
     assert [one.code for one in lint_text(text, select=("DDP205",))] == ["DDP205"] * found
+
+
+def test_an_option_that_starts_the_ranks_may_be_given(lint_text: Lint) -> None:
+    """Its default says nothing about them; what is set for good does."""
+    head = SETUPS["distributed"].split("local_rank =")[0]
+    text = (
+        head
+        + """
+parser = argparse.ArgumentParser()
+parser.add_argument("--dist", default=False)
+args = parser.parse_args()
+local_rank = int(os.environ.get("LOCAL_RANK", 0))
+net = Net().cuda()
+if args.dist:
+    dist.init_process_group("nccl")
+    net = DDP(net, device_ids=[local_rank])
+net.load_state_dict(torch.load(path))
+for x, y in DataLoader(dataset):
+    criterion(net(x), y).backward()
+"""
+    )
+    assert [one.code for one in lint_text(text, select=("DDP205",))] == ["DDP205"]
+    switched = text.replace(
+        "args = parser.parse_args()", "args = parser.parse_args()\nargs.dist = False"
+    )
+    assert not lint_text(switched, select=("DDP205",))

@@ -394,6 +394,24 @@ for x, y in loader:
         "    print(epochs)",
         strict=False,
     ),
+    "a schedule that an option asks for, whatever its default": Case(
+        "DDP406",
+        """
+parser = argparse.ArgumentParser()
+parser.add_argument("--plateau", default=True)
+args = parser.parse_args()
+plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimizer)
+total = 0.0
+for x, y in loader:
+    loss = criterion(model(x), y)
+    loss.backward()
+    total += loss.item()
+if args.plateau:
+    plateau.step(total)
+""",
+        "if args.plateau:",
+        "if epochs:",
+    ),
     "a load of one process, whose model goes where wrapped ones go, too": Case(
         "DDP205",
         """

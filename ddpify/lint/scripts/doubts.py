@@ -105,7 +105,7 @@ def _compares_unknown(control: Control, node: cst.CSTNode) -> bool:
         return False
     if not all(isinstance(a, Method) for a in held):  # what a class does not define
         return False
-    return not control.script.flow.moves_to(control.slots(node.left))
+    return all(move.offers for move in control.script.flow.moves_to(control.slots(node.left)))
 
 
 def _harmless(control: Control, decorator: cst.BaseExpression) -> bool:

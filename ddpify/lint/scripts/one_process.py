@@ -55,14 +55,18 @@ def distributes_never(control: Control) -> bool:
 
 
 def _is_set_off(control: Control, test: cst.BaseExpression) -> bool:
-    """``args.distributed`` after ``args.distributed = False``, ``0 and x``."""
+    """``args.distributed`` after ``args.distributed = False``, ``0 and x``.
+
+    An option may be given, whatever its default.
+    """
     if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
         return _is_set_off(control, test.left) or _is_set_off(control, test.right)
     if not isinstance(test, (cst.Name, cst.Attribute)):
         return isinstance(test, cst.Integer) and test.evaluated_value == 0
     moves = control.script.flow.moves_to(control.slots(test))
-    return bool(moves) and all(
-        move.value is not None and code_of(move.value) == "False" for move in moves
+    assigned = [move.value for move in moves if not move.offers]
+    return bool(assigned) and all(
+        value is not None and code_of(value) == "False" for value in assigned
     )
 
 

@@ -38,6 +38,7 @@ class Move:
     node: cst.CSTNode
     adds: bool = False
     passes: bool = False  # an argument that goes into a parameter
+    offers: bool = False  # the default of an option, in whose place another may be given
     value: cst.BaseExpression | None = None  # the expression that is assigned or passed
     key: str | None = None  # the one entry of the targets that is set
 
@@ -252,6 +253,7 @@ class Collector:
         for parser in parsers if "default" in told else ():
             if isinstance(parser, Instance) and parser.type in options.PARSERS:
                 self.move([("attribute", parser.site, name)], told["default"], node)
+                self.moves[-1].offers = True
 
     def _copy(self, node: cst.Call) -> None:
         """``x.copy_(y)``: what ``x`` stands for is changed where it is."""
