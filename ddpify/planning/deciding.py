@@ -29,6 +29,7 @@ from ddpify.planning.refusals import (
 )
 from ddpify.planning.turns import lost_turns, note_beside, note_unequal, take_turns, unsplit
 from ddpify.understanding import readers
+from ddpify.understanding.batching import collating
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Demand, Event, Facts
 from ddpify.understanding.interpretation import interpret
@@ -233,8 +234,16 @@ def _learnt_from(plan: Plan) -> frozenset[cst.BaseExpression]:
         if demand.reader == "backward()" and demand.data.placement is Placement.ROWS
         for birth in demand.data.births
     )
-    made = all(_is_made_by_a_model(plan, birth) for birth in births)
-    return frozenset() if made else births  # none is picked of a batch as it comes
+    first = all(_is_made_by_a_model(plan, b) or _lies_first(plan, b) for b in births)
+    return frozenset() if first else births
+
+
+def _lies_first(plan: Plan, node: cst.BaseExpression) -> bool:
+    """Whether the first dimension surely is the batch's: PyTorch itself put the samples there."""
+    held = plan.facts.values.get(node, UNKNOWN).data
+    loaders = {loader for data in held for loader in data.loaders}
+    known = bool(loaders) and not any(data.opaque or data.dim for data in held)
+    return known and all(map(collating.puts_batch_first, loaders))
 
 
 def _is_made_by_a_model(plan: Plan, node: cst.BaseExpression) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
 
 import libcst as cst
 
@@ -125,7 +126,7 @@ class Interpreter(ABC):
         key = (node, callers, known)
         if key not in self.heap:
             made = self._contexts[node] = self._contexts.get(node, 0) + 1
-            key = key if made <= _MOST_CONTEXTS else (node, (), known)
+            key = key if made <= _MOST_CONTEXTS else (node, self._into_forward(), known)
         if key not in self.heap:
             maker = self.frames[-1].receiver if self.frames else None
             self.heap[key] = Instance(node, module, kind, maker=maker, calls=key[1])
@@ -143,6 +144,11 @@ class Interpreter(ABC):
                 if len(found) == _CONTEXT:
                     break
         return tuple(reversed(found))
+
+    def _into_forward(self) -> tuple[cst.CSTNode, ...]:
+        """The call by which the forward in progress was entered, on a rank's rows or on others."""
+        entered = (f.call.node for f in self.frames if f.in_forward and f.call is not None)
+        return tuple(islice(entered, 1))
 
     def put(self, target: Instance, name: str, new: Value) -> None:
         """Let an attribute or element of an object be this too."""

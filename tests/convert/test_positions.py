@@ -414,3 +414,76 @@ def test_a_row_of_what_unseen_code_made_is_one_of_all_ranks(tmp_path: Path) -> N
         "    kinds = torch.argmax(brain(a), dim=1, keepdim=True)\n    print(kinds[1, ...] * 50)\n"
     )
     assert "print(dd.gather(kinds)[1, ...] * 50)" in added(tmp_path, text)
+
+
+LABELED_FIRST = """\
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+
+class Two(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = nn.Linear(4, 3), nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.one(x), self.two(x)
+
+
+def build(kind):
+    return Two() if kind == "two" else nn.Linear(4, 3)
+
+
+count, kind = 4, "one"
+student, teacher = build(kind), build(kind)
+rows = TensorDataset(torch.randn(40, 4), torch.randint(0, 3, (40,)))
+streams = torch.utils.data.BatchSampler(torch.utils.data.RandomSampler(rows), 10, True)
+feed = DataLoader(rows, batch_sampler=streams)
+rule = torch.optim.SGD(student.parameters(), lr=0.1)
+for a, b in feed:
+    other = a[count:]
+    soft = torch.softmax(student(a), dim=1)
+    with torch.no_grad():
+        guess = torch.softmax(teacher(other + torch.randn_like(other)), dim=1)
+    known = F.nll_loss(soft[:count].log(), b[:][:count])
+    alike = torch.mean((soft[count:] - guess) ** 2)
+    rule.zero_grad()
+    (known + alike).backward()
+    rule.step()
+"""
+
+
+def test_the_first_of_a_batch_are_learnt_from_and_the_others_compared(tmp_path: Path) -> None:
+    """They are those of the whole batch, of which a teacher sees the others on every rank."""
+    lines = added(tmp_path, LABELED_FIRST)
+    assert "other = dd.gather(a)[count:]" in lines
+    assert "known = F.nll_loss(dd.gather(soft)[:count].log(), dd.gather(b[:])[:count])" in lines
+    assert "alike = torch.mean((dd.gather(soft)[count:] - guess) ** 2)" in lines
+    assert "student = dd.wrap(student)" in lines
+
+
+SEEN_AGAIN = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.last = nn.Linear(4, 4), nn.Linear(4, 3)
+
+    def forward(self, x):
+        steps = [self.first(x), x]
+        return self.last(steps[0])
+
+
+brain = Net()
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+"""
+
+
+def test_lists_in_a_forward_hold_what_that_call_of_the_model_made(tmp_path: Path) -> None:
+    """However many calls there are: those on whole rows hold no rank's."""
+    calls = "    print(brain(a).sum().item())\n" * 17
+    text = HEAD + SEEN_AGAIN + STEP + calls + "print(brain(torch.eye(4)).sum().item())\n"
+    lines = added(tmp_path, text)
+    assert lines.count("print(dd.sum(brain(a).sum()).item())") == 17
+    assert not any("eye" in line for line in lines)

@@ -409,8 +409,11 @@ def test_stacked_predictions_keep_their_rows(tmp_path: Path) -> None:
 
 def test_rows_that_a_loss_picks_are_refused(tmp_path: Path) -> None:
     text = step("x = F.cross_entropy(brain(a[:-1]), b[1:])", "x.backward()", "print(x.item())")
-    with pytest.raises(Refusal, match="picked from the batch by their position"):
+    with pytest.raises(Refusal, match="would train on the whole batch on every rank"):
         added(tmp_path, text)
+    unknown = text.replace("batch_size=6, shuffle=True", "batch_size=6, collate_fn=torch.stack")
+    with pytest.raises(Refusal, match="picked from the batch by their position"):
+        added(tmp_path, unknown)
 
 
 def test_a_share_of_a_sum_that_is_printed_too_divides_by_the_whole_batch(tmp_path: Path) -> None:

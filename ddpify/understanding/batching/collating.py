@@ -90,6 +90,15 @@ def collate_functions(loader: Instance) -> Iterator[Function | Bound]:
             yield from (Bound(atom, one) for one in called.atoms if isinstance(one, Function))
 
 
+def puts_batch_first(loader: Instance) -> bool:
+    """Whether PyTorch's own collate function puts a loader's samples side by side."""
+    given = loader.arguments
+    if loader.kind != "torch.utils.data.DataLoader" or "collate_fn" in given or "**" in given:
+        return False
+    sized = "batch_size" in given and given["batch_size"].constant() is not None
+    return sized or "batch_sampler" in given
+
+
 def stacked(atom: Data, dim: object) -> Data:
     """Samples put side by side along a new dimension."""
     return replace(atom.placed(atom.placement), dim=max(dim, 0) if isinstance(dim, int) else 0)

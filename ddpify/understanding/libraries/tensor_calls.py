@@ -106,7 +106,7 @@ def tensor_function(  # type: ignore[no-untyped-def]
         involved = [(n, v) for n, v in operands if any(isinstance(a, Data) for a in v.atoms)]
     for _, held in operands:
         inner = list(local_data(held))
-        if inner and not held.data:
+        if inner and not any(isinstance(a, Data) for a in held.atoms):  # else that is what it takes
             involved.append((node, value(*inner)))
     by_hand = _on_batches(run, node, name, args, kwargs)
     if by_hand is not None and not involved:
