@@ -256,6 +256,20 @@ if rank == 0:
         "",
         strict=False,
     ),
+    "each step's own number, out of a list of them": Case(
+        "DDP405",
+        """
+losses = []
+for x, y in loader:
+    losses.append(criterion(model(x), y).item())
+if rank == 0:
+    for number in losses:
+        print(f"{number:.3f}")
+""",
+        "{number:.3f}",
+        "{sum(losses)}",
+        strict=False,
+    ),
     "a text made of a number of all the data": Case(
         "DDP405",
         """

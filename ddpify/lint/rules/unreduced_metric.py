@@ -67,6 +67,7 @@ from ddpify.lint.scripts.targets import targets
 from ddpify.lint.scripts.unseen_code import UnseenCode
 from ddpify.lint.scripts.whole_data import sees_all_data
 from ddpify.understanding.labels.callees import called
+from ddpify.understanding.labels.freshness import target_names
 from ddpify.understanding.labels.origins import ANY_RANK, TOTAL
 
 _FUNCTIONS = (
@@ -141,10 +142,11 @@ def _sees_all_data(script: Script, call: cst.Call) -> bool:
 
 
 def _is_of_a_step(script: Script, node: cst.BaseExpression) -> bool:
-    """``losses[i]``, where each step has appended its own number."""
-    if not isinstance(node, cst.Subscript) or not isinstance(node.slice[0].slice, cst.Index):
+    """``losses[i]``, ``for one in losses:``, where each step has appended its own number."""
+    kept = _taken_from(script, node)
+    if kept is None:
         return False
-    held = script.flow.ancestry(node.value, script.module)
+    held = script.flow.ancestry(kept, script.module)
     slots = {one.slot for one in held if one.slot is not None}
     moves = [move for move in script.flow.moves_to(slots) if move.value is not None]
     return any(move.adds for move in moves) and not any(
@@ -152,6 +154,16 @@ def _is_of_a_step(script: Script, node: cst.BaseExpression) -> bool:
         or (_appends(move.node) and move.value and TOTAL in script.labels(move.value))
         for move in moves
     )
+
+
+def _taken_from(script: Script, node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """What an expression is one item of: by its index, or in a loop over all of them."""
+    if isinstance(node, cst.Subscript):
+        return node.value if isinstance(node.slice[0].slice, cst.Index) else None
+    for loop in script.structure.loops(node) if isinstance(node, cst.Name) else ():
+        if isinstance(loop, cst.For) and node.value in target_names(loop.target):
+            return loop.iter
+    return None
 
 
 def _appends(node: cst.CSTNode) -> bool:
