@@ -5,6 +5,7 @@ A model becomes distributed by a change of its class, in place: attributes, meth
 through DistributedDataParallel.
 """
 
+import copy
 import functools
 import inspect
 from collections.abc import Callable
@@ -138,6 +139,11 @@ class DistributedModule(nn.Module):
     def ddpify_forward(self, *inputs: Any, **kwargs: Any) -> Any:
         """The forward of the model's own class."""
         return self.ddpify_class.forward(self, *inputs, **kwargs)
+
+    def __prepare_scriptable__(self) -> nn.Module:
+        """What torch.jit.script compiles: the model's own classes, with the same tensors."""
+        tensors = [*self.parameters(), *self.buffers()]
+        return copy.deepcopy(self, {id(one): one for one in tensors})
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Without the engine, as the model's own class: what pickles and copies hold."""

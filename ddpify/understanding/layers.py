@@ -54,6 +54,8 @@ def _has_batchnorm(layer: Instance) -> bool:
 def _is_unseen(layer: Instance) -> bool:
     """Whether it is a network of which neither the layers nor the name are known."""
     name = layer.type
-    if not isinstance(name, str) or not is_model(layer) or name.startswith("torch.nn."):
+    if not isinstance(name, str) or not is_model(layer):
+        return False
+    if name.startswith(("torch.nn.", "torch.optim.")):  # an average's layers are those of its copy
         return False
     return _WITHOUT.search(name) is None

@@ -41,6 +41,15 @@ def test_a_teacher_that_normalises_over_the_batch(tmp_path: Path, mode: str) -> 
     assert "student, teacher = dd.wrap(Network()), dd.wrap(Network(), trained=False)" in lines
 
 
+def test_a_copy_of_layers_normalises_as_they_do(tmp_path: Path) -> None:
+    layers = "nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.Linear(8, 3))"
+    copied = "student, teacher = Network(), copy.deepcopy(plain)"
+    text = NETWORK.replace("student, teacher = Network(), Network()", f"plain = {layers}\n{copied}")
+    text = text.replace("LAYER", "nn.ReLU()").replace("MODE", "")
+    lines = added(tmp_path, "import copy\n" + HEAD + text)
+    assert "teacher = dd.wrap(teacher, trained=False)" in lines
+
+
 @pytest.mark.parametrize(
     ("layer", "mode"),
     [
@@ -71,3 +80,31 @@ def test_a_layer_whose_parameters_are_made_anew_is_wrapped_after_that(
 ) -> None:
     lines = added(tmp_path, HEAD.replace("nn.Linear(4, 3)", call) + STEP)
     assert any("dd.wrap(" in line for line in lines)
+
+
+AVERAGE = """\
+from torch.optim.swa_utils import AveragedModel, update_bn
+brain = nn.Sequential(nn.Linear(4, 8), LAYER, nn.Linear(8, 3))
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+mean = AveragedModel(brain)
+"""
+WRAPPED = "mean = dd.wrap(AveragedModel(brain), trained=False)"
+AVERAGES = {
+    "updated": ("nn.BatchNorm1d(8)", "update_bn(feed, mean)\n", [WRAPPED]),
+    "only evaluated": ("nn.BatchNorm1d(8)", "", []),
+    "of no batch normalisation": ("nn.ReLU()", "update_bn(feed, mean)\n", []),
+}
+
+
+@pytest.mark.parametrize(("layer", "update", "expected"), AVERAGES.values(), ids=AVERAGES)
+def test_an_averaged_model_whose_statistics_are_taken_anew(
+    tmp_path: Path, layer: str, update: str, expected: list[str]
+) -> None:
+    """Those of the global batches; the copy inside keeps the keys of its state."""
+    after = (
+        "mean.eval()\nfor a, b in check:\n    mean(a)\ntorch.save(mean.module.state_dict(), 'x')\n"
+    )
+    text = HEAD + AVERAGE.replace("LAYER", layer) + STEP + "mean.update_parameters(brain)\n"
+    lines = added(tmp_path, text + update + after)
+    assert [line for line in lines if "Averaged" in line] == expected
+    assert "dd.save(mean.module.state_dict(), 'x')" in lines

@@ -209,6 +209,26 @@ def test_a_layer_that_the_model_gets_later_trains_the_same() -> None:
                 torch.testing.assert_close(one, expected[name])
 
 
+def _scripted() -> Any:
+    torch.manual_seed(3)
+    model = nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Linear(6, 1))
+    scripted = torch.jit.script(dd.wrap(model).eval())
+    with torch.no_grad():
+        model[2].bias.fill_(5.0)  # type: ignore[operator]
+    found = torch.jit.script(model)(torch.ones(2, 4)), scripted(torch.ones(2, 4))
+    # The model itself goes on to train on all ranks.
+    dd.mean(model.train()(torch.full((2, 4), float(dd.rank()))).pow(2).mean()).backward()
+    return found, model[0].weight.grad
+
+
+def test_a_wrapped_model_can_be_scripted() -> None:
+    expected = run(_scripted, 1)[0]
+    first, second = run(_scripted, 2)
+    for one in (first, second):
+        torch.testing.assert_close(one[0], expected[0])
+    torch.testing.assert_close(first[1], second[1])
+
+
 def _same_object() -> Any:
     model, ema = Net(), None
     elsewhere, part = [model], model.first

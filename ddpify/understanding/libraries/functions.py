@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding import modes
 from ddpify.understanding.arithmetic import gradients
 from ddpify.understanding.batching import batches
 from ddpify.understanding.language.arguments import Keywords, argument_pairs
@@ -27,6 +28,7 @@ from ddpify.understanding.values import (
     UNKNOWN,
     Bound,
     Class,
+    Const,
     Function,
     Instance,
     Params,
@@ -65,12 +67,37 @@ def _deepcopy(
     for atom in args[0].atoms if args else ():
         if isinstance(atom, Instance) and is_model(atom):
             twin = run.instance(node, run.module, atom.type)
-            twin.hold_all(atom.attributes)
+            twin.hold_all(atom.attributes, atom.arguments)
             twin.role = atom.role
             copies.append(twin)
         else:
             copies.append(atom)  # type: ignore[arg-type]
     return join(value(*copies)) if copies else UNKNOWN
+
+
+def _averaged(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    """``AveragedModel(model)``: a model that holds a copy of another one."""
+    made = run.instance(node, run.module, "torch.optim.swa_utils.AveragedModel")
+    made.role = "model"
+    copied = args[:1] or [kwargs.get("model", UNKNOWN)]
+    made.hold("module", _deepcopy(run, node, copied, {}))
+    run.facts.models[made] = None
+    run.facts.event(made, "make", run.site(node))
+    return value(made)
+
+
+def _update_bn(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    """``update_bn(loader, model)``: the model goes over the batches in training mode."""
+    model = args[1] if len(args) > 1 else kwargs.get("model", UNKNOWN)
+    for atom in model.of(Instance):
+        if isinstance(atom, Instance) and is_model(atom):
+            modes.switch(run.facts, run.site(node), atom, True, surely=False)
+            run.facts.row_calls.setdefault(atom, True)
+    return value(Const(None))
 
 
 def _no_grad_object(name: str) -> Callable[..., Value]:
@@ -165,6 +192,8 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
         for name in names.split()
     },
     "torch.device": _device,
+    "torch.optim.swa_utils.AveragedModel": _averaged,
+    "torch.optim.swa_utils.update_bn": _update_bn,
     "copy.deepcopy": _deepcopy,
     "copy.copy": _deepcopy,
     "torch.distributions.kl_divergence": _divergence,
