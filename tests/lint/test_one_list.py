@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
+from ddpify.codes import BY_NAME
 from ddpify.convert import Refusal, convert_file
 from ddpify.convert.project import convert_folder
 from ddpify.lint import runner
 from ddpify.lint.config import Settings
 from ddpify.lint.diagnostics import Diagnostic
+from ddpify.lint.registry import load
+from ddpify.lint.scripts.kinds import CONVERTED, SINGLE
 from tests.conftest import Ddpify
 from tests.lint.setups import SETUPS
 
@@ -161,3 +165,13 @@ def test_only_what_is_drawn_is_about_seeds(tmp_path: Path, made: str, code: str)
     (tmp_path / "train.py").write_text(text)
     found = {one.message: one.code for one in listed(tmp_path, "train.py")}
     assert found.get(f"torch.{made}(ROWS, 2): this rank's rows of the global batch's") == code
+
+
+def test_what_convert_names_is_in_the_list_for_one_process() -> None:
+    texts = [path.read_text() for path in (FIXTURES.parent / "codemods").glob("*.py")]
+    named = {
+        word for text in texts for word in re.findall(r'"([a-z0-9-]+)"', text)
+    } & BY_NAME.keys()
+    assert len(named) > 10
+    for name in named:
+        assert load(BY_NAME[name]).applies & {CONVERTED, SINGLE}, name

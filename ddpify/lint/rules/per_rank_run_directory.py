@@ -68,7 +68,12 @@ from ddpify.understanding.libraries.paths import path_of
 _KINDS = ("save", "folder", "writer", "write")
 
 
-@rule("per-rank-run-directory", group="checkpoint", severity=Severity.SILENT, applies="distributed")
+@rule(
+    "per-rank-run-directory",
+    group="checkpoint",
+    severity=Severity.SILENT,
+    applies="converted distributed",
+)
 def check(script: Script) -> Iterator[Finding]:
     """Folders and files of the time, made by all ranks; once for each time that is taken."""
     known: set[cst.CSTNode | None] = set()

@@ -23,6 +23,17 @@ for epoch in range(epochs):
         break
 ```
 
+```python
+started = time.time()
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        criterion(model(x), y).backward()
+        optimizer.step()
+    if time.time() - started > 3600:
+        break
+```
+
 ## Use instead
 ```python
 best, bad = 1e9, 0
@@ -36,6 +47,19 @@ for epoch in range(epochs):
         total += loss.detach()
     dist.all_reduce(total)
     if total.item() > best:
+        break
+```
+
+```python
+started = time.time()
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        criterion(model(x), y).backward()
+        optimizer.step()
+    late = [time.time() - started > 3600]
+    dist.broadcast_object_list(late, 0)
+    if late[0]:
         break
 ```
 
@@ -71,6 +95,7 @@ from ddpify.lint.scripts.reading import ALL_COLLECTIVES
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.unseen_code import UnseenCode
 from ddpify.lint.scripts.whole_data import is_own
+from ddpify.understanding.labels.origins import CLOCK
 from ddpify.understanding.structure import Guard, walk
 
 _EXITS = ("sys.exit", "builtins.exit", "builtins.quit", "os._exit")
@@ -80,7 +105,7 @@ _EXITS = ("sys.exit", "builtins.exit", "builtins.quit", "os._exit")
     "rank-local-control-flow",
     group="synchronisation",
     severity=Severity.HANG,
-    applies="distributed",
+    applies="converted distributed",
 )
 def check(script: Script) -> Iterator[Finding]:
     """Ways out of a training loop that depend on a rank's own values."""
@@ -146,7 +171,9 @@ def _leaves_out_steps(script: Script, node: cst.Continue) -> bool:
 
 
 def _is_local(script: Script, test: cst.BaseExpression) -> bool:
-    """Whether the answer is this rank's own."""
+    """Whether the answer is this rank's own: of its part of the data, or of its clock."""
+    if CLOCK in script.labels(test):
+        return True
     if not script.has_runtime:
         return is_own(script, test)
     read = {part.node for part in script.parts}

@@ -98,7 +98,7 @@ _READS = ("torch.load", "numpy.load", "builtins.open")
     "read-after-rank0-write",
     group="synchronisation",
     severity=Severity.CRASH,
-    applies="distributed",
+    applies="converted distributed",
 )
 def check(script: Script) -> Iterator[Finding]:
     """Reads on all ranks, soon after a write on some, of one file."""

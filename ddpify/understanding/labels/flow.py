@@ -20,6 +20,7 @@ from ddpify.understanding.labels.moves import Collector, Move, widths
 from ddpify.understanding.labels.origins import (
     ANY_RANK,
     CLEAN,
+    CLOCK,
     DATA,
     GIVEN,
     LOCAL,
@@ -78,7 +79,7 @@ class Flow:
             found |= self._carried(one)
         found = {TAKEN.get(label, label) for label in found}
         if CLEAN in found or any(d.slot in self.cleaned for d in self.made_of.of(node, module)):
-            found -= {LOCAL, TOTAL}
+            found -= {LOCAL, TOTAL, CLOCK}
         return found
 
     def slots(self, node: cst.BaseExpression, module: ModuleFile) -> set[Slot]:
