@@ -13,6 +13,8 @@ training differs from one process with the whole batch. Parameters stay equal am
 net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.BatchNorm2d(8)).to(device)
 loader = DataLoader(dataset, 4, sampler=sampler)
 model = DDP(net, device_ids=[local_rank])
+for x, y in loader:
+    criterion(model(x), y).backward()
 ```
 
 ## Use instead

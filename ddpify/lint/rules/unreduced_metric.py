@@ -160,8 +160,9 @@ def _taken_from(script: Script, node: cst.BaseExpression) -> cst.BaseExpression 
     """What an expression is one item of: by its index, or in a loop over all of them."""
     if isinstance(node, cst.Subscript):
         return node.value if isinstance(node.slice[0].slice, cst.Index) else None
-    for loop in script.structure.loops(node) if isinstance(node, cst.Name) else ():
-        if isinstance(loop, cst.For) and node.value in target_names(loop.target):
+    name = node.value if isinstance(node, cst.Name) else ""
+    for loop in script.structure.loops(node) if name else ():
+        if isinstance(loop, cst.For) and name in target_names(loop.target):
             return loop.iter
     return None
 
