@@ -255,6 +255,15 @@ def test_rows_that_an_evaluation_shows_are_gathered_there(tmp_path: Path, shown:
     assert not any("dd.replicate" in line for line in lines)
 
 
+@pytest.mark.parametrize(
+    "shown", ["print(''.join(words))", "print(f'{words}')", "print('%s' % words)"]
+)
+def test_lists_of_names_by_rows_are_those_of_all_rows(tmp_path: Path, shown: str) -> None:
+    words = "    words = ['abc'[k] for k in brain(a).argmax(1)[-1:]]\n"
+    lines = added(tmp_path, HEAD + STEP + words + f"    {shown}\n")
+    assert "words = ['abc'[k] for k in dd.gather(brain(a).argmax(1))[-1:]]" in lines
+
+
 def test_an_accuracy_helper_is_followed(tmp_path: Path) -> None:
     text = f"""{HEAD}
 def accuracy(output, target, topk=(1,)):

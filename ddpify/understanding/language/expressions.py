@@ -83,7 +83,7 @@ def _concatenated(run: Interpreter, node: cst.ConcatenatedString) -> Value:
 def _formatted(run: Interpreter, node: cst.FormattedString) -> Value:
     for part in node.parts:
         if isinstance(part, cst.FormattedStringExpression):
-            run.demand(part.expression, run.eval(part.expression), "an f-string")
+            run.demand_held(part.expression, run.eval(part.expression), "an f-string")
     return REPLICATED
 
 
@@ -93,7 +93,7 @@ def _binary(run: Interpreter, node: cst.BinaryOperation) -> Value:
     if operator == "%" and isinstance(
         node.left, (cst.SimpleString, cst.ConcatenatedString, cst.FormattedString)
     ):
-        run.demand_all(node.right, right, "a formatted string")
+        run.demand_held(node.right, right, "a formatted string")
         return REPLICATED
     return tensor_pairs.binary(run, node, operator, (node.left, left), (node.right, right))
 

@@ -240,7 +240,7 @@ def of_plain(  # type: ignore[no-untyped-def]
         world.moved(run, node, args, kwargs)
     if literal or (name in _STRING_METHODS and not constant):
         for expression, one in argument_pairs(node, args, kwargs):
-            run.demand_all(expression, one, "a formatted string")
+            run.demand_held(expression, one, "a formatted string")
         return REPLICATED
     if isinstance(atom, Tup):
         return join(*atom.items) if name == "index" else REPLICATED
