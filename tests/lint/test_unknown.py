@@ -343,6 +343,23 @@ for epoch in range(epochs):
         "parts = batches()\nfor epoch in range(epochs):\n    for x, y in parts:",
         strict=False,
     ),
+    "a sampler in a branch that no call takes": Case(
+        "DDP102",
+        """
+def batches(split=False):
+    if split:
+        return DataLoader(dataset, 32, sampler=DistributedSampler(dataset))
+    return DataLoader(dataset, 32)
+
+mine = batches()
+for epoch in range(epochs):
+    for x, y in mine:
+        criterion(model(x), y).backward()
+        optimizer.step()
+""",
+        "mine = batches()",
+        "mine = batches(True)",
+    ),
     "a total of a part that is scaled to all": Case(
         "DDP111",
         """

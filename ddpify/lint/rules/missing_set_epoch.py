@@ -64,6 +64,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Fix, Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.one_process import never_runs
 from ddpify.lint.scripts.repairs import at_head_of
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.labels.origins import draws
@@ -87,6 +88,8 @@ def check(script: Script) -> Iterator[Finding]:
             continue
         found = _epoch_loop(script, sampler)
         if found is None or _makes_itself_known(sampler):
+            continue
+        if not script.strict and never_runs(script.control, sampler.site):
             continue
         inner, outer = found
         if _has_samples_of_its_own(script, sampler, outer):

@@ -124,6 +124,22 @@ def runs_alone(
     return bool(callers) and all(runs_alone(control, site.node, inner) for site in callers)
 
 
+def never_runs(
+    control: Control, node: cst.CSTNode, seen: frozenset[cst.CSTNode] = frozenset()
+) -> bool:
+    """Whether a condition keeps a node from running, whose answer is the same in all calls."""
+    for guard in control.guards(node):
+        answer = control.script.value(guard.test).constant()
+        if isinstance(answer, bool) and answer is not guard.positive:
+            return True
+    function = control.script.structure_of(node).function(node)
+    if function is None or function in seen:
+        return False
+    callers = control.callers(function)
+    inner = seen | {function}
+    return bool(callers) and all(never_runs(control, site.node, inner) for site in callers)
+
+
 def is_kept_to_one_process(control: Control, node: cst.CSTNode) -> bool:
     """Whether a condition in its function keeps a node to runs that are not distributed."""
     return any(_finds_one_process(control, guard) for guard in control.guards(node))
