@@ -313,7 +313,7 @@ def _check_alike(plan: Plan, node: cst.CSTNode) -> None:
         Refusal: It does not, and the loaders that it comes from are trained on.
     """
     how = plan.reductions[node].how
-    if _is_reduced_twice(plan, node):
+    if _is_reduced_twice(plan, node) or (how == "sum" and _is_summed_twice(plan, node)):
         raise _twice(plan, node)
     for data in plan.facts.reduced.get(node, ()):
         if data.opaque or data.placement in _SUITED[how]:
@@ -322,6 +322,13 @@ def _check_alike(plan: Plan, node: cst.CSTNode) -> None:
         if any(loader.site in plan.choices.trained for loader in data.loaders):
             raise refuse_reading(demand)
         mending.replicate(plan, demand)
+
+
+def _is_summed_twice(plan: Plan, node: cst.CSTNode) -> bool:
+    """Whether a step of the training adds up over the ranks what may be whole already."""
+    loaders = (loader for data in plan.facts.reduced.get(node, ()) for loader in data.loaders)
+    trained = any(loader.site in plan.choices.trained for loader in loaders)
+    return trained and node in plan.facts.half_reduced
 
 
 def _twice(plan: Plan, node: cst.CSTNode) -> Refusal:

@@ -261,3 +261,45 @@ def test_a_loss_that_a_setting_chooses_gets_the_rows_of_all_ranks(tmp_path: Path
     assert "rated = self.rate(dd.gather(self.net(a)), dd.gather(b))" in lines
     assert "made.append(dd.gather(self.net(a)))" in lines
     assert not any("masked_select" in line or "dd.mean" in line for line in lines)
+
+
+BY_SETTING = """\
+import sys
+
+
+def near(x, y, how):
+    off = (x - y) ** 2
+    if how == "mean":
+        return off.mean()
+    elif how == "sum":
+        return off.sum()
+    return off.sum(1).mean()
+
+
+def both(x, y, how):
+    rated = near(x, y, how)
+    return rated, 0.1 * x.pow(2).sum()
+
+
+"""
+RETURNED = {
+    "a number": ("{}penalty = near(brain(a), F.one_hot(b, 3), sys.argv[1])\n", ()),
+    "a tuple": (
+        "{0}rated, small = both(brain(a), F.one_hot(b, 3), sys.argv[1])\n"
+        "{0}penalty = rated + small\n",
+        ("small = dd.sum(small)",),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RETURNED)
+def test_a_mean_or_a_sum_is_reduced_where_the_function_returns_it(
+    tmp_path: Path, name: str
+) -> None:
+    body, further = RETURNED[name]
+    step = STEP.replace("    penalty = F.cross_entropy(brain(a), b)\n", body.format("    "))
+    lines = added(tmp_path, BY_SETTING + HEAD + step)
+    reduced = ("return dd.mean(off.mean())", "return dd.sum(off.sum())")
+    reduced += ("return dd.mean(off.sum(1).mean())", *further)
+    assert all(line in lines for line in reduced)
+    assert sum("dd.mean" in line or "dd.sum" in line for line in lines) == len(reduced)

@@ -103,6 +103,8 @@ def born(
         return result
     if isinstance(node, cst.IfExp) and len({data.placement for data in result.data}) > 1:
         return births.given_as(result, node)  # each is reduced in its own branch
+    if births.are_apart(result):
+        return result
     atoms = [births.born_at(a, node) for a in result.atoms]
     return join(value(*atoms))
 

@@ -35,8 +35,20 @@ def given_as(result: Value, node: cst.BaseExpression) -> Value:
     return value(*(born_at(a, node) if fresh else a for a, fresh in atoms))
 
 
+def are_apart(result: Value) -> bool:
+    """Whether a mean or a sum comes here, each from a place of its own: no one reduction suits.
+
+    What is reduced at its place already is another one.
+    """
+    held = [a for a in result.atoms if isinstance(a, Data)]
+    named = [a for a in held if a.placement in _NAMED or (a.reduced and a.births)]
+    return len({data.placement for data in named}) > 1 and all(data.births for data in named)
+
+
 def forget_births(result: Value) -> Value:
-    """What a function returns is reduced where the caller takes it."""
+    """What a function returns is reduced where the caller takes it, unless it is one of several."""
+    if are_apart(result):
+        return result
     atoms = [
         replace(a, births=frozenset())
         if isinstance(a, Data) and (a.placement in _NAMED or a.opaque)

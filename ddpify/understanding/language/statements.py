@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.batching import at_hand
-from ddpify.understanding.language import assignments, branches, definitions, imports, loops
+from ddpify.understanding.language import assignments, births, branches, definitions, imports, loops
 from ddpify.understanding.libraries import kinds, runtime_names
 from ddpify.understanding.values import Const, Instance, Value, value
 
@@ -37,6 +37,8 @@ def _expression(run: Interpreter, node: cst.Expr) -> None:
 
 def _return(run: Interpreter, node: cst.Return) -> bool:
     result = run.eval(node.value) if node.value is not None else value(Const(None))
+    if node.value is not None:
+        result = births.given_as(result, node.value)
     frame = run.frame
     (frame.returned_against if frame.against_default else frame.returned).append(result)
     return False
