@@ -20,7 +20,7 @@ _WITHOUT = re.compile(r"\.(?:alexnet|vgg(?!\w*_bn$)|squeezenet|vit_|swin_|convne
 
 def layers(model: Instance) -> Iterator[Instance]:
     """A model and all modules that it holds, each once."""
-    seen = {model}
+    seen, opened = {model}, set[int]()
     todo = [model]
     while todo:
         one = todo.pop()
@@ -29,7 +29,7 @@ def layers(model: Instance) -> Iterator[Instance]:
         if isinstance(one.type, str):
             held += one.arguments.values()
         for value in held:
-            for atom in deep_atoms(value):
+            for atom in deep_atoms(value, opened):
                 if isinstance(atom, Instance) and atom not in seen:
                     seen.add(atom)
                     if is_model(atom) or atom.type in ("list", "dict", "generator"):

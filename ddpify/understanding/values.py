@@ -266,6 +266,8 @@ class Instance:
     _arguments: dict[str, Value] = field(default_factory=dict)
     _read: set[object] = field(default_factory=set)  # names, or all of them, in this pass
     growth: int = 0  # how often it has come to hold more
+    _elements: tuple[int, Value] | None = None  # all that it held at a growth
+    _methods: dict[str, Value] = field(default_factory=dict)  # a library's, that were asked for
 
     def __repr__(self) -> str:
         name = self.type if isinstance(self.type, str) else self.type.node.name.value
@@ -337,8 +339,17 @@ class Instance:
 
     @property
     def elements(self) -> Value:
-        """All that the container may hold."""
-        return join(*self.attributes.values())
+        """All that the container may hold: joined again only where it has come to hold more."""
+        self._read.add(_ATTRIBUTES)
+        if self._elements is None or self._elements[0] != self.growth:
+            self._elements = self.growth, join(*self._attributes.values())
+        return self._elements[1]
+
+    def method(self, name: str) -> Value:
+        """One of its methods, of which the script has no code: the same object each time."""
+        if name not in self._methods:
+            self._methods[name] = value(Method(value(self), name))
+        return self._methods[name]
 
     def parts(self) -> Iterator[Instance]:
         """The objects that it holds, or was made with. It notes no reading."""
@@ -385,7 +396,9 @@ class Value:
 
     def __init__(self, atoms: Iterable[Atom] = ()) -> None:
         held = tuple(atoms)
-        self.atoms: tuple[Atom, ...] = held if len(held) < 2 else tuple(dict.fromkeys(held))
+        # The keys of a dictionary differ already: hashing the atoms is most of the work here.
+        distinct = len(held) < 2 or type(atoms) is dict
+        self.atoms: tuple[Atom, ...] = held if distinct else tuple(dict.fromkeys(held))
         self._key: frozenset[Atom] | None = None
         self._hash: int | None = None
 
@@ -484,6 +497,7 @@ def _without_deepest(one: Value) -> Value:
     return join(Value([*others, *held])) if deepest else one
 
 
+_FEW = 4  # values: of more that are joined, most add nothing to the first
 _MOST_TUPLES = 16  # that are told apart in one value; of more, only the lengths are
 _CONTAINERS = ("list", "dict", "set", "argparse.Namespace")
 UNKNOWN = Value()
@@ -513,10 +527,21 @@ def join(*values: Value) -> Value:
     else:
         atoms = first.atoms
         return first if len(atoms) < 2 or _is_merged(atoms) else Value(_merge_data(atoms))
+    if len(values) > _FEW:
+        values = tuple(_adding(values))
     joined = dict.fromkeys(chain.from_iterable(one.atoms for one in values))
     if sum(type(atom) is Tup for atom in joined) > 1:
         joined = dict.fromkeys(_with_few_tuples(joined))
     return Value(joined if _is_merged(joined) else _merge_data(joined))
+
+
+def _adding(values: Iterable[Value]) -> Iterator[Value]:
+    """Those that hold atoms which those before them do not: sets keep the hashes of theirs."""
+    known: set[Atom] = set()
+    for one in values:
+        if not one.key <= known:
+            known |= one.key
+            yield one
 
 
 def _with_few_tuples(atoms: Collection[Atom]) -> Iterator[Atom]:
@@ -590,9 +615,12 @@ def may_be_integer(atom: Atom) -> bool:
     return isinstance(atom, Number) or (isinstance(atom, Const) and isinstance(atom.value, int))
 
 
-def deep_atoms(one: Value) -> Iterator[Atom]:
-    """All atoms of a value and of what its containers hold: a container once."""
-    seen: set[int] = set()
+def deep_atoms(one: Value, seen: set[int] | None = None) -> Iterator[Atom]:
+    """All atoms of a value and of what its containers hold: a container once.
+
+    ``seen`` are the ids of those that were gone through before, which are left out.
+    """
+    seen = set() if seen is None else seen
     todo = [iter(one.atoms)]
     while todo:
         atom = next(todo[-1], None)

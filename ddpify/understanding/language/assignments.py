@@ -126,12 +126,15 @@ def _accumulated(
 ) -> Value:
     """The value of ``target operator= new``."""
     if any(isinstance(a, Instance) and a.type == "list" for a in old.atoms):
+        items: dict[Value, Value] = {}  # mostly the same for each list that this may be
         for target in old.of(Instance):
             assert isinstance(target, Instance)
             target.each = listed.is_filled_at_once(run, node, target)
             taken = run.keeps_from_batch(target, node.value, new)
             taken = listed.taken_from(run, target, node.value, taken)
-            run.put(target, "*", elements.iterate(run, node.value, taken))
+            if taken not in items:
+                items[taken] = elements.iterate(run, node.value, taken)
+            run.put(target, "*", items[taken])
         return old
     if any(d.placement.partial for d in new.data) and run.outlives_batch(node.target):
         run.demand(node.value, new, "a running total")

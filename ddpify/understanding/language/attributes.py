@@ -145,7 +145,7 @@ def _instance_attribute(
     if name.startswith("__") and name.endswith("__") and not _is_called(run, node):
         return REPLICATED  # about the object, as its class is
     special = instances.instance_attribute(run, node, atom, name)
-    return special if special is not None else value(Method(value(atom), name))
+    return special if special is not None else atom.method(name)
 
 
 def _super_attribute(
@@ -156,7 +156,7 @@ def _super_attribute(
             found = base.find(name)
             if found is not None:
                 return join(*(_bind(run, node, receiver, one) for one in found.atoms))
-    return value(Method(value(receiver), name))
+    return receiver.method(name)
 
 
 def _of_class(atom: Class, name: str) -> Value:
