@@ -16,7 +16,7 @@ from ddpify.understanding.libraries.marked_targets import IGNORED, is_mark
 from ddpify.understanding.libraries.runtime_names import is_runtime, is_vendored
 from ddpify.understanding.offsets import Offsets
 from ddpify.understanding.parsed import Parsed
-from ddpify.understanding.searching import roots_of
+from ddpify.understanding.searching import real_path, roots_of
 from ddpify.understanding.structure import Structure, walk
 
 
@@ -236,7 +236,7 @@ class Project:
         return name in self._names[folder] or f"{name}.py" in self._names[folder]
 
     def _read(self, path: str, name: str) -> ModuleFile | None:
-        path = os.path.realpath(path)
+        path = real_path(path)
         if path not in self._files and os.path.getsize(path) > _LARGEST_MODULE:
             self._files[path] = None  # as unknown as a library
         if path not in self._files:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 
 
@@ -25,6 +26,18 @@ def roots_of(entries: Iterable[Path], folder: Path | None = None) -> tuple[Path,
     root = folder.resolve()
     inside = [one for start in beside for one in start.parents if one.is_relative_to(root)]
     return search_path(beside, [*inside, root, root / "src"])
+
+
+def real_path(path: str) -> str:
+    """A file's path with links followed: of its folder, which has many that are asked for, once."""
+    folder, name = os.path.split(path)
+    real = os.path.join(_real_folder(folder), name)
+    return os.path.realpath(real) if os.path.islink(real) else real
+
+
+@lru_cache(maxsize=256)
+def _real_folder(folder: str) -> str:
+    return os.path.realpath(folder)
 
 
 def repository(path: Path) -> Path | None:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ddpify.source import Source
-from ddpify.understanding.searching import roots_of
+from ddpify.understanding.searching import real_path, roots_of
 
 # What makes a file a distributed one: see ``Script.kind``.
 _STARTS = re.compile(
@@ -101,14 +101,14 @@ def _imported(imports: _Imports, importer: str, roots: list[str]) -> Iterator[st
         for folder in folders:
             stem = os.path.join(folder, parts) if parts else folder
             if os.path.isfile(stem + ".py"):
-                yield os.path.realpath(stem + ".py")
+                yield real_path(stem + ".py")
             elif os.path.isdir(stem):
                 for name in ("__init__", *names):
                     inner = os.path.join(stem, name)
                     if os.path.isfile(inner + ".py"):
-                        yield os.path.realpath(inner + ".py")
+                        yield real_path(inner + ".py")
                     elif os.path.isfile(os.path.join(inner, "__init__.py")):
-                        yield os.path.realpath(os.path.join(inner, "__init__.py"))
+                        yield real_path(os.path.join(inner, "__init__.py"))
             else:
                 continue
             break

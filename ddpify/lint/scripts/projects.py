@@ -11,6 +11,7 @@ from typing import Generic, TypeVar
 from ddpify.source import Source, source_unchecked
 from ddpify.understanding.parsed import Parsed
 from ddpify.understanding.project import ModuleFile, Project
+from ddpify.understanding.searching import real_path
 
 # Bytes of source whose trees are kept: a tree takes some fifty times as much memory.
 _MOST_BYTES = 1_000_000
@@ -94,6 +95,6 @@ class BoundedProject(Project):
         return _parsed(source)
 
     def _read(self, path: str, name: str) -> ModuleFile | None:
-        if len(self._files) >= self._most and os.path.realpath(path) not in self._files:
+        if len(self._files) >= self._most and real_path(path) not in self._files:
             return None
         return super()._read(path, name)

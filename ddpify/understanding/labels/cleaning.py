@@ -55,7 +55,7 @@ def _text(node: cst.BaseExpression) -> str:
 def _reduces(function: cst.FunctionDef, known: set[str]) -> bool:
     """Whether a function's body calls a collective, by name: it may not have been run."""
     for node in walk(function.body):
-        if isinstance(node, cst.Call):
+        if type(node) is cst.Call:
             short = origins.name_of(node.func).rsplit(".", 1)[-1]
             if short in REDUCING_NAMES or short in known:
                 return True

@@ -11,8 +11,6 @@ import libcst as cst
 from ddpify.understanding.structure import children, walk
 
 Loop = cst.For | cst.While
-_IN_TURN = (cst.IndentedBlock, cst.SimpleStatementLine, cst.Expr, cst.SimpleStatementSuite,
-            cst.Module)  # fmt: skip
 
 
 @dataclass(slots=True)
@@ -103,14 +101,21 @@ class Freshness:
         return found
 
     def _others(self, node: cst.CSTNode, found: Use) -> None:
-        in_turn = isinstance(node, _IN_TURN)
         for child in children(node):
             used = self._use(child)
-            found.then(used if in_turn else Use(used.read, bound=used.bound))
-        if isinstance(node, (cst.AugAssign, cst.AnnAssign)):
-            found.bound |= set(target_names(node.target))
-        elif isinstance(node, (cst.FunctionDef, cst.ClassDef, cst.Lambda)):
-            found.bound = set()
+            found.then(Use(used.read, bound=used.bound))
+
+    def _in_turn(self, node: cst.CSTNode, found: Use) -> None:
+        for child in children(node):
+            found.then(self._use(child))
+
+    def _changed(self, node: cst.AugAssign | cst.AnnAssign, found: Use) -> None:
+        self._others(node, found)
+        found.bound |= set(target_names(node.target))
+
+    def _definition(self, node: cst.FunctionDef | cst.ClassDef, found: Use) -> None:
+        self._others(node, found)
+        found.bound = set()
 
     _BY_TYPE: ClassVar[dict[type, Callable[[Freshness, Any, Use], None]]] = {
         cst.Assign: _assign,
@@ -118,6 +123,15 @@ class Freshness:
         cst.For: _loop,
         cst.While: _loop,
         cst.With: _with,
+        cst.AugAssign: _changed,
+        cst.AnnAssign: _changed,
+        cst.FunctionDef: _definition,
+        cst.ClassDef: _definition,
+        cst.IndentedBlock: _in_turn,
+        cst.SimpleStatementLine: _in_turn,
+        cst.SimpleStatementSuite: _in_turn,
+        cst.Expr: _in_turn,
+        cst.Module: _in_turn,
     }
 
 

@@ -217,7 +217,9 @@ def call_function(
     if site is not None:
         run.facts.callers.setdefault(function.node, set()).add(site)
     call = _Call(function, args, kwargs, receiver, site, forward)
-    with run.without_grad(_switches_grad_off(function)):
+    if not _switches_grad_off(function):
+        return _result(run, call)
+    with run.without_grad():
         return _result(run, call)
 
 
@@ -292,9 +294,8 @@ def _returned(run: Interpreter, function: Function, returned: list[Value]) -> Va
 
 
 def _switches_grad_off(function: Function) -> bool:
-    if isinstance(function.node, cst.Lambda):
-        return False
-    for decorator in function.node.decorators:
+    decorators = function.node.decorators if type(function.node) is cst.FunctionDef else ()
+    for decorator in decorators:
         target = decorator.decorator
         name = dotted(target.func if isinstance(target, cst.Call) else target) or ""
         if name.split(".")[-1] in ("no_grad", "inference_mode"):
