@@ -10,12 +10,13 @@ import libcst as cst
 import pytest
 
 from ddpify.source import read_source, source_from_bytes
-from ddpify.understanding import structure
+from ddpify.understanding import structure, values
 from ddpify.understanding.facts import Facts
 from ddpify.understanding.interpretation import Interpretation
+from ddpify.understanding.layers import layers
 from ddpify.understanding.project import Project
 from ddpify.understanding.structure import walk
-from ddpify.understanding.values import Const, Tup, join, value
+from ddpify.understanding.values import Const, Instance, Tup, Value, join, value
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 SCRIPTS = sorted(FIXTURES.glob("*/train*.py"))
@@ -267,3 +268,41 @@ def test_a_tuple_that_another_covers_adds_nothing() -> None:
         assert join(both, narrow) == join(narrow, both) == both
     longer = value(Tup((value(number),) * 3))
     assert len(join(both, longer).atoms) == 2
+
+
+def test_the_elements_of_a_container_follow_what_it_comes_to_hold() -> None:
+    run = counted("")
+    made = Instance(cst.Name("made"), run.project.entry, "list")
+    made.put("*", value(Const(1)))
+    assert made.elements is made.elements
+    made.put("[0]", value(Const(2)))
+    assert made.elements == value(Const(1), Const(2))
+    made.hold_all({"*": value(Const(3)), "[0]": value(Const(3))})
+    assert made.elements == value(Const(3))
+
+
+def test_many_values_are_joined_in_their_order() -> None:
+    atoms = [Const(text) for text in "abcdefgh"]
+    many = [value(atoms[n % 5], atoms[n % 8]) for n in range(40)]
+    assert join(*many).atoms == tuple(dict.fromkeys(a for one in many for a in one.atoms))
+
+
+def test_what_lists_hold_in_each_other_is_gone_through_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = "import torch\nbox = [torch.nn.Linear(3, 1)]\n"
+    text += (
+        "".join(f"box += [[{n}], box]\n" for n in range(20)) + "model = torch.nn.Sequential(box)\n"
+    )
+    model = next(one for one in counted(text).facts.models if one.kind.endswith("Sequential"))
+    opened: list[object] = []
+    held_by = values._held_by
+
+    def noted(one: Tup | Instance) -> list[Value]:
+        opened.append(one)
+        return held_by(one)
+
+    monkeypatch.setattr(values, "_held_by", noted)
+    found = list(layers(model))
+    assert any(one.kind.endswith("Linear") for one in found)
+    assert len(opened) == len(set(opened))
