@@ -13,6 +13,9 @@ def edit(plan: Plan, edits: Edits) -> None:
     """Call a trained model through ``spread`` where its arguments are the same on all ranks."""
     trained = set(trained_models(plan))
     for node, call in plan.facts.whole_calls.items():
+        shared = any(model in plan.facts.trained_by_rows for model in call.models)
+        if call.gathered and not call.in_loop and not shared:
+            edits.note(call.site, "every rank trains this on all rows that were collected")
         rowwise = all(plan.facts.row_calls.get(model) for model in call.models)
         if not (rowwise and call.models <= trained and call.site.module.editable):
             continue

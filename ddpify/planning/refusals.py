@@ -296,10 +296,14 @@ def layers_along_rows(facts: Facts) -> Iterator[Refusal]:
 
 
 def work_of_all(facts: Facts) -> Iterator[Refusal]:
-    """Models that only ever train on the rows of all ranks: each rank would do all the work."""
+    """Models that only ever train on the rows of all ranks: each rank would do all the work.
+
+    What is trained on collected rows in the end, beside a model whose training is shared, may.
+    """
     split = {model.site for model in facts.trained_by_rows}
     for call in facts.whole_calls.values():
-        if call.gathered and not any(model.site in split for model in call.models):
+        beside = bool(split) and not call.in_loop
+        if call.gathered and not beside and not any(m.site in split for m in call.models):
             yield _at(
                 call.site,
                 "the model would train on the whole batch on every rank: what is computed from its"

@@ -85,6 +85,7 @@ class WholeCall:
     site: Site
     models: frozenset[Instance]
     gathered: bool  # rows of all ranks, to be trained on
+    in_loop: bool = True  # over a loader's batches, of which one is at hand
 
 
 @record

@@ -906,3 +906,27 @@ def test_a_divergence_of_distributions_of_rows_has_one_for_each_row(tmp_path: Pa
     )
     lines = added(tmp_path, text)
     assert "apart = dd.mean(" in lines
+
+
+PROBE = """\
+kept, known = [], []
+with torch.no_grad():
+    for a, b in feed:
+        kept.append(brain(a))
+        known.append(b)
+kept, known = torch.cat(kept), torch.cat(known)
+head = nn.Linear(3, 3)
+second = torch.optim.SGD(head.parameters(), lr=0.1)
+for epoch in range(3):
+    second.zero_grad()
+    F.cross_entropy(head(kept), known).backward()
+    second.step()
+"""
+
+
+def test_a_second_model_may_train_on_what_the_first_made_of_all_rows(tmp_path: Path) -> None:
+    """Its loss is whole on every rank, and so is not reduced."""
+    lines = added(tmp_path, HEAD + STEP + PROBE)
+    assert "kept.append(dd.gather(brain(a)))" in lines
+    assert "head = dd.wrap(nn.Linear(3, 3))" in lines
+    assert not any("head(kept)" in line for line in lines)

@@ -43,7 +43,8 @@ def note(
         known = run.facts.whole_calls.get(node)
         models = (known.models if known else frozenset()) | {model}
         gathered = on_all or (known is not None and known.gathered)
-        run.facts.whole_calls[node] = WholeCall(run.site(node), models, gathered)
+        in_loop = run.in_batch_loop() or (known is not None and known.in_loop)
+        run.facts.whole_calls[node] = WholeCall(run.site(node), models, gathered, in_loop)
 
 
 def _is_local(atom: Atom) -> bool:
