@@ -57,6 +57,13 @@ def test_a_loss_is_reduced_as_its_default_says(tmp_path: Path, function: str) ->
     assert "penalty = dd.mean(focal(brain(a), b))" in lines
 
 
+def test_none_is_none_of_the_names_that_a_test_asks_for(tmp_path: Path) -> None:
+    function = FOCAL.replace('reduction="mean"', "reduction=None")
+    uses = "penalty = (focal(brain(a), b) - focal(brain(a), b, 1.0)).mean()"
+    lines = added(tmp_path, HEAD + function + STEP.replace(PLAIN, uses))
+    assert "penalty = dd.mean((focal(brain(a), b) - focal(brain(a), b, 1.0)).mean())" in lines
+
+
 def test_what_a_call_passes_goes_before_the_default(tmp_path: Path) -> None:
     call = 'penalty = focal(brain(a), b, reduction="sum")'
     lines = added(tmp_path, HEAD + FOCAL + STEP.replace(PLAIN, call))

@@ -150,8 +150,8 @@ def _equal(run: Interpreter, node: cst.Comparison, values: list[Value]) -> bool 
     left, right = values[0].constant(), values[1].constant()
     operator = node.comparisons[0].operator
     passed = isinstance(node.left, cst.Name) and node.left.value in run.frame.scope.passed
-    text = passed and isinstance(left, str)
-    asked = (text or isinstance(node.left, (cst.Call, cst.Attribute))) and len(values) == 2
+    kind = passed and (left is None or isinstance(left, str))
+    asked = (kind or isinstance(node.left, (cst.Call, cst.Attribute))) and len(values) == 2
     if not asked or left is ... or right is ...:
         return None
     if isinstance(operator, (cst.Equal, cst.NotEqual)):
