@@ -11,7 +11,7 @@ from ddpify.understanding.facts import Event, Site
 from ddpify.understanding.labels.scopes import parameters
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
-from ddpify.understanding.values import UNKNOWN, Instance
+from ddpify.understanding.values import UNKNOWN, Data, Instance, Number, Whole
 
 NameOf = Callable[[cst.CSTNode, ModuleFile], str | None]
 
@@ -28,13 +28,31 @@ def where_it_stays(plan: Plan, model: Instance, event: Event, name_of: NameOf) -
         given = function is not None and name in {p.name.value for p in parameters(function)}
         if function is None or function in seen or not given:
             return event
-        if not _is_helper(plan, model, function, event.site.node):
+        passes_on = _gives_back_any(plan, model, event.site.node)
+        if not passes_on and not _is_helper(plan, model, function, event.site.node):
             return event
         seen.add(function)
         calls = list(_calls_with(plan, model, function))
         if len(calls) != 1:
             return None
-        event = Event("given", calls[0])
+        call, argument = calls[0]
+        if passes_on and _is_bound(call):
+            event = Event("move", call)
+        elif isinstance(argument, cst.Name):
+            event = Event("given", Site(argument, call.module))
+        else:
+            return None
+
+
+def _gives_back_any(plan: Plan, model: Instance, place: cst.CSTNode) -> bool:
+    """Whether what gives a model back at a place does so with tensors, too."""
+    held = plan.facts.values.get(place, UNKNOWN).atoms
+    return model in held and any(isinstance(atom, (Data, Whole, Number)) for atom in held)
+
+
+def _is_bound(call: Site) -> bool:
+    """Whether an assignment gives what a call returns a name."""
+    return isinstance(call.module.parents[call.node], (cst.Assign, cst.AnnAssign))
 
 
 def _is_helper(plan: Plan, model: Instance, function: cst.FunctionDef, place: cst.CSTNode) -> bool:
@@ -56,11 +74,14 @@ def _runs(plan: Plan, model: Instance, call: cst.Call) -> bool:
     )
 
 
-def _calls_with(plan: Plan, model: Instance, function: cst.FunctionDef) -> Iterator[Site]:
-    """The arguments by whose name calls of a function give it the model."""
+def _calls_with(
+    plan: Plan, model: Instance, function: cst.FunctionDef
+) -> Iterator[tuple[Site, cst.BaseExpression]]:
+    """The calls of a function from outside that give it the model, and the arguments that do."""
     for site in plan.facts.callers.get(function, ()):
         assert isinstance(site.node, cst.Call)
+        if site.module.function(site.node) is function:
+            continue
         for argument in site.node.args:
-            held = plan.facts.values.get(argument.value, UNKNOWN)
-            if isinstance(argument.value, cst.Name) and model in held.atoms:
-                yield Site(argument.value, site.module)
+            if model in plan.facts.values.get(argument.value, UNKNOWN).atoms:
+                yield site, argument.value

@@ -296,7 +296,14 @@ def _stands_alone(module: ModuleFile, node: cst.BaseExpression) -> bool:
         return False
     if "\n" in code_of(node) and _names_it(module, node):
         return False  # its name is rebound on a line of its own: the smaller change
-    return _conditional(module, module.statement(node)) is None
+    return not _is_in_branch(module, node)
+
+
+def _is_in_branch(module: ModuleFile, node: cst.BaseExpression) -> bool:
+    """Whether an expression is evaluated in a branch or loop alone, perhaps on its very line."""
+    statement = module.statement(node)
+    shared = isinstance(statement, (cst.If, cst.For, cst.While))
+    return shared or _conditional(module, statement) is not None
 
 
 def _is_listed(module: ModuleFile, model: Instance, node: cst.BaseExpression) -> bool:
@@ -307,7 +314,7 @@ def _is_listed(module: ModuleFile, model: Instance, node: cst.BaseExpression) ->
         return made_here
     display = module.parents[parent]
     if isinstance(display, cst.Tuple) and isinstance(module.parents[display], cst.Assign):
-        return _conditional(module, module.statement(node)) is None
+        return not _is_in_branch(module, node)
     return isinstance(display, cst.List) and made_here
 
 

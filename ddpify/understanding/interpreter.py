@@ -70,8 +70,8 @@ class Interpreter(ABC):
         self.running_entry = False  # and not code that nothing calls
         self.collating = False  # whether a collate function puts samples together
         self.of_all_ranks: set[Instance] = set()  # lists that are made of gathered rows
-        # Iterators over batches that every rank gets whole, with the loaders of these.
-        self.over_whole: dict[Instance, frozenset[Instance]] = {}
+        # Iterators over batches, with the loaders of these.
+        self.over_loaders: dict[Instance, frozenset[Instance]] = {}
         self.taking_whole = 0  # how many comprehensions in progress go through such batches
         self.rows_taken: list[Data] = []  # by loops over a batch's rows, the innermost last
         # The loaders that the batch at hand comes from, for each way of getting here.

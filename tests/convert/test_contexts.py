@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.convert.examples import HEAD, STEP, added, convert_text
 
 LOOP = """\
@@ -127,3 +129,35 @@ def test_a_function_inside_another_reads_what_that_call_of_it_got(tmp_path: Path
     lines = added(tmp_path, HEAD + INSIDE)
     assert "penalty = dd.mean(F.cross_entropy(told(a), b))" in lines
     assert not any("print" in line for line in lines)
+
+
+MOVED = """\
+def moved(x, place):
+    if isinstance(x, (list, tuple)):
+        return [moved(one, place) for one in x]
+    return x.to(place, non_blocking=True)
+
+
+{}
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+for batch in feed:
+    a, b = moved(batch, "cpu")
+    rule.zero_grad()
+    penalty = F.cross_entropy(brain(a), b)
+    penalty.backward()
+    rule.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "wrapped"),
+    [
+        ('brain = moved(brain, "cpu")', 'brain = dd.wrap(moved(brain, "cpu"))'),
+        ('moved(brain, "cpu")', "brain = dd.wrap(brain)"),
+        ("if len(labels): brain = brain.cuda()", "brain = dd.wrap(brain)"),
+    ],
+)
+def test_a_model_is_wrapped_where_it_alone_is(tmp_path: Path, made: str, wrapped: str) -> None:
+    lines = added(tmp_path, HEAD + MOVED.format(made))
+    assert wrapped in lines
+    assert sum("dd.wrap" in line for line in lines) == 1

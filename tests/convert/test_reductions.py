@@ -930,3 +930,30 @@ def test_a_second_model_may_train_on_what_the_first_made_of_all_rows(tmp_path: P
     assert "kept.append(dd.gather(brain(a)))" in lines
     assert "head = dd.wrap(nn.Linear(3, 3))" in lines
     assert not any("head(kept)" in line for line in lines)
+
+
+KEPT_OF_EACH = """\
+losses = [{} for a, b in {}]
+print(torch.stack(losses).mean())
+"""
+
+
+@pytest.mark.parametrize("batches", ["check", "tqdm(check)"])
+def test_what_a_comprehension_keeps_of_each_batch_is_whole(tmp_path: Path, batches: str) -> None:
+    loss = "F.cross_entropy(brain(a), b).detach()"
+    text = "from tqdm import tqdm\n" + HEAD + KEPT_OF_EACH.format(loss, batches) + STEP
+    lines = added(tmp_path, text)
+    assert f"dd.mean({loss}) for a, b in" in " ".join(lines)
+    assert not any("print" in line for line in lines)
+
+
+def test_an_iterator_of_the_projects_own_gives_a_comprehension_batches(tmp_path: Path) -> None:
+    feeder = (
+        "class Feeder:\n    def __init__(self, loader):\n        self.loader = loader\n\n"
+        "    def __iter__(self):\n        for a, b in self.loader:\n"
+        "            yield a.float(), b\n\n\n"
+    )
+    loss = "F.cross_entropy(brain(a), b).detach()"
+    look = KEPT_OF_EACH.format(loss, "Feeder(check)")
+    lines = added(tmp_path, feeder + HEAD + STEP.replace("in feed", "in Feeder(feed)") + look)
+    assert f"losses = [dd.mean({loss}) for a, b in Feeder(check)]" in lines

@@ -58,6 +58,13 @@ def left(run: Interpreter) -> None:
         taken(run, around[-2] if len(around) > 1 else ended)
 
 
+def gone_through(run: Interpreter, sources: frozenset[Instance]) -> None:
+    """A comprehension has ended that went through batches of these loaders."""
+    around = [loop.own for frame in run.frames for loop in frame.loops if loop.own]
+    if sources:
+        taken(run, around[-1] if around else sources)
+
+
 def used(run: Interpreter, node: cst.CSTNode, rows: Iterable[Data]) -> None:
     """Something goes by how the batch is shared that these rows, or parts, come from."""
     for data in rows:

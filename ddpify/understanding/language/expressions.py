@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding import readers
 from ddpify.understanding.arithmetic import tensor_pairs, tensors
-from ddpify.understanding.batching import keeping, listed
+from ddpify.understanding.batching import at_hand, keeping, listed, together
 from ddpify.understanding.forms import Form
 from ddpify.understanding.language import (
     assignments,
@@ -22,7 +23,7 @@ from ddpify.understanding.language import (
     spreading,
     tests,
 )
-from ddpify.understanding.libraries import draws, instances
+from ddpify.understanding.libraries import draws, instances, kinds
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import children
 from ddpify.understanding.syntax import OPERATORS
@@ -37,6 +38,7 @@ from ddpify.understanding.values import (
     Instance,
     Tup,
     Value,
+    deep_atoms,
     join,
     value,
 )
@@ -197,6 +199,24 @@ def _kept(run: Interpreter, node: cst.BaseExpression) -> Value:
     return held if named else join(*(value(births.born_at(atom, node)) for atom in held.atoms))
 
 
+def _goes_through_batches(run: Interpreter, iterable: Value) -> bool:
+    """Whether a comprehension takes batches, of a loader or of an iterator of the project's own."""
+    own = (a for a in iterable.of(Instance) if isinstance(a.type, Class))  # type: ignore[union-attr]
+    return bool(instances.loaders_of(run, iterable)) or any(not kinds.is_model(a) for a in own)  # type: ignore[arg-type]
+
+
+def _kept_of_batches(run: Interpreter, node: cst.BaseExpression, item: Value) -> Value:
+    """What a comprehension keeps of each batch must be whole: the next one is shared otherwise.
+
+    Sums over the samples do not go by how a batch is shared.
+    """
+    local = [a for a in deep_atoms(item) if isinstance(a, Data) and a.placement.local]
+    local = [data for data in local if data.placement is not Placement.SUM]
+    for data in local:
+        run.demand(node, value(data), readers.A_KEPT_COLLECTION)
+    return births.reduced(item) if local else item
+
+
 def _dict(run: Interpreter, node: cst.Dict) -> Value:
     made = run.instance(node, run.module, "dict")
     for pair in node.elements:
@@ -237,8 +257,13 @@ def _comprehension(run: Interpreter, node: cst.BaseSimpleComp | cst.DictComp) ->
     before = dict(names)
     for_in: cst.CompFor | None = node.for_in
     first: Value | None = None
+    own: frozenset[Instance] = frozenset()
     while for_in is not None:
-        element = elements.iterate(run, for_in.iter, run.eval(for_in.iter))
+        iterable = run.eval(for_in.iter)
+        element = elements.iterate(run, for_in.iter, iterable)
+        if first is None and _goes_through_batches(run, iterable):
+            own = together.sources(element)
+            at_hand.taken(run, together.last(run, element))
         first = element if first is None else first
         assignments.assign(run, for_in.target, element)
         for test in for_in.ifs:
@@ -251,6 +276,9 @@ def _comprehension(run: Interpreter, node: cst.BaseSimpleComp | cst.DictComp) ->
             item = _kept(run, node.value)
         else:
             item = run.eval(node.elt)
+    if own:
+        item = _kept_of_batches(run, node.value if isinstance(node, cst.DictComp) else node.elt, item)
+    at_hand.gone_through(run, own)
     each = first is not None and listed.is_of_each(run, node, first, item)
     names.clear()
     names.update(before)

@@ -213,25 +213,28 @@ def _is_whole(run: Interpreter, loader: Instance) -> bool:
     return stated or loader.site in run.choices.replicated
 
 
-def given_whole(run: Interpreter, iterable: Value) -> frozenset[Instance]:
-    """The loaders whose batches a loop over this gets, and every rank gets whole."""
+def loaders_of(run: Interpreter, iterable: Value) -> frozenset[Instance]:
+    """The loaders whose batches a loop over this gets."""
     atoms = iterable.of(Instance)
-    return frozenset(loader for atom in atoms for loader in _given_whole(run, atom))  # type: ignore[arg-type]
+    return frozenset(loader for atom in atoms for loader in _loaders_of(run, atom))  # type: ignore[arg-type]
 
 
-def _given_whole(run: Interpreter, atom: Instance) -> frozenset[Instance]:
+def _loaders_of(run: Interpreter, atom: Instance) -> frozenset[Instance]:
     if atom.type in BARS:
-        return given_whole(run, atom.attribute("iterable") or UNKNOWN)
-    if is_loader(atom):
-        return frozenset({atom} if _is_whole(run, atom) else ())
-    return run.over_whole.get(atom, frozenset())
+        return loaders_of(run, atom.attribute("iterable") or UNKNOWN)
+    return frozenset({atom}) if is_loader(atom) else run.over_loaders.get(atom, frozenset())
+
+
+def given_whole(run: Interpreter, iterable: Value) -> frozenset[Instance]:
+    """Those of them whose batches every rank gets whole."""
+    return frozenset(loader for loader in loaders_of(run, iterable) if _is_whole(run, loader))
 
 
 def passes_on(run: Interpreter, args: list[Value], result: Value) -> Value:
-    """What ``enumerate()`` and its like give; noted where it goes through whole batches."""
-    whole = frozenset(loader for one in args for loader in given_whole(run, one))
-    if whole:
-        run.over_whole |= dict.fromkeys(result.of(Instance), whole)  # type: ignore[arg-type]
+    """What ``enumerate()`` and its like give; noted where it goes through batches."""
+    loaders = frozenset(loader for one in args for loader in loaders_of(run, one))
+    if loaders:
+        run.over_loaders |= dict.fromkeys(result.of(Instance), loaders)  # type: ignore[arg-type]
     return result
 
 
