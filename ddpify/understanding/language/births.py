@@ -45,6 +45,12 @@ def are_apart(result: Value) -> bool:
     return len({data.placement for data in named}) > 1 and all(data.births for data in named)
 
 
+def kept(held: Value, node: cst.BaseExpression) -> Value:
+    """What a dictionary gets under a key: a partial value without a name is born there."""
+    named = isinstance(node, cst.Name) or any(data.births for data in held.data)
+    return held if named else join(*(value(born_at(atom, node)) for atom in held.atoms))
+
+
 def forget_births(result: Value) -> Value:
     """What a function returns is reduced where the caller takes it, unless it is one of several."""
     if are_apart(result):

@@ -9,21 +9,19 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import readers
 from ddpify.understanding.arithmetic import tensor_pairs, tensors
-from ddpify.understanding.batching import at_hand, keeping, listed, together
-from ddpify.understanding.forms import Form
+from ddpify.understanding.batching import keeping
 from ddpify.understanding.language import (
     assignments,
     attributes,
     births,
     branches,
+    comprehensions,
     elements,
     narrowing,
     spreading,
     tests,
 )
-from ddpify.understanding.libraries import draws, instances, kinds
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import children
 from ddpify.understanding.syntax import OPERATORS
@@ -33,12 +31,10 @@ from ddpify.understanding.values import (
     Bound,
     Class,
     Const,
-    Data,
     Function,
     Instance,
     Tup,
     Value,
-    deep_atoms,
     join,
     value,
 )
@@ -192,35 +188,10 @@ def _list(run: Interpreter, node: cst.List | cst.Set) -> Value:
     return value(made)
 
 
-def _kept(run: Interpreter, node: cst.BaseExpression) -> Value:
-    """What a dictionary gets under a key: a partial value without a name is born there."""
-    held = run.eval(node)
-    named = isinstance(node, cst.Name) or any(data.births for data in held.data)
-    return held if named else join(*(value(births.born_at(atom, node)) for atom in held.atoms))
-
-
-def _goes_through_batches(run: Interpreter, iterable: Value) -> bool:
-    """Whether a comprehension takes batches, of a loader or of an iterator of the project's own."""
-    own = (a for a in iterable.of(Instance) if isinstance(a.type, Class))  # type: ignore[union-attr]
-    return bool(instances.loaders_of(run, iterable)) or any(not kinds.is_model(a) for a in own)  # type: ignore[arg-type]
-
-
-def _kept_of_batches(run: Interpreter, node: cst.BaseExpression, item: Value) -> Value:
-    """What a comprehension keeps of each batch must be whole: the next one is shared otherwise.
-
-    Sums over the samples do not go by how a batch is shared.
-    """
-    local = [a for a in deep_atoms(item) if isinstance(a, Data) and a.placement.local]
-    local = [data for data in local if data.placement is not Placement.SUM]
-    for data in local:
-        run.demand(node, value(data), readers.A_KEPT_COLLECTION)
-    return births.reduced(item) if local else item
-
-
 def _dict(run: Interpreter, node: cst.Dict) -> Value:
     made = run.instance(node, run.module, "dict")
     for pair in node.elements:
-        item = _kept(run, pair.value)
+        item = births.kept(run.eval(pair.value), pair.value)
         if isinstance(pair, cst.DictElement):
             key = run.eval(pair.key).constant()
             run.put(made, "*" if key is ... else f"[{key!r}]", item)
@@ -228,67 +199,6 @@ def _dict(run: Interpreter, node: cst.Dict) -> Value:
         for source in item.of(Instance):
             for key, held in list(source.attributes.items()):  # type: ignore[union-attr]
                 run.put(made, key, held)
-    return value(made)
-
-
-def _of_a_tuple(run: Interpreter, node: cst.BaseSimpleComp) -> Value | None:
-    """``[x.to(device) for x in batch]`` of a tuple: what each of its elements becomes."""
-    plain = not node.for_in.ifs and node.for_in.inner_for_in is None
-    taken = run.eval(node.for_in.iter).atoms if plain else ()
-    if len(taken) != 1 or not isinstance(taken[0], Tup):
-        return None
-    names = run.frame.scope.names
-    before = dict(names)
-    made = run.instance(node, run.module, "list")
-    for number, item in enumerate(taken[0].items):
-        assignments.assign(run, node.for_in.target, item)
-        run.put(made, f"[{number}]", run.eval(node.elt))
-    names.clear()
-    names.update(before)
-    return value(made)
-
-
-def _comprehension(run: Interpreter, node: cst.BaseSimpleComp | cst.DictComp) -> Value:
-    if isinstance(node, (cst.ListComp, cst.GeneratorExp)):
-        parts = _of_a_tuple(run, node)
-        if parts is not None:
-            return parts
-    names = run.frame.scope.names
-    before = dict(names)
-    for_in: cst.CompFor | None = node.for_in
-    first: Value | None = None
-    own: frozenset[Instance] = frozenset()
-    while for_in is not None:
-        iterable = run.eval(for_in.iter)
-        element = elements.iterate(run, for_in.iter, iterable)
-        if first is None and _goes_through_batches(run, iterable):
-            own = together.sources(element)
-            at_hand.taken(run, together.last(run, element))
-        first = element if first is None else first
-        assignments.assign(run, for_in.target, element)
-        for test in for_in.ifs:
-            branches.condition(run, test.test)
-        for_in = for_in.inner_for_in
-    whole = bool(instances.given_whole(run, run.seen(node.for_in.iter)))
-    with run.taking_rows(draws.rows_of(run, node.for_in.iter)), run.through_whole(whole):
-        if isinstance(node, cst.DictComp):
-            run.eval(node.key)
-            item = _kept(run, node.value)
-        else:
-            item = run.eval(node.elt)
-    if own:
-        item = _kept_of_batches(run, node.value if isinstance(node, cst.DictComp) else node.elt, item)
-    at_hand.gone_through(run, own)
-    each = first is not None and listed.is_of_each(run, node, first, item)
-    names.clear()
-    names.update(before)
-    made = run.instance(node, run.module, "dict" if isinstance(node, cst.DictComp) else "list")
-    made.each = each
-    if item:
-        run.put(made, "*", item)
-    taken = run.seen(node.for_in.iter).of(Data)
-    if any(data.form is Form.GATHERED for data in taken):  # type: ignore[union-attr]
-        run.of_all_ranks.add(made)
     return value(made)
 
 
@@ -365,10 +275,10 @@ _HANDLERS: dict[type, Callable[..., Value]] = {
     cst.List: _list,
     cst.Set: _list,
     cst.Dict: _dict,
-    cst.ListComp: _comprehension,
-    cst.SetComp: _comprehension,
-    cst.GeneratorExp: _comprehension,
-    cst.DictComp: _comprehension,
+    cst.ListComp: comprehensions.comprehension,
+    cst.SetComp: comprehensions.comprehension,
+    cst.GeneratorExp: comprehensions.comprehension,
+    cst.DictComp: comprehensions.comprehension,
     cst.Lambda: _lambda,
     cst.NamedExpr: _named,
     cst.Yield: _yield,

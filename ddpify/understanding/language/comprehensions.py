@@ -1,0 +1,122 @@
+"""Comprehensions: what they go through, and what they keep of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding import readers
+from ddpify.understanding.batching import at_hand, listed, together
+from ddpify.understanding.forms import Form
+from ddpify.understanding.language import assignments, births, branches, elements
+from ddpify.understanding.libraries import draws, instances, kinds
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.values import (
+    UNKNOWN,
+    Class,
+    Data,
+    Instance,
+    Tup,
+    Value,
+    deep_atoms,
+    value,
+)
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+Comprehension = cst.BaseSimpleComp | cst.DictComp
+
+
+def comprehension(run: Interpreter, node: Comprehension) -> Value:
+    """What a comprehension makes: a list or a dictionary, of what it computes in each round."""
+    if isinstance(node, (cst.ListComp, cst.GeneratorExp)):
+        parts = _of_a_tuple(run, node)
+        if parts is not None:
+            return parts
+    names = run.frame.scope.names
+    before = dict(names)
+    first = _bind(run, node.for_in)
+    item = _item(run, node)
+    each = listed.is_of_each(run, node, first, item)
+    names.clear()
+    names.update(before)
+    made = run.instance(node, run.module, "dict" if isinstance(node, cst.DictComp) else "list")
+    made.each = each
+    if item:
+        run.put(made, "*", item)
+    taken = run.seen(node.for_in.iter).of(Data)
+    if any(data.form is Form.GATHERED for data in taken):  # type: ignore[union-attr]
+        run.of_all_ranks.add(made)
+    return value(made)
+
+
+def _bind(run: Interpreter, outermost: cst.CompFor) -> Value:
+    """Bind what each ``for`` gets; that of the outermost."""
+    first = UNKNOWN
+    for_in: cst.CompFor | None = outermost
+    while for_in is not None:
+        element = elements.iterate(run, for_in.iter, run.eval(for_in.iter))
+        first = element if for_in is outermost else first
+        assignments.assign(run, for_in.target, element)
+        for test in for_in.ifs:
+            branches.condition(run, test.test)
+        for_in = for_in.inner_for_in
+    return first
+
+
+def _item(run: Interpreter, node: Comprehension) -> Value:
+    """What is computed in each round, while the batch of that round is the one at hand."""
+    iterable = run.seen(node.for_in.iter)
+    whole = bool(instances.given_whole(run, iterable))
+    through = _goes_through_batches(run, iterable)
+    element = elements.iterate(run, node.for_in.iter, iterable) if through else UNKNOWN
+    at_hand.taken(run, together.last(run, element))
+    with run.taking_rows(draws.rows_of(run, node.for_in.iter)), run.through_whole(whole):
+        if isinstance(node, cst.DictComp):
+            run.eval(node.key)
+            item = births.kept(run.eval(node.value), node.value)
+        else:
+            item = run.eval(node.elt)
+    if together.sources(element):
+        item = _kept_of_batches(
+            run, node.value if isinstance(node, cst.DictComp) else node.elt, item
+        )
+    at_hand.gone_through(run, together.sources(element))
+    return item
+
+
+def _of_a_tuple(run: Interpreter, node: cst.BaseSimpleComp) -> Value | None:
+    """``[x.to(device) for x in batch]`` of a tuple: what each of its elements becomes."""
+    plain = not node.for_in.ifs and node.for_in.inner_for_in is None
+    taken = run.eval(node.for_in.iter).atoms if plain else ()
+    if len(taken) != 1 or not isinstance(taken[0], Tup):
+        return None
+    names = run.frame.scope.names
+    before = dict(names)
+    made = run.instance(node, run.module, "list")
+    for number, item in enumerate(taken[0].items):
+        assignments.assign(run, node.for_in.target, item)
+        run.put(made, f"[{number}]", run.eval(node.elt))
+    names.clear()
+    names.update(before)
+    return value(made)
+
+
+def _goes_through_batches(run: Interpreter, iterable: Value) -> bool:
+    """Whether a comprehension takes batches, of a loader or of an iterator of the project's own."""
+    own = (a for a in iterable.of(Instance) if isinstance(a.type, Class))  # type: ignore[union-attr]
+    return bool(instances.loaders_of(run, iterable)) or any(not kinds.is_model(a) for a in own)  # type: ignore[arg-type]
+
+
+def _kept_of_batches(run: Interpreter, node: cst.BaseExpression, item: Value) -> Value:
+    """What a comprehension keeps of each batch must be whole: the next one is shared otherwise.
+
+    Sums over the samples do not go by how a batch is shared.
+    """
+    local = [a for a in deep_atoms(item) if isinstance(a, Data) and a.placement.local]
+    local = [data for data in local if data.placement is not Placement.SUM]
+    for data in local:
+        run.demand(node, value(data), readers.A_KEPT_COLLECTION)
+    return births.reduced(item) if local else item
