@@ -299,7 +299,7 @@ def test_a_mean_or_a_sum_is_reduced_where_the_function_returns_it(
     body, further = RETURNED[name]
     step = STEP.replace("    penalty = F.cross_entropy(brain(a), b)\n", body.format("    "))
     lines = added(tmp_path, BY_SETTING + HEAD + step)
-    reduced = ("return dd.mean(off.mean())", "return dd.sum(off.sum())")
+    reduced: tuple[str, ...] = ("return dd.mean(off.mean())", "return dd.sum(off.sum())")
     reduced += ("return dd.mean(off.sum(1).mean())", *further)
     assert all(line in lines for line in reduced)
     assert sum("dd.mean" in line or "dd.sum" in line for line in lines) == len(reduced)
