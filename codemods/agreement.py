@@ -10,6 +10,11 @@ from ddpify.understanding.facts import Site
 from ddpify.understanding.libraries.entropy import EACH_ON_ITS_OWN
 
 
+def on_main(plan: Plan) -> str:
+    """The header of what rank 0 does alone."""
+    return f"if {plan.options.alias}.is_main():"
+
+
 def share(plan: Plan, edits: Edits, site: Site, text: str, rule: str) -> None:
     """Put ``broadcast(x)`` for ``x``, once."""
     function = f"{plan.options.alias}.broadcast"

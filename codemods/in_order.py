@@ -20,10 +20,11 @@ from ddpify.codemods import (
     own_names,
     padding,
     process_group,
+    questions,
     reductions,
     resume,
-    shared_files,
     states,
+    waiting,
     whole_calls,
 )
 
@@ -47,7 +48,8 @@ COLLECTED: tuple[Callable[[Plan, Edits], None], ...] = (
     files.edit,
     own_names.edit,
     clocks.edit,
-    shared_files.edit,
+    questions.edit,
+    waiting.edit,
     order.edit,
     resume.edit,
 )

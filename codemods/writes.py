@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import libcst as cst
+from ddpify.codemods.agreement import on_main
 from ddpify.codemods.effects import note, on_main_else, short_name
 from ddpify.codemods.folders import local_main_first
 from ddpify.codemods.shared_work import (
@@ -72,7 +73,7 @@ def guard(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
     statement = site.module.statement(site.node)
     if statement in edits.blocks or statement in edits.replaced:
         return
-    if any(edits.blocks.get(n) == _main_alone(plan) for n in site.module.structure.up(statement)):
+    if any(edits.blocks.get(n) == on_main(plan) for n in site.module.structure.up(statement)):
         return
     whole = _writes_only(statement)
     if whole and not holds_shared_work(plan, statement):
@@ -81,7 +82,7 @@ def guard(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
         compute_before(plan, edits, statement, site.node)
         _write_on_main(plan, edits, effect, site, statement)
     elif (part := _part_of_line(plan, statement, site.node)) is not None:
-        edits.put_part_under(part, _main_alone(plan))
+        edits.put_part_under(part, on_main(plan))
         note(edits, effect, site, f"{short_name(effect)} on rank 0 alone")
     elif effect.kind == "save" and site is not effect.site and runs_on_all_ranks(plan, site):
         edits.put_under(statement, f"with {plan.options.alias}.main_saves():")
@@ -97,17 +98,13 @@ def guard(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
         note(edits, effect, site, text, attention=True)
 
 
-def _main_alone(plan: Plan) -> str:
-    return f"if {plan.options.alias}.is_main():"
-
-
 def _write_on_main(
     plan: Plan, edits: Edits, effect: Effect, site: Site, statement: cst.CSTNode
 ) -> None:
     for node in walk(statement):
-        if edits.blocks.get(node) == _main_alone(plan):
+        if edits.blocks.get(node) == on_main(plan):
             del edits.blocks[node]
-    edits.put_under(statement, _main_alone(plan))
+    edits.put_under(statement, on_main(plan))
     note(edits, effect, site, f"{short_name(effect)} on rank 0 alone")
 
 

@@ -224,7 +224,7 @@ def _learnt_from(plan: Plan) -> frozenset[cst.BaseExpression]:
     """What a loss is made of by picking rows: gathered, it would no longer match other rows.
 
     Often its first dimension is not the batch at all, as in ``tokens[:-1]``. Where batches are made
-    by hand, their dimension is known.
+    by hand, their dimension is known. Until the positions are those of all rows, none is gathered.
     """
     if plan.choices.by_hand:
         return frozenset()
@@ -235,7 +235,8 @@ def _learnt_from(plan: Plan) -> frozenset[cst.BaseExpression]:
         for birth in demand.data.births
     )
     first = all(_is_made_by_a_model(plan, b) or _lies_first(plan, b) for b in births)
-    return frozenset() if first else births
+    unsettled = any(d.reader == readers.AN_INDEX for d in plan.facts.demands.values())
+    return frozenset() if first and not unsettled else births
 
 
 def _lies_first(plan: Plan, node: cst.BaseExpression) -> bool:

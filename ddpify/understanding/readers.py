@@ -2,6 +2,7 @@
 
 ARITHMETIC = "arithmetic that does not commute with a sum"
 POSITIONS = "a computation with positions in the batch"
+AN_INDEX = "an index"
 A_DRAW = "a random draw"  # for so many rows
 PAIRS = "a computation on pairs of samples"  # which couples rows in a model's forward
 A_TABLE = "a table or a counter that its samples fill"  # one after another

@@ -260,7 +260,7 @@ for a, b in feed:
 
 def test_what_a_loop_counts_with_takes_a_step_of_all_samples(tmp_path: Path) -> None:
     lines = added(tmp_path, HEAD + STEPS)
-    weighted = "weight=len(((rows[some].sum(1) - kinds[some]) ** 2))"
+    weighted = "weight=len((rows[some].sum(1) - kinds[some]) ** 2)"
     assert any(weighted in line for line in lines), lines
 
 

@@ -288,10 +288,10 @@ def _index_rows(
         assert isinstance(part_, cst.Index)
         of_all = Data(Placement.ROWS, order.loaders, order.births)
         if not run.frames_forward():
-            run.demand(part_.value, value(of_all), "an index")
+            run.demand(part_.value, value(of_all), readers.AN_INDEX)
     for mixed in (d for d in index.data if d.placement is Placement.COUPLED):
         assert isinstance(part_, cst.Index)
-        run.demand(part_.value, value(mixed), "an index")
+        run.demand(part_.value, value(mixed), readers.AN_INDEX)
     if any(d.placement is Placement.SHARD for d in index.data):
         # A forward treats each sample alone: it puts rows in order, and back again.
         forms = (Form.RANGE, Form.ORDER) if run.frames_forward() else (Form.RANGE,)

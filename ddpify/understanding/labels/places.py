@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from ddpify.records import record
-from ddpify.understanding.facts import Facts, Site
+from ddpify.understanding.facts import Effect, Facts, Site
 from ddpify.understanding.labels.flow import Flow
 from ddpify.understanding.labels.origins import library_names
 from ddpify.understanding.labels.slots import Slot
@@ -18,7 +18,9 @@ from ddpify.understanding.libraries.paths import (
     ASKED_OF_PATHS,
     READ,
     READ_FROM_PATHS,
+    TREES,
     named_by,
+    path_of,
 )
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import Structure, walk
@@ -63,6 +65,17 @@ class Places:
                     yield found
 
     # ------------------------------------------------------------------ the same file
+    def is_on(self, effect: Effect, use: Use) -> bool:
+        """Whether an effect may be on the file, or folder, that is read or asked for."""
+        path = path_of(effect)
+        assert path is not None
+        place = (path, effect.site.module)
+        if self.may_be_same(place, use.place):
+            return True
+        return (use.asks and self.may_hold(use.place, place)) or (
+            effect.name in TREES and self.may_hold(place, use.place)
+        )
+
     def may_be_same(self, one: Place, other: Place) -> bool:
         """Whether two paths are written alike, or surely end alike."""
         if self._alike(one, other):
