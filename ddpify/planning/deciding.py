@@ -78,8 +78,15 @@ def make_plan(
             return plan
     for demand in plan.unmet:
         plan.refuse(refuse_reading(demand))
-    plan.refuse(Refusal(project.entry, None, "its data flow does not settle", "report this script"))
+    plan.refuse(_unsettled(plan))
     return plan
+
+
+def _unsettled(plan: Plan) -> Refusal:
+    """The place that was decided on most often, and is open still."""
+    node = next((node for node, _ in plan.dropped.most_common(1)), None)
+    module = plan.project.entry if node is None else plan.site(node).module
+    return Refusal(module, node, "its data flow does not settle", "report this script")
 
 
 def _decide_more(plan: Plan) -> bool:

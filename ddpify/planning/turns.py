@@ -59,8 +59,9 @@ def take_turns(plan: Plan) -> bool:
         return True
     named = {use.site.node: loader_name(plan, use.site, use.loaders) for use in uses}
     found = {n: name for n, name in named.items() if n in plan.reductions and name}
+    fresh = found.items() - plan.choices.named.items()
     plan.choices.named |= found
-    return bool(found)
+    return bool(fresh)
 
 
 def _is_unequal(plan: Plan, use: OutOfTurn) -> bool:

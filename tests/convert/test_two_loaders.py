@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from ddpify.planning.deciding import make_plan
+from ddpify.planning.options import Options
 from ddpify.planning.refusals import Refusal
+from ddpify.planning.turns import take_turns
+from ddpify.source import read_source
+from ddpify.understanding.interpretation import interpret
+from ddpify.understanding.project import Project
 from tests.convert.examples import HEAD, added, convert_text
 
 SHARED = "shared = TensorDataset(features, labels)\n"
@@ -70,9 +77,7 @@ def test_rows_are_drawn_and_ordered_in_turn(tmp_path: Path) -> None:
     assert step.count("dd.at_hand(left)") == 1
 
 
-@pytest.mark.parametrize("loop", [ZIPPED, ASKED])
-def test_batches_that_are_joined(tmp_path: Path, loop: str) -> None:
-    joined = """\
+JOINED = """\
     out = brain(torch.cat([a, c]))
     side = torch.cat([torch.ones(a.size(0)), torch.zeros(len(c))])
     one = F.cross_entropy(out[: len(a)], b)
@@ -80,7 +85,11 @@ def test_batches_that_are_joined(tmp_path: Path, loop: str) -> None:
     rest = out[len(a) :].pow(2).mean()
     (one + two + rest).backward()
 """
-    text = script("batch_size=6", "batch_size=4", loop.replace(BODY, joined))
+
+
+@pytest.mark.parametrize("loop", [ZIPPED, ASKED])
+def test_batches_that_are_joined(tmp_path: Path, loop: str) -> None:
+    text = script("batch_size=6", "batch_size=4", loop.replace(BODY, JOINED))
     lines = added(tmp_path, text)
     loss = "F.binary_cross_entropy_with_logits(out[:, 0], side)"
     assert lines[-3:] == [
@@ -342,3 +351,15 @@ def test_an_iterator_of_ones_own_has_its_own_batch_at_hand(tmp_path: Path) -> No
     lines = added(tmp_path, script("batch_size=6", "batch_size=4", ENDLESS_ITERATOR))
     assert "left = dd.shard(DataLoader(shared, batch_size=6))" in lines
     assert "penalty = dd.mean(F.cross_entropy(brain(a), b))" in lines
+
+
+def test_a_name_that_is_given_already_is_no_decision(tmp_path: Path) -> None:
+    path = tmp_path / "script.py"
+    path.write_text(script("batch_size=6", "batch_size=4", ASKED.replace(BODY, JOINED)))
+    project = Project(read_source(path), folder=tmp_path)
+    plan = make_plan(project, Options())
+    assert plan.choices.named
+    # As where a name does not settle whose batch it is: the line is still out of turn.
+    plan.facts = interpret(project, replace(plan.choices, named={}))
+    assert plan.facts.out_of_turn
+    assert not take_turns(plan)
