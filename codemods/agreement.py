@@ -15,6 +15,11 @@ def on_main(plan: Plan) -> str:
     return f"if {plan.options.alias}.is_main():"
 
 
+def first_of_node(plan: Plan) -> str:
+    """The header of what the first rank of each node does before the others."""
+    return f"with {plan.options.alias}.local_main_first():"
+
+
 def share(plan: Plan, edits: Edits, site: Site, text: str, rule: str) -> None:
     """Put ``broadcast(x)`` for ``x``, once."""
     function = f"{plan.options.alias}.broadcast"

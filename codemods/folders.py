@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import libcst as cst
+from ddpify.codemods.agreement import first_of_node
 from ddpify.codemods.effects import note, short_name, takes_part_in_training
 
 from ddpify.planning.edits import Edits
@@ -73,7 +74,7 @@ def local_main_first(plan: Plan, edits: Edits, effect: Effect, site: Site) -> No
     """
     asking = _asking(plan, effect) if site is effect.site else None
     if asking is not None:
-        edits.put_under(_statement(asking), f"with {plan.options.alias}.local_main_first():")
+        edits.put_under(_statement(asking), first_of_node(plan))
         note(edits, effect, asking, f"{short_name(effect)} once a node")
         return
     calls = (c for c in reversed(effect.calls) if c.module.editable and _gives_data(plan, c))
@@ -83,13 +84,13 @@ def local_main_first(plan: Plan, edits: Edits, effect: Effect, site: Site) -> No
         note(edits, effect, site, text, attention=True)
         return
     statement = site.module.statement(site.node)
-    edits.put_under(statement, f"with {plan.options.alias}.local_main_first():")
+    edits.put_under(statement, first_of_node(plan))
     note(edits, effect, site, f"{short_name(effect)} once a node")
 
 
 def wait_once(plan: Plan, edits: Edits, effect: Effect) -> None:
     """What is done in a call that one rank of each node makes first waits for nobody again."""
-    header = f"with {plan.options.alias}.local_main_first():"
+    header = first_of_node(plan)
     statement = effect.site.module.statement(effect.site.node)
     if edits.blocks.get(statement) != header:
         return
@@ -114,7 +115,7 @@ def _asking(plan: Plan, effect: Effect) -> Site | None:
         left = any(g.left_early for g in guards) or not _stays(plan, branches[-1])
         if not left:
             found = Site(_first_case(structure, branches[-1]), place.module)
-        elif call is not None and _can_wait(call) and _gives_nothing_shared(plan, call):
+        elif call is not None and _can_wait(call) and _gives_data(plan, call):
             found = call
     return found
 
@@ -147,12 +148,6 @@ def _stays(plan: Plan, block: cst.CSTNode) -> bool:
     )
 
 
-def _gives_nothing_shared(plan: Plan, call: Site) -> bool:
-    """Whether a call of a function gives back no model or loader."""
-    made = deep_atoms(plan.facts.values.get(call.node, UNKNOWN))
-    return not any(takes_part_in_training(atom) for atom in made)
-
-
 def _can_wait(site: Site) -> bool:
     """Whether a whole statement runs where this stands, and nothing leaves the block with it."""
     statement = site.module.statement(site.node)
@@ -163,6 +158,6 @@ def _can_wait(site: Site) -> bool:
 
 
 def _gives_data(plan: Plan, site: Site) -> bool:
-    """Whether a call gives back no more than data: models and loaders take part in collectives."""
+    """Whether a call gives back no model or loader: those take part in collectives."""
     made = deep_atoms(plan.facts.values.get(site.node, UNKNOWN))
-    return bool(made) and not any(takes_part_in_training(atom) for atom in made)
+    return not any(takes_part_in_training(atom) for atom in made)

@@ -11,7 +11,6 @@ from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Site
 from ddpify.understanding.labels.origins import ANY_RANK, CLOCK, is_clock, library_names
-from ddpify.understanding.labels.places import Places
 from ddpify.understanding.libraries.entropy import SEEDED
 from ddpify.understanding.libraries.paths import path_of
 
@@ -31,7 +30,7 @@ def edit(plan: Plan, edits: Edits) -> None:
 
 def _shared_paths(plan: Plan) -> Iterator[tuple[cst.BaseExpression, Site]]:
     """The paths of folders that are made, and of files that are read or asked for."""
-    for use in Places(plan.facts, plan.flow).uses():
+    for use in plan.places.uses:
         yield use.path, use.site
     for effect in plan.facts.effects.values():
         path = path_of(effect) if effect.kind == "folder" else None

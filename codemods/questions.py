@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import libcst as cst
-from ddpify.codemods.agreement import on_all_ranks, on_main, share
+from ddpify.codemods.agreement import first_of_node, on_all_ranks, on_main, share
 
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Effect, Site
-from ddpify.understanding.labels.places import Places, Use, tests_of
+from ddpify.understanding.labels.places import Use, tests_of
 from ddpify.understanding.libraries.actions import WRITERS
 from ddpify.understanding.libraries.paths import path_of
 from ddpify.understanding.project import ModuleFile
@@ -21,12 +21,11 @@ _ENDS = ("sys.exit", "exit", "quit", "os._exit")
 
 def edit(plan: Plan, edits: Edits) -> None:
     """Ask rank 0 where ranks could see different files, and what they see matters."""
-    places = Places(plan.facts, plan.flow)
-    uses = [use for use in places.uses() if on_all_ranks(plan, edits, use.site)]
+    uses = [use for use in plan.places.uses if on_all_ranks(plan, edits, use.site)]
     effects = [e for e in plan.facts.effects.values() if path_of(e) is not None]
     _share_log_folders(plan, edits, uses)
     for use in uses:
-        if use.asks and _decides(plan, edits, places, use, effects):
+        if use.asks and _decides(plan, edits, use, effects):
             share(plan, edits, use.site, "asked by rank 0 for all ranks", "read-after-rank0-write")
 
 
@@ -54,16 +53,16 @@ def _log_folder(plan: Plan, module: ModuleFile, node: cst.CSTNode | None) -> Sit
     return Site(called if isinstance(called, cst.Call) else node, module)
 
 
-def _decides(plan: Plan, edits: Edits, places: Places, use: Use, effects: list[Effect]) -> bool:
+def _decides(plan: Plan, edits: Edits, use: Use, effects: list[Effect]) -> bool:
     """Whether the answer to a question may differ between ranks, and matters.
 
     It names a folder that one rank may have made by the time another asks; or else what is asked
     for is made because it is missing, or must be missing.
     """
-    if _names_a_folder(plan, edits, places, use, effects):
+    if _names_a_folder(plan, use, effects):
         return True
     structure = use.site.module.structure
-    first = f"with {plan.options.alias}.local_main_first():"
+    first = first_of_node(plan)
     for test in tests_of(structure, use.site.node):
         branches = list(walk(test))
         if isinstance(test, cst.If) and leaves(test.body):
@@ -75,18 +74,16 @@ def _decides(plan: Plan, edits: Edits, places: Places, use: Use, effects: list[E
         if _by_main_alone(plan, edits, test):
             continue
         made = (e for e in effects if e.kind in kinds and _is_inside(e, reached))
-        if any(places.is_on(effect, use) for effect in made):
+        if any(plan.places.is_on(effect, use) for effect in made):
             return True
     return False
 
 
-def _names_a_folder(
-    plan: Plan, edits: Edits, places: Places, use: Use, effects: list[Effect]
-) -> bool:
+def _names_a_folder(plan: Plan, use: Use, effects: list[Effect]) -> bool:
     made = [e for e in effects if e.kind in ("folder", "writer")]
     if not made:
         return False
-    decided = places.decided_by(use)
+    decided = plan.places.decided_by(use)
     for effect in made:
         path = path_of(effect)
         assert path is not None

@@ -8,7 +8,7 @@ from ddpify.codemods.agreement import on_all_ranks, on_main
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Effect, Site
-from ddpify.understanding.labels.places import Places, Use
+from ddpify.understanding.labels.places import Use
 from ddpify.understanding.libraries.actions import COMMANDS
 from ddpify.understanding.libraries.paths import path_of
 from ddpify.understanding.structure import walk
@@ -16,23 +16,20 @@ from ddpify.understanding.structure import walk
 
 def edit(plan: Plan, edits: Edits) -> None:
     """Let ranks meet around files that are read back, and behind commands of the system."""
-    places = Places(plan.facts, plan.flow)
-    uses = [use for use in places.uses() if on_all_ranks(plan, edits, use.site)]
+    uses = [use for use in plan.places.uses if on_all_ranks(plan, edits, use.site)]
     effects = [e for e in plan.facts.effects.values() if path_of(e) is not None]
-    _wait_for_files(plan, edits, places, uses, effects)
+    _wait_for_files(plan, edits, uses, effects)
     _wait_for_commands(plan, edits)
 
 
-def _wait_for_files(
-    plan: Plan, edits: Edits, places: Places, uses: list[Use], effects: list[Effect]
-) -> None:
+def _wait_for_files(plan: Plan, edits: Edits, uses: list[Use], effects: list[Effect]) -> None:
     """Let ranks meet between what rank 0 alone does to a file and the reading of it by all."""
     met: list[tuple[Effect, Site]] = []
     for use in uses:
         if use.site.node in edits.wrapped:
             continue  # rank 0, which wrote it, answers
         for effect in effects:
-            alone = _alone(plan, edits, effect, use) if places.is_on(effect, use) else None
+            alone = _alone(plan, edits, effect, use) if plan.places.is_on(effect, use) else None
             if alone is None:
                 continue
             if not _comes_later(effect.site, use.site):

@@ -14,6 +14,7 @@ from ddpify.records import record
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Demand, Facts, Site
 from ddpify.understanding.labels.flow import Flow
+from ddpify.understanding.labels.places import Places
 from ddpify.understanding.project import ModuleFile, Project
 from ddpify.understanding.values import UNKNOWN
 
@@ -49,6 +50,7 @@ class Plan:
     refusals: list[Refusal] = field(default_factory=list)  # what is left unconverted by force
 
     _flow: Flow | None = None
+    _places: Places | None = None
 
     @property
     def flow(self) -> Flow:
@@ -57,6 +59,13 @@ class Plan:
             structures = {file: file.structure for file in self.project.files}
             self._flow = Flow(self.facts, structures)
         return self._flow
+
+    @property
+    def places(self) -> Places:
+        """Which files are read and asked for, in all files."""
+        if self._places is None:
+            self._places = Places(self.facts, self.flow)
+        return self._places
 
     def refuse(self, refusal: Refusal) -> None:
         """Raise a refusal or, where the user wants what can be had, keep it to be marked."""

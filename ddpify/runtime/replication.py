@@ -29,17 +29,18 @@ class Registrations:
 
     def __init__(self) -> None:
         self.count = 0
+        self.watching = False
 
     def note(self, module: nn.Module, name: str, part: object) -> None:
         """One more, of whatever module."""
         self.count += 1
 
-    @functools.cached_property
-    def watched(self) -> bool:
-        """Starts counting, once."""
-        modules.register_module_module_registration_hook(self.note)
-        modules.register_module_parameter_registration_hook(self.note)
-        return True
+    def watch(self) -> None:
+        """Start counting, once."""
+        if not self.watching:
+            modules.register_module_module_registration_hook(self.note)
+            modules.register_module_parameter_registration_hook(self.note)
+            self.watching = True
 
 
 _registrations = Registrations()
@@ -173,7 +174,7 @@ def replicate_model(
         "find_unused_parameters": find_unused_parameters,
         _buffers_option(): send_buffers,
     }
-    assert _registrations.watched
+    _registrations.watch()
     model.__dict__[ENGINE] = GradientEngine(model, prepare, **options)
     model.__class__ = _distributed_class(cast(Any, type(model)))
     return model

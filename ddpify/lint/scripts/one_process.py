@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -106,38 +107,46 @@ def _counts_to_one(control: Control) -> bool:
     return ones and not any(map(_ASKS_SIZE.search, asked))
 
 
-def runs_alone(
-    control: Control, node: cst.CSTNode, seen: frozenset[cst.CSTNode] = frozenset()
-) -> bool:
+def runs_alone(control: Control, node: cst.CSTNode) -> bool:
     """Whether a node is only reached where a condition has found that nothing is distributed.
 
     On its other side only, such a condition has a sampler, a wrapper, a process group, or asks for
     the rank.
     """
-    if is_kept_to_one_process(control, node):
+    return _on_every_way(control, node, is_kept_to_one_process)
+
+
+def never_runs(control: Control, node: cst.CSTNode) -> bool:
+    """Whether a condition keeps a node from running, whose answer is the same in all calls."""
+    return _on_every_way(control, node, _is_ruled_out)
+
+
+def _is_ruled_out(control: Control, node: cst.CSTNode) -> bool:
+    """Whether a condition in its function keeps a node from running."""
+    for guard in control.guards(node):
+        answer = control.script.value(guard.test).constant()
+        if isinstance(answer, bool) and answer is not guard.positive:
+            return True
+    return False
+
+
+def _on_every_way(
+    control: Control,
+    node: cst.CSTNode,
+    holds: Callable[[Control, cst.CSTNode], bool],
+    seen: frozenset[cst.CSTNode] = frozenset(),
+) -> bool:
+    """Whether something holds of a node, or of each call by which its function is reached."""
+    if holds(control, node):
         return True
     function = control.script.structure_of(node).function(node)
     if function is None or function in seen:
         return False
     callers = control.callers(function)
     inner = seen | {function}
-    return bool(callers) and all(runs_alone(control, site.node, inner) for site in callers)
-
-
-def never_runs(
-    control: Control, node: cst.CSTNode, seen: frozenset[cst.CSTNode] = frozenset()
-) -> bool:
-    """Whether a condition keeps a node from running, whose answer is the same in all calls."""
-    for guard in control.guards(node):
-        answer = control.script.value(guard.test).constant()
-        if isinstance(answer, bool) and answer is not guard.positive:
-            return True
-    function = control.script.structure_of(node).function(node)
-    if function is None or function in seen:
-        return False
-    callers = control.callers(function)
-    inner = seen | {function}
-    return bool(callers) and all(never_runs(control, site.node, inner) for site in callers)
+    return bool(callers) and all(
+        _on_every_way(control, site.node, holds, inner) for site in callers
+    )
 
 
 def is_kept_to_one_process(control: Control, node: cst.CSTNode) -> bool:

@@ -54,15 +54,14 @@ class Places:
 
     facts: Facts
     flow: Flow
+    uses: list[Use] = field(init=False)
     _texts: dict[cst.CSTNode, frozenset[str] | None] = field(default_factory=dict)
 
-    def uses(self) -> Iterator[Use]:
-        """Every call that reads a file or asks for one, in the order of each file."""
-        for module, structure in self.flow.structures.items():
-            for call in structure.all(cst.Call):
-                found = use_of(self.facts, call, module)
-                if found is not None:
-                    yield found
+    def __post_init__(self) -> None:
+        """Find every call that reads a file or asks for one, in the order of each file."""
+        calls = ((c, m) for m, s in self.flow.structures.items() for c in s.all(cst.Call))
+        found = (use_of(self.facts, call, module) for call, module in calls)
+        self.uses = [use for use in found if use is not None]
 
     # ------------------------------------------------------------------ the same file
     def is_on(self, effect: Effect, use: Use) -> bool:

@@ -44,7 +44,7 @@ def starts_anew(facts: Facts, name: str, call: cst.Call) -> bool:
     if not given or given == [None]:
         return True
     return any(
-        origins.CLOCK in origins.call_labels(library, [])
+        origins.is_clock(library)
         for argument in call.args
         for node in walk(argument.value)
         if isinstance(node, cst.Call)
