@@ -1,13 +1,14 @@
-"""The pre-commit hooks and the GitHub Action, as far as they can be run without a network."""
+"""The pre-commit hooks, by themselves and as pre-commit runs them, and the GitHub Action."""
 
 from __future__ import annotations
 
 import os
 import re
 import shlex
-import shutil
 import subprocess
 import sys
+import sysconfig
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,12 @@ ROOT = Path(__file__).parents[2]
 MANIFEST = ROOT / ".pre-commit-hooks.yaml"
 ACTION = (ROOT / "action.yml").read_text()
 ENTRIES = dict(re.findall(r"- id: (\S+)\n(?:  .*\n)*?  entry: ddpify (.*)\n", MANIFEST.read_text()))
+PRE_COMMIT = [sys.executable, "-m", "pre_commit"]
+NEEDS_PRE_COMMIT = pytest.mark.skipif(
+    find_spec("pre_commit") is None, reason="pre-commit is not installed"
+)
+GIT_HEAD = ["git", "-C", str(ROOT), "rev-parse", "HEAD"]
+IN_GIT = subprocess.run(GIT_HEAD, capture_output=True, check=False).returncode == 0
 SHELL = "--noprofile --norc -eo pipefail".split()  # as GitHub starts bash
 
 
@@ -57,10 +64,35 @@ def test_hooks_leave_excluded_files_alone(checkout: Path) -> None:
     assert hook("ddpify", checkout, "bad.py").returncode == 0
 
 
-@pytest.mark.skipif(shutil.which("pre-commit") is None, reason="pre-commit is not installed")
+@NEEDS_PRE_COMMIT
 def test_pre_commit_accepts_the_manifest(tmp_path: Path) -> None:
-    done = run(["pre-commit", "validate-manifest", str(MANIFEST)], tmp_path)
+    done = run([*PRE_COMMIT, "validate-manifest", str(MANIFEST)], tmp_path)
     assert done.returncode == 0, done.stdout
+
+
+@NEEDS_PRE_COMMIT
+@pytest.mark.skipif(not IN_GIT, reason="pre-commit clones the hooks with git")
+def test_pre_commit_runs_the_hooks(checkout: Path) -> None:
+    """Without a network: what the hooks need is taken from where this test runs."""
+    offline = {"PIP_NO_INDEX": "1", "PIP_NO_DEPS": "1", "PIP_NO_BUILD_ISOLATION": "0"}
+    installed = {
+        "PRE_COMMIT_HOME": str(checkout / "cache"),
+        "PYTHONPATH": sysconfig.get_path("purelib"),
+    }
+    more = {**offline, **installed, "PIP_NO_COMPILE": "1"}
+    run(["git", "init", "--quiet"], checkout)
+    run(["git", "add", "good.py", "bad.py"], checkout)
+    before = (checkout / "good.py").read_text()
+
+    done = run(
+        [*PRE_COMMIT, "try-repo", str(ROOT), "--all-files", "--color=never"], checkout, **more
+    )
+    assert done.returncode == 1, done.stderr
+    linted, mended = done.stdout.split("ddpify lint --fix...")
+    assert "Failed" in linted and "DDP205" in linted and "files were modified" not in linted
+    assert "files were modified by this hook" in mended
+    assert "map_location" in (checkout / "bad.py").read_text()
+    assert (checkout / "good.py").read_text() == before
 
 
 def test_the_action_lints_in_a_shell(checkout: Path) -> None:
