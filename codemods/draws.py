@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import libcst as cst
-from ddpify.codemods.models import trained_models
 from ddpify.codemods.sizes import whole_count, whole_shape
+from ddpify.codemods.trained_models import trained_models
 
 from ddpify.planning import kept_whole
 from ddpify.planning.edits import Edits

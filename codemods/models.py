@@ -6,19 +6,19 @@ from collections.abc import Iterator
 
 import libcst as cst
 from ddpify.codemods import data_parallel, helpers, loose_tensors, untrained_models
+from ddpify.codemods.model_names import name_of_model
+from ddpify.codemods.trained_models import trained_models, whole
 
 from ddpify.planning.bindings import bindings
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import Refusal, without_a_model
 from ddpify.understanding.facts import Event, Site
-from ddpify.understanding.labels.freshness import target_names
-from ddpify.understanding.language.elements import CONTAINERS
 from ddpify.understanding.layers import batchnorm_in
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of, is_main_guard
-from ddpify.understanding.values import UNKNOWN, Instance, Params, Tup, Value, deep_atoms, value
+from ddpify.understanding.values import UNKNOWN, Instance, Params, Tup, Value, deep_atoms
 
 _SHAPING = ("make", "move", "change", "parallel", "given")
 
@@ -41,7 +41,7 @@ def _untrained(plan: Plan, trained: list[Instance]) -> list[Instance]:
     """The models that no optimizer steps, and that normalise over the batch."""
     if not plan.options.sync_batchnorm:
         return []
-    found = [_whole(plan, model) for model in untrained_models.normalising(plan)]
+    found = [whole(plan, model) for model in untrained_models.normalising(plan)]
     return [model for model in dict.fromkeys(found) if model not in trained]
 
 
@@ -56,47 +56,6 @@ def _wrap(plan: Plan, edits: Edits, model: Instance, extra: str, text: str) -> N
         plan.refuse(refusal)
 
 
-def trained_models(plan: Plan) -> list[Instance]:
-    """The models, as wholes, whose parameters an optimizer steps, or the script by hand."""
-    owners: list[Instance] = []
-    for optimizer in plan.facts.optimizers:
-        for atom in deep_atoms(optimizer.arguments["params"]):
-            assert isinstance(atom, Params)
-            owner = _whole(plan, atom.owner)
-            if owner not in owners:
-                owners.append(owner)
-    by_hand = [_whole(plan, model) for model in plan.facts.models if model in plan.facts.stepped]
-    return list(dict.fromkeys([*owners, *by_hand]))
-
-
-def _whole(plan: Plan, part: Instance) -> Instance:
-    """The model that a layer belongs to."""
-    current, seen = part, {part}
-    while True:
-        holders = [
-            m
-            for m in plan.facts.models
-            if m not in seen and any(_registers(v, current) for v in m.attributes.values())
-        ]
-        if not holders:
-            return current
-        # A part that another model gets later was made for the first, if that one is used at all.
-        called = [m for m in holders if _is_called(plan, m)] or holders
-        current = current.maker if current.maker in called else called[0]
-        seen.add(current)
-
-
-def _is_called(plan: Plan, model: Instance) -> bool:
-    return any(event.kind == "call" for event in plan.facts.events.get(model, ()))
-
-
-def _registers(attribute: Value, part: Instance) -> bool:
-    """Whether an attribute makes a module a part of the model: a plain list does not."""
-    held = [a for a in attribute.atoms if isinstance(a, Instance)]
-    layers = [a for a in held if a.type not in CONTAINERS]
-    return part in layers or any(part in deep_atoms(value(a)) for a in layers)
-
-
 def _last_shaping(plan: Plan, model: Instance) -> Event | None:
     """The last thing done to a model before it is first called, or given to an optimizer."""
     events = plan.facts.events.get(model, [])
@@ -105,7 +64,7 @@ def _last_shaping(plan: Plan, model: Instance) -> Event | None:
     first_use = next((i for i, e in enumerate(events) if e.kind in used), len(events))
     shaping = [e for e in events[:first_use] if e.kind in _SHAPING and e.site.module.editable]
     for event in reversed(shaping):
-        kept: Event | None = helpers.where_it_stays(plan, model, event, _name_of_model)
+        kept: Event | None = helpers.where_it_stays(plan, model, event, name_of_model)
         if event.kind == "parallel" and event is not shaping[0] and _is_only_there(event.site):
             continue  # a DataParallel of one branch, after which the other one uses the model too
         if event.kind == "change" and event is not shaping[0] and _is_set_again(event.site):
@@ -131,7 +90,7 @@ def _is_set_again(site: Site) -> bool:
 
 def _made_ready(site: Site) -> tuple[str | None, cst.CSTNode]:
     """The name of the model that a place shapes, and the last statement to do so before a use."""
-    name = _name_of_model(site.node, site.module)
+    name = name_of_model(site.node, site.module)
     statement = site.module.statement(site.node)
     return name, _last_before_use(site.module, statement, name) if name is not None else statement
 
@@ -254,7 +213,7 @@ def _optimizer_states(plan: Plan, model: Instance) -> int | None:
     """How many tensors a model's optimizer keeps for each parameter; None for 2, as Adam does."""
     for optimizer in plan.facts.optimizers:
         stepped = deep_atoms(optimizer.arguments["params"])
-        owners = [_whole(plan, atom.owner) for atom in stepped if isinstance(atom, Params)]
+        owners = [whole(plan, atom.owner) for atom in stepped if isinstance(atom, Params)]
         call = optimizer.site
         if optimizer.type == "torch.optim.SGD" and model in owners and isinstance(call, cst.Call):
             named = [a.keyword.value for a in call.args if a.keyword is not None]
@@ -360,90 +319,9 @@ def _conditional(module: ModuleFile, statement: cst.CSTNode) -> cst.CSTNode | No
 def _after(module: ModuleFile, node: cst.CSTNode) -> tuple[cst.CSTNode, str]:
     """The statement after which a model is ready, and the name that it has there."""
     statement = module.statement(node)
-    name = _name_of_model(node, module)
+    name = name_of_model(node, module)
     if name is None:
         raise Refusal(
             module, node, "the model has no name here to wrap it by", "bind the model to a name"
         )
     return _last_before_use(module, statement, name), name
-
-
-def _name_of_model(node: cst.CSTNode, module: ModuleFile) -> str | None:
-    """``model`` of ``model.to(d)``, ``model.fc = ...``, ``model = ...``, ``for p in model....``."""
-    if isinstance(node, cst.Name):  # profile(model, ...)
-        return node.value
-    statement = node
-    while not isinstance(statement, (cst.Assign, cst.Expr, cst.For, cst.BaseStatement)):
-        statement = module.parents[statement]
-    if isinstance(node, cst.Attribute):  # model.fc = ..., or p.requires_grad = ...
-        frozen = node.attr.value in ("requires_grad", "requires_grad_")
-        return _out_of_loops(_root(node.value), node, module) if frozen else code_of(node.value)
-    if isinstance(statement, cst.Assign):
-        target = _target_of(statement, node, module)
-        return code_of(target) if isinstance(target, (cst.Name, cst.Attribute)) else None
-    receiver: cst.CSTNode = node
-    while isinstance(receiver, cst.Call) and isinstance(receiver.func, cst.Attribute):
-        receiver = receiver.func.value
-    if not isinstance(receiver, (cst.Name, cst.Attribute)):
-        return None
-    root = _root(receiver)
-    outside = _out_of_loops(root, node, module)
-    return code_of(receiver) if outside == root else outside
-
-
-def _target_of(
-    statement: cst.Assign, node: cst.CSTNode, module: ModuleFile
-) -> cst.BaseExpression | None:
-    """``b`` of ``a, b = first, second`` for a node in ``second``; else all that is assigned to."""
-    target, given = statement.targets[0].target, statement.value
-    if not isinstance(target, cst.Tuple) or not isinstance(given, cst.Tuple):
-        return target
-    above = {node, *module.structure.up(node)}
-    places = [index for index, element in enumerate(given.elements) if element in above]
-    alike = len(target.elements) == len(given.elements)
-    return target.elements[places[0]].value if places and alike else None
-
-
-def _out_of_loops(name: str, node: cst.CSTNode, module: ModuleFile) -> str | None:
-    """``model`` for the ``p`` of ``for p in model.parameters():``; None where that has no name."""
-    for above in module.structure.up(node):
-        loop = above.for_in if isinstance(above, cst.BaseSimpleComp) else above
-        if isinstance(loop, (cst.For, cst.CompFor)) and name in target_names(loop.target):
-            taken_from = _source(loop.iter, loop.target, name)
-            if taken_from is None:
-                return None
-            name = _root(taken_from)
-    return name
-
-
-def _source(
-    given: cst.BaseExpression, target: cst.BaseExpression, name: str
-) -> cst.BaseExpression | None:
-    """What a loop goes through the parts of: ``model`` of ``list(model.children())[:4]``."""
-    while isinstance(given, (cst.Call, cst.Subscript)):
-        if isinstance(given, cst.Subscript):
-            given = given.value
-        elif isinstance(given.func, cst.Attribute) and given.func.attr.value != "chain":
-            given = given.func.value
-        elif not given.args:
-            return None
-        else:  # enumerate(...), filter(..., ...), zip(..., ...)
-            given = given.args[_place(given, target, name)].value
-    return given if isinstance(given, (cst.Name, cst.Attribute)) else None
-
-
-def _place(call: cst.Call, target: cst.BaseExpression, name: str) -> int:
-    """Which of the arguments of a call a loop's name goes through."""
-    beside = target.elements if isinstance(target, cst.Tuple) else ()
-    if code_of(call.func) == "zip" and len(beside) == len(call.args):
-        return [name in target_names(element.value) for element in beside].index(True)
-    return -1
-
-
-def _root(part: cst.BaseExpression) -> str:
-    """``model`` of ``model.layers[0]``, and ``self.model`` of ``self.model.layers[0]``."""
-    owners = [part]
-    while isinstance(owners[-1], (cst.Attribute, cst.Subscript)):
-        owners.append(owners[-1].value)
-    own = len(owners) > 1 and code_of(owners[-1]) == "self"
-    return code_of(owners[-2] if own else owners[-1])
