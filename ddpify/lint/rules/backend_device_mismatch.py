@@ -86,8 +86,8 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.scripts.reading import Wrap
 from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.understood import Wrap
 from ddpify.understanding.syntax import argument
 from ddpify.understanding.values import Const, Device
 

@@ -63,8 +63,8 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.scripts.reading import ALL_COLLECTIVES
 from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.understood import ALL_COLLECTIVES
 from ddpify.understanding.labels.callees import called
 from ddpify.understanding.libraries.distributed import has_group
 from ddpify.understanding.structure import Guard, leaves

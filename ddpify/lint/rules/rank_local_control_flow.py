@@ -91,8 +91,8 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.scripts.reading import ALL_COLLECTIVES
 from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.understood import ALL_COLLECTIVES
 from ddpify.lint.scripts.unseen_code import UnseenCode
 from ddpify.lint.scripts.whole_data import is_own
 from ddpify.understanding.labels.origins import CLOCK

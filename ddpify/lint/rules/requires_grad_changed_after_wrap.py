@@ -68,8 +68,8 @@ import libcst as cst
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.after_wrap import events_after, is_in_training
-from ddpify.lint.scripts.reading import Wrap
 from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.understood import Wrap
 from ddpify.understanding.libraries.distributed import DDP
 from ddpify.understanding.structure import Structure
 from ddpify.understanding.syntax import code_of

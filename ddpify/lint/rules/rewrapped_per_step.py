@@ -64,8 +64,8 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.scripts.reading import Wrap
 from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.understood import Wrap
 from ddpify.understanding.structure import walk
 
 

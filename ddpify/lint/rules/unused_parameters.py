@@ -99,8 +99,8 @@ import libcst as cst
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.forward_use import forward_of, is_plain, lists_layers, own_layers
-from ddpify.lint.scripts.reading import Wrap
 from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.understood import Wrap
 from ddpify.understanding.layers import layers
 from ddpify.understanding.libraries.distributed import DDP
 from ddpify.understanding.values import UNKNOWN, Class, Instance

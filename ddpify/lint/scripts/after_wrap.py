@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ddpify.lint.scripts.reading import Wrap
 from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.understood import Wrap
 
 
 def events_after(script: Script, wrap: Wrap, kind: str) -> list[cst.CSTNode]:

@@ -1,0 +1,254 @@
+"""One script as it is understood: the facts, and questions about calls, values and models."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from pathlib import Path
+
+import libcst as cst
+
+from ddpify.lint.diagnostics import Applicability, Edit, Fix
+from ddpify.lint.scripts.owners import Owners
+from ddpify.lint.scripts.positions import Positions
+from ddpify.lint.scripts.projects import BoundedProject
+from ddpify.records import record
+from ddpify.source import Source
+from ddpify.understanding.choices import Choices
+from ddpify.understanding.facts import Event, Facts, Site
+from ddpify.understanding.interpretation import interpret
+from ddpify.understanding.labels import origins
+from ddpify.understanding.labels.callees import called, initialisers
+from ddpify.understanding.libraries import runtime_names
+from ddpify.understanding.libraries.distributed import (
+    COLLECTIVES,
+    DDP,
+    FSDP,
+    FULLY_SHARD,
+    WRAPPERS,
+    is_wrapper,
+)
+from ddpify.understanding.libraries.runtime_names import imports_runtime
+from ddpify.understanding.project import ModuleFile
+from ddpify.understanding.requirements import declaring_file, minimum_torch
+from ddpify.understanding.structure import Structure, walk
+from ddpify.understanding.syntax import code_of
+from ddpify.understanding.values import UNKNOWN, Instance, Value
+
+ALL_COLLECTIVES = COLLECTIVES | set(WRAPPERS) | runtime_names.COLLECTIVES
+
+
+@record
+class Wrap:
+    """One place that wraps a model: the wrapper object, and what it may hold."""
+
+    site: Site
+    wrapper: Instance
+    held: tuple[Instance, ...]
+
+    @property
+    def in_place(self) -> bool:
+        """Whether the model stays the object that it was: ddpify's runtime wraps so."""
+        return self.wrapper in self.held and not is_wrapper(self.wrapper)
+
+    @property
+    def call(self) -> cst.Call:
+        """The call that wraps."""
+        assert isinstance(self.site.node, cst.Call)
+        return self.site.node
+
+
+class Understood:
+    """A Python file, understood together with the local files that it imports."""
+
+    def __init__(
+        self,
+        source: Source,
+        folder: Path,
+        *,
+        strict: bool = False,
+        most_files: int = 60,
+        follow: bool = True,
+    ) -> None:
+        """Understand a file as a part of the project in ``folder``.
+
+        Raises:
+            RecursionError: Calls or imports go too deep.
+        """
+        self.source = source
+        self.strict = strict
+        self.project = BoundedProject(source, folder, most_files)
+        self.module = self.project.entry
+        self.choices = Choices(stated=imports_runtime(source.text))
+        self.facts: Facts = interpret(self.project, self.choices, follow=follow)
+        self.positions = Positions(self.module)
+
+    # ------------------------------------------------------------------ requirements
+    @cached_property
+    def requirements(self) -> Path | None:
+        """The file that says which versions of torch will do."""
+        return declaring_file(self.module.path)
+
+    def requires_torch(self, major: int, minor: int) -> bool:
+        """Whether the project surely runs with this version of torch or a later one."""
+        declared = self.requirements
+        return declared is not None and minimum_torch(declared) >= (major, minor)
+
+    # ------------------------------------------------------------------ structure
+    @cached_property
+    def structures(self) -> dict[ModuleFile, Structure]:
+        """The structure of each of the project's files."""
+        return {file: file.structure for file in self.project.files}
+
+    @cached_property
+    def structure(self) -> Structure:
+        """The structure of the file itself."""
+        return self.structures[self.module]
+
+    @cached_property
+    def owners(self) -> Owners:
+        """The file of each node."""
+        return Owners(self.structures)
+
+    def structure_of(self, node: cst.CSTNode) -> Structure:
+        """The structure of the file that a node is in."""
+        return self.structures[self.owners.get(node, self.module)]
+
+    # ------------------------------------------------------------------ values and calls
+    def value(self, node: cst.CSTNode) -> Value:
+        """What an expression may stand for; empty where unknown."""
+        return self.facts.values.get(node, UNKNOWN)
+
+    def names(self, node: cst.CSTNode) -> set[str]:
+        """Qualified names of the library things that an expression may be."""
+        return set(origins.library_names(self.facts.values.get(node)))
+
+    def instances(self, node: cst.CSTNode) -> list[Instance]:
+        """The objects that an expression may be."""
+        return [a for a in self.value(node).atoms if isinstance(a, Instance)]
+
+    def calls(self, *names: str, everywhere: bool = False) -> list[cst.Call]:
+        """Calls of library functions by qualified name, in source order.
+
+        A name that ends with a dot is a prefix. Only this file's, unless ``everywhere``.
+        """
+        found: dict[cst.Call, None] = {}
+        for name, sites in self.facts.library_calls.items():
+            if name in names or any(n.endswith(".") and name.startswith(n) for n in names):
+                for site in sites.values():
+                    if isinstance(site.node, cst.Call) and (
+                        everywhere or site.module is self.module
+                    ):
+                        found[site.node] = None
+        return sorted(found, key=lambda n: self.structure_of(n).order.get(n, 0))
+
+    def uses(self, *names: str) -> bool:
+        """Whether the project calls any of these library functions."""
+        return bool(self.calls(*names, everywhere=True))
+
+    def method_calls(self, *names: str, everywhere: bool = False) -> Iterator[cst.Call]:
+        """Calls ``x.name(...)`` of any receiver, in source order."""
+        for file, structure in self.structures.items():
+            if not everywhere and file is not self.module:
+                continue
+            for call in structure.all(cst.Call):
+                if isinstance(call.func, cst.Attribute) and call.func.attr.value in names:
+                    yield call
+
+    # ------------------------------------------------------------------ models
+    @cached_property
+    def wraps(self) -> list[Wrap]:
+        """All places, in any file, that wrap a model in DDP or FSDP, or in place."""
+        found = []
+        for model in self.facts.models:
+            if is_wrapper(model) and isinstance(model.site, cst.Call):
+                held = list(model.arguments.get("module", UNKNOWN).atoms)
+                inner = tuple(a for a in held if isinstance(a, Instance))
+                found.append(Wrap(Site(model.site, model.module), model, inner))
+        in_place = self.facts.wrapped.items()
+        return found + [Wrap(site, model, (model,)) for model, site in in_place]
+
+    @cached_property
+    def wrapped(self) -> set[Instance]:
+        """The wrapper objects."""
+        return {wrap.wrapper for wrap in self.wraps}
+
+    @cached_property
+    def averages(self) -> bool:
+        """Whether a wrapper averages gradients over the ranks."""
+        return bool(self.wraps) or self.uses(FULLY_SHARD)
+
+    def is_ddp(self, node: cst.CSTNode) -> bool:
+        """Whether an expression surely is a DDP object."""
+        atoms = self.value(node).atoms
+        return bool(atoms) and all(isinstance(a, Instance) and a.type == DDP for a in atoms)
+
+    def is_wrapped(self, node: cst.CSTNode) -> bool:
+        """Whether an expression may be a DDP or FSDP object."""
+        return any(is_wrapper(atom) for atom in self.value(node).atoms)
+
+    def may_be_wrapped(self, node: cst.CSTNode) -> bool:
+        """Whether an expression may be a model whose gradients a wrapper averages."""
+        return any(atom in self.wrapped for atom in self.value(node).of(Instance))
+
+    @property
+    def has_fsdp(self) -> bool:
+        """Whether any model is sharded."""
+        return self.uses(FSDP, FULLY_SHARD, "torch.distributed.fsdp.") or any(
+            wrap.wrapper.type == FSDP for wrap in self.wraps
+        )
+
+    def events(self, model: Instance, *kinds: str) -> list[Event]:
+        """What happens to a model, in the order of the run."""
+        return [e for e in self.facts.events.get(model, []) if not kinds or e.kind in kinds]
+
+    # ------------------------------------------------------------------ what a block does
+    def reached(self, node: cst.CSTNode, depth: int = 6) -> Iterator[cst.CSTNode]:
+        """All nodes in a node, and in the project's functions that it calls."""
+        seen: set[cst.CSTNode] = set()
+        todo = [(node, depth)]
+        while todo:
+            one, left = todo.pop()
+            for inner in walk(one):
+                yield inner
+                if not isinstance(inner, cst.Call) or left == 0:
+                    continue
+                functions = [*called(self.facts, inner), *initialisers(self.facts, inner)]
+                for function in functions:
+                    if function.node not in seen and function.module in self.structures:
+                        seen.add(function.node)
+                        todo.append((function.node, left - 1))
+
+    def trains(self, node: cst.CSTNode) -> bool:
+        """Whether a block reaches ``backward()``."""
+        return any(one in self.facts.backwards for one in self.reached(node))
+
+    def collectives(self, node: cst.CSTNode) -> list[tuple[str, cst.Call]]:
+        """The collectives that a block runs, by name, also in the functions that it calls."""
+        found: list[tuple[str, cst.Call]] = []
+        for one in self.reached(node):
+            if isinstance(one, cst.Call):
+                names = self.names(one.func) & ALL_COLLECTIVES
+                found += [(name, one) for name in sorted(names)]
+        return found
+
+    # ------------------------------------------------------------------ small help for rules
+    def code(self, node: cst.CSTNode, most: int = 60) -> str:
+        """The source of a node on one line, shortened."""
+        text = " ".join(code_of(node).split())
+        return text if len(text) <= most else text[: most - 3] + "..."
+
+    def replace(
+        self,
+        node: cst.CSTNode,
+        text: str,
+        title: str,
+        applicability: Applicability = Applicability.SAFE,
+    ) -> Fix:
+        """A fix that puts other code in the place of a node."""
+        start, end = self.positions.offsets(node)
+        return Fix(title, (Edit(start, end, text),), applicability)
+
+    def arguments(self, call: cst.Call, *names: str) -> Iterable[cst.Arg]:
+        """The keyword arguments of a call with these names."""
+        return [a for a in call.args if a.keyword is not None and a.keyword.value in names]
