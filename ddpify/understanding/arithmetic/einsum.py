@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -17,6 +18,18 @@ from ddpify.understanding.values import Data, Number, Value, Whole, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
+
+
+def given(name: str, operands: list[Operand]) -> tuple[object, list[Operand]]:
+    """The equation of a call, and its tensors; einops has words for letters, behind the tensors."""
+    if not name.startswith("einops."):
+        return operands[0][1].constant(), operands[1:]
+    equation = operands[-1][1].constant()
+    if not isinstance(equation, str) or "(" in equation:
+        return ..., operands[:-1]
+    words = dict.fromkeys(re.findall(r"\w+", equation))
+    letters = {word: chr(ord("a") + number) for number, word in enumerate(words)}
+    return re.sub(r"\w+", lambda found: letters[found[0]], equation), operands[:-1]
 
 
 def contracted(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding.arithmetic import patterns
 from ddpify.understanding.language.arguments import Keywords
 from ddpify.understanding.libraries import (
     draws,
@@ -84,6 +85,8 @@ def _by_family(  # type: ignore[no-untyped-def]
     if name.startswith("torch.nn.utils."):
         return REPLICATED
     if name.startswith("torch.") and _is_class_name(short):
+        return library_object(run, node, name, args, kwargs)
+    if name in patterns.LAYERS:
         return library_object(run, node, name, args, kwargs)
     if name.startswith("torch.utils.data.") and short[:1].isupper():  # data sets and samplers
         return library_object(run, node, name, args, kwargs)

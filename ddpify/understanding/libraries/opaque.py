@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.arithmetic import dimensions, tensor_pairs
+from ddpify.understanding.arithmetic import dimensions, patterns, tensor_pairs
 from ddpify.understanding.batching import batch_layers, batches
 from ddpify.understanding.forms import Form
 from ddpify.understanding.language.arguments import Keywords, argument_pairs, local_data
@@ -23,6 +23,7 @@ from ddpify.understanding.values import (
     Instance,
     Number,
     Params,
+    Tup,
     Value,
     deep_atoms,
     join,
@@ -145,6 +146,10 @@ def call_instance(
     kwargs: Keywords,
 ) -> Value:
     """``object(...)`` of a library object."""
+    if target.kind in patterns.LAYERS:
+        shown = patterns.layer(run, node, target, args)
+        if shown is not None:
+            return shown
     sequences.note_states(run, node, target, args, kwargs)
     if not run.collating and batch_layers.goes_along_rows(target, args):
         run.facts.along_rows.setdefault(node, run.site(node))
@@ -177,7 +182,11 @@ def call_instance(
     if isinstance(target.type, str) and target.type.startswith("torch.nn."):
         dim = _batch_dimension(args)
         ndim = dimensions.of_layer(target, args)
-        return join(value(*(_seen(a, dim, ndim) for a in result.atoms)))
+        made = join(value(*(_seen(a, dim, ndim) for a in result.atoms)))
+        if target.kind == "torch.nn.MultiheadAttention":  # and its weights, with the batch first
+            weights = (replace(a, dim=0) if isinstance(a, Data) else a for a in made.atoms)
+            return value(Tup((made, value(*weights))))
+        return made
     return result
 
 

@@ -11,6 +11,7 @@ from ddpify.understanding import readers
 from ddpify.understanding.arithmetic import (
     bounds,
     einsum,
+    patterns,
     tensor_items,
     tensor_pairs,
     tensor_sizes,
@@ -57,6 +58,7 @@ _CONVERTING = frozenset("tensor as_tensor from_numpy array asarray".split())
 _OF_A_SIZE = frozenset("zeros ones empty full arange eye identity linspace logspace".split())
 _OF_PAIRS = frozenset("triu_indices tril_indices".split())
 _NUMPYS_OF_A_SIZE = _OF_A_SIZE | frozenset("repeat tile reshape broadcast_to".split())
+_BY_PATTERN = frozenset({"einops.rearrange", "einops.reduce", "einops.repeat"})
 _CUTTING = frozenset("split chunk narrow tensor_split".split())
 _COUNTING = frozenset({"arange", "eye", "linspace", "logspace"})
 _FROM_LISTS = frozenset(
@@ -71,6 +73,9 @@ def tensor_function(  # type: ignore[no-untyped-def]
     drawn = draws.function(run, node, name)
     if drawn is not None:
         return drawn
+    by_pattern = patterns.function(run, node, short, args, kwargs) if name in _BY_PATTERN else None
+    if by_pattern is not None:
+        return by_pattern
     operands = argument_pairs(node, args, kwargs)
     if short in _CUTTING and operands and _is_of_all(operands[0][1]):
         bounds.count_sizes(run, [shown for shown, _ in operands[1:]])
@@ -112,7 +117,7 @@ def tensor_function(  # type: ignore[no-untyped-def]
     if by_hand is not None and not involved:
         return by_hand
     if short == "einsum" and involved:
-        made = einsum.contracted(run, node, args[0].constant(), operands[1:])
+        made = einsum.contracted(run, node, *einsum.given(name, operands))
         if made is not None:
             return made
     if not involved:
@@ -227,7 +232,7 @@ def _on_batches(
     if not any(batches.wholes(held) for _, held in operands):
         return None
     if short == "einsum" and args:
-        made = einsum.on_batches(run, args[0].constant(), operands[1:])
+        made = einsum.on_batches(run, *einsum.given(name, operands))
         if made is not None:
             return made
     if short in batch_rows.PRODUCTS:
