@@ -16,6 +16,7 @@ from ddpify.planning.options import Options
 from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import (
     Refusal,
+    hooked_gradients,
     layers_along_rows,
     layers_in_forwards,
     loose_gradients,
@@ -109,6 +110,7 @@ def _refuse_what_is_lost(plan: Plan) -> None:
     found = (
         *lost_losses(facts),
         *taken_gradients(facts),
+        *hooked_gradients(facts),
         *loose_gradients(facts),
         *layers_in_forwards(facts),
         *layers_along_rows(facts),

@@ -6,6 +6,7 @@ from ddpify.runtime.cycling import cycle
 from ddpify.runtime.denominators import target_weight
 from ddpify.runtime.dtensor import full_tensor
 from ddpify.runtime.files import load, local_main_first, main_saves, save
+from ddpify.runtime.gradient_hooks import gradient_hook
 from ddpify.runtime.joined import scale_lr
 from ddpify.runtime.loader import replicate, shard
 from ddpify.runtime.loggers import silent
@@ -50,6 +51,7 @@ __all__ = [
     "global_batch_size",
     "global_like",
     "global_shape",
+    "gradient_hook",
     "init",
     "is_main",
     "load",

@@ -1,17 +1,39 @@
 """Objects that change their class in place, and are of their former one when pickled or copied."""
 
-from typing import Any
+import functools
+from typing import Any, cast
 
 
 def subclass_of(plain: Any, mixin: Any, /, **attributes: Any) -> Any:
     """A class between ``mixin`` and ``plain``, with the name, module and docstring of ``plain``.
 
     An object's ``__class__`` goes on to be ``plain``: a pickler then takes it for one of these.
+    Its type is equal to ``plain``, as scripts compare that to sort layers into groups.
     """
     names = {"__module__": plain.__module__, "__qualname__": plain.__qualname__}
     shown = property(lambda _: plain, _change_class)
-    own = {"__doc__": plain.__doc__, "__class__": shown}
-    return type(plain.__name__, (mixin, plain), {**names, **own, **attributes})
+    own = {"__doc__": plain.__doc__, "__class__": shown, "_ddpify_plain": plain}
+    kind: Any = _equal_type(cast(Any, type(plain)))
+    return kind(plain.__name__, (mixin, plain), {**names, **own, **attributes})
+
+
+@functools.cache
+def _equal_type(kind: Any) -> Any:
+    """A metaclass of classes that are equal to the plain one that they stand for."""
+    equality = {"__eq__": _is_equal, "__hash__": lambda changed: hash(_plain_of(changed))}
+    return type(kind.__name__, (kind,), equality)
+
+
+def _is_equal(one: Any, other: Any) -> bool:
+    return _plain_of(one) is _plain_of(other)
+
+
+def _plain_of(kind: Any) -> Any:
+    """The class that another stands for; derived ones stand for themselves."""
+    plain = kind
+    while isinstance(plain, type) and "_ddpify_plain" in vars(plain):
+        plain = vars(plain)["_ddpify_plain"]
+    return plain
 
 
 def _change_class(changed: Any, kind: Any) -> None:

@@ -236,6 +236,9 @@ class Facts:
     squeezes: dict[cst.CSTNode, tuple[Site, int]] = field(default_factory=dict)
     # Calls in a model's forward that mix the samples of its batch, as ``x.mean(dim=0)`` does.
     statistics: dict[cst.CSTNode, Site] = field(default_factory=dict)
+    gradient_hooks: dict[cst.CSTNode, Site] = field(default_factory=dict)  # on parameters
+    # Functions that get a parameter when its gradient has been added to those before.
+    accumulation_hooks: dict[cst.CSTNode, Site] = field(default_factory=dict)
     # Functions that a model calls with what goes through a layer.
     forward_hooks: dict[cst.CSTNode, Site] = field(default_factory=dict)
     callers: dict[cst.CSTNode, set[Site]] = field(default_factory=dict)

@@ -198,3 +198,21 @@ def test_a_backward_that_divides_by_a_sum_over_the_samples_is_refused(
 def test_a_backward_that_adds_up_over_the_samples(tmp_path: Path, gradient: str) -> None:
     text = HEAD + OWN_BACKWARD.replace("GRADIENT", gradient) + STEP
     assert "penalty = dd.mean(F.cross_entropy(brain(a), b))" in added(tmp_path, text)
+
+
+HOOKS = "for p in brain.parameters():\n    p.{method}(lambda g: g.clamp(-1, 1))\n"
+
+
+@pytest.mark.parametrize("place", ["", "brain.weight.register_hook(print)\n"])
+def test_a_hook_on_a_parameter_gets_the_gradient_of_the_global_batch(
+    tmp_path: Path, place: str
+) -> None:
+    lines = added(tmp_path, HEAD + HOOKS.format(method="register_hook") + place + STEP)
+    assert "p.register_hook(dd.gradient_hook(lambda g: g.clamp(-1, 1)))" in lines
+    assert ("brain.weight.register_hook(dd.gradient_hook(print))" in lines) is bool(place)
+
+
+def test_a_hook_that_gets_a_parameter_before_the_average_is_refused(tmp_path: Path) -> None:
+    text = HEAD + HOOKS.format(method="register_post_accumulate_grad_hook") + STEP
+    with pytest.raises(Refusal, match="before its gradient is averaged"):
+        added(tmp_path, text)

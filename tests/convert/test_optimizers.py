@@ -106,3 +106,24 @@ def test_a_part_of_another_model_is_wrapped_with_the_one_that_is_called(tmp_path
     wraps = [line for line in added(tmp_path, HEAD + BORROWED + STEP) if "dd.wrap" in line]
     assert len(wraps) == 2, wraps  # the first model of all, and this one
     assert not any("Whole" in line or line.startswith("base =") for line in wraps)
+
+
+KINDS = """\
+brain = nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3))
+scales = [m.weight for m in brain.modules() if type(m) {asked}]
+rest = [m.weight for m in brain.modules() if type(m) is nn.Embedding]
+rule = torch.optim.SGD([{{"params": scales}}, {{"params": rest}}], lr=0.1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [("is nn.BatchNorm1d", "== nn.BatchNorm1d"), ("in (nn.BatchNorm1d, nn.BatchNorm2d)", None)],
+)
+def test_layers_that_are_sorted_by_their_type(
+    tmp_path: Path, asked: str, expected: str | None
+) -> None:
+    lines = added(tmp_path, HEAD + KINDS.format(asked=asked) + STEP)
+    found = [line for line in lines if "type(m)" in line]
+    line = f"scales = [m.weight for m in brain.modules() if type(m) {expected}]"
+    assert found == ([line] if expected else [])

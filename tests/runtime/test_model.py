@@ -240,6 +240,9 @@ def _same_object() -> Any:
     assert isinstance(model, Net)
     assert isinstance(model.first[1], nn.BatchNorm1d)
     assert [type(m).__name__ for m in (model, model.first[1])] == ["Net", "BatchNorm1d"]
+    assert (type(model), type(model.first[1])) == (Net, nn.BatchNorm1d)
+    assert type(model.first[1]) in {nn.BatchNorm1d: 1}
+    assert type(model.first[1]) not in (nn.BatchNorm2d, nn.Module, Net)
     assert (model.dim, model.device, model.logger) == (4, "mine", "mine")
     model.counter = 7  # type: ignore[assignment]
     ema = copy.deepcopy(model)

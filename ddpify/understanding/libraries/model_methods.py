@@ -25,6 +25,14 @@ from ddpify.understanding.values import (
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
 
+_HOOKS = (
+    "register_forward_hook",
+    "register_forward_pre_hook",
+    "register_full_backward_hook",
+    "register_full_backward_pre_hook",
+    "register_backward_hook",
+)
+
 
 def of_model(  # type: ignore[no-untyped-def]
     run: Interpreter, node: cst.BaseExpression, atom: Instance, name: str, args, kwargs
@@ -65,7 +73,8 @@ def of_model(  # type: ignore[no-untyped-def]
     if name in WRITING_METHODS:
         world.acts_method(run, node, atom, name, args, kwargs)
         return REPLICATED
-    if name in ("register_forward_hook", "register_forward_pre_hook"):
+    _note_hook(run, node, name)
+    if name in _HOOKS:
         run.facts.forward_hooks.setdefault(node, run.site(node))
     if name in ("forward", "__call__"):
         run.facts.event(atom, "bypass", run.site(node), gradient=not run.no_grad)
@@ -86,6 +95,14 @@ def _register_buffer(run: Interpreter, model: Instance, name: object) -> None:
         run.facts.buffers.add((model, name))
 
 
+def _note_hook(run: Interpreter, node: cst.BaseExpression, name: str) -> None:
+    """Of a parameter, or of a layer that stands for its own (``layer.weight``)."""
+    if name == "register_hook":
+        run.facts.gradient_hooks.setdefault(node, run.site(node))
+    if name == "register_post_accumulate_grad_hook":
+        run.facts.accumulation_hooks.setdefault(node, run.site(node))
+
+
 def of_parameters(  # type: ignore[no-untyped-def]
     run: Interpreter, node: cst.BaseExpression, atom: Params, name: str, args, kwargs
 ) -> Value:
@@ -93,6 +110,7 @@ def of_parameters(  # type: ignore[no-untyped-def]
     if name == "new" or name.startswith("new_"):  # a tensor of their kind, not one of them
         made = batches.made(run, name)
         return made or of_plain(run, node, Number(), name, args, kwargs)
+    _note_hook(run, node, name)
     if name == "requires_grad_":
         set_there = node.func if isinstance(node, cst.Call) else node
         run.facts.event(atom.owner, "change", run.site(set_there))
