@@ -15,6 +15,7 @@ _RULES = {
     "write": "write-on-all-ranks",
     "folder": "makedirs-race",
     "download": "download-on-all-ranks",
+    "log": "logger-on-all-ranks",
     "writer": "logger-on-all-ranks",
     "logfile": "logger-on-all-ranks",
     "bar": "logger-on-all-ranks",

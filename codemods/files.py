@@ -19,7 +19,7 @@ def edit(plan: Plan, edits: Edits) -> None:
         if site is None or handler is None:
             continue
         around = effect.site.module.structure.up(effect.site.node)
-        if effect.kind in ("save", "write") and not once.isdisjoint(around):
+        if effect.kind in ("save", "write", "log") and not once.isdisjoint(around):
             continue
         handler(plan, edits, effect, site)
     for effect in plan.facts.effects.values():
@@ -29,6 +29,7 @@ def edit(plan: Plan, edits: Edits) -> None:
 _HANDLERS = {
     "save": save,
     "write": guard,
+    "log": guard,
     "folder": folder,
     "download": download,
     "bar": bar,

@@ -92,7 +92,7 @@ def _refuse_effect(plan: Plan, effect: Effect) -> None:
             "converted, what only all ranks together can put together",
             "convert the whole project, or save in the script itself",
         )
-    if effect.kind == "write" and effect.site.module.editable:
+    if effect.kind in ("write", "log") and effect.site.module.editable:
         statement = effect.site.module.statement(effect.site.node)
         saves = any(("save", node) in plan.facts.effects for node in walk(statement))
         if not saves and _reads_a_model(plan, statement):

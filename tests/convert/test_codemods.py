@@ -463,6 +463,37 @@ FILES = {
         "log = SummaryWriter() if len(feed) else None",
         ["log = (SummaryWriter() if dd.is_main() else dd.silent()) if len(feed) else None"],
     ),
+    "experiment": (
+        "import comet_ml\nlog = comet_ml.Experiment(api_key='x')\nlog.log_metric('rows', 1)",
+        ["log = comet_ml.Experiment(api_key='x') if dd.is_main() else dd.silent()"],
+    ),
+    "writer of TensorFlow": (
+        "import tensorflow as tf\nlog = tf.summary.create_file_writer('x')\n"
+        "with log.as_default():\n    tf.summary.scalar('rows', 1, 0)",
+        ["log = tf.summary.create_file_writer('x') if dd.is_main() else dd.silent()"],
+    ),
+    "functions that log": (
+        "import mlflow\nmlflow.set_experiment('x')\n"
+        "with mlflow.start_run() as log:\n    mlflow.log_metric('rows', 1)",
+        [
+            "if dd.is_main():",
+            "mlflow.set_experiment('x')",
+            "with mlflow.start_run() if dd.is_main() else dd.silent() as log:",
+            "if dd.is_main():",
+            "mlflow.log_metric('rows', 1)",
+        ],
+    ),
+    "functions that log numbers of all ranks": (
+        "from tensorboard_logger import configure, log_value\nconfigure('x')\n"
+        "for a, b in feed:\n    log_value('right', (brain(a).argmax(1) == b).sum().item())",
+        [
+            "if dd.is_main():",
+            "configure('x')",
+            "whole = dd.sum((brain(a).argmax(1) == b).sum())",
+            "if dd.is_main():",
+            "log_value('right', whole.item())",
+        ],
+    ),
     "bar that is off": ("from tqdm import tqdm\nfor i in tqdm([1], disable=True):\n    pass", []),
     "bar": (
         "from tqdm import tqdm\nfor i in tqdm(range(3)):\n    pass",

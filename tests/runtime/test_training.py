@@ -107,10 +107,13 @@ def _two_views(model: nn.Module, x: torch.Tensor, _: torch.Tensor) -> Any:
     return F.cross_entropy(z1 @ z2.T / 0.1, torch.arange(len(z1)))
 
 
-def _centred(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> Any:
-    """A statistic of the batch, used on this rank's rows."""
+def _nearer(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> Any:
+    """A statistic of the batch, used on this rank's rows.
+
+    Half of it: where all of it is taken away, the last bias makes no difference and stays.
+    """
     out = model(x)
-    out = out - dd.mean(out.mean(0))
+    out = out - 0.5 * dd.mean(out.mean(0))
     return dd.mean(F.cross_entropy(out, y))
 
 
@@ -135,7 +138,7 @@ LOSSES: dict[str, Any] = {
     "contrastive": (_plain_net, _contrastive),
     "own rows against all": (_plain_net, _rows_against_all),
     "two views": (_plain_net, _two_views),
-    "centred on the batch": (_plain_net, _centred),
+    "nearer to the mean of the batch": (_plain_net, _nearer),
     "statistic in the forward": (Statistic, _mean),
     "batch norm": (_norm_net, _mean),
     "batch norm, cumulative": (lambda: _norm_net(momentum=None), _mean),

@@ -22,8 +22,15 @@ WRITERS = frozenset(
     {
         "torch.utils.tensorboard.SummaryWriter", "tensorboardX.SummaryWriter",
         "torch.utils.tensorboard.writer.SummaryWriter", "visdom.Visdom",
+        "tensorflow.summary.FileWriter", "tensorflow.compat.v1.summary.FileWriter",
+        "tensorflow.summary.create_file_writer", "tensorboard_logger.Logger",
+        "comet_ml.Experiment", "comet_ml.OfflineExperiment", "comet_ml.start",
+        "neptune.init", "neptune.init_run", "neptune.new.init", "clearml.Task.init", "aim.Run",
+        "mlflow.start_run", "swanlab.init", "dvclive.Live",
     }
 )  # fmt: skip
+# Libraries that log through functions, to a run that the process has open.
+LOGGING = ("mlflow.", "swanlab.", "tensorboard_logger.", "neptune.")
 WRITING_METHODS = frozenset(
     "savefig to_csv to_pickle to_json to_excel write_text write_bytes save_pretrained"
     " push_to_hub save_weights imsave".split()

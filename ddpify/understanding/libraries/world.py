@@ -11,6 +11,7 @@ from ddpify.understanding.libraries.actions import (
     COMMANDS,
     DOWNLOADS,
     FOLDERS,
+    LOGGING,
     SAVES,
     WRITERS,
     WRITES,
@@ -103,6 +104,8 @@ def acts(
         run.effect("write", node, name)
     elif name in COMMANDS and isinstance(run.module.parents[node], cst.Expr):
         run.effect("write", node, name)  # whatever the command does: nobody asks for its result
+    elif name.startswith(LOGGING) and isinstance(run.module.parents[node], cst.Expr):
+        run.effect("log", node, name)
     elif name in WRITERS:
         run.effect("writer", node, name)
     elif name in DOWNLOADS or _true(kwargs.get("download", UNKNOWN)):
