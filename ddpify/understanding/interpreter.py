@@ -171,7 +171,8 @@ class Interpreter(ABC):
             counted = data.births if data.placement is Placement.COUNT else None
             key = (node, data.placement, counted)
             if key not in self.facts.demands:
-                self.facts.demands[key] = Demand(self.site(node), data, reader, self.call_path)
+                site = Site(node, self.project.owner(node) or self.module)
+                self.facts.demands[key] = Demand(site, data, reader, self.call_path)
 
     def demand_all(self, node: cst.BaseExpression, what: Value, reader: str) -> None:
         """Note that something reads a value and, where it is a display, each of its parts."""

@@ -487,3 +487,17 @@ def test_lists_in_a_forward_hold_what_that_call_of_the_model_made(tmp_path: Path
     lines = added(tmp_path, text)
     assert lines.count("print(dd.sum(brain(a).sum()).item())") == 17
     assert not any("eye" in line for line in lines)
+
+
+def test_rows_that_another_file_numbers_are_gathered_where_they_are_cut(tmp_path: Path) -> None:
+    shown = (
+        "def show(rows):\n    for i, row in enumerate(rows):\n        print(i, row.sum().item())\n"
+    )
+    (tmp_path / "shown.py").write_text(shown)
+    text = HEAD.replace("import torch\n", "import torch\nfrom shown import show\n", 1)
+    step = STEP.replace("    rule.zero_grad()\n", "    a, b = a.view(len(a), -1), b.long()\n")
+    step = step.replace("    penalty = ", "    out = brain(a)\n    penalty = ").replace(
+        "brain(a), b", "out, b"
+    )
+    lines = added(tmp_path, text + step + "    show(a.view(-1, 2, 2)[:3].numpy())\n")
+    assert "show(dd.gather(a.view(-1, 2, 2))[:3].numpy())" in lines
