@@ -20,12 +20,15 @@ from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import Project
 from ddpify.understanding.values import UNKNOWN, Data
 
+_NUMBERS_OF_ROWS = (Placement.COUNT, Placement.PER_COUNT)
 _NEVER_GATHERED = (Form.PACKED, Form.INTERLEAVED, Form.LISTED)
 
 
 def mend(plan: Plan, demand: Demand, learnt: frozenset[cst.BaseExpression]) -> bool:
     """Decide what gives a reader a whole value; whether anything does."""
     trained = any(loader.site in plan.choices.trained for loader in demand.data.loaders)
+    if demand.data.found_in and demand.data.placement not in _NUMBERS_OF_ROWS:
+        return _find_in_all(plan, demand, trained=trained)
     editable = _editable(demand, plan.project)
     if demand.data.counting and len(editable) == len(demand.data.counting):
         plan.count(editable)
@@ -66,6 +69,19 @@ def mend(plan: Plan, demand: Demand, learnt: frozenset[cst.BaseExpression]) -> b
             or gathering.gather_arguments(plan, demand)
             or gathering.gather_for_makers(plan, demand)
         )
+    return True
+
+
+def _find_in_all(plan: Plan, demand: Demand, *, trained: bool) -> bool:
+    """Let positions be those among the rows of all ranks: in the masks of all they are found."""
+    if not trained:
+        replicate(plan, demand)
+        return True
+    owners = [plan.project.owner(mask) for mask in demand.data.found_in]
+    if not all(owner is not None and owner.editable for owner in owners):
+        return False
+    for mask in demand.data.found_in:
+        plan.record(Reduction(mask, "gather"))
     return True
 
 

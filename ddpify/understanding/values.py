@@ -58,7 +58,8 @@ class Data:
     code that is not seen: it may be a loss as well as rows. ``names`` are the expressions at which
     its rows last got a name, and could be gathered. ``dim`` is the dimension of the batch among
     ``ndim``, which is 0 where their number is not known: then the last may be the batch's where
-    there is ``one_each``, perhaps a single number for a sample.
+    there is ``one_each``, perhaps a single number for a sample. ``found_in`` are the masks of whose
+    rows these are the positions.
     """
 
     placement: Placement
@@ -71,6 +72,7 @@ class Data:
     form: Form = Form.TENSOR
     counted: tuple[str, ...] = ()  # how to compute the denominator of a WEIGHTED mean, as code
     one_each: bool = False
+    found_in: frozenset[cst.BaseExpression] = frozenset()
 
     @property
     def ragged(self) -> bool:

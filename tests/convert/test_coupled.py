@@ -453,13 +453,15 @@ def test_a_model_does_not_get_the_rows_of_all_ranks(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "some", ["weights[b[chosen]]", "weights.index_select(0, chosen)", "weights[chosen]"]
+    ("chosen", "some"),
+    [
+        ("torch.nonzero(b == 1).squeeze(1)", "weights[b[chosen]]"),
+        ("b[b > 0]", "weights.index_select(0, chosen)"),
+        ("b[b > 0]", "weights[chosen]"),
+    ],
 )
-def test_weights_of_some_of_the_rows(tmp_path: Path, some: str) -> None:
-    body = (
-        "    chosen = torch.nonzero(b == 1).squeeze(1)\n"
-        f"    penalty = F.cross_entropy(brain(a), b) + {some}.mean()\n"
-    )
+def test_weights_of_some_of_the_rows(tmp_path: Path, chosen: str, some: str) -> None:
+    body = f"    chosen = {chosen}\n    penalty = F.cross_entropy(brain(a), b) + {some}.mean()\n"
     lines = added(tmp_path, HEAD + "weights = brain.weight\n" + STEP.replace(PLAIN, body))
     assert f"weight=len({some})" in " ".join(lines)
 

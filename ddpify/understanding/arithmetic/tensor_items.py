@@ -181,7 +181,7 @@ def _index(run: Interpreter, node: cst.Subscript, atom: Data) -> Data:
             atom = replace(atom, dim=atom.dim - 1)  # that dimension is gone
         else:
             dim += 1
-    return _whole_rows(atom)
+    return _whole_rows(run, node, atom)
 
 
 def _is_counter(run: Interpreter, part_: cst.BaseSlice) -> bool:
@@ -204,10 +204,18 @@ def _leaves_one_each(run: Interpreter, node: cst.Subscript, atom: Data) -> bool:
     return kept == 1 and dimensions.may_leave_one_each(atom, dropped)
 
 
-def _whole_rows(atom: Data) -> Data:
+def _is_first_column(run: Interpreter, node: cst.Subscript) -> bool:
+    """Whether ``found[:, 0]`` takes positions along the first dimension of a mask, or of all."""
+    indices_ = [run.seen(index).constant() for index in indices(node)]
+    return not indices_ or indices_ == [0]
+
+
+def _whole_rows(run: Interpreter, node: cst.Subscript, atom: Data) -> Data:
     """Part of every row: there are as many rows for each sample as before."""
     if atom.counting:
         return atom
+    if atom.found_in and not _is_first_column(run, node):
+        atom = replace(atom, found_in=frozenset())
     if atom.ragged:
         kept = Form.MASKED
     else:
@@ -269,7 +277,7 @@ def _index_rows(
     run: Interpreter, node: cst.Subscript, atom: Data, part_: cst.BaseSlice, kind: str, index: Value
 ) -> Data:
     if kind == "whole":
-        return _whole_rows(atom)
+        return _whole_rows(run, node, atom)
     counts = bounds.counted(run, node)
     if counts:
         loaders = _loaders_within(run, part_, atom, counts[0])
@@ -365,8 +373,18 @@ def rows_by_index(run: Interpreter, node: cst.Subscript) -> Value | None:
     shards += counted
     if not shards:
         return None
+    if all_found(run, indices(node)):
+        return REPLICATED
     rows = shards[0].placed(Placement.SHARD)
     return value(replace(rows, form=Form.MASKED) if shards[0].ragged else rows)
+
+
+def all_found(run: Interpreter, indices_: list[cst.BaseExpression]) -> bool:
+    """Whether positions at which a mask holds pick rows of what is whole: those of all ranks do."""
+    found = [(i, d) for i in indices_ for d in run.seen(i).data if d.found_in]
+    for index, data in found if not run.frames_forward() else ():
+        run.demand(index, value(data), readers.ROWS_OF_ALL)
+    return bool(found) and not run.frames_forward()
 
 
 def _note_slice(run: Interpreter, node: cst.Subscript) -> None:

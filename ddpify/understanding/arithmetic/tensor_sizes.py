@@ -88,14 +88,16 @@ def elements(data: Data, node: cst.BaseExpression | None = None) -> Value:
         return value(replace(data, ndim=0))
     alike = data.form is Form.ROW or data.placement.partial or not data.placement.local
     births = frozenset() if node is None else frozenset({node})
-    counted = replace(data.placed(Placement.SUM), births=births, form=Form.MULTIPLE)
+    added_up = data.placed(Placement.SUM)
+    counted = replace(added_up, births=births, form=Form.MULTIPLE, found_in=frozenset())
     return REPLICATED if alike else value(counted)
 
 
 def shape(data: Data) -> Data:
     """The sizes of a tensor. The first of ragged rows says nothing about the batch's size."""
     placement = Placement.COUPLED if data.ragged else data.placement
-    return replace(data, placement=placement, form=Form.SHAPE, births=frozenset())
+    sizes = replace(data, placement=placement, form=Form.SHAPE, births=frozenset())
+    return replace(sizes, found_in=frozenset())
 
 
 def first_size(sizes: Data, node: cst.BaseExpression | None = None) -> Data:

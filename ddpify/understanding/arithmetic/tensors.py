@@ -180,7 +180,8 @@ def function(
     if name == "index_select" and len({id(operand) for operand, _ in data}) == 1:
         data = [(n, d) for n, d in data if d not in _indices(rest, kwargs)]
         if not data:
-            return _selected_by(rest, kwargs)
+            whole = tensor_items.all_found(run, [n for n, _ in operands])
+            return REPLICATED if whole else _selected_by(rest, kwargs)
     if name in BROADCASTING and _meet_crosswise(run, [one for _, one in data]):
         return tensor_pairs.mixed(run, node, data[0][1], operands)
     results = []
@@ -302,6 +303,8 @@ def _one(
     if data.dim == collating.NO_ROWS and name == "unsqueeze" and rest and rest[0].constant() == 0:
         return value(collating.one_row(data))
     if _picks_rows(run, name, data, rest, kwargs):
+        if name in _POSITIONS_OF_SOME:
+            return value(found(run, operand, data))
         return value(replace(data, dim=0, births=frozenset(), form=Form.MASKED))
     dim = _dimension_after(name, data, rest, kwargs)
     if dim is not None:
@@ -344,6 +347,13 @@ def _one(
     if data.form is Form.ORDER and name in _SAME_ELEMENTS:
         form = data.form
     return value(replace(data, births=data.counting, form=form))
+
+
+def found(run: Interpreter, mask: cst.BaseExpression, data: Data) -> Data:
+    """The positions at which a mask holds: a rank's own, until the mask is that of all rows."""
+    located = data.dim == 0 and not data.opaque and not run.frames_forward()
+    found_in = frozenset({mask}) if located else data.found_in
+    return replace(data, dim=0, births=frozenset(), form=Form.MASKED, found_in=found_in)
 
 
 def _scales_by_name(run: Interpreter, shown: cst.CSTNode) -> bool:

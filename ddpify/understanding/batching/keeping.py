@@ -83,10 +83,11 @@ def _holds_rows(run: Interpreter, target: cst.BaseExpression, local: Data) -> No
 
 def item(run: Interpreter, target: cst.Subscript, shown: cst.BaseExpression, new: Value) -> None:
     """An assignment such as ``memory[labels] = rows``, or ``seen[0, start:end] = rows``."""
-    if not run.in_batch_loop():
-        return
     indices = [e.slice.value for e in target.slice if isinstance(e.slice, cst.Index)]
     rows = [(index, run.seen(index)) for index in indices]
+    if not run.in_batch_loop():
+        _fill(run, target, [(shown, new)], by_index=True)
+        return
     place = _place_of_rows(run, target)
     if isinstance(place, cst.Slice) and _is_kept(run, target):
         bounds.count_sizes(run, bounds.written(place))
@@ -160,14 +161,22 @@ def _fill(
 ) -> None:
     """What is made whole for this batch alone, as means by class, is filled from all its rows."""
     kept = next(stores.holders(target), None)
-    if kept is None or _outlives_batch(run, kept) or not _is_whole(run.eval(kept)):
+    if kept is None or not _is_whole(run.eval(kept)):
+        return
+    if run.in_batch_loop() and _outlives_batch(run, kept):
         return
     parts = [part for shown, one in given for part in _parts(run, shown, one)]
     for shown, one in parts:
         for data in one.data:
-            rows = data.placement is Placement.SHARD and by_index and not run.frames_forward()
+            rows = data.placement is Placement.SHARD and by_index
+            rows = (rows or _is_picked(data)) and not run.frames_forward()
             if data.placement in _REDUCIBLE or rows:
                 run.demand(shown, value(data), readers.A_TABLE)
+
+
+def _is_picked(data: Data) -> bool:
+    """Whether these are samples of the batch by their positions."""
+    return data.placement is Placement.ROWS and bool(data.births)
 
 
 def _parts(run: Interpreter, shown: cst.BaseExpression, one: Value) -> list[Operand]:
@@ -187,8 +196,7 @@ def _demand(run: Interpreter, shown: cst.BaseExpression, data: Data, *, by_index
 
     In a forward, what is a row and what mixes rows is not known well enough to gather it.
     """
-    picked = data.placement is Placement.ROWS and bool(data.births)  # one sample after another
-    rows = (by_index or picked) and data.form not in (Form.BATCH, Form.SHAPE)
+    rows = (by_index or _is_picked(data)) and data.form not in (Form.BATCH, Form.SHAPE)
     rows = rows and not run.frames_forward()
     if data.placement not in _REDUCIBLE and not rows:
         data = Data(Placement.SHARD, data.loaders, form=Form.PACKED)  # which no reduction suits

@@ -103,7 +103,7 @@ def tensor_function(  # type: ignore[no-untyped-def]
     if made is not None:
         return made
     if _gives_a_tuple(name, args, kwargs):
-        return positions_of_some(operands[0][1]) or REPLICATED
+        return positions_of_some(run, *operands[0]) or REPLICATED
     involved = [(n, v) for n, v in operands if v.data]
     if involved and short in _ROW_BY_ROW:
         batches.meet(run, [(n, v) for n, v in operands if v.data or batches.wholes(v)])
@@ -137,10 +137,10 @@ def gives_tuple(kwargs: Keywords) -> bool:
     return kwargs.get("as_tuple", UNKNOWN).constant() is True
 
 
-def positions_of_some(mask: Value) -> Value | None:
+def positions_of_some(run: Interpreter, shown: cst.BaseExpression, mask: Value) -> Value | None:
     """Those of a rank's rows, in a tuple; None where the mask is no rows."""
     rows = [d for d in mask.data if d.placement is Placement.SHARD]
-    found = value(*(replace(d.placed(Placement.SHARD), form=Form.MASKED) for d in rows))
+    found = value(*(tensors.found(run, shown, d.placed(Placement.SHARD)) for d in rows))
     return value(Tup((found,))) if rows else None
 
 
