@@ -6,6 +6,7 @@ import libcst as cst
 from ddpify.codemods.agreement import on_main
 from ddpify.codemods.effects import note, on_main_else, short_name
 from ddpify.codemods.folders import local_main_first
+from ddpify.codemods.handles import opened_elsewhere
 from ddpify.codemods.shared_work import (
     can_go_before,
     compute_before,
@@ -92,7 +93,8 @@ def guard(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
     elif effect.name.endswith("open") and site is effect.site:
         _open_nothing(plan, edits, effect, site)
     elif not effect.site.module.editable:
-        local_main_first(plan, edits, effect, site)
+        if not opened_elsewhere(plan, edits, effect, site):
+            local_main_first(plan, edits, effect, site)
     else:
         text = f"{short_name(effect)} is done by every rank: guard it"
         note(edits, effect, site, text, attention=True)

@@ -1,0 +1,75 @@
+"""Files that are opened for writing in a module that may not be changed, where its caller may be."""
+
+from __future__ import annotations
+
+import libcst as cst
+from ddpify.codemods.effects import note, on_main_else
+from ddpify.codemods.folders import local_main_first
+
+from ddpify.planning.edits import Edits
+from ddpify.planning.plan import Plan
+from ddpify.understanding.facts import Effect, Site
+from ddpify.understanding.labels.scopes import parameters
+from ddpify.understanding.structure import Structure, walk
+
+
+def opened_elsewhere(plan: Plan, edits: Edits, effect: Effect, site: Site) -> bool:
+    """Give the other ranks the null device for a path that is opened there and nothing else.
+
+    What is appended to on every rank holds each line N times: where the path stays, that is noted.
+    """
+    opening = effect.site.node
+    if not effect.name.endswith("open") or not isinstance(opening, cst.Call) or not opening.args:
+        return False
+    path = _argument(effect, site) if effect.calls and effect.calls[-1].node is site.node else None
+    if path is not None:
+        on_main_else(plan, edits, path, "os.devnull")
+        edits.imports[site.module].add("os")
+        note(edits, effect, site, "its file written by rank 0 alone")
+        return True
+    if not _appends(opening):
+        return False
+    where = f"{effect.site.module.path.name}:{effect.site.line}"
+    text = f"every rank appends to the file that {where} opens: convert the project, or guard it"
+    note(edits, effect, site, text, attention=True)
+    local_main_first(plan, edits, effect, site)
+    return True
+
+
+def _argument(effect: Effect, site: Site) -> cst.BaseExpression | None:
+    """What a call gives for the path, if its function only opens that, and may keep its name."""
+    assert isinstance(effect.site.node, cst.Call) and isinstance(site.node, cst.Call)
+    structure = effect.site.module.structure
+    function, path = structure.function(effect.site.node), effect.site.node.args[0].value
+    if not isinstance(function, cst.FunctionDef) or not isinstance(path, cst.Name):
+        return None
+    names = [p.name.value for p in parameters(function)]
+    uses = (n for n in walk(function.body) if isinstance(n, cst.Name) and n.deep_equals(path))
+    if path.value not in names or any(_is_read(structure, n) for n in uses if n is not path):
+        return None
+    bound = names[1:] if function.name.value == "__init__" else names
+    return _given(site.node, path.value, bound)
+
+
+def _is_read(structure: Structure, name: cst.Name) -> bool:
+    """Whether a name is used for more than to be kept, as in ``self.path = path``."""
+    above = structure.parents[name]
+    if isinstance(above, cst.Attribute):
+        return above.attr is not name
+    return not isinstance(above, (cst.Assign, cst.AssignTarget))
+
+
+def _given(call: cst.Call, name: str, bound: list[str]) -> cst.BaseExpression | None:
+    """The argument for a parameter; none where a star hides which it is."""
+    if any(argument.star for argument in call.args) or name not in bound:
+        return None
+    keyword = [a for a in call.args if a.keyword is not None and a.keyword.value == name]
+    plain = [a for a in call.args if a.keyword is None]
+    found = keyword or plain[bound.index(name) : bound.index(name) + 1]
+    return found[0].value if found else None
+
+
+def _appends(opening: cst.Call) -> bool:
+    named = [a.value for a in opening.args if a.keyword is not None and a.keyword.value == "mode"]
+    mode = named[0] if named else opening.args[1].value if len(opening.args) > 1 else None
+    return isinstance(mode, cst.SimpleString) and "a" in mode.raw_value
