@@ -1,4 +1,4 @@
-"""Files that are opened for writing in a module that may not be changed, where its caller may be."""
+"""Files that a module opens for writing which may not be changed, where its caller may be."""
 
 from __future__ import annotations
 

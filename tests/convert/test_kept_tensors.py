@@ -142,7 +142,6 @@ def test_rows_drawn_into_a_tensor_of_the_whole_batch_are_refused(tmp_path: Path)
     "fill",
     [
         "held.resize_as_(a).copy_(a)",
-        "held.data.resize_(a.size()).copy_(a)",
         "held.set_(a)",
         "held.resize_(a.size())\n    held.copy_(a)",
         "held.resize_(len(a), 4).copy_(a)",
@@ -278,3 +277,42 @@ def test_a_table_that_is_made_for_a_batch_takes_the_ranks_own_rows(tmp_path: Pat
     )
     text = text.replace("    record(", "    table = torch.zeros(len(b))\n    record(")
     assert not any("gather" in line for line in added(tmp_path, HEAD + text))
+
+
+HOLDER = """
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--rows", type=int, default=6)
+given = parser.parse_args()
+feed = DataLoader(TensorDataset(features, labels), batch_size=given.rows, shuffle=True)
+held = torch.FloatTensor(given.rows, 4)
+for a, b in feed:
+    rule.zero_grad()
+    WRITE
+    penalty = F.cross_entropy(brain(held), b)
+    penalty.backward()
+    rule.step()
+"""
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        "held.resize_as_(a).copy_(a)",
+        "held.resize_(a.size()).copy_(a)",
+        "held.resize_(a.size(0), 4).copy_(a)",
+        "held.resize_as_(a)\n    held.copy_(a)",
+    ],
+)
+def test_a_tensor_of_a_batchs_size_that_is_resized_to_the_rows_holds_them(
+    tmp_path: Path, write: str
+) -> None:
+    lines = added(tmp_path, HEAD + HOLDER.replace("WRITE", write))
+    assert not any("held" in line and "dd.mean" not in line for line in lines)
+    assert "penalty = dd.mean(F.cross_entropy(brain(held), b))" in lines
+
+
+def test_to_resize_its_data_leaves_a_tensor_its_size(tmp_path: Path) -> None:
+    text = HOLDER.replace("WRITE", "held.data.resize_(a.size()).copy_(a)")
+    with pytest.raises(DdpifyError, match="a write into a tensor that is kept"):
+        added(tmp_path, HEAD + text)

@@ -46,7 +46,6 @@ _REDUCIBLE = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED, Placement.COUNT
 _SCALARS = (Placement.MEAN, Placement.SUM)
 _BY_INDEX = frozenset("index_copy_ index_add_ index_put_".split())
 _ADDING = frozenset("index_add_ index_put_ index_reduce_ scatter_add_ scatter_reduce_".split())
-_RESIZING = frozenset("resize_ resize_as_ set_".split())
 
 Operand = tuple[cst.BaseExpression, Value]
 
@@ -62,7 +61,7 @@ def method(run: Interpreter, node: cst.Call, args: list[Value], kwargs: Keywords
     name, target = node.func.attr.value, node.func.value
     given = argument_pairs(node, args, kwargs)
     local = next((data for _, one in given for data in local_data(one)), None)
-    if local is not None and name in _RESIZING:
+    if local is not None and name in stores.RESIZING:
         _holds_rows(run, target, local)
     elif local is not None:
         by_index = name in _BY_INDEX and not isinstance(target, cst.Subscript)
@@ -71,7 +70,14 @@ def method(run: Interpreter, node: cst.Call, args: list[Value], kwargs: Keywords
 
 
 def _holds_rows(run: Interpreter, target: cst.BaseExpression, local: Data) -> None:
-    """A tensor gets the size of this rank's rows, to hold them: it keeps no others."""
+    """A tensor gets the size of this rank's rows, to hold them: it keeps no others.
+
+    That of its ``data`` is another's: the tensor keeps its own size, and what it held behind them.
+    """
+    if isinstance(target, cst.Attribute) and target.attr.value == "data":
+        unmendable = Data(Placement.SHARD, local.loaders, form=Form.PACKED)
+        run.demand(target, value(unmendable), readers.A_KEPT_TENSOR)
+        return
     kept = next(stores.holders(target), None)
     rows = value(local.placed(Placement.SHARD))
     if isinstance(kept, cst.Name):

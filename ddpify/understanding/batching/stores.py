@@ -9,6 +9,7 @@ import libcst as cst
 from ddpify.understanding.structure import Structure
 
 _READING = frozenset("clone detach to float mean sum size item cpu numpy view reshape t".split())
+RESIZING = frozenset("resize_ resize_as_ set_".split())
 _VIEWS = frozenset("data T mT real".split())
 
 

@@ -16,9 +16,9 @@ from ddpify.understanding.arithmetic import (
     tensors,
     views,
 )
-from ddpify.understanding.batching import batch_sizes, batches
+from ddpify.understanding.batching import batch_sizes, batches, stores
 from ddpify.understanding.forms import Form
-from ddpify.understanding.language.arguments import argument_pairs
+from ddpify.understanding.language.arguments import argument_pairs, local_data
 from ddpify.understanding.libraries import draws, world
 from ddpify.understanding.libraries.instances import MOVES, generator
 from ddpify.understanding.libraries.opaque import is_unused, sink_method
@@ -99,6 +99,8 @@ def of_tensor(  # type: ignore[no-untyped-def]
     known = _read(run, receiver, atom, name) or _fact(node, atom, name, args)
     if known is not None:
         return known
+    if name in stores.RESIZING:
+        return _resized(atom, args)
     if name in ("new_zeros", "new_ones", "new_empty", "new_full", "new_tensor"):
         return tensor_function(run, node, f"torch.{name}", name, args, kwargs)
     if name in MOVES:
@@ -138,6 +140,12 @@ def _read(run: Interpreter, receiver: cst.BaseExpression, atom: Data, name: str)
         run.demand(receiver, value(atom), f"{name}()")
         return REPLICATED
     return None
+
+
+def _resized(atom: Data, sizes: list[Value]) -> Value:
+    """What gets the size of a rank's rows is made to hold those, whatever it held before."""
+    rows = next((data for one in sizes for data in local_data(one)), None)
+    return value(atom if rows is None else rows.placed(Placement.SHARD))
 
 
 def _fact(node: cst.BaseExpression, atom: Data, name: str, args: list[Value]) -> Value | None:
