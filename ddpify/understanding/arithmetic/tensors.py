@@ -340,7 +340,9 @@ def _one(
         return value(replace(data, form=Form.COMPUTED))
     if name in REORDERING and _moves_rows(name, data, rest, kwargs):
         return value(tensor_items.regrouped(run, node, operand, data))
-    if name in SELF_COUPLING or (data.form is Form.PERMUTATION and name not in LINEAR):
+    if data.form is Form.PERMUTATION and name not in (*LINEAR, *_SAME_ELEMENTS):
+        return value(replace(data.placed(Placement.REPLICATE), form=Form.GATHERED))
+    if name in SELF_COUPLING:
         return value(data.placed(coupled(run)))
     repeated = name in _REPEATING and data.form is Form.STATE  # which is several of them by now
     form = Form.TENSOR if repeated else kept_form(data)

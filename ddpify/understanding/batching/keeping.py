@@ -61,6 +61,8 @@ def method(run: Interpreter, node: cst.Call, args: list[Value], kwargs: Keywords
     name, target = node.func.attr.value, node.func.value
     given = argument_pairs(node, args, kwargs)
     local = next((data for _, one in given for data in local_data(one)), None)
+    if _at_places_of_all(run, target, given):
+        return
     if local is not None and name in stores.RESIZING:
         _holds_rows(run, target, local)
     elif local is not None:
@@ -94,12 +96,25 @@ def item(run: Interpreter, target: cst.Subscript, shown: cst.BaseExpression, new
     if not run.in_batch_loop():
         _fill(run, target, [(shown, new)], by_index=True)
         return
+    if _at_places_of_all(run, target.value, [*rows, (shown, new)]):
+        return
     place = _place_of_rows(run, target)
     if isinstance(place, cst.Slice) and _is_kept(run, target):
         bounds.count_sizes(run, bounds.written(place))
     _write(run, target, [*rows, (shown, new)], by_index=place is not None)
     indexed = any(data.placement is Placement.SHARD for _, one in rows for data in one.data)
     _fill(run, target, [*rows, (shown, new)], by_index=indexed)
+
+
+def _at_places_of_all(run: Interpreter, target: cst.BaseExpression, given: list[Operand]) -> bool:
+    """What is written at a permutation's places, as the way back from it is, is of all rows."""
+    if not any(d.form is Form.PERMUTATION for _, one in given for d in one.data):
+        return False
+    for shown, one in [(target, run.eval(target)), *given]:
+        for data in one.data:
+            if data.form is not Form.PERMUTATION:
+                run.demand(shown, value(data), readers.ROWS_OF_ALL)
+    return True
 
 
 def _place_of_rows(run: Interpreter, target: cst.Subscript) -> cst.BaseSlice | None:
