@@ -14,6 +14,7 @@ from ddpify.codemods import (
     files,
     gradient_hooks,
     gradients,
+    launch_questions,
     learning_rates,
     loaders,
     models,
@@ -34,6 +35,7 @@ from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 
 COLLECTED: tuple[Callable[[Plan, Edits], None], ...] = (
+    launch_questions.edit,
     devices.edit,
     checkpoints.edit,
     loaders.edit,

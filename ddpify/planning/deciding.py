@@ -34,6 +34,7 @@ from ddpify.understanding.batching import collating
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Demand, Event, Facts
 from ddpify.understanding.interpretation import interpret
+from ddpify.understanding.libraries.distributed import IS_INITIALIZED
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import Project
 from ddpify.understanding.values import UNKNOWN, Instance
@@ -92,6 +93,9 @@ def _unsettled(plan: Plan) -> Refusal:
 
 def _decide_more(plan: Plan) -> bool:
     """Decide what the facts allow to decide now; whether there was anything."""
+    if not plan.choices.alone and any(plan.facts.calls_to(IS_INITIALIZED)):
+        plan.choices.alone = True
+        return True
     try:
         if split_batches(plan.facts, plan.choices):
             return True

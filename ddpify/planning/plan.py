@@ -89,7 +89,7 @@ class Plan:
             frozenset(made.named.items()),
             frozenset(made.cuts.items()),
             frozenset(made.kept_whole),
-            (made.by_hand, made.stated, made.split_all, len(self.refusals)),
+            (made.by_hand, made.stated, made.split_all, made.alone, len(self.refusals)),
         )
 
     def record(self, reduction: Reduction) -> None:

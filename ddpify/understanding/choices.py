@@ -46,3 +46,5 @@ class Choices:
     # Whether the script itself says what is split: it uses ddpify's runtime.
     stated: bool = False
     split_all: bool = False  # whether batches of evaluations are split too
+    # Whether the script is to see no process group, as in one process: it starts none itself.
+    alone: bool = False

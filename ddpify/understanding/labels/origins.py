@@ -61,7 +61,7 @@ _ENVIRONMENT = {
     "OMPI_COMM_WORLD_LOCAL_RANK": LOCAL_RANK, "MPI_LOCALRANKID": LOCAL_RANK,
     "WORLD_SIZE": WORLD, "SLURM_NTASKS": WORLD, "OMPI_COMM_WORLD_SIZE": WORLD,
 }  # fmt: skip
-_READERS = ("os.environ.get", "os.getenv", "os.environ.setdefault", "os.environ.pop")
+ENVIRONMENT_READERS = ("os.environ.get", "os.getenv", "os.environ.setdefault", "os.environ.pop")
 PURE_BUILTINS = frozenset(
     "int bool float min max abs range list tuple round sum any all sorted divmod reversed".split()
 )
@@ -90,7 +90,7 @@ def call_labels(name: str, arguments: list[Value]) -> Iterator[str]:
     """What the result of a library call is labelled with."""
     if name in _CALLS:
         yield _CALLS[name]
-    elif name in _READERS and arguments:
+    elif name in ENVIRONMENT_READERS and arguments:
         yield from environment_labels(arguments[0])
     known = name in REDUCING or name in REDUCTIONS or name.startswith(METRICS)
     if known or _reduces_by_name(name):

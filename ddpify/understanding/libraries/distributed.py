@@ -13,6 +13,7 @@ from ddpify.understanding.values import (
     UNKNOWN,
     Bound,
     Class,
+    Const,
     Function,
     Instance,
     Tup,
@@ -29,6 +30,7 @@ DDP = "torch.nn.parallel.DistributedDataParallel"
 FSDP = "torch.distributed.fsdp.FullyShardedDataParallel"
 FULLY_SHARD = "torch.distributed.fsdp.fully_shard"
 WRAPPERS = (DDP, FSDP)
+IS_INITIALIZED = "torch.distributed.is_initialized"
 SAMPLER = "torch.utils.data.distributed.DistributedSampler"
 ALIASES = {
     "torch.nn.parallel.distributed.DistributedDataParallel": DDP,
@@ -37,6 +39,7 @@ ALIASES = {
     "torch.distributed._composable.fsdp.fully_shard.fully_shard": FULLY_SHARD,
     "torch.utils.data.DistributedSampler": SAMPLER,
     "torch.distributed.distributed_c10d.get_rank": "torch.distributed.get_rank",
+    "torch.distributed.distributed_c10d.is_initialized": IS_INITIALIZED,
 }
 # Collectives that combine values, so that what they give is the same on all ranks that take part.
 REDUCING = frozenset(
@@ -146,7 +149,14 @@ def _spawn(
     return REPLICATED
 
 
+def _is_initialized(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    return value(Const(False)) if run.choices.alone else REPLICATED
+
+
 FUNCTIONS: dict[str, Callable[..., Value]] = {
+    IS_INITIALIZED: _is_initialized,
     DDP: _wrap(DDP),
     FSDP: _wrap(FSDP),
     FULLY_SHARD: _fully_shard,

@@ -1,0 +1,70 @@
+"""What a script asks about its launch is answered as in one process.
+
+Helpers that are copied from distributed scripts (``reduce_value``, ``is_main_process``) ask whether
+there is a process group, or which rank this is. With the group that the runtime starts, they would
+add up over the ranks what is whole already, or keep ranks from what all of them do together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.planning.edits import Edits
+from ddpify.planning.plan import Plan
+from ddpify.planning.refusals import Refusal
+from ddpify.understanding.facts import Site
+from ddpify.understanding.labels.origins import ENVIRONMENT_READERS, environment_labels
+from ddpify.understanding.libraries.distributed import IS_INITIALIZED
+from ddpify.understanding.project import ModuleFile
+from ddpify.understanding.syntax import argument, code_of
+from ddpify.understanding.values import UNKNOWN, Lib
+
+_ENVIRONMENT = Lib("os.environ")
+
+
+def edit(plan: Plan, edits: Edits) -> None:
+    """Let the script find no process group, and no variables of a launcher."""
+    for site, answer in _questions(plan):
+        if not site.module.editable:
+            message = "what is done here on one of several processes is not done in one process"
+            plan.refuse(Refusal(site.module, site.node, message, "convert the whole project"))
+            continue
+        node, text = _negated(site) if answer == "False" else (site.node, answer)
+        edits.put(node, text)
+        edits.note(site, f"{code_of(site.node)}: answered as in one process")
+
+
+def _questions(plan: Plan) -> Iterator[tuple[Site, str]]:
+    """What is asked about the launch, with the answers."""
+    for _, site in plan.facts.calls_to(IS_INITIALIZED):
+        yield site, "False"
+    for name in ENVIRONMENT_READERS:
+        for node, site in plan.facts.library_calls.get(name, {}).items():
+            if isinstance(node, cst.Call) and _is_of_launch(plan, node.args[0].value):
+                default = argument(node, "default", 1)
+                yield site, code_of(default.value) if default is not None else "None"
+    for module in plan.project.files:
+        yield from _searches(plan, module)
+
+
+def _searches(plan: Plan, module: ModuleFile) -> Iterator[tuple[Site, str]]:
+    """``"RANK" in os.environ``, and whether it is not."""
+    for node in module.structure.all(cst.Comparison):
+        target = node.comparisons[0]
+        held = plan.facts.values.get(target.comparator, UNKNOWN)
+        if _ENVIRONMENT in held.atoms and _is_of_launch(plan, node.left):
+            yield Site(node, module), "False" if isinstance(target.operator, cst.In) else "True"
+
+
+def _is_of_launch(plan: Plan, key: cst.BaseExpression) -> bool:
+    return any(environment_labels(plan.facts.values.get(key, UNKNOWN)))
+
+
+def _negated(site: Site) -> tuple[cst.CSTNode, str]:
+    """A question that is answered with no, with the ``not`` before it, and the answer then."""
+    above = site.module.parents[site.node]
+    if isinstance(above, cst.UnaryOperation) and isinstance(above.operator, cst.Not):
+        return above, "True"
+    return site.node, "False"
