@@ -22,18 +22,24 @@ from ddpify.understanding.syntax import argument, code_of
 from ddpify.understanding.values import UNKNOWN, Lib
 
 _ENVIRONMENT = Lib("os.environ")
+_AVAILABLE = "torch.distributed.is_available"
+_NEGATED = {"True": "False", "False": "True"}
 
 
 def edit(plan: Plan, edits: Edits) -> None:
     """Let the script find no process group, and no variables of a launcher."""
+    answered: dict[cst.CSTNode, tuple[Site, str]] = {}
     for site, answer in _questions(plan):
         if not site.module.editable:
             message = "what is done here on one of several processes is not done in one process"
             plan.refuse(Refusal(site.module, site.node, message, "convert the whole project"))
             continue
-        node, text = _negated(site) if answer == "False" else (site.node, answer)
-        edits.put(node, text)
-        edits.note(site, f"{code_of(site.node)}: answered as in one process")
+        node, text = _decided(plan, site, answer)
+        answered.setdefault(node, (site, text))
+    for node, (site, text) in answered.items():
+        if answered.keys().isdisjoint(site.module.structure.up(node)):
+            edits.put(node, text)
+            edits.note(site, f"{code_of(site.node)}: answered as in one process")
 
 
 def _questions(plan: Plan) -> Iterator[tuple[Site, str]]:
@@ -62,9 +68,22 @@ def _is_of_launch(plan: Plan, key: cst.BaseExpression) -> bool:
     return any(environment_labels(plan.facts.values.get(key, UNKNOWN)))
 
 
-def _negated(site: Site) -> tuple[cst.CSTNode, str]:
-    """A question that is answered with no, with the ``not`` before it, and the answer then."""
-    above = site.module.parents[site.node]
-    if isinstance(above, cst.UnaryOperation) and isinstance(above.operator, cst.Not):
-        return above, "True"
-    return site.node, "False"
+def _decided(plan: Plan, site: Site, answer: str) -> tuple[cst.CSTNode, str]:
+    """The expression that a question decides, as far as nothing else has a say in it."""
+    node = site.node
+    while answer in _NEGATED:
+        above = site.module.parents[node]
+        if isinstance(above, cst.UnaryOperation) and isinstance(above.operator, cst.Not):
+            answer = _NEGATED[answer]
+        elif not isinstance(above, cst.BooleanOperation) or not _decides(plan, above, node, answer):
+            break
+        node = above
+    return node, answer
+
+
+def _decides(plan: Plan, whole: cst.BooleanOperation, node: cst.CSTNode, answer: str) -> bool:
+    """Whether an operand settles it: ``False and x``, ``True or x``, ``available and False``."""
+    settles = cst.And if answer == "False" else cst.Or
+    first = whole.left
+    known = isinstance(first, cst.Call) and first in plan.facts.library_calls.get(_AVAILABLE, ())
+    return isinstance(whole.operator, settles) and (node is first or known)

@@ -13,7 +13,19 @@ LAUNCH = {
     "group": ("alone = not dist.is_initialized()", "alone = True"),
     "group, with more": (
         "several = dist.is_available() and dist.is_initialized()",
-        "several = dist.is_available() and False",
+        "several = False",
+    ),
+    "rank if there is a group": (
+        "main = not (dist.is_available() and dist.is_initialized()) or dist.get_rank() == 0",
+        "main = True",
+    ),
+    "two variables": (
+        "alone = 'RANK' not in os.environ or 'WORLD_SIZE' not in os.environ",
+        "alone = True",
+    ),
+    "group or more": (
+        "several = len(feed) > 1 and dist.is_initialized()",
+        "several = len(feed) > 1 and False",
     ),
     "rank with a default": ("rank = int(os.environ.get('RANK', -1))", "rank = int(-1)"),
     "rank": ("rank = os.getenv('LOCAL_RANK')", "rank = None"),
