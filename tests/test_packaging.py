@@ -51,7 +51,7 @@ def test_torch_is_an_extra() -> None:
     project = PROJECT["project"]
     names = {re.split(r"[<>=\[ ]", spec)[0] for spec in project["dependencies"]}
     assert names == {"libcst", "typer", "black", "tomli"}  # tomli before Python 3.11 only
-    assert project["optional-dependencies"]["torch"] == ["torch>=2.4"]
+    assert project["optional-dependencies"]["torch"] == ["torch>=2.6"]
 
 
 def test_constraints_name_what_the_extras_install() -> None:

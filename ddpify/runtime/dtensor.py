@@ -13,12 +13,13 @@ DTENSOR = "torch.distributed.tensor"
 
 def is_dtensor(x: Any) -> TypeGuard[torch.Tensor]:
     """Whether x is a DTensor; there is none before torch's module of them is imported."""
-    return anything_is_sharded() and isinstance(x, sys.modules[DTENSOR].DTensor)
+    module = sys.modules.get(DTENSOR)
+    return module is not None and isinstance(x, module.DTensor)
 
 
 def anything_is_sharded() -> bool:
-    """Whether this process may hold DTensors at all: before torch 2.5 the module has none."""
-    return hasattr(sys.modules.get(DTENSOR), "DTensor")
+    """Whether this process may hold DTensors at all."""
+    return DTENSOR in sys.modules
 
 
 class Whole(torch.autograd.Function):

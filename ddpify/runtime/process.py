@@ -42,6 +42,7 @@ def join_ranks(timeout: datetime.timedelta | None) -> bool:
     global _world
     if _world is not None or _in_child():
         return False
+    _check_version()
     if not _launched():
         _world = _alone()
         return True
@@ -135,6 +136,11 @@ def _launched() -> bool:
     return "RANK" in os.environ or "WORLD_SIZE" in os.environ
 
 
+def _check_version() -> None:
+    if not hasattr(torch, "accelerator"):  # it came with 2.6; compiled models go wrong before that
+        raise RuntimeError(f"this script needs torch 2.6 or later, and this is {torch.__version__}")
+
+
 def _check_launch() -> None:
     missing = [name for name in LAUNCH_VARIABLES if not os.environ.get(name)]
     if missing:
@@ -150,8 +156,6 @@ def _check_launch() -> None:
 
 def _accelerator() -> str | None:
     """The kind of accelerator that this machine has, as in ``torch.device(kind)``, or None."""
-    if not hasattr(torch, "accelerator"):  # before torch 2.6
-        return "cuda" if torch.cuda.is_available() else None
     if not torch.accelerator.is_available():
         return None
     kind = torch.accelerator.current_accelerator()

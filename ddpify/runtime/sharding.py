@@ -29,14 +29,10 @@ def fsdp_options(
     """``fully_shard``'s options for a model on ``place``.
 
     mixed_precision: the dtype of gathered parameters and activations; gradients are reduced in
-    float32. Raises RuntimeError before torch 2.6.
+    float32.
     """
-    try:
-        from torch.distributed.fsdp import MixedPrecisionPolicy
-    except ImportError:
-        raise RuntimeError(
-            f'strategy="fsdp" needs torch 2.6 or later (this is {torch.__version__})'
-        ) from None
+    from torch.distributed.fsdp import MixedPrecisionPolicy
+
     # The model's own unit too: what a script calls or reads between forward and backward is then
     # always in parts, which layers called past the forward go by.
     options: dict[str, Any] = {"mesh": _mesh(place.type), "reshard_after_forward": True}

@@ -29,8 +29,9 @@ def init(
     one after each ``snapshot_steps`` steps, or else each ``snapshot_minutes``. A later start goes
     on from the newest; a training that has come to its end removes them.
 
-    Raises RuntimeError where launch variables are missing, ranks outnumber the node's
-    accelerators, or the snapshots are another script's; OSError where none can be written.
+    Raises RuntimeError where torch is older than 2.6, launch variables are missing, ranks
+    outnumber the node's accelerators, or the snapshots are another script's; OSError where none
+    can be written.
     """
     if join_ranks(timeout) and snapshots is not None:
         take_snapshots(Snapshots(snapshots, snapshot_steps, 60 * snapshot_minutes))

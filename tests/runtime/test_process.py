@@ -50,6 +50,20 @@ def test_alone_nothing_is_done() -> None:
     run(_alone, 1)
 
 
+def _with_an_old_torch() -> str:
+    del torch.accelerator
+    process._world = None
+    try:
+        dd.init()
+    except RuntimeError as error:
+        return str(error)
+    return ""
+
+
+def test_an_old_torch_is_named() -> None:
+    assert "needs torch 2.6 or later" in run(_with_an_old_torch, 1)[0]
+
+
 def _print() -> None:
     print("once")
     os.system("echo from a subprocess")

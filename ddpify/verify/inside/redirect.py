@@ -82,10 +82,9 @@ def _queries(devices: int) -> None:
     }
     for name, value in answers.items():
         _answer(name, value)
-    if hasattr(torch, "accelerator"):  # since PyTorch 2.6
-        # A build for CUDA says what one for CPUs does, and asks no driver.
-        replace(torch.accelerator, "current_accelerator", lambda *args, **kwargs: None)
-        replace(torch.accelerator, "is_available", lambda: False)
+    # A build for CUDA says what one for CPUs does, and asks no driver.
+    replace(torch.accelerator, "current_accelerator", lambda *args, **kwargs: None)
+    replace(torch.accelerator, "is_available", lambda: False)
 
 
 def _memory_and_streams() -> None:
