@@ -2217,3 +2217,89 @@ for x, y in DataLoader(dataset):
         "args = parser.parse_args()", "args = parser.parse_args()\nargs.dist = False"
     )
     assert not lint_text(switched, select=("DDP205",))
+
+
+def test_a_schedule_that_a_function_of_rank_zero_steps(lint_text: Lint) -> None:
+    """It is found where it is that of all ranks, not where the function made it for itself."""
+    head = SETUPS["distributed"] + "plan = torch.optim.lr_scheduler.StepLR(optimizer, 10)\n"
+    text = """
+def validate():
+    {made}
+    plan.step()
+
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        criterion(model(x), y).backward()
+        optimizer.step()
+    if rank == 0:
+        validate()
+"""
+    assert lint_text(head + text.replace("{made}", "pass"), select=("DDP407",))
+    own = "plan = torch.optim.SGD(Net().parameters(), lr=0.1)"
+    assert not lint_text(head + text.replace("{made}", own), select=("DDP407",))
+
+
+def test_a_rank_that_may_have_nothing_left(lint_text: Lint) -> None:
+    """There may be enough for all; which rank it is, is another question."""
+    text = (
+        SETUPS["distributed"]
+        + """
+for i in range(4):
+    own = [k for k in range(rank * 8 + i, rank * 8 + 8) if k < len(dataset)]
+    if {test}:
+        break
+    dist.all_reduce(torch.zeros(1, device=device))
+"""
+    )
+    assert not lint_text(text.replace("{test}", "not own"), select=("DDP401",))
+    assert lint_text(text.replace("{test}", "rank > 2"), select=("DDP401",))
+
+
+def test_a_model_that_is_not_seen_is_trained_past_its_wrapper(lint_text: Lint) -> None:
+    """Its name tells, where the wrapper has another one and is not called."""
+    text = (
+        SETUPS["distributed"]
+        + """
+
+def train(rank, raw):
+    wrapped = DDP(raw, device_ids=[local_rank])
+    optimizer = torch.optim.SGD(wrapped.parameters(), lr=0.1)
+    for x, y in loader:
+        criterion({called}(x), y).backward()
+        optimizer.step()
+
+def launch(raw):
+    mp.spawn(train, args=(raw,), nprocs=2)
+"""
+    )
+    assert lint_text(text.replace("{called}", "raw"), select=("DDP304",))
+    assert not lint_text(text.replace("{called}", "wrapped"), select=("DDP304",))
+    same = text.replace("wrapped", "raw").replace("{called}", "raw")
+    assert not lint_text(same, select=("DDP304",))
+
+
+def test_an_evaluation_of_rank_zero_that_a_step_answers(lint_text: Lint) -> None:
+    """Its forward sends the buffers, and that of the others' next step takes them."""
+    text = (
+        SETUPS["distributed"]
+        + """
+normed = DDP(nn.Sequential(nn.Linear(10, 10), nn.BatchNorm1d(10)).to(device))
+
+@torch.no_grad()
+def evaluate():
+    return sum(normed(x).sum().item() for x, y in DataLoader(dataset, 32))
+
+for epoch in range(epochs):
+    {first}
+    for x, y in loader:
+        criterion(normed(x), y).backward()
+        optimizer.step()
+    {then}
+"""
+    )
+    ask = "if rank == 0: evaluate()"
+    before = text.replace("{first}", ask).replace("{then}", "pass")
+    assert not lint_text(before, select=("DDP403",))
+    after = text.replace("{first}", "pass").replace("{then}", ask)
+    assert lint_text(after, select=("DDP403",))

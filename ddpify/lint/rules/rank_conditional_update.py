@@ -2,7 +2,7 @@
 
 ## What it does
 Looks for `optimizer.step()`, `zero_grad()`, `scheduler.step()` and `scaler.update()` under a
-condition on the rank.
+condition on the rank, also in a function that only some ranks call.
 
 ## Why is this bad
 The ranks' parameters, learning rates or loss scales become different: they average gradients of
@@ -71,7 +71,7 @@ def check(script: Script) -> Iterator[Finding]:
         kinds = {_kind(one, call.func.attr.value) for one in script.instances(call.func.value)} - {
             None
         }
-        if not kinds or not script.wraps or not script.control.rank_guards(call):
+        if not kinds or not script.wraps or not _is_left_out(script, call):
             continue
         if _both_branches(script, call):
             continue
@@ -79,6 +79,18 @@ def check(script: Script) -> Iterator[Finding]:
             call,
             f"only some ranks update the {min(filter(None, kinds))}: the ranks' models drift apart",
         )
+
+
+def _is_left_out(script: Script, call: cst.Call) -> bool:
+    """Whether some ranks do not reach a call, here or where its function is called.
+
+    What a function of rank 0 makes for itself, as a probe, is no other rank's.
+    """
+    if script.control.rank_guards(call):
+        return True
+    assert isinstance(call.func, cst.Attribute)
+    made = [one.site for one in script.instances(call.func.value)]
+    return script.control.on_some_ranks(call) and not any(map(script.control.on_some_ranks, made))
 
 
 def _kind(one: Instance, method: str) -> str | None:

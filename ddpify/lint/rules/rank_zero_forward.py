@@ -6,7 +6,8 @@ under a condition on the rank; of any DDP object where a loss is made from them.
 
 ## Why is this bad
 The wrapper's forward is a collective when the model has buffers (BatchNorm) or is sharded: rank 0
-waits for ranks that have gone on, and the job hangs, often only at the first validation.
+waits for ranks that have gone on, and the job hangs: a sharded one at the first validation, one
+with buffers at a validation that no training step of the others follows, as the last one.
 
 ## Example
 ```python
@@ -60,6 +61,7 @@ from ddpify.lint.scripts.reaching import reaches_loss
 from ddpify.lint.scripts.resolved import is_resolved
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import DDP, is_wrapper
+from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import UNKNOWN, Instance
 
@@ -72,6 +74,8 @@ def check(script: Script) -> Iterator[Finding]:
         if not _calls_wrapper(script, call) or not is_resolved(script, call.func):
             continue
         node = _guarded_at(script, call)
+        if node is not None and not script.strict and _is_answered(script, call, node):
+            continue
         if node is not None and node not in reported:
             reported.add(node)
             yield Finding(
@@ -121,6 +125,40 @@ def _waits_in_place(script: Script, model: Instance, call: cst.Call) -> bool:
     if not any(wrap.in_place and wrap.wrapper is model for wrap in script.wraps):
         return False
     return bool(script.events(model, "shard")) or not script.control.without_grad(call)
+
+
+def _is_answered(script: Script, call: cst.Call, node: cst.CSTNode) -> bool:
+    """Whether the others' next training forward takes what this one sends.
+
+    Without gradients, DistributedDataParallel sends the buffers once, and rank 0 leaves out the
+    sending of its own next forward. What comes after the last step is answered by nobody.
+    """
+    sharded = any(one.type != DDP for one in script.instances(call.func))
+    if sharded or not script.control.without_grad(call):
+        return False
+    todo, seen = [node], {node}
+    while todo:
+        site = todo.pop()
+        structure = script.structure_of(site)
+        if any(_trains_after(script, loop, site) for loop in structure.loops(site)):
+            return True
+        function = structure.function(site)
+        callers = script.control.callers(function) if function is not None else []
+        todo += [one.node for one in callers if one.node not in seen]
+        seen.update(one.node for one in callers)
+    return False
+
+
+def _trains_after(script: Script, loop: cst.For | cst.While, site: cst.CSTNode) -> bool:
+    """Whether a round of a loop goes on with a step, or a step of the same epoch follows."""
+    if isinstance(loop, cst.For) and script.loaders_in(loop.iter) and script.trains(loop):
+        return True
+    order = script.structure_of(site).order
+    return any(
+        order[site] < order.get(one, 0) and script.trains(one)
+        for one in walk(loop.body)
+        if isinstance(one, (cst.SimpleStatementLine, cst.For, cst.While, cst.With))
+    )
 
 
 def _guarded_at(script: Script, call: cst.Call) -> cst.CSTNode | None:

@@ -63,6 +63,8 @@ from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.understood import Wrap
 from ddpify.understanding.facts import Event
 from ddpify.understanding.libraries.distributed import DDP
+from ddpify.understanding.structure import Structure
+from ddpify.understanding.syntax import argument
 from ddpify.understanding.values import Instance
 
 _DRIFTS = "gradients are not averaged and the ranks drift apart"
@@ -76,9 +78,12 @@ _IS_TRAINED_RAW = f"what is wrapped here is trained past its wrapper, in another
 def check(script: Script) -> Iterator[Finding]:
     """Training calls of what was wrapped, past its wrapper."""
     for wrap in script.wraps:
-        if wrap.wrapper.type != DDP or len(wrap.held) != 1:
+        if wrap.wrapper.type != DDP or len(wrap.held) > 1:
             continue
         if any(event.gradient for event in script.events(wrap.wrapper, "call")):
+            continue
+        if not wrap.held:
+            yield from _of_the_same_name(script, wrap)
             continue
         for event in _calls_after(script, wrap):
             call = event.site.node
@@ -88,6 +93,39 @@ def check(script: Script) -> Iterator[Finding]:
             if _only_raw(script, wrap.held[0], call):
                 yield Finding(call if here else wrap.call, _IS_RAW if here else _IS_TRAINED_RAW)
                 break
+
+
+def _of_the_same_name(script: Script, wrap: Wrap) -> Iterator[Finding]:
+    """What is wrapped is not seen: its name, which stands for nothing else in the function, is."""
+    structure, given = script.structure, argument(wrap.call, "module", 0)
+    function = structure.function(wrap.call) if wrap.site.module is script.module else None
+    name = given.value.value if given is not None and isinstance(given.value, cst.Name) else None
+    kept = structure.parents.get(wrap.call)
+    if function is None or name is None or not isinstance(kept, cst.Assign):
+        return
+    read = [one for one in structure.inside(function.body, cst.Name) if one.value == name]
+    if any(isinstance(structure.parents.get(one), cst.AssignTarget) for one in read):
+        return
+    if not _is_asked_only(structure, kept, function):
+        return
+    for call in structure.inside(function.body, cst.Call):
+        after = structure.order[call] > structure.order[wrap.call] and call.func in read
+        loops = [one for one in structure.loops(call) if script.trains(one)] if after else []
+        if loops and not script.control.without_grad(call):
+            yield Finding(call, _IS_RAW)
+            return
+
+
+def _is_asked_only(structure: Structure, kept: cst.Assign, function: cst.FunctionDef) -> bool:
+    """Whether the wrapper's name is only used as in ``wrapper.parameters()``: nobody calls it."""
+    target = kept.targets[0].target
+    if not isinstance(target, cst.Name):
+        return False
+    for one in structure.inside(function.body, cst.Name):
+        above = structure.parents.get(one)
+        if one.value == target.value and one is not target and not isinstance(above, cst.Attribute):
+            return False
+    return True
 
 
 def _calls_after(script: Script, wrap: Wrap) -> Iterator[Event]:

@@ -58,6 +58,7 @@ class Control:
             and self.asks_rank(guard.test)
             and any(map(self.asks_rank, but_entries(guard.test)))
             and not self._asks_whose_turn(guard)
+            and (self.script.strict or not self._asks_for_more(guard.test))
         ]
 
     def _leaves_in_a_mode(self, guard: Guard) -> bool:
@@ -69,6 +70,17 @@ class Control:
             and isinstance(test.operator, cst.And)
             and not (self.asks_rank(test.left) and self.asks_rank(test.right))
         )
+
+    def _asks_for_more(self, test: cst.BaseExpression) -> bool:
+        """``if not part: break``: whether a rank has picked anything at all tells no rank; where
+        there is enough for all of them, it is the same on each.
+        """
+        while isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+            test = test.expression
+        if not isinstance(test, (cst.Name, cst.Attribute)):
+            return False
+        made = [move.value for move in self.script.flow.moves_to(self.slots(test))]
+        return bool(made) and all(map(_picks, made))
 
     def _asks_whose_turn(self, guard: Guard) -> bool:
         """``for i in ...: if i % world_size == rank``: in the loop, each rank has its turn."""
@@ -342,6 +354,13 @@ def but_entries(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
         yield node
     for child in node.children:
         yield from but_entries(child)
+
+
+def _picks(node: cst.CSTNode | None) -> bool:
+    """``[x[i] for i in ...]``, ``x[a:b]``."""
+    if isinstance(node, cst.Subscript):
+        return isinstance(node.slice[0].slice, cst.Slice)
+    return isinstance(node, cst.ListComp)
 
 
 def _denied(guard: Guard) -> Iterator[str]:
