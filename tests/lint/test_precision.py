@@ -2246,7 +2246,8 @@ def test_a_rank_that_may_have_nothing_left(lint_text: Lint) -> None:
         SETUPS["distributed"]
         + """
 for i in range(4):
-    own = [k for k in range(rank * 8 + i, rank * 8 + 8) if k < len(dataset)]
+    own = list(range(rank * 8 + i, rank * 8 + 8))
+    own = [k for k in own if k < len(dataset)]
     if {test}:
         break
     dist.all_reduce(torch.zeros(1, device=device))
@@ -2303,3 +2304,20 @@ for epoch in range(epochs):
     assert not lint_text(before, select=("DDP403",))
     after = text.replace("{first}", "pass").replace("{then}", ask)
     assert lint_text(after, select=("DDP403",))
+
+
+def test_weights_that_are_drawn_through_the_wrapper_itself(lint_text: Lint) -> None:
+    text = (
+        SETUPS["distributed"]
+        + """
+def fresh(layer):
+    if isinstance(layer, nn.Linear):
+        nn.init.normal_(layer.weight)
+
+{of}.apply(fresh)
+"""
+        + STEP
+    )
+    for of in ("model", "model.module"):
+        assert lint_text(text.replace("{of}", of), select=("DDP308",))
+    assert not lint_text(text.replace("{of}", "Net()"), select=("DDP308",))

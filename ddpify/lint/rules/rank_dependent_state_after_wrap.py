@@ -125,8 +125,15 @@ def check(script: Script) -> Iterator[Finding]:
                     " nothing sends them",
                 )
     for call in script.method_calls("apply"):
-        if through_wrapper(script, call.func) is not None and _starts_anew(script, call):
+        if _reaches_layers(script, call) and _starts_anew(script, call):
             yield Finding(call, "each rank draws weights of its own: nothing sends them any more")
+
+
+def _reaches_layers(script: Script, call: cst.Call) -> bool:
+    """``wrapper.module.apply(f)``, and ``wrapper.apply(f)``, which goes through the same layers."""
+    if through_wrapper(script, call.func) is not None:
+        return True
+    return isinstance(call.func, cst.Attribute) and script.is_ddp(call.func.value)
 
 
 def _is_kept_from_first(script: Script, node: cst.CSTNode) -> bool:

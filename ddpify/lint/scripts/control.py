@@ -33,6 +33,7 @@ MAY_BE_RANK = re.compile(
     r"|global_zero|ordinal|is_first"
 )
 _CACHES = frozenset({"functools.cache", "functools.lru_cache"})
+_PICKING = frozenset({"builtins.list", "builtins.range", "builtins.sorted", "builtins.filter"})
 
 
 class Control:
@@ -80,7 +81,15 @@ class Control:
         if not isinstance(test, (cst.Name, cst.Attribute)):
             return False
         made = [move.value for move in self.script.flow.moves_to(self.slots(test))]
-        return bool(made) and all(map(_picks, made))
+        return bool(made) and all(map(self._picks, made))
+
+    def _picks(self, node: cst.CSTNode | None) -> bool:
+        """``[x[i] for i in ...]``, ``x[a:b]``, ``list(range(a, b))``."""
+        if isinstance(node, cst.Subscript):
+            return isinstance(node.slice[0].slice, cst.Slice)
+        if isinstance(node, cst.Call):
+            return bool(self.script.names(node.func) & _PICKING)
+        return isinstance(node, cst.ListComp)
 
     def _asks_whose_turn(self, guard: Guard) -> bool:
         """``for i in ...: if i % world_size == rank``: in the loop, each rank has its turn."""
@@ -354,13 +363,6 @@ def but_entries(node: cst.CSTNode) -> Iterator[cst.BaseExpression]:
         yield node
     for child in node.children:
         yield from but_entries(child)
-
-
-def _picks(node: cst.CSTNode | None) -> bool:
-    """``[x[i] for i in ...]``, ``x[a:b]``."""
-    if isinstance(node, cst.Subscript):
-        return isinstance(node.slice[0].slice, cst.Slice)
-    return isinstance(node, cst.ListComp)
 
 
 def _denied(guard: Guard) -> Iterator[str]:
