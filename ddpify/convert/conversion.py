@@ -14,6 +14,7 @@ from ddpify.codemods.in_order import collect
 from ddpify.convert.distributed import advice
 from ddpify.convert.formatting import formatted_alike
 from ddpify.convert.marking import mark
+from ddpify.convert.packages import levels, started_from
 from ddpify.errors import DdpifyError
 from ddpify.planning.deciding import make_plan
 from ddpify.planning.edits import Edits, Note
@@ -33,6 +34,7 @@ class Conversion:
     data: bytes
     notes: tuple[Note, ...]
     runs_with: str = "torchrun --nproc_per_node=N"
+    levels: int = 0  # dots of its imports: so many packages it is in, at least
 
     @property
     def complete(self) -> bool:
@@ -101,14 +103,18 @@ def _changed(module: ModuleFile, edits: Edits) -> Conversion:
     data = formatted_alike(module, edits.apply(module).code).encode(source.encoding)
     _check(source, data)
     notes = [note for note in edits.notes if note.path == source.path]
-    return Conversion(source, data, tuple(sorted(notes, key=lambda note: note.line)))
+    ordered = tuple(sorted(notes, key=lambda note: note.line))
+    return Conversion(source, data, ordered, levels=levels(module))
 
 
 def _with_siblings(refusal: Refusal, project: Project, options: Options) -> Refusal:
     """The same refusal; where the whole project is converted, its remedy says how."""
     if len(project.files) == 1:
         return refusal
-    folder = Path(os.path.commonpath([file.path.resolve().parent for file in project.files]))
+    folders = [file.path.resolve().parent for file in project.files]
+    if levels(project.entry):
+        folders.append(started_from(project.entry.path.resolve(), levels(project.entry))[0])
+    folder = Path(os.path.commonpath(folders))
     shown = Path(os.path.relpath(folder)) if folder.is_relative_to(Path.cwd()) else folder
     entry = project.entry.path.resolve().relative_to(folder)
     try:

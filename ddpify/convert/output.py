@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from ddpify.convert.conversion import Conversion
+from ddpify.convert.packages import started_from
 from ddpify.errors import DdpifyError, ExitCode
 from ddpify.source import STDIN, write_atomically
 from ddpify.vendor import VENDORED_NAME, bundle
@@ -135,5 +136,14 @@ def report(conversion: Conversion, output: Path | None) -> str:
         lines.append("look at:")
         lines += [f"  {note}" for note in attention]
     if written is not None:
-        lines.append(f"run it: {conversion.runs_with} {written}")
+        lines.append(f"run it: {_started(conversion, written)}")
     return "\n".join(lines)
+
+
+def _started(conversion: Conversion, written: Path) -> str:
+    """The command that starts it: from above its package, where it imports from that."""
+    beside = written.resolve().parent == Path(conversion.source.path).resolve().parent
+    if not conversion.levels or not beside:
+        return f"{conversion.runs_with} {written}"
+    root, name = started_from(written.resolve(), conversion.levels)
+    return f"cd {os.path.relpath(root)} && {conversion.runs_with} -m {name}"

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ddpify.convert.conversion import Conversion, conversions
 from ddpify.convert.folder import training_scripts
+from ddpify.convert.packages import check_package, levels
 from ddpify.errors import DdpifyError, ExitCode
 from ddpify.planning.options import Options
 from ddpify.source import read_source
@@ -19,12 +20,12 @@ class ProjectConversion:
     """What came of a project: the files that change, by their path in it, entries first.
 
     ``entries`` are relative to ``folder``; ``packaged`` are those of them that import from the
-    package they are in, and so are run as modules.
+    package they are in, and so are run as modules, with the most dots of their imports.
     """
 
     folder: Path
     entries: tuple[Path, ...]
-    packaged: frozenset[Path]
+    packaged: dict[Path, int]
     files: dict[Path, Conversion]
 
 
@@ -41,13 +42,16 @@ def convert_folder(
     """
     relative = [_within(folder, entry) for entry in entries] or _no_entry(folder)
     project = Project(*(read_source(folder / entry) for entry in relative), folder=folder)
+    for entry, file in zip(relative, project.entries, strict=True):
+        check_package(folder, entry, file)
     root = folder.resolve()
     files = {
         module.path.resolve().relative_to(root): conversion
         for module, conversion in conversions(project, options or Options()).items()
     }
-    packaged = [e for e, file in zip(relative, project.entries, strict=True) if file.is_packaged]
-    return ProjectConversion(folder, tuple(relative), frozenset(packaged), files)
+    dots = {e: levels(file) for e, file in zip(relative, project.entries, strict=True)}
+    packaged = {entry: number for entry, number in dots.items() if number}
+    return ProjectConversion(folder, tuple(relative), packaged, files)
 
 
 def _within(folder: Path, entry: Path) -> Path:

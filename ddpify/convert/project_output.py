@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ddpify.convert.folder import Stock, take_stock
 from ddpify.convert.git import check_clean
+from ddpify.convert.packages import top
 from ddpify.convert.project import ProjectConversion
 from ddpify.errors import DdpifyError, ExitCode
 from ddpify.source import write_atomically
@@ -133,10 +134,8 @@ def _start(conversion: ProjectConversion, entry: Path) -> tuple[Path, str]:
     """The folder, relative to the project, and how torchrun names the entry from there."""
     if entry not in conversion.packaged:
         return entry.parent, str(entry)
-    top = entry.parent
-    while (conversion.folder / top / "__init__.py").is_file() and top != Path():
-        top = top.parent
-    return top, f"-m {'.'.join(entry.relative_to(top).with_suffix('').parts)}"
+    place = top(conversion.folder, entry, conversion.packaged[entry])
+    return place, f"-m {'.'.join(entry.relative_to(place).with_suffix('').parts)}"
 
 
 def report_project(conversion: ProjectConversion, output: Path | None, stock: Stock | None) -> str:

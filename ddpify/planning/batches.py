@@ -188,13 +188,10 @@ def _split_evaluations(facts: Facts, choices: Choices) -> bool:
 
 def _keep_whole(facts: Facts, choices: Choices, node: cst.CSTNode) -> bool:
     """Let what a function gets whole, beside batches elsewhere, stay so; whether that works."""
-    parts = facts.reduced_through.get(node, set())
-    known = {call for path in parts for call in path}
-    found = [kept_whole.site(facts, p, known) for p in facts.whole_through.get(node, set()) - parts]
+    found = kept_whole.calls(facts, node)
     for call in found:
-        if call is not None:
-            choices.kept_whole[call.module.statement(call.node)] = call
-    return bool(found) and None not in found
+        choices.kept_whole[call.module.statement(call.node)] = call
+    return bool(found)
 
 
 def _refuse_beside_loaders(facts: Facts) -> None:

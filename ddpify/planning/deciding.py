@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ddpify.planning import gathering, mending, own_backwards
+from ddpify.planning import gathering, kept_whole, mending, own_backwards
 from ddpify.planning.batches import split_batches
 from ddpify.planning.options import Options
 from ddpify.planning.plan import Plan
@@ -205,6 +205,8 @@ def _decide(plan: Plan) -> bool:
     for node in outdated:
         _drop(plan, node)  # something in it is whole by now: to be decided anew
     for node in [n for n in plan.reductions if _is_unfit(plan, n)]:
+        if _also_gets_whole(plan, node) and node not in plan.others:
+            plan.others[node] = kept_whole.calls(plan.facts, node)
         del plan.reductions[node]
         plan.choices.reduced.discard(node)
         plan.barred.add(node)
@@ -217,12 +219,16 @@ def _decide(plan: Plan) -> bool:
     demands = sorted(plan.facts.demands.values(), key=lambda d: not mending.in_training(plan, d))
     left = [demand for demand in demands if not mending.mend(plan, demand, learnt)]
     plan.unmet = left
-    if _count(plan) == before:  # else what was decided may let each line get what is alike
-        for node in plan.reductions:
-            _check_alike(plan, node)
-    if left and _count(plan) == before:
-        for demand in left:  # else what was decided may mend it
-            plan.refuse(refuse_reading(demand))
+    if _count(plan) == before:  # else what was decided may mend it, or let lines get what is alike
+        try:
+            for node in plan.reductions:
+                _check_alike(plan, node)
+            for demand in left:
+                plan.refuse(refuse_reading(demand))
+        except Refusal:
+            if not _keep_others_whole(plan):
+                raise
+            return True
     if len(plan.replicated) != before[1]:
         plan.forget_reductions()
         return True
@@ -291,6 +297,21 @@ def _also_gets_whole(plan: Plan, node: cst.CSTNode) -> bool:
     """Whether a function gets the parts of ranks there in one call, what is whole in another."""
     parts = plan.facts.reduced_through.get(node, set())
     return any(calls not in parts for calls in plan.facts.whole_through.get(node, ()) if parts)
+
+
+def _keep_others_whole(plan: Plan) -> bool:
+    """Let functions do for all ranks alike what they did, in their calls that take no batch.
+
+    Then they can reduce what they get of a batch. Whether there are any is found out once.
+    """
+    found = {node: calls for node, calls in plan.others.items() if calls and node in plan.barred}
+    for calls in found.values():
+        plan.choices.kept_whole |= {call.module.statement(call.node): call for call in calls}
+    plan.barred -= found.keys()
+    plan.others = {node: [] for node in plan.others}
+    if found:
+        plan.forget_reductions()
+    return bool(found)
 
 
 def _gathers_instead(plan: Plan, node: cst.CSTNode) -> bool:

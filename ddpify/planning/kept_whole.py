@@ -24,6 +24,14 @@ def site(facts: Facts, path: Calls, known: set[Site]) -> Site | None:
     return next((call for call in apart if _takes_no_batch(facts, call)), None)
 
 
+def calls(facts: Facts, node: cst.CSTNode) -> list[Site]:
+    """The calls that lead to a reduction with what is whole; none where one of them takes rows."""
+    parts = facts.reduced_through.get(node, set())
+    known = {call for path in parts for call in path}
+    found = [site(facts, path, known) for path in facts.whole_through.get(node, set()) - parts]
+    return [] if None in found else [call for call in found if call is not None]
+
+
 def _takes_no_batch(facts: Facts, call: Site) -> bool:
     """Whether the statement that a call stands in is simple, and takes nothing of a batch."""
     statement = call.module.statement(call.node)

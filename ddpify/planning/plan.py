@@ -46,6 +46,8 @@ class Plan:
     assumed: set[cst.CSTNode] = field(default_factory=set)
     dropped: Counter[cst.CSTNode] = field(default_factory=Counter)  # how often, as outdated
     barred: set[cst.CSTNode] = field(default_factory=set)  # gets what is whole in another call
+    # Of those, the calls that may be kept for all ranks alike, if nothing else mends the others.
+    others: dict[cst.CSTNode, list[Site]] = field(default_factory=dict)
     unmet: list[Demand] = field(default_factory=list)  # when it last decided
     refusals: list[Refusal] = field(default_factory=list)  # what is left unconverted by force
 

@@ -54,6 +54,14 @@ _REMEDIES = {
 }
 _LOST = "where this loss comes from cannot be followed"
 _FOLLOWED = "compute it from the batch and the model's output in code that is at hand"
+_ALIKE = (
+    "this loss is computed from nothing that is known to be a rank's rows of a batch: every rank"
+    " would do all of the work"
+)
+_SIZED = (
+    "compute it from a batch, in code that is at hand; noise takes as many rows as a batch by"
+    " torch.randn(len(x), 8)"
+)
 _RUNTIME = ("ddpify.runtime", "ddpify_runtime")
 _GPUS_BY_HAND = tuple(
     f"torch.nn.parallel.{name}" for name in ("replicate", "scatter", "parallel_apply")
@@ -237,11 +245,8 @@ def lost_losses(facts: Facts) -> Iterator[Refusal]:
     unused = set(unused_losses(facts))
     for site, loss in facts.backwards.values():
         if site not in unused and not any(isinstance(atom, Data) for atom in loss.atoms):
-            yield _at(
-                site,
-                _LOST,
-                _FOLLOWED,
-            )
+            alike = bool(loss.atoms) and facts.row_calls
+            yield _at(site, _ALIKE, _SIZED) if alike else _at(site, _LOST, _FOLLOWED)
 
 
 def unused_losses(facts: Facts) -> Iterator[Site]:

@@ -164,6 +164,7 @@ class Interpretation(Interpreter):
         else:
             self.facts.reduced_whole.setdefault(node, self.site(node))
             known = any(isinstance(a, (Data, Number, Whole)) for a in result.atoms)
+            known &= not any(frame.against_default for frame in self.frames)
             if known and self.meets_split_batches():
                 self.facts.whole_through.setdefault(node, set()).add(path)
         return births.reduced(result, node)

@@ -53,11 +53,6 @@ class ModuleFile:
         return self.structure.parents
 
     @cached_property
-    def is_packaged(self) -> bool:
-        """Whether it imports relative to its package, and so runs as ``python -m`` alone."""
-        return any(isinstance(n, cst.ImportFrom) and n.relative for n in self.parents)
-
-    @cached_property
     def changes_search(self) -> bool:
         """Whether it may change where Python looks for modules."""
         return "sys.path" in self.source.text

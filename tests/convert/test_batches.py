@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from ddpify.convert import Refusal
+from tests.convert import examples
 from tests.convert.examples import added, convert_text
 
 HEAD = """\
@@ -835,3 +836,51 @@ def test_one_sequence_that_is_written_out_is_no_batch(tmp_path: Path) -> None:
         "dd.shard_batch(torch.Tensor(line))" in x
         for x in added(tmp_path, HEAD + several + loop + step)
     )
+
+
+SLOPES = """\
+import torch
+import torch.nn as nn
+
+
+class Field(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.net = nn.Linear(2, 1)
+        self.turn = torch.cat([torch.eye(2)[1:], -torch.eye(2)[:1]])
+
+    def slope(self, x):
+        first = torch.autograd.grad(self.net(x).tanh().sum(), x, create_graph=True)[0]
+        return first @ self.turn.t()
+
+
+field = Field()
+rule = torch.optim.SGD(field.parameters(), lr=0.1)
+x = torch.randn(23, 2, requires_grad=True)
+y = torch.randn(23, 2)
+for step in range(6):
+    loss = (y - field.slope(x)).pow(2).mean()
+    loss.backward()
+    rule.step()
+"""
+
+
+def test_a_turned_matrix_has_no_rows_and_drawn_targets_have_as_many(tmp_path: Path) -> None:
+    assert added(tmp_path, SLOPES)[3:] == [
+        "field = dd.wrap(Field())",
+        "x = dd.shard_batch(torch.randn(23, 2, requires_grad=True))",
+        "y = dd.shard_batch(torch.randn(23, 2))",
+        "loss = dd.mean((y - field.slope(x)).pow(2).mean())",
+    ]
+
+
+@pytest.mark.parametrize("shape", ["2", "1, 2"])
+def test_a_drawn_constant_has_no_rows(tmp_path: Path, shape: str) -> None:
+    text = SLOPES.replace("y = torch.randn(23, 2)", f"y = torch.randn({shape})")
+    assert not any("y = " in line for line in added(tmp_path, text))
+
+
+def test_a_loss_of_noise_alone_is_refused_as_what_it_is(tmp_path: Path) -> None:
+    alone = "    brain(torch.randn(10, 4)).mean().backward()\n"
+    with pytest.raises(Refusal, match="nothing that is known to be a rank's rows"):
+        added(tmp_path, examples.HEAD + examples.STEP + alone)

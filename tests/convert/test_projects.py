@@ -62,6 +62,21 @@ class Net(nn.Module):
     def forward(self, a):
         return self.layer(a)
 """
+ALONE = """\
+import torch
+import torch.nn.functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+from .net import Net
+
+feed = DataLoader(TensorDataset(torch.randn(20, 4), torch.arange(20) % 3), batch_size=6)
+brain = Net(3)
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+for a, b in feed:
+    rule.zero_grad()
+    F.cross_entropy(brain(a), b).backward()
+    rule.step()
+"""
 FILES = {
     "train.py": TRAIN.encode(),
     "engine.py": ENGINE.replace("\n", "\r\n").encode(),
@@ -300,6 +315,33 @@ def test_a_package_is_run_as_a_module(ddpify: Ddpify, project: Path) -> None:
     )
     assert "import ddpify_runtime as dd" in (Path("out/src/pkg/engine.py")).read_text()
     assert Path("out/src/ddpify_runtime.py").is_file()
+
+
+def test_a_folder_that_is_part_of_the_package_is_not_enough(ddpify: Ddpify, project: Path) -> None:
+    text = TRAIN.replace("import engine", "from .. import engine")
+    (project / "jobs").mkdir()
+    (project / "jobs" / "train.py").write_text(text)
+    refused = ddpify("convert", "project", "-o", "out", "--entry", "jobs/train.py")
+    assert refused.code == 2
+    line = text[: text.index("from ..")].count("\n") + 1
+    assert refused.stderr.splitlines() == [
+        f"ddpify: project/jobs/train.py:{line}: it imports from a package of which the folder is"
+        " only a part, and so is run from above it (python -m project.jobs.train)",
+        "  remedy: convert the folder above: ddpify convert . -o OUT --entry project/jobs/train.py",
+    ]
+    above = ddpify("convert", ".", "-o", "../above", "--entry", "project/jobs/train.py")
+    assert above.stderr.splitlines()[-1] == (
+        "run it: cd ../above && torchrun --nproc_per_node=N -m project.jobs.train"
+    )
+
+
+def test_a_script_beside_its_package_is_run_as_a_module(ddpify: Ddpify, project: Path) -> None:
+    (project / "engine.py").unlink()
+    (project / "net.py").write_text(NET)
+    (project / "train.py").write_text(ALONE)
+    done = ddpify("convert", "project/train.py", "-o", "project/train_ddp.py")
+    last = "run it: cd . && torchrun --nproc_per_node=N -m project.train_ddp"
+    assert (done.code, done.stderr.splitlines()[-1]) == (0, last)
 
 
 def test_modules_are_found_where_the_script_puts_them_on_its_path(

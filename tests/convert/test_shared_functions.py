@@ -303,3 +303,58 @@ def test_a_mean_or_a_sum_is_reduced_where_the_function_returns_it(
     reduced += ("return dd.mean(off.sum(1).mean())", *further)
     assert all(line in lines for line in reduced)
     assert sum("dd.mean" in line or "dd.sum" in line for line in lines) == len(reduced)
+
+
+GENERATING = """\
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+texts = torch.randint(0, 9, (22, 6))
+feed = DataLoader(TensorDataset(texts), batch_size=6, shuffle=True)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = nn.Embedding(9, 8), nn.Linear(8, 9)
+
+    def forward(self, ids, learn=False):
+        if ids.numel() == 0:
+            return self.two(torch.zeros(1, 1, 8))
+        z = self.two(self.one(ids))
+        if not learn:
+            return z
+        return F.cross_entropy(z[:, :-1].transpose(1, 2), ids[:, 1:], ignore_index=0)
+
+    @torch.no_grad()
+    def generate(self, seq):
+        z = self.forward(seq)[:, -1]
+        return torch.cat([seq, z.argmax(-1, keepdim=True)], dim=1)
+
+
+brain = Net()
+rule = torch.optim.SGD(brain.parameters(), lr=0.5)
+for (a,) in feed:
+    loss = brain(a, learn=True)
+    loss.backward()
+    rule.step()
+    rule.zero_grad()
+print(brain.generate(texts[:1, :2])[0].tolist())
+"""
+
+
+def test_a_call_without_a_batch_is_kept_whole_where_nothing_else_mends_the_others(
+    tmp_path: Path,
+) -> None:
+    lines = added(tmp_path, GENERATING)
+    assert lines[4:] == [
+        "return dd.mean(",
+        "F.cross_entropy(z[:, :-1].transpose(1, 2), ids[:, 1:], ignore_index=0),",
+        "weight=(ids[:, 1:] != 0).sum(),",
+        ")",
+        "with dd.whole():",
+        "z = self.forward(seq)[:, -1]",
+        "brain = dd.wrap(Net())",
+    ]

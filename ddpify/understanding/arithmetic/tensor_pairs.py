@@ -32,7 +32,8 @@ def binary(
     run: Interpreter, node: cst.CSTNode, operator: str, left: Operand, right: Operand
 ) -> Value:
     """``left operator right``; an operand that cannot stay partial is demanded."""
-    batches.meet(run, [left, right])
+    matrix = operator == "@" and _is_turned_matrix(right[0])
+    batches.meet(run, [left] if matrix else [left, right])
     if not left[1].data and not right[1].data:
         if operator == "@" and (batches.wholes(left[1]) or batches.wholes(right[1])):
             return batch_rows.product(run, [left, right])
@@ -48,6 +49,12 @@ def binary(
             ndim = 0 if operator == "@" else dimensions.of_pair(one, other, plain)
             results.append(with_ndim(pair, ndim))
     return join(*results)
+
+
+def _is_turned_matrix(factor: cst.BaseExpression) -> bool:
+    """Whether this is written as a matrix, ``m.t()`` or ``m.T``: behind ``@`` it has no rows."""
+    turned = factor.func if isinstance(factor, cst.Call) and not factor.args else factor
+    return isinstance(turned, cst.Attribute) and turned.attr.value in ("t", "T")
 
 
 def _repeated(run: Interpreter, left: Value, right: Value) -> Value | None:
@@ -318,7 +325,7 @@ def compare(run: Interpreter, nodes: Sequence[cst.BaseExpression], values: list[
     for node, one in zip(nodes, values, strict=True):
         run.demand(node, value(*one.positions), "a comparison")
         for data in one.data:
-            if with_zero and data.placement is Placement.COUNT:
+            if with_zero and (data.placement is Placement.COUNT or is_never_zero(run, data)):
                 run.facts.shape_uses.update(data.births)  # no rank is without a row
             elif data.placement.partial:
                 run.demand(node, value(data), "a comparison")
@@ -342,6 +349,17 @@ def compare(run: Interpreter, nodes: Sequence[cst.BaseExpression], values: list[
     ndim = dimensions.of_pair(shards[0], other, plain)
     form = Form.TENSOR if first.form is Form.ORDER else first.form
     return value(replace(first, births=kept, ndim=ndim, form=form))
+
+
+def is_never_zero(run: Interpreter, number: Data) -> bool:
+    """Whether this counts rows or their elements, where no mask has left them."""
+    if number.placement is Placement.COUNT:
+        return number.form is Form.NUMBER
+    counted = (b.func for b in number.births if isinstance(b, cst.Call))
+    rows = [run.seen(c.value).data for c in counted if isinstance(c, cst.Attribute)]
+    whole = bool(rows) and not any(data.ragged for held in rows for data in held)
+    each = number.placement is Placement.SUM and number.form is Form.MULTIPLE
+    return each and whole and len(rows) == len(number.births)
 
 
 def mixed(run: Interpreter, node: cst.CSTNode, one: Data, operands: Sequence[Operand]) -> Value:

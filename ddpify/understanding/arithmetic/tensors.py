@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 LINEAR = frozenset(
     "to cpu cuda float double half bfloat16 type type_as detach detach_ clone squeeze unsqueeze"
-    " view reshape"
+    " squeeze_ unsqueeze_ neg_ negative_ view reshape"
     " contiguous mean sum neg negative numpy requires_grad_ flatten ravel expand expand_as data"
     " retain_grad astype copy asarray array as_tensor from_numpy tensor item_ nan_to_num".split()
 )

@@ -245,7 +245,7 @@ def _split_like(
 def _is_data(run: Interpreter, atom: Whole, place: cst.CSTNode) -> bool:
     """Whether what meets a batch in arithmetic has rows, and is no constant of the script."""
     if not atom.guessed:
-        return not _constant(place)
+        return not _constant(place) or _is_as_long_as_a_batch(run, place)
     module = run.project.owner(place)
     return module is not None and any(
         module.statement(place) is module.statement(other)
@@ -260,6 +260,23 @@ def _constant(place: cst.CSTNode) -> bool:
     name = called.attr.value if isinstance(called, cst.Attribute) else ""
     given = place.args if isinstance(place, cst.Call) and name not in _VIEWS else ()
     return name in _CONSTANTS or (len(given) > 0 and _literal(given[0].value))
+
+
+def _is_as_long_as_a_batch(run: Interpreter, place: cst.CSTNode) -> bool:
+    """Whether ``torch.randn(64, 2)`` has as many rows as a batch, by the numbers of the script."""
+    size = _drawn_size(place)
+    return size is not None and any(_drawn_size(batch) == size for batch in run.choices.batches)
+
+
+def _drawn_size(place: cst.CSTNode) -> int | None:
+    """The first of the sizes that random numbers are drawn by, where it is written out."""
+    called = place.func if isinstance(place, cst.Call) else None
+    name = called.attr.value if isinstance(called, cst.Attribute) else ""
+    given = place.args[0].value if isinstance(place, cst.Call) and place.args else None
+    if isinstance(given, cst.Tuple) and given.elements:
+        given = given.elements[0].value
+    size = int(given.value) if isinstance(given, cst.Integer) and given.value.isdigit() else 1
+    return size if name in ("randn", "rand") and size > 1 else None
 
 
 def _literal(node: cst.BaseExpression) -> bool:

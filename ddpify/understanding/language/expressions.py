@@ -31,6 +31,7 @@ from ddpify.understanding.values import (
     Bound,
     Class,
     Const,
+    Data,
     Function,
     Instance,
     Tup,
@@ -128,6 +129,8 @@ def _comparison(run: Interpreter, node: cst.Comparison) -> Value:
     if isinstance(node.comparisons[-1].operator, (cst.In, cst.NotIn)):
         return _membership(run, sides, values)
     known = _equal(run, node, values)
+    if known is None and len(values) == 2 and values[1].constant() == 0:
+        known = _of_none(run, node, values[0])
     return tensor_pairs.compare(run, sides, values) if known is None else value(Const(known))
 
 
@@ -155,6 +158,19 @@ def _equal(run: Interpreter, node: cst.Comparison, values: list[Value]) -> bool 
     if isinstance(operator, (cst.Equal, cst.NotEqual)):
         return (left == right) is isinstance(operator, cst.Equal)
     return None
+
+
+def _of_none(run: Interpreter, node: cst.Comparison, number: Value) -> bool | None:
+    """The truth of ``x.numel() == 0`` and the like, of rows that are never none."""
+    never = all(isinstance(a, Data) and tensor_pairs.is_never_zero(run, a) for a in number.atoms)
+    if not number or not never or run.collating:
+        return None
+    for data in number.data:
+        run.facts.shape_uses.update(data.births)
+    operator = node.comparisons[0].operator
+    if isinstance(operator, (cst.Equal, cst.LessThanEqual, cst.LessThan)):
+        return False
+    return True if isinstance(operator, (cst.NotEqual, cst.GreaterThan)) else None
 
 
 def _conditional(run: Interpreter, node: cst.IfExp) -> Value:
