@@ -88,7 +88,9 @@ def _unsettled(plan: Plan) -> Refusal:
     """The place that was decided on most often, and is open still."""
     node = next((node for node, _ in plan.dropped.most_common(1)), None)
     module = plan.project.entry if node is None else plan.site(node).module
-    return Refusal(module, node, "its data flow does not settle", "report this script")
+    message = "whether this is whole or a rank's part does not settle: it depends on itself"
+    remedy = "compute it from per-sample values, a mean or a sum over the batch"
+    return Refusal(module, node, message, remedy)
 
 
 def _decide_more(plan: Plan) -> bool:

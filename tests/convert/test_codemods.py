@@ -1117,3 +1117,26 @@ for a, b in check:
 """
     lines = added(tmp_path, HEAD + STEP + logged)
     assert lines[-2:] == ["if dd.is_main():", "os.fsync(log.fileno())"]
+
+
+def test_what_a_library_makes_of_rows_in_a_forward_are_rows(tmp_path: Path) -> None:
+    text = HEAD.replace(
+        "import torch\n", "import torch\nfrom flash_attn import flash_attn_func\n", 1
+    )
+    net = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one = nn.Linear(4, 3)
+
+    def forward(self, x):
+        h = self.one(x)
+        return attend(h, h, h)
+
+
+"""
+    text = text.replace("brain = nn.Linear(4, 3)\n", net + "brain = Net()\n")
+    step = STEP + "    z = brain(a)\n    print(z.size(0), z.mean().item())\n"
+    assert added(tmp_path, text + step)[-1] == (
+        "print(dd.global_batch_size(z), dd.mean(z.mean()).item())"
+    )
