@@ -224,6 +224,7 @@ _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "full_tensor": _given,
     "broadcast": _given,
     "scale_lr": _given,
+    "gradient_hook": _given,
     "resumable": _given,
     "squeeze": _squeeze,
     "snapshot": _snapshot,
