@@ -110,6 +110,101 @@ while True:
 LATE = [IN_AN_ATTRIBUTE, IN_A_NAME, BEHIND_A_BRANCH, IN_THE_TEST_OF_A_LOOP, IN_A_CLOSURE]
 LATE += [IN_A_GLOBAL, OF_A_RECURSION, BEFORE_NEXT, OLDER_THAN_THE_BATCH]
 
+# Each reads, of what a round before has left, running totals alone: and those to add to them.
+A_TOTAL = """
+total, count = 0.0, 0
+for epoch in range(3):
+    for x, y in loader:
+        loss = mse_loss(model(x), y)
+        total += loss.item()
+        count += 1
+        print(total / count)
+"""
+A_TOTAL_OF_A_FUNCTION = """
+def test():
+    right = 0
+    with torch.no_grad():
+        for x, y in loader:
+            right += (model(x) > 0).sum().item()
+            if right > 100:
+                break
+    return right
+print(test())
+"""
+A_TOTAL_THAT_STARTS_AGAIN = """
+total = 0.0
+for step, (x, y) in enumerate(loader):
+    total += mse_loss(model(x), y).item()
+    if step % 10 == 9:
+        print(total)
+        total = 0.0
+"""
+TOTALS = [A_TOTAL, A_TOTAL_OF_A_FUNCTION, A_TOTAL_THAT_STARTS_AGAIN]
+
+# Here more follows from what a round finds a total to be.
+A_TOTAL_READ_FIRST = """
+total = 0
+for x, y in loader:
+    if total > 10:
+        break
+    total += 1
+"""
+A_TOTAL_HANDED_ON = """
+total, last = 0, None
+for x, y in loader:
+    print(last)  # late
+    total += mse_loss(model(x), y)
+    last = total
+"""
+A_TOTAL_OF_ROWS = """
+total = 0
+for x, y in loader:
+    for part in model:
+        total += part(x)
+    print(total)
+    total = 0
+"""
+A_TOTAL_OF_A_CLOSURE = """
+def main():
+    def show():
+        print(total)
+    total = 0
+    for x, y in loader:
+        show()
+        total += 1
+main()
+"""
+NO_MERE_TOTALS = [A_TOTAL_READ_FIRST, A_TOTAL_HANDED_ON, A_TOTAL_OF_ROWS, A_TOTAL_OF_A_CLOSURE]
+
+# Asked for while a module is being built, whether it only computes turns out to be otherwise.
+A_MODULE_WITH_DEFAULTS = """
+class Net(torch.nn.Module):
+    def __init__(self, width=3, bias=True):
+        super().__init__()
+        self.width = width
+        self.first = torch.nn.Linear(3, width, bias=bias)
+        self.second = torch.nn.Linear(width, 1)
+    def forward(self, x, scale=1.0):
+        return self.second(self.first(x)) * scale
+net = Net()
+for x, y in loader:
+    mse_loss(net(x), y).backward()
+"""
+A_LOSS_WITH_DEFAULTS = """
+class Loss(torch.nn.Module):
+    def __init__(self, eps=1e-6):
+        super().__init__()
+        self.eps = eps
+    def forward(self, x, y, reduction="mean"):
+        if reduction == "mean":
+            return mse_loss(x, y) + self.eps
+        return mse_loss(x, y, reduction="sum")
+loss = Loss()
+for x, y in loader:
+    print(loss(model(x), y))
+"""
+MODULES = [A_MODULE_WITH_DEFAULTS, A_LOSS_WITH_DEFAULTS]
+
 # One place makes two objects that are not told apart, the second after the first is used.
 IN_AN_ARGUMENT = """
 def made(reduction): return torch.nn.MSELoss(reduction=reduction)
@@ -218,6 +313,16 @@ def test_one_pass_does_where_nothing_comes_late() -> None:
     assert run.passes == 1
 
 
+@pytest.mark.parametrize("text", [*TOTALS, *MODULES])
+def test_one_pass_does_for_totals_and_modules(text: str) -> None:
+    assert counted(text).passes == 1
+
+
+@pytest.mark.parametrize("text", NO_MERE_TOTALS)
+def test_what_depends_on_a_total_needs_another_pass(text: str) -> None:
+    assert counted(text).passes > 1
+
+
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.parent.name)
 def test_another_pass_finds_the_same(script: Path) -> None:
     run = Interpretation(Project(read_source(script)))
@@ -230,7 +335,10 @@ def test_what_holds_itself_stops_growing(text: str) -> None:
     assert not counted(text).reads_change
 
 
-@pytest.mark.parametrize("text", [*LATE, *IN_ITSELF, IN_AN_ARGUMENT, IN_UNCALLED_CODE])
+@pytest.mark.parametrize(
+    "text",
+    [*LATE, *IN_ITSELF, *TOTALS, *NO_MERE_TOTALS, *MODULES, IN_AN_ARGUMENT, IN_UNCALLED_CODE],
+)
 def test_another_pass_finds_what_came_late(text: str) -> None:
     finds_the_same(counted(text))
 

@@ -277,6 +277,13 @@ class Facts:
                 self.values[node] = join(known, value)
         return value
 
+    def called_from(self, function: cst.CSTNode, site: Site) -> bool:
+        """Note a call of a function; whether it is a new one."""
+        known = self.callers.setdefault(function, set())
+        new = site not in known
+        known.add(site)
+        return new
+
     def event(self, model: Instance, kind: str, site: Site, gradient: bool = False) -> None:
         """Note an event of a model, once for each place, in the order of the run."""
         event = Event(kind, site, gradient)

@@ -15,7 +15,7 @@ from ddpify.understanding.values import Data, Instance, Scope, Value
 class Loop:
     """A loop in progress: names its body has set, and whether each round takes a batch."""
 
-    node: cst.CSTNode
+    node: cst.For | cst.While
     taken: bool = False  # a batch in each round, as far as is known
     asked: bool = False  # about it, when it was not known
     takes_whole: bool = False  # batches that are not split
@@ -25,6 +25,8 @@ class Loop:
     rows: tuple[Data, ...] = ()  # the rows, or the positions of rows, of which each round gets one
     assigned: set[str] = field(default_factory=set)
     left: list[dict[str, Value]] = field(default_factory=list)
+    # Names that this round adds to, with what that gave; None where adding may do more.
+    totals: dict[str, Value | None] = field(default_factory=dict)
 
     @property
     def takes_batches(self) -> bool:

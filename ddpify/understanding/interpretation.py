@@ -21,7 +21,7 @@ from ddpify.understanding.forms import Form
 from ddpify.understanding.frames import Frame
 from ddpify.understanding.interpreter import Interpreter
 from ddpify.understanding.language import births, calls, elements, expressions, statements
-from ddpify.understanding.libraries import library
+from ddpify.understanding.libraries import criteria, library
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import ModuleFile, Project
 from ddpify.understanding.syntax import statements as statements_of
@@ -51,7 +51,9 @@ class Interpretation(Interpreter):
         """Interpret the entry, and code that nothing calls, until nothing comes out differently."""
         for _ in range(_PASSES):
             self.one_pass()
-            if not self.reads_change and not self.modes.outdated(self.facts):
+            if not (
+                self.reads_change or criteria.outdated(self) or self.modes.outdated(self.facts)
+            ):
                 break
         return self.facts
 
@@ -64,6 +66,7 @@ class Interpretation(Interpreter):
             known.clear()
         self.at_hand = frozenset()
         self.modes.answers.clear()
+        self.criteria.clear()
         before = self.facts
         self.facts = Facts(values=before.values, callers=before.callers, switches=before.switches)
         self.running_entry = True

@@ -65,6 +65,7 @@ class Interpreter(ABC):
         self.frames: list[Frame] = []
         self.no_grad = 0
         self.modes = Modes()
+        self.criteria: set[tuple[Instance, bool]] = set()  # modules, and whether they are some
         self.training: bool | None = None  # the mode of the model in progress, where it is known
         self.all_whole = 0  # inside of so many blocks where every rank holds all rows
         self.running_entry = False  # and not code that nothing calls
@@ -265,9 +266,7 @@ class Interpreter(ABC):
             if outer is not None:
                 outer.names[name] = join(outer.names.get(name, UNKNOWN), new)
             return
-        scope.names[name] = new
-        scope.passed.discard(name)
-        scope.left_out.discard(name)
+        scope.rebind(name, new)
         for loop in self.frame.loops:
             loop.assigned.add(name)
 

@@ -47,6 +47,8 @@ class Modes:
 
     answers: dict[tuple[Site, Instance, bool | None], Found] = field(default_factory=dict)
     layers: Layers = field(default_factory=Layers)
+    # By the switches of a model; to be forgotten where a function has got another caller.
+    searches: dict[tuple[Switch, ...], _Search] = field(default_factory=dict)
 
     def at(
         self, facts: Facts, site: Site, model: Instance, entered: bool | None = None
@@ -65,7 +67,16 @@ class Modes:
         return any(self._found(facts, *asked) != found for asked, found in self.answers.items())
 
     def _found(self, facts: Facts, site: Site, model: Instance, entered: bool | None) -> Found:
-        return _Search(facts, model, self.layers).at(site, entered)
+        own = tuple(
+            switch
+            for held, switches in facts.switches.items()
+            if self.layers.holds(held, model)
+            for switch in switches.values()
+        )
+        search = self.searches.get(own)
+        if search is None:
+            search = self.searches[own] = _Search(facts, own)
+        return search.found(site, entered)
 
 
 def switch(facts: Facts, site: Site, model: Instance, mode: object, *, surely: bool) -> None:
@@ -77,21 +88,24 @@ def switch(facts: Facts, site: Site, model: Instance, mode: object, *, surely: b
 
 
 class _Search:
-    """The modes of one model, through the functions that call each other."""
+    """The modes of models with the same switches, through the functions that call each other."""
 
-    def __init__(self, facts: Facts, model: Instance, layers: Layers) -> None:
+    def __init__(self, facts: Facts, own: tuple[Switch, ...]) -> None:
         self.callers = facts.callers
-        self.own = [
-            switch
-            for held, switches in facts.switches.items()
-            if layers.holds(held, model)
-            for switch in switches.values()
-        ]
+        self.own = own
         self.switches: dict[_Code, list[Switch]] = {}
         inside = [Switch(site, modes) for site, modes in self._inside_calls().items()]
         for one in (*self.own, *inside):
             self.switches.setdefault(_code(one.site), []).append(one)
         self.running: set[Site] = set()
+        self._answers: dict[tuple[Site, bool | None], Found] = {}
+
+    def found(self, site: Site, entered: bool | None) -> Found:
+        """The modes in which the model may be when a place is reached: looked for once."""
+        asked = site, entered
+        if asked not in self._answers:
+            self._answers[asked] = self.at(site, entered)
+        return self._answers[asked]
 
     def _inside_calls(self) -> dict[Site, Found]:
         """The modes that the calls of functions may leave the model in."""

@@ -7,7 +7,7 @@ that makes them.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import chain
@@ -353,6 +353,20 @@ class Instance:
             self._methods[name] = value(Method(value(self), name))
         return self._methods[name]
 
+    def held(self) -> Iterator[Atom]:
+        """The atoms of its attributes, and of what containers hold there. It notes no reading."""
+        todo, seen = [*self._attributes.values()], {id(self)}
+        while todo:
+            for atom in todo.pop().atoms:
+                yield atom
+                if id(atom) in seen:
+                    continue
+                seen.add(id(atom))
+                if isinstance(atom, Tup):
+                    todo += atom.items
+                elif isinstance(atom, Instance) and atom.kind in _CONTAINERS:
+                    todo += atom._attributes.values()
+
     def parts(self) -> Iterator[Instance]:
         """The objects that it holds, or was made with. It notes no reading."""
         held = [*self._attributes.values(), *self._arguments.values()]
@@ -413,9 +427,13 @@ class Value:
 
     def covers(self, other: Value) -> bool:
         """Whether this value may be all that the other may be."""
-        if self.atoms == other.atoms:
+        mine = self.atoms
+        if mine == other.atoms:
             return True
-        return all(map(self._includes, other.key - self.key))
+        # To look for one among few is mostly to meet the same object: sets would hash all of them.
+        few = len(mine) <= _FEW and len(other.atoms) <= _FEW
+        more = [a for a in other.atoms if a not in mine] if few else other.key - self.key
+        return all(map(self._includes, more))
 
     def _includes(self, one: Atom) -> bool:
         """Whether what is none of these atoms is a part of one, so that nothing is added."""
@@ -486,9 +504,36 @@ class Scope:
     kind: str = "function"  # "module", "class" or "function"
     shared: set[str] = field(default_factory=set)  # declared global or nonlocal
     stars: list[str] = field(default_factory=list)  # libraries imported with a star
-    passed: set[str] = field(default_factory=set)  # parameters that this call gives a value
+    _passed: set[str] = field(default_factory=set)
     left_out: set[str] = field(default_factory=set)  # those of a computation that it does not
     captured: set[str] = field(default_factory=set)  # names that scopes inside have read
+    # Parameters that count as passed if this says so, once it matters: mostly, it never does.
+    _undecided: set[str] = field(default_factory=set)
+    _decide: Callable[[], bool] | None = None
+
+    @property
+    def passed(self) -> set[str]:
+        """Parameters that this call gives a value."""
+        if self._undecided and self._decide is not None:
+            self._passed |= self._undecided if self._decide() else set()
+            self._undecided.clear()
+        return self._passed
+
+    def passes(self, name: str) -> None:
+        """Note that this call gives a parameter a value."""
+        self._passed.add(name)
+
+    def passes_if(self, name: str, decide: Callable[[], bool]) -> None:
+        """The same, if this says so where it is asked for."""
+        self._undecided.add(name)
+        self._decide = decide
+
+    def rebind(self, name: str, new: Value) -> None:
+        """Let a name be this: what a call gives it is gone."""
+        self.names[name] = new
+        self._passed.discard(name)
+        self._undecided.discard(name)
+        self.left_out.discard(name)
 
 
 def _without_deepest(one: Value) -> Value:

@@ -83,27 +83,28 @@ def check(script: Script) -> Iterator[Finding]:
         return
     if script.module.path.suffix == ".ipynb" and not script.strict:
         return  # each of its cells may be a script by itself
+    sure = [call for call in script.calls(_INIT, everywhere=True) if _is_sure(script, call)]
     for call in script.structure.all(cst.Call):
         scope = script.structure.function(call)
         if _END in script.names(call.func):
             first.discard(scope)
-        elif _surely_makes(script, call):
+        elif _surely_makes(script, call, sure):
             if scope in first:
                 yield Finding(call, "the process group is there already: this raises ValueError")
             first.add(scope)
 
 
-def _surely_makes(script: Script, call: cst.Call) -> bool:
-    """Whether a call makes the group on every path, itself or in a function of the project."""
-    if script.control.guards(call) or script.control.in_try(call):
-        return False
-    if _INIT in script.names(call.func):
+def _is_sure(script: Script, call: cst.Call) -> bool:
+    """Whether a call is made, and not in vain, where its function runs."""
+    return not script.control.guards(call) and not script.control.in_try(call)
+
+
+def _surely_makes(script: Script, call: cst.Call, sure: list[cst.Call]) -> bool:
+    """Whether a call makes the group on every path, itself or by one of the ``sure`` calls."""
+    if call in sure:
         return True
     functions = list(called(script.facts, call))
-    return len(functions) == 1 and any(
-        _INIT in script.names(node.func)
-        and not script.control.guards(node)
-        and not script.control.in_try(node)
-        for node in script.reached(functions[0].node, depth=0)
-        if isinstance(node, cst.Call)
+    within = len(functions) == 1 and any(
+        functions[0].node in script.structure_of(made).up(made) for made in sure
     )
+    return within and _is_sure(script, call)

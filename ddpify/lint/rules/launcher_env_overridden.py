@@ -39,9 +39,10 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.world import environment_key
 from ddpify.understanding.structure import walk
-from ddpify.understanding.syntax import code_of
+from ddpify.understanding.syntax import code_of, dotted
 
 _VARIABLES = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK")
+_LOCAL_RANK = ('os.environ["LOCAL_RANK"]', "os.environ['LOCAL_RANK']")
 
 
 @rule("launcher-env-overridden", group="launch", severity=Severity.CRASH, applies="distributed")
@@ -79,8 +80,7 @@ def _of_other_launcher(script: Script, assign: cst.Assign) -> bool:
 def _reads_launcher(script: Script) -> bool:
     """Whether the script takes its local rank from the environment, as under torchrun."""
     for structure in script.structures.values():
-        for one in structure.all(cst.Subscript, cst.Call):
-            text = script.code(one, 60)
-            if text.startswith(('os.environ["LOCAL_RANK"]', "os.environ['LOCAL_RANK']")):
+        for one in structure.all(cst.Subscript):
+            if dotted(one.value) == "os.environ" and script.code(one) in _LOCAL_RANK:
                 return True
     return False

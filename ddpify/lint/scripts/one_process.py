@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -32,6 +33,7 @@ _GROUP = "torch.distributed.init_process_group"
 _STARTS = frozenset({_GROUP, DDP, FSDP, FULLY_SHARD, SAMPLER, INIT, WRAP})
 _ORDER = (cst.LessThan, cst.GreaterThanEqual)
 _SIZE = re.compile(r"(?i)(\w+\.)*world_?size")
+_NAMES_SIZE = re.compile(r"(?i)world_?size")
 _ASKS_SIZE = re.compile(r"get_world_size|WORLD_SIZE|device_count\(\)\s*\*|--world")
 
 
@@ -93,8 +95,12 @@ def _is_told_a_number(control: Control, group: cst.Call) -> bool:
     return bool(held) and all(isinstance(one, Const) and type(one.value) is int for one in held)
 
 
+@lru_cache(maxsize=4)  # it is asked about each finding
 def _counts_to_one(control: Control) -> bool:
     """Whether a script sets the number of ranks to one, and nowhere asks for it."""
+    texts = (control.script.source.text, *(x.source.text for x in control.script.project.files))
+    if any(map(_ASKS_SIZE.search, texts)) or not any(map(_NAMES_SIZE.search, texts)):
+        return False
     written = [
         move.value
         for structure in control.script.structures.values()
@@ -102,9 +108,7 @@ def _counts_to_one(control: Control) -> bool:
         for move in control.script.flow.moves_at(assign)
         if any(isinstance(x[-1], str) and _SIZE.fullmatch(x[-1]) for x in move.targets)
     ]
-    ones = bool(written) and all(one is not None and code_of(one) == "1" for one in written)
-    asked = (control.script.source.text, *(x.source.text for x in control.script.project.files))
-    return ones and not any(map(_ASKS_SIZE.search, asked))
+    return bool(written) and all(one is not None and code_of(one) == "1" for one in written)
 
 
 def runs_alone(control: Control, node: cst.CSTNode) -> bool:

@@ -24,6 +24,7 @@ _NONE: Names = frozenset()
 class Liveness:
     """The names that are live where the body of each ``for`` and ``while`` starts."""
 
+    additions: bool = True  # whether ``x += y`` reads x
     at_body: dict[cst.CSTNode, Names] = field(default_factory=dict)
     _breaks: list[Names] = field(default_factory=list)
     _continues: list[Names] = field(default_factory=list)
@@ -67,6 +68,8 @@ class Liveness:
         if isinstance(node, cst.AnnAssign):
             gone = assigned(node) if node.value is not None else _NONE
             return (after - gone) | reads(node)
+        if isinstance(node, cst.AugAssign) and not self.additions:
+            return (after - assigned(node)) | reads(node.value)
         return after | reads(node)
 
     def _before_body(self, body: cst.BaseSuite, after: Names) -> Names:
@@ -124,9 +127,12 @@ def live_in(body: Iterable[cst.BaseStatement]) -> dict[cst.CSTNode, Names]:
 
 
 @lru_cache(maxsize=256)
-def taken_over(loop: cst.For | cst.While) -> Names:
-    """The names that a round of a loop may read from before it: its test and body alone count."""
-    analysis = Liveness()
+def taken_over(loop: cst.For | cst.While, *, additions: bool = True) -> Names:
+    """The names that a round of a loop may read from before it: its test and body alone count.
+
+    Without ``additions``, adding to a name does not count as reading it.
+    """
+    analysis = Liveness(additions)
     analysis.before([loop], _NONE)
     found = analysis.at_body[loop]
     if isinstance(loop, cst.While):

@@ -8,7 +8,7 @@ import libcst as cst
 
 from ddpify.understanding.arithmetic import tensor_items, tensor_pairs
 from ddpify.understanding.batching import batches, keeping, listed, tables
-from ddpify.understanding.language import attributes, births, elements, growing
+from ddpify.understanding.language import attributes, births, elements, growing, totals
 from ddpify.understanding.libraries.kinds import is_model
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.syntax import OPERATORS
@@ -140,7 +140,9 @@ def _accumulated(
         run.demand(node.value, new, "a running total")
         new = births.reduced(new)
     tables.counted(run, node.target, old, new)
-    return tensor_pairs.binary(run, node, operator, (node.target, old), (node.value, new))
+    result = tensor_pairs.binary(run, node, operator, (node.target, old), (node.value, new))
+    totals.added(run, node, old, new, result)
+    return result
 
 
 def assign(run: Interpreter, target: cst.BaseExpression, new: Value) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import libcst as cst
@@ -12,6 +13,7 @@ from ddpify.understanding.forms import Form
 from ddpify.understanding.frames import Frame
 from ddpify.understanding.language import attributes, births, fitting
 from ddpify.understanding.libraries import (
+    criteria,
     instances,
     kinds,
     library,
@@ -115,7 +117,7 @@ def _call_atom(run, node, atom, args, kwargs) -> Value:  # type: ignore[no-untyp
 
 def _call_method(run, node, method: Bound, args, kwargs) -> Value:  # type: ignore[no-untyped-def]
     model = method.receiver if isinstance(method.receiver, Instance) else None
-    is_model = model is not None and kinds.is_model(model) and not kinds.is_criterion(model)
+    is_model = model is not None and kinds.is_model(model) and not criteria.is_criterion(run, model)
     with run.in_mode(modes.of_call(run, node, model) if is_model else run.training):  # type: ignore[arg-type]
         return call_function(run, method.function, args, kwargs, method.receiver, run.site(node))
 
@@ -188,7 +190,7 @@ def _call_object(
             found = target.type.find("forward")
         functions = list(found.of(Function)) if found is not None else []
         if functions:
-            forward = kinds.is_model(target) and not kinds.is_criterion(target)
+            forward = kinds.is_model(target) and not criteria.is_criterion(run, target)
             site = run.site(node)
             with run.in_mode(modes.of_call(run, node, target) if forward else run.training):
                 results = [
@@ -214,8 +216,8 @@ def call_function(
     if not run.follow and site is not None:
         return UNKNOWN
     run.called.add(function.node)
-    if site is not None:
-        run.facts.callers.setdefault(function.node, set()).add(site)
+    if site is not None and run.facts.called_from(function.node, site):
+        run.modes.searches.clear()
     call = _Call(function, args, kwargs, receiver, site, forward)
     if not _switches_grad_off(function):
         return _result(run, call)
@@ -319,18 +321,16 @@ def bind_parameters(
     for parameter in names:
         name = parameter.name.value
         if given or name in kwargs:
-            scope.passed.add(name)
+            scope.passes(name)
         if given:
             scope.names[name] = given.pop(0)
         else:
             scope.names[name] = _keyword(run, parameter, kwargs)
-            if parameter.default is not None and _is_criterion(receiver):
-                scope.passed.add(name)  # no setting: how a loss is computed unless told otherwise
-            elif parameter.default is not None and computes:
-                scope.left_out.add(name)
+            if parameter.default is not None:
+                _leave_out(run, name, receiver, scope, computes)
     for parameter in parameters.kwonly_params:
         if parameter.name.value in kwargs:
-            scope.passed.add(parameter.name.value)
+            scope.passes(parameter.name.value)
         elif computes:
             scope.left_out.add(parameter.name.value)
         scope.names[parameter.name.value] = _keyword(run, parameter, kwargs)
@@ -360,10 +360,20 @@ def _computes(function: Function, args: list[Value], kwargs: Keywords) -> bool:
     return function.node not in function.module.structure.holding_backward
 
 
-def _is_criterion(receiver: Instance | Class | None) -> bool:
-    if not isinstance(receiver, Instance):
-        return False
-    return kinds.is_model(receiver) and kinds.is_criterion(receiver)
+def _leave_out(
+    run: Interpreter, name: str, receiver: Instance | Class | None, scope: Scope, computes: bool
+) -> None:
+    """Note a parameter that is left to its default: of a loss, this is no setting.
+
+    It is how the loss is computed unless told otherwise.
+    """
+    model = receiver if isinstance(receiver, Instance) and kinds.is_model(receiver) else None
+    if model is not None and not computes:
+        scope.passes_if(name, partial(criteria.is_criterion, run, model))
+    elif model is not None and criteria.is_criterion(run, model):
+        scope.passes(name)
+    elif computes:
+        scope.left_out.add(name)
 
 
 def _keyword(run: Interpreter, parameter: cst.Param, kwargs: Keywords) -> Value:

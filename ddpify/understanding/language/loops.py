@@ -10,7 +10,7 @@ from ddpify.understanding.batching import at_hand, batches, together
 from ddpify.understanding.forms import Form
 from ddpify.understanding.frames import Loop
 from ddpify.understanding.labels.liveness import taken_over
-from ddpify.understanding.language import assignments, branches, elements
+from ddpify.understanding.language import assignments, branches, elements, totals
 from ddpify.understanding.libraries import draws, instances
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
@@ -114,18 +114,20 @@ def _loop(run: Interpreter, node, body, orelse, bind) -> bool:  # type: ignore[n
     reached = branches.join_ends(run, [before, *loop.left])
     if run.loop_ends.get(key) != scope.names:
         run.loop_ends[key] = dict(scope.names)
-        run.reads_change |= _starts_otherwise(scope, taken_over(node), before, started)
+        run.reads_change |= _starts_otherwise(scope, loop, before, started)
     if orelse is not None:
         run.block(orelse.body)
     return reached or endless
 
 
 def _starts_otherwise(
-    scope: Scope, taken: frozenset[str], before: dict[str, Value], started: dict[str, Value]
+    scope: Scope, loop: Loop, before: dict[str, Value], started: dict[str, Value]
 ) -> bool:
     """Whether a round reads names that, after what this one has left, it finds to be more."""
+    taken = taken_over(loop.node)
     return any(
         join(before.get(name, UNKNOWN), late) != started.get(name)
+        and (name in scope.captured or not totals.is_settled(loop, name, late))
         for name, late in scope.names.items()
         if name in taken or name in scope.captured
     )

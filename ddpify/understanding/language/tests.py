@@ -46,11 +46,11 @@ def by_defaults(run: Interpreter, test: cst.BaseExpression) -> bool | None:
         isinstance(part, cst.Name) and part.value in scope.left_out for part in walk(test)
     ):
         return None
-    scope.passed |= scope.left_out
+    scope.passed.update(scope.left_out)
     try:
         known = truth(run, test, run.eval(test))
     finally:
-        scope.passed -= scope.left_out
+        scope.passed.difference_update(scope.left_out)
     if known is not None:
         return known
     asked = narrowing.asked_for_none(test)

@@ -9,7 +9,7 @@ import libcst as cst
 from ddpify.understanding.libraries import distributed, losses
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import dotted
-from ddpify.understanding.values import Class, Instance, deep_atoms
+from ddpify.understanding.values import Class, Instance
 
 NO_GRAD = ("torch.no_grad", "torch.inference_mode", "torch.autograd.no_grad")
 DATALOADERS = frozenset(
@@ -71,8 +71,8 @@ def is_criterion(instance: Instance, above: tuple[Instance, ...] = ()) -> bool:
     """
     if not isinstance(instance.type, Class) or _has_parameters(instance.type.node):
         return False
-    held = (atom for one in instance.attributes.values() for atom in deep_atoms(one))
-    models = (a for a in held if isinstance(a, Instance) and is_model(a) and not is_loss(a))
+    held = (a for a in instance.held() if isinstance(a, Instance))
+    models = (a for a in held if is_model(a) and not is_loss(a))
     above = (*above, instance)
     return all(a in above or is_criterion(a, above) for a in models)
 
