@@ -16,10 +16,10 @@ from typing import Any, TypeVar, overload
 import libcst as cst
 
 from ddpify.records import record
-from ddpify.understanding.nodes import hash_by_identity
+from ddpify.understanding.nodes import use_own_answers
 from ddpify.understanding.syntax import dotted, is_main_guard
 
-hash_by_identity()
+use_own_answers()
 
 Node = TypeVar("Node", bound=cst.CSTNode)
 Other = TypeVar("Other", bound=cst.CSTNode)
