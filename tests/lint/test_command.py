@@ -316,6 +316,32 @@ def test_rules_import_no_matchers(script: Path) -> None:
     assert python("-c", code, cwd=script.parent).stdout.splitlines()[-1] == "[]"
 
 
+def test_light_nodes_are_those_of_a_process_that_lints(script: Path) -> None:
+    try_it = "import libcst; libcst.Name('x').value = 'y'; print(hash(libcst.Name('x')) != 0)"
+    frozen = python("-c", f"import ddpify.lint.command; {try_it}", cwd=script.parent)
+    assert "FrozenInstanceError" in frozen.stderr
+    light = "from ddpify.lint import light_nodes; light_nodes.install()"
+    assert python("-c", f"{light}; {try_it}", cwd=script.parent).stdout == "True\n"
+
+
+def test_light_nodes_render_as_others_do(script: Path) -> None:
+    text = SETUPS["single"] + "match 1, *[2]:\n    case (a, *b) if a: print(f'{a!r:>3}', *b)\n"
+    script.write_text(text)
+    code = (
+        "from ddpify.lint import light_nodes; light_nodes.install(); import libcst;"
+        " print(libcst.parse_module(open('train.py').read()).code, end='')"
+    )
+    assert python("-c", code, cwd=script.parent).stdout == text
+
+
+def test_light_nodes_change_no_finding(script: Path, ddpify: Ddpify) -> None:
+    for setup in SETUPS.values():
+        script.write_text(setup + 'torch.save({}, "m.pt")\nprint(torch.rand(3))\n')
+        arguments = ("lint", "train.py", "--no-cache", "--output-format", "json")
+        light = python("-m", "ddpify", *arguments, cwd=script.parent).stdout
+        assert light.strip() == ddpify(*arguments).stdout.strip() != ""
+
+
 @pytest.mark.parametrize("seed", ["0", "1", "42"])
 def test_hash_seeds_change_nothing(script: Path, seed: str) -> None:
     script.write_text(SETUPS["single"] + 'torch.save(model.state_dict(), "m.pt")\n')
