@@ -226,7 +226,6 @@ _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "scale_lr": _given,
     "gradient_hook": _given,
     "resumable": _given,
-    "gradient_hook": _given,
     "squeeze": _squeeze,
     "snapshot": _snapshot,
     "global_like": _empty,
