@@ -150,10 +150,19 @@ def _instance_item(run: Interpreter, node: cst.Subscript, atom: Instance, key: s
             return rows
     if atom in run.of_all_ranks:
         bounds.count_all_rows(run, tensor_items.indices(node))
+    if atom.type == "list" and isinstance(node.slice[0].slice, cst.Slice) and run.frames_forward():
+        return _list_slice(run, node, atom)
     exact = atom.attribute(key) if key != "*" else None
     if exact is not None:
         return join(exact, atom.attribute("*") or UNKNOWN)
     return atom.elements if atom.type in CONTAINERS else instances.item(atom)
+
+
+def _list_slice(run: Interpreter, node: cst.Subscript, listed: Instance) -> Value:
+    """``features[1:]`` of a list that a forward fills is a list, and no tensor's rows."""
+    made = run.instance(node, run.module, "list")
+    run.put(made, "*", listed.elements)
+    return value(made)
 
 
 def _is_whole(run: Interpreter, listed: Instance) -> bool:
