@@ -9,11 +9,13 @@ from ddpify.codemods.agreement import on_all_ranks, share
 
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
+from ddpify.planning.refusals import Refusal
 from ddpify.understanding.facts import Site
 from ddpify.understanding.labels.origins import ANY_RANK, CLOCK, is_clock, library_names
 from ddpify.understanding.libraries.entropy import SEEDED
 from ddpify.understanding.libraries.paths import path_of
 
+_FILES = ("tempfile.mkstemp", "tempfile.NamedTemporaryFile")
 _FORMS = ("builtins.str", "builtins.int", "builtins.round")
 
 
@@ -54,9 +56,26 @@ def _take_rank_0s(
     for one in list(plan.flow.ancestry(used, site.module)):
         if one.label == CLOCK and one.node is not None:
             place = _place(plan, one.node, used, site)
-            if place is not None and on_all_ranks(plan, edits, place):
+            if _opens_a_file(plan, one.node):
+                plan.refuse(_no_file_of_all(plan, one.node))
+            elif place is not None and on_all_ranks(plan, edits, place):
                 text = "the same on all ranks: rank 0 makes it up"
                 share(plan, edits, place, text, rule)
+
+
+def _opens_a_file(plan: Plan, node: cst.CSTNode) -> bool:
+    """Whether each process makes, and opens, a temporary file of its own."""
+    called = plan.facts.values.get(node.func) if isinstance(node, cst.Call) else None
+    return any(name in _FILES for name in library_names(called))
+
+
+def _no_file_of_all(plan: Plan, node: cst.CSTNode) -> Refusal:
+    return Refusal(
+        plan.module_of(node),
+        node,
+        "each rank opens a temporary file of its own here, and would not find what rank 0 writes",
+        "take a name in tempfile.mkdtemp(), which is made rank 0's on all ranks",
+    )
 
 
 def _place(plan: Plan, clock: cst.CSTNode, used: cst.BaseExpression, site: Site) -> Site | None:

@@ -861,6 +861,50 @@ y = torch.randn(23, 2)
 for step in range(6):
     loss = (y - field.slope(x)).pow(2).mean()
     loss.backward()
+
+
+WRITTEN = """\
+for step in range(9):
+    a = torch.randn(8, 4)
+    b = torch.{made}
+    {write}
+"""
+
+
+@pytest.mark.parametrize(
+    ("made", "write"),
+    [
+        ("zeros(8).long()", "b[4:] = 1"),
+        ("zeros(8, dtype=torch.long)", "b[a.sum(1) > 0] = 2"),
+        ("ones(8, dtype=torch.long)", "b[torch.tensor([True, False] * 4)] = sea[:4]"),
+        ("empty(8).long()", "for j, one in enumerate(a):\n        b[j] = one.sum() > 0"),
+    ],
+)
+def test_a_batch_that_is_filled_by_position_is_split_where_it_is_used(
+    tmp_path: Path, made: str, write: str
+) -> None:
+    lines = added(tmp_path, HEAD + WRITTEN.format(made=made, write=write) + STEP)
+    assert not any(line.startswith("b = ") for line in lines)
+    assert any(line.endswith("dd.shard_batch(b)))") for line in lines), lines
+
+
+def test_columns_of_a_batch_are_written_once_it_is_split(tmp_path: Path) -> None:
+    text = HEAD + WRITTEN.format(made="zeros(8, 3)", write="b[:, 1] = 1") + STEP
+    assert "b = dd.shard_batch(torch.zeros(8, 3))" in added(tmp_path, text)
+
+
+REPLAYED = """\
+target = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+for step in range(9):
+    i = torch.randint(80, (8,))
+    a = sky[i]
+    b = sea[i]
+    later = sky[i + 1]
+    with torch.no_grad():
+        wanted = b + 0.9 * target(later).max(1)[0]
+    penalty = F.mse_loss(brain(a).max(dim=1).values, wanted)
+    rule.zero_grad()
+    penalty.backward()
     rule.step()
 """
 
@@ -884,3 +928,10 @@ def test_a_loss_of_noise_alone_is_refused_as_what_it_is(tmp_path: Path) -> None:
     alone = "    brain(torch.randn(10, 4)).mean().backward()\n"
     with pytest.raises(Refusal, match="nothing that is known to be a rank's rows"):
         added(tmp_path, examples.HEAD + examples.STEP + alone)
+
+
+def test_what_a_target_network_makes_of_a_batch_is_split_with_it(tmp_path: Path) -> None:
+    lines = added(tmp_path, HEAD + REPLAYED)
+    for line in ("a = dd.shard_batch(sky[i])", "b = dd.shard_batch(sea[i])"):
+        assert line in lines
+    assert "later = dd.shard_batch(sky[i + 1])" in lines

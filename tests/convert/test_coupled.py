@@ -800,3 +800,41 @@ def test_rows_that_a_model_gets_too_are_gathered_for_a_function_alone(tmp_path: 
     lines = added(tmp_path, HEAD + APART)
     assert "print(closeness(dd.gather(a)).item())" in lines
     assert "penalty = dd.mean(F.cross_entropy(brain(a), b))" in lines
+
+
+@pytest.mark.parametrize(
+    ("loss", "expected"),
+    [
+        ("torch.logcumsumexp({}, 0).mean()", "out"),
+        ("torch.cummax({}, 0)[0].mean()", "out"),
+        ("torch.diff({}, dim=0).pow(2).mean()", "out"),
+        ("torch.msort({}).mean()", "out"),
+        ("torch.linalg.svdvals({}).sum()", "out"),
+        ("torch.dist({}, a[:, :3])", "out"),
+        ("F.cosine_similarity({}, a[:, :3], dim=0).sum()", "out"),
+        ("F.batch_norm({}, None, None, training=True).pow(3).mean()", "out"),
+        ("{}.flatten().topk(3)[0].sum()", "out.flatten()"),
+    ],
+)
+def test_functions_along_the_rows(tmp_path: Path, loss: str, expected: str) -> None:
+    body = f"    out = brain(a)\n    penalty = {loss.format('out')}\n"
+    lines = added(tmp_path, HEAD + STEP.replace(PLAIN, body))
+    assert not any("dd.sum" in line or "dd.mean" in line for line in lines)
+    gathered = "out = dd.gather(brain(a))", f"dd.gather({expected})"
+    assert any(line in gathered or gathered[1] in line for line in lines), lines
+
+
+@pytest.mark.parametrize(
+    "loss",
+    ["torch.diff({}).mean()", "F.cosine_similarity({}, a[:, :3]).mean()", "{}.cummax(1)[0].mean()"],
+)
+def test_functions_within_each_row(tmp_path: Path, loss: str) -> None:
+    line = f"penalty = {loss.format('brain(a)')}"
+    lines = added(tmp_path, HEAD + STEP.replace(PLAIN, f"    {line}\n"))
+    assert line.replace("= ", "= dd.mean(") + ")" in lines
+
+
+def test_a_dot_product_of_two_columns_is_a_sum_over_the_rows(tmp_path: Path) -> None:
+    line = "penalty = torch.dot(brain(a)[:, 0], a[:, 0])"
+    lines = added(tmp_path, HEAD + STEP.replace(PLAIN, f"    {line}\n"))
+    assert "penalty = dd.sum(torch.dot(brain(a)[:, 0], a[:, 0]))" in lines

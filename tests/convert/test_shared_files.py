@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ddpify.convert import Refusal
 from tests.convert.examples import HEAD, STEP, added
 
 IMPORTS = """\
@@ -211,3 +212,14 @@ def test_ranks_that_cannot_ask_one_by_one_have_one_answer(tmp_path: Path) -> Non
     lines = added(tmp_path, IMPORTS + HEAD + text + STEP)
     assert "if not dd.broadcast(os.path.exists('x.bin')):" in lines
     assert lines[lines.index("with dd.local_main_first():") + 1] == FETCH
+
+
+@pytest.mark.parametrize(
+    "made",
+    ["tempfile.NamedTemporaryFile(delete=False).name", "tempfile.mkstemp()[1]"],
+)
+def test_a_temporary_file_that_each_rank_opens_itself_is_refused(tmp_path: Path, made: str) -> None:
+    text = f"import tempfile\n{HEAD}place = {made}\n{STEP}torch.save(brain.state_dict(), place)\n"
+    with pytest.raises(Refusal, match="opens a temporary file of its own"):
+        added(tmp_path, text + "brain.load_state_dict(torch.load(place))\n")
+    assert "dd.save(brain.state_dict(), place)" in added(tmp_path, text)

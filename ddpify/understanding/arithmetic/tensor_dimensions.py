@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 OVER_A_DIMENSION = frozenset(
     "max min amax amin argmax argmin median std var norm prod all any logsumexp softmax"
     " log_softmax cumsum cumprod topk sort argsort mode kthvalue unbind chunk split tensor_split"
-    " array_split count_nonzero"
+    " array_split count_nonzero logcumsumexp cummax cummin msort diff"
     " nanmean nansum mean sum average softmin normalize cosine_similarity argpartition nanmedian"
     " quantile nanquantile percentile nanpercentile std_mean var_mean aminmax".split()
 )
@@ -24,17 +24,18 @@ ROW_WISE_WITHOUT_DIMENSION = frozenset("softmax log_softmax softmin normalize".s
 # Along the first dimension, unless they are told otherwise.
 PARTING = frozenset("split chunk tensor_split array_split".split())
 ORDERING = frozenset("sort argsort topk".split())  # which give positions
-_OVER_THE_LAST = frozenset("topk sort argsort".split())  # unless they are told otherwise
+_OVER_THE_LAST = frozenset("topk sort argsort diff".split())  # unless they are told otherwise
 KEEPING_DIMENSIONS = frozenset(
-    "softmax log_softmax softmin cumsum cumprod topk sort argsort argpartition split chunk"
-    " tensor_split array_split normalize".split()
+    "softmax log_softmax softmin cumsum cumprod logcumsumexp cummax cummin msort topk sort argsort"
+    " argpartition split chunk tensor_split array_split normalize diff".split()
 )
 _SIZE_FIRST = frozenset(  # or another number
-    "topk split chunk tensor_split array_split norm kthvalue quantile nanquantile percentile"
+    "topk split chunk tensor_split array_split norm diff kthvalue quantile nanquantile percentile"
     " nanpercentile".split()
 )
 _PAIRS = frozenset(  # values and indices, or two values
-    "max min median nanmedian mode topk sort kthvalue std_mean var_mean aminmax".split()
+    "max min median nanmedian mode topk sort kthvalue std_mean var_mean aminmax cummax"
+    " cummin".split()
 )
 
 
@@ -87,7 +88,7 @@ def along(
     run: Interpreter, name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]
 ) -> Value:
     """A function along one dimension, or over all elements where none is named."""
-    if name in _SIZE_FIRST:
+    if name in (*_SIZE_FIRST, "cosine_similarity"):
         rest = rest[1:]
     if rest and rest[0].data:  # torch.max(a, b): elementwise
         return _within_rows(name, data, pair=False)
@@ -96,6 +97,8 @@ def along(
     results = []
     for dims in named_dimensions(rest, kwargs):
         unsure = not dims and name in _OVER_THE_LAST and data.one_each and not data.ndim
+        if not dims and name == "cosine_similarity":
+            dims = (1,)
         if not dims and (name in ROW_WISE_WITHOUT_DIMENSION or name in _OVER_THE_LAST):
             dims = (-1,)
         places = [dimensions.place(dim, data.ndim) for dim in dims]

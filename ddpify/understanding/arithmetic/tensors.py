@@ -67,7 +67,8 @@ _OVER_ALL = frozenset(
 )
 SELF_COUPLING = frozenset(
     "unique bincount histc histogram cdist pdist corrcoef cov outer ger kron cartesian_prod"
-    " combinations tensordot trapz trapezoid".split()
+    " combinations tensordot trapz trapezoid dist svdvals matrix_rank pca_lowrank svd_lowrank lstsq"
+    " unique_consecutive".split()
 )
 # What brings rows together in a tensor that all ranks hold.
 _ADDING_BY_INDEX = frozenset(
@@ -189,7 +190,9 @@ def function(
         made = _named_by(operand, name, _one(run, node, name, operand, one, rest, kwargs))
         if one.placement is Placement.SHARD:
             made = _counted_by(node, operand, made)
-        results.append(tensor_pairs.with_ndim(made, dimensions.after(name, one.ndim, rest)))
+        one_line = name in ("flatten", "ravel") and not rest and not kwargs
+        left = 1 if one_line else dimensions.after(name, one.ndim, rest)
+        results.append(tensor_pairs.with_ndim(made, left))
     followed = [r for r in results if any(isinstance(a, (Data, Tup)) for a in r.atoms)]
     if not followed:
         return REPLICATED
@@ -342,6 +345,12 @@ def _one(
         return value(tensor_items.regrouped(run, node, operand, data))
     if data.form is Form.PERMUTATION and name not in (*LINEAR, *_SAME_ELEMENTS):
         return value(replace(data.placed(Placement.REPLICATE), form=Form.GATHERED))
+    if name == "batch_norm" and _by_batch(rest, kwargs):
+        if run.frames_forward():
+            run.facts.statistics.setdefault(node, run.site(node))
+        return value(replace(data.placed(coupled(run)), births=frozenset()))
+    if name in _DOTS and not run.frames_forward():
+        return value(data.placed(Placement.SUM))
     if name in SELF_COUPLING:
         return value(data.placed(coupled(run)))
     repeated = name in _REPEATING and data.form is Form.STATE  # which is several of them by now
@@ -356,6 +365,12 @@ def found(run: Interpreter, mask: cst.BaseExpression, data: Data) -> Data:
     located = data.dim == 0 and not data.opaque and not run.frames_forward()
     found_in = frozenset({mask}) if located else data.found_in
     return replace(data, dim=0, births=frozenset(), form=Form.MASKED, found_in=found_in)
+
+
+def _by_batch(rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
+    """Whether ``F.batch_norm`` may normalise with the statistics of the batch."""
+    given = kwargs.get("training") or (rest[4] if len(rest) > 4 else value(Const(False)))
+    return given.constant() is not False
 
 
 def _scales_by_name(run: Interpreter, shown: cst.CSTNode) -> bool:

@@ -30,6 +30,7 @@ _ALONG = frozenset(
     "mean sum max min argmax argmin softmax log_softmax cumsum std var norm prod cat stack sort"
     " topk logsumexp".split()
 )
+_PAIRS = frozenset("max min sort topk".split())  # values and their positions
 _TRANSPOSING = frozenset("t T transpose permute swapaxes movedim mT".split())
 _RESHAPING = frozenset("view reshape flatten ravel".split())
 _FACTS = frozenset("shape device dtype ndim requires_grad is_cuda layout size".split())
@@ -199,7 +200,7 @@ def _along(
         refute(run, atom)
     if dim is None or dim == atom.dim:
         return value(atom) if "softmax" in name else REPLICATED
-    return value(atom)
+    return value(Tup((value(atom), value(atom)))) if name in _PAIRS else value(atom)
 
 
 def _pieces(

@@ -43,7 +43,8 @@ _CALLS = {
         "time.time time.perf_counter time.strftime time.ctime time.monotonic time.localtime"
         " datetime.datetime.now datetime.datetime.utcnow datetime.datetime.today"
         " datetime.date.today datetime.now uuid.uuid4 uuid.uuid1 os.getpid tempfile.mkdtemp"
-        " tempfile.mktemp tempfile.TemporaryDirectory secrets.token_hex".split(),
+        " tempfile.mktemp tempfile.TemporaryDirectory tempfile.mkstemp tempfile.NamedTemporaryFile"
+        " secrets.token_hex".split(),
         CLOCK,
     ),
     **dict.fromkeys(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.arithmetic import tensor_items, tensor_pairs
-from ddpify.understanding.batching import batches, keeping, listed, tables
+from ddpify.understanding.batching import batches, filled, keeping, listed, tables
 from ddpify.understanding.language import attributes, births, elements, growing, totals
 from ddpify.understanding.libraries.kinds import is_model
 from ddpify.understanding.placement import Placement
@@ -35,7 +35,9 @@ if TYPE_CHECKING:
 def plain(run: Interpreter, node: cst.Assign) -> None:
     """``target = value``, with one target or several."""
     result = born(run, run.eval(node.value), node.value)
-    if not any(type(t.target) is cst.Tuple for t in node.targets):
+    if any(filled.is_filled(run, t.target, node.value) for t in node.targets):
+        pass  # split where it is used
+    elif not any(type(t.target) is cst.Tuple for t in node.targets):
         result = batches.born(run, result, node.value)
     elif isinstance(node.value, cst.Tuple):
         result = _named_parts(run, result, node.value)
