@@ -935,3 +935,39 @@ def test_what_a_target_network_makes_of_a_batch_is_split_with_it(tmp_path: Path)
     for line in ("a = dd.shard_batch(sky[i])", "b = dd.shard_batch(sea[i])"):
         assert line in lines
     assert "later = dd.shard_batch(sky[i + 1])" in lines
+
+
+STACKED = """\
+for step in range(9):
+    i = torch.randint(80, (8,))
+    real = sky[i]
+    fake = brain(sky[i + 1])[:, :1].expand(8, 4).detach()
+    out = brain(torch.cat([real, fake]))
+    PENALTY
+    rule.zero_grad()
+    penalty.backward()
+    rule.step()
+"""
+
+
+def test_what_is_joined_under_rows_that_are_split_is_split_too(tmp_path: Path) -> None:
+    loss = "penalty = out[:8].mean() - out[8:].mean()"
+    lines = added(tmp_path, HEAD + STACKED.replace("PENALTY", loss))
+    assert "real = dd.shard_batch(sky[i])" in lines
+    assert any("dd.gather(out, stacked=True)[:8]" in line for line in lines), lines
+
+
+def test_labels_of_joined_batches_are_refused(tmp_path: Path) -> None:
+    labels = "torch.cat([torch.ones(8), torch.zeros(8)]).long()"
+    text = HEAD + STACKED.replace("PENALTY", f"penalty = F.cross_entropy(out, {labels})")
+    with pytest.raises(Refusal, match="where its own rows are is not known"):
+        added(tmp_path, text)
+
+
+def test_sizes_of_a_tensor_are_no_batch(tmp_path: Path) -> None:
+    loss = "    penalty = F.cross_entropy(out.view(n, k), b)\n"
+    body = f"    out = brain(a)\n    n, k = out.shape\n{loss}"
+    step = STEP.replace("    penalty = F.cross_entropy(brain(a), b)\n", body)
+    lines = added(tmp_path, HEAD + WAYS["slices"][0] + step)
+    assert "a, b = dd.shard_batch(sky[i : i + 8], sea[i : i + 8])" in lines
+    assert not any("shard_batch(n" in line or "shard_batch(k" in line for line in lines)

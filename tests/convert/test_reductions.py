@@ -957,3 +957,19 @@ def test_an_iterator_of_the_projects_own_gives_a_comprehension_batches(tmp_path:
     look = KEPT_OF_EACH.format(loss, "Feeder(check)")
     lines = added(tmp_path, feeder + HEAD + STEP.replace("in feed", "in Feeder(feed)") + look)
     assert f"losses = [dd.mean({loss}) for a, b in Feeder(check)]" in lines
+
+
+@pytest.mark.parametrize(
+    ("printed", "noted"),
+    [
+        ("penalty", True),
+        ("f'{penalty}'", True),
+        ("f'{penalty:.3f}'", False),
+        ("penalty.item()", False),
+    ],
+)
+def test_a_loss_that_is_printed_as_a_tensor_is_noted(
+    tmp_path: Path, printed: str, noted: bool
+) -> None:
+    notes = convert_text(tmp_path, HEAD + STEP + f"    print({printed})\n").notes
+    assert any("grad_fn is printed" in note.text for note in notes) is noted

@@ -168,6 +168,8 @@ def _reshaped(run: Interpreter, atom: Whole, rest: Sequence[Value]) -> Value:
     given = [a.items for one in rest[:1] for a in one.atoms if isinstance(a, Tup)]
     sizes = [one.constant() for one in (given[0] if len(given) == 1 else rest)]
     first = sizes[0] if sizes else -1
+    if first is ... and len(sizes) == 1 and rest and not rest[0].of(Tup):
+        first = -1  # a number that is calculated: that of all elements
     if first == -1:
         elements = sizes == [-1, 1] and not (atom.flat or atom.mixed)
         if elements and atom.dim == 0:  # a row for each of them: these are others

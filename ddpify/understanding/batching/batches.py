@@ -230,6 +230,9 @@ def _split_like(
     if surely and held and all(isinstance(a, Number) for a in held.atoms):
         held = value(*(replace(a, flat=True) for a in wholes(unborn())))
     held = born(run, held, shown)
+    if shard.form is Form.STACKED and wholes(held):
+        run.facts.unmatched.setdefault(shown, run.site(shown))  # its parts would have to be split
+        return
     mixed = shard.form is Form.INTERLEAVED
     alike = [a for a in wholes(held) if a.mixed == mixed and (mixed or a.dim == shard.dim)]
     for atom in alike:

@@ -56,6 +56,14 @@ def _is_of_a_model(run: Interpreter, shown: cst.BaseExpression) -> bool:
     return bool(called) and all(isinstance(a, Instance) and is_model(a) for a in called)
 
 
+def _is_a_size(shown: cst.BaseExpression) -> bool:
+    """Whether an expression gives sizes of a tensor: ``x.shape``, ``x.size()``."""
+    called = isinstance(shown, cst.Call) and not shown.args
+    asked = shown.func if isinstance(shown, cst.Call) else shown
+    name = asked.attr.value if isinstance(asked, cst.Attribute) else ""
+    return name == "shape" or (called and name == "size")
+
+
 def _kept(
     run: Interpreter,
     target: cst.BaseExpression,
@@ -176,7 +184,8 @@ def _unpack(
     for position, element in enumerate(target.elements):
         part = elements.unpacked(run, new, position, count)
         if shown is not None and isinstance(element.value, cst.Name):
-            part = part if _is_of_a_model(run, shown) else batches.unpacked(run, part)
+            seen = _is_of_a_model(run, shown) or _is_a_size(shown)
+            part = part if seen else batches.unpacked(run, part)
             part = born(run, part, element.value, always=True)
             part = batches.split(run, element.value, batches.born(run, part, element.value))
             if element.value in run.choices.reduced:

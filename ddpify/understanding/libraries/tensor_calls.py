@@ -303,6 +303,8 @@ def _concatenated(
     chosen = node in run.choices.batches and batches.trained_on(run, inner)
     if chosen and (along_others or short == "hstack"):
         batches.meet(run, shown, surely=True)
+    if dim == 0 and short in ("cat", "concat", "concatenate", "vstack"):
+        batches.meet(run, queues.pieces(run, node))  # they are under each other on each rank
     if all(d.counted and d.births for d in inner):
         return value(*inner)  # each is reduced by itself, where its denominator is known
     if worst:
