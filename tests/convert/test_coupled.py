@@ -811,6 +811,7 @@ def test_rows_that_a_model_gets_too_are_gathered_for_a_function_alone(tmp_path: 
         ("torch.msort({}).mean()", "out"),
         ("torch.linalg.svdvals({}).sum()", "out"),
         ("torch.dist({}, a[:, :3])", "out"),
+        ("{}.T.softmax(-1).pow(2).sum()", "out"),
         ("F.cosine_similarity({}, a[:, :3], dim=0).sum()", "out"),
         ("F.batch_norm({}, None, None, training=True).pow(3).mean()", "out"),
         ("{}.flatten().topk(3)[0].sum()", "out.flatten()"),

@@ -133,7 +133,8 @@ def attribute(atom: Data, name: str, *, called: bool) -> Value:
     if atom.form is Form.PACKED and name == "data":
         return value(sequences.elements(atom))
     if name in ("T", "mT"):
-        return value(replace(atom, dim=1 - atom.dim if atom.dim < 2 else atom.dim))
+        ndim = 2 if name == "T" else atom.ndim  # the one of matrices
+        return value(replace(atom, dim=1 - atom.dim if atom.dim < 2 else atom.dim, ndim=ndim))
     if name in ("data", "real"):
         return value(replace(atom, births=tensor_pairs.births(atom)))
     if called:
