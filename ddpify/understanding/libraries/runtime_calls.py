@@ -222,6 +222,7 @@ _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "gather": _reduction,
     "gather_ragged": _reduction,
     "full_tensor": _given,
+    "gradient_hook": _given,
     "broadcast": _given,
     "scale_lr": _given,
     "gradient_hook": _given,
