@@ -861,6 +861,29 @@ y = torch.randn(23, 2)
 for step in range(6):
     loss = (y - field.slope(x)).pow(2).mean()
     loss.backward()
+    rule.step()
+"""
+
+
+def test_a_turned_matrix_has_no_rows_and_drawn_targets_have_as_many(tmp_path: Path) -> None:
+    assert added(tmp_path, SLOPES)[3:] == [
+        "field = dd.wrap(Field())",
+        "x = dd.shard_batch(torch.randn(23, 2, requires_grad=True))",
+        "y = dd.shard_batch(torch.randn(23, 2))",
+        "loss = dd.mean((y - field.slope(x)).pow(2).mean())",
+    ]
+
+
+@pytest.mark.parametrize("shape", ["2", "1, 2"])
+def test_a_drawn_constant_has_no_rows(tmp_path: Path, shape: str) -> None:
+    text = SLOPES.replace("y = torch.randn(23, 2)", f"y = torch.randn({shape})")
+    assert not any("y = " in line for line in added(tmp_path, text))
+
+
+def test_a_loss_of_noise_alone_is_refused_as_what_it_is(tmp_path: Path) -> None:
+    alone = "    brain(torch.randn(10, 4)).mean().backward()\n"
+    with pytest.raises(Refusal, match="nothing that is known to be a rank's rows"):
+        added(tmp_path, examples.HEAD + examples.STEP + alone)
 
 
 WRITTEN = """\
@@ -907,27 +930,6 @@ for step in range(9):
     penalty.backward()
     rule.step()
 """
-
-
-def test_a_turned_matrix_has_no_rows_and_drawn_targets_have_as_many(tmp_path: Path) -> None:
-    assert added(tmp_path, SLOPES)[3:] == [
-        "field = dd.wrap(Field())",
-        "x = dd.shard_batch(torch.randn(23, 2, requires_grad=True))",
-        "y = dd.shard_batch(torch.randn(23, 2))",
-        "loss = dd.mean((y - field.slope(x)).pow(2).mean())",
-    ]
-
-
-@pytest.mark.parametrize("shape", ["2", "1, 2"])
-def test_a_drawn_constant_has_no_rows(tmp_path: Path, shape: str) -> None:
-    text = SLOPES.replace("y = torch.randn(23, 2)", f"y = torch.randn({shape})")
-    assert not any("y = " in line for line in added(tmp_path, text))
-
-
-def test_a_loss_of_noise_alone_is_refused_as_what_it_is(tmp_path: Path) -> None:
-    alone = "    brain(torch.randn(10, 4)).mean().backward()\n"
-    with pytest.raises(Refusal, match="nothing that is known to be a rank's rows"):
-        added(tmp_path, examples.HEAD + examples.STEP + alone)
 
 
 def test_what_a_target_network_makes_of_a_batch_is_split_with_it(tmp_path: Path) -> None:
