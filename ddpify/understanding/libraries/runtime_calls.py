@@ -225,7 +225,6 @@ _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "gradient_hook": _given,
     "broadcast": _given,
     "scale_lr": _given,
-    "gradient_hook": _given,
     "resumable": _given,
     "squeeze": _squeeze,
     "snapshot": _snapshot,
