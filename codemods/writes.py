@@ -18,8 +18,10 @@ from ddpify.codemods.shared_work import (
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Effect, Site
+from ddpify.understanding.libraries.actions import CONTAINERS, FILLED, OPENERS
 from ddpify.understanding.structure import walk
-from ddpify.understanding.syntax import code_of
+from ddpify.understanding.syntax import argument, code_of
+from ddpify.understanding.values import UNKNOWN
 
 
 def save(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
@@ -90,8 +92,11 @@ def guard(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
         note(edits, effect, site, f"{short_name(effect)} by rank 0 alone")
     elif whole and site is not effect.site and not hands_over_training(plan, site):
         _write_on_main(plan, edits, effect, site, statement)
-    elif effect.name.endswith("open") and site is effect.site:
+    elif (effect.name in OPENERS or effect.name == "open") and site is effect.site:
         _open_nothing(plan, edits, effect, site)
+    elif site is effect.site and _is_new(plan, effect):
+        on_main_else(plan, edits, site.node, f"{plan.options.alias}.silent()")
+        note(edits, effect, site, f"{short_name(effect)} on rank 0 alone")
     elif not effect.site.module.editable:
         if not opened_elsewhere(plan, edits, effect, site):
             local_main_first(plan, edits, effect, site)
@@ -124,11 +129,26 @@ def _writes_only(statement: cst.CSTNode) -> bool:
     if isinstance(statement, cst.SimpleStatementLine):
         return len(statement.body) == 1 and isinstance(statement.body[0], cst.Expr)
     if isinstance(statement, cst.With):
-        return not any(
-            isinstance(n, (cst.Assign, cst.AugAssign, cst.Return, cst.Yield))
-            for n in walk(statement.body)
-        )
+        files = {code_of(i.asname.name) for i in statement.items if i.asname is not None}
+        return not any(_makes_a_value(n, files) for n in walk(statement.body))
     return False
+
+
+def _makes_a_value(node: cst.CSTNode, files: set[str]) -> bool:
+    """Whether a statement sets or returns anything, but for what it puts into a file's items."""
+    if isinstance(node, cst.Assign):
+        put = [t.target for t in node.targets]
+        return not all(isinstance(t, cst.Subscript) and code_of(t.value) in files for t in put)
+    return isinstance(node, (cst.AugAssign, cst.Return, cst.Yield))
+
+
+def _is_new(plan: Plan, effect: Effect) -> bool:
+    """Whether a file is made anew, to put things into it: there is nothing in it to read."""
+    call = effect.site.node
+    mode = argument(call, "mode", 1) if isinstance(call, cst.Call) else None
+    text = plan.facts.values.get(mode.value, UNKNOWN).constant() if mode is not None else None
+    anew = isinstance(text, str) and text.startswith(("w", "x"))
+    return effect.name in FILLED or (effect.name in CONTAINERS and anew)
 
 
 def _open_nothing(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:

@@ -494,6 +494,35 @@ FILES = {
             "log_value('right', whole.item())",
         ],
     ),
+    "compiled model": (
+        "torch.jit.script(brain).save('x.pt')",
+        ["if dd.is_main():", "torch.jit.script(brain).save('x.pt')"],
+    ),
+    "path": (
+        "from pathlib import Path\nPath('x').rename('y')\nprint('x'.replace('x', 'y'))",
+        ["if dd.is_main():", "Path('x').rename('y')"],
+    ),
+    "archive": (
+        "import h5py\nwith h5py.File('x.h5', 'a') as file:\n    file['x'] = 1",
+        ["if dd.is_main():", "with h5py.File('x.h5', 'a') as file:", "file['x'] = 1"],
+    ),
+    "archive with a name": (
+        "import zipfile\nfile = zipfile.ZipFile('x.zip', 'w')\nfile.writestr('x', 'y')",
+        ["file = zipfile.ZipFile('x.zip', 'w') if dd.is_main() else dd.silent()"],
+    ),
+    "archive that is read": ("import h5py\nfile = h5py.File('x.h5', 'r')", []),
+    "sheets": (
+        "import pandas as pd\nsheets = pd.ExcelWriter('x.xlsx')",
+        ["sheets = pd.ExcelWriter('x.xlsx') if dd.is_main() else dd.silent()"],
+    ),
+    "packed file": (
+        "import bz2\nfile = bz2.open('x.bz2', 'wt')",
+        ["import os", "file = bz2.open('x.bz2' if dd.is_main() else os.devnull, 'wt')"],
+    ),
+    "log file": (
+        "from loguru import logger\nlogger.add('x.log')\nlogger.add(print)",
+        ["import os", "logger.add('x.log' if dd.is_main() else os.devnull)"],
+    ),
     "bar that is off": ("from tqdm import tqdm\nfor i in tqdm([1], disable=True):\n    pass", []),
     "bar": (
         "from tqdm import tqdm\nfor i in tqdm(range(3)):\n    pass",

@@ -15,6 +15,34 @@ WRITES = frozenset(
         "shutil.rmtree", "os.remove", "os.unlink", "os.rename", "os.replace", "os.rmdir",
         "os.removedirs", "os.symlink", "os.fsync", "torch.onnx.export", "torch.jit.save",
         "safetensors.torch.save_file", "safetensors.torch.save_model", "dill.dump",
+        "torchvision.io.write_jpeg", "torchvision.io.write_video", "torchvision.io.write_file",
+        "imageio.mimwrite", "imageio.v2.imwrite", "imageio.v2.mimsave", "imageio.v2.mimwrite",
+        "imageio.v3.imwrite", "skimage.io.imsave", "tifffile.imwrite", "nibabel.save",
+        "SimpleITK.WriteImage", "matplotlib.image.imsave", "scipy.sparse.save_npz", "toml.dump",
+        "pickle.Pickler", "librosa.output.write_wav", "os.truncate", "shelve.open",
+        "sqlite3.connect",
+    }
+)  # fmt: skip
+# What they give is a file that the script writes into: open() and its like, whose file may be the
+# null device, and what puts more than one thing into a file.
+OPENERS = frozenset(
+    {
+        "builtins.open", "io.open", "codecs.open", "gzip.open", "gzip.GzipFile", "bz2.open",
+        "bz2.BZ2File", "lzma.open", "lzma.LZMAFile",
+    }
+)  # fmt: skip
+CONTAINERS = frozenset(
+    {
+        "h5py.File", "zipfile.ZipFile", "tarfile.open", "pandas.HDFStore", "netCDF4.Dataset",
+        "tables.open_file",
+    }
+)  # fmt: skip
+FILLED = frozenset({"pandas.ExcelWriter", "cv2.VideoWriter", "imageio.get_writer",
+                    "imageio.v2.get_writer"})  # fmt: skip
+LOGFILES = frozenset(
+    {
+        "logging.FileHandler", "logging.handlers.RotatingFileHandler",
+        "logging.handlers.TimedRotatingFileHandler", "logging.handlers.WatchedFileHandler",
     }
 )  # fmt: skip
 COMMANDS = frozenset({"os.system", "subprocess.run", "subprocess.call", "subprocess.check_call"})
@@ -33,8 +61,11 @@ WRITERS = frozenset(
 LOGGING = ("mlflow.", "swanlab.", "tensorboard_logger.", "neptune.")
 WRITING_METHODS = frozenset(
     "savefig to_csv to_pickle to_json to_excel write_text write_bytes save_pretrained"
-    " push_to_hub save_weights imsave".split()
+    " push_to_hub save_weights imsave to_hdf to_parquet to_feather to_stata".split()
 )
+PATH_METHODS = frozenset("unlink rename replace touch rmdir symlink_to".split())
+# Libraries whose objects write themselves into a file.
+SAVED_BY_METHODS = ("PIL.", "matplotlib.", "openpyxl.", "docx.", "pptx.", "xml.etree.")
 DOWNLOADS = frozenset(
     {
         "urllib.request.urlretrieve", "urllib.request.urlopen",

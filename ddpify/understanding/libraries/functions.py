@@ -211,6 +211,7 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "functools.partial": _partial,
     "torch.compile": _partial,
     "torch.jit.script": _partial,
+    "torch.jit.trace": _partial,
     "torch.nn.SyncBatchNorm.convert_sync_batchnorm": _partial,
     **distributed.FUNCTIONS,
     **runtime_calls.FUNCTIONS,

@@ -70,7 +70,7 @@ def of_model(  # type: ignore[no-untyped-def]
         _register_buffer(run, atom, args[0].constant())
     if name in ("__init__", "register_buffer", "register_parameter"):
         return REPLICATED
-    if name in WRITING_METHODS:
+    if name in WRITING_METHODS or name == "save":
         world.acts_method(run, node, atom, name, args, kwargs)
         return REPLICATED
     _note_hook(run, node, name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from ddpify.understanding.facts import Effect
+from ddpify.understanding.libraries.actions import PATH_METHODS
 from ddpify.understanding.syntax import argument
 
 _FIRST = ("path", 0)
@@ -19,7 +20,11 @@ WRITTEN = {
     "os.replace": ("dst", 1), "shutil.rmtree": _FIRST, "os.remove": _FIRST, "os.unlink": _FIRST,
     "safetensors.torch.save_file": ("filename", 1), "to_csv": ("path_or_buf", 0),
     "to_pickle": _FIRST, "to_json": ("path_or_buf", 0), "os.makedirs": ("name", 0),
-    "os.mkdir": _FIRST, "savefig": ("fname", 0),
+    "os.mkdir": _FIRST, "savefig": ("fname", 0), "h5py.File": ("name", 0),
+    "zipfile.ZipFile": ("file", 0), "tarfile.open": ("name", 0), "codecs.open": ("filename", 0),
+    "bz2.open": ("filename", 0), "lzma.open": ("filename", 0), "gzip.GzipFile": ("filename", 0),
+    "to_parquet": _FIRST, "to_hdf": ("path_or_buf", 0), "to_feather": _FIRST,
+    "scipy.sparse.save_npz": ("file", 0),
 }  # fmt: skip
 TREES = frozenset({"shutil.rmtree", "shutil.move", "os.rename", "os.replace"})  # of whole folders
 READ = {
@@ -29,6 +34,10 @@ READ = {
     "pandas.read_csv": ("filepath_or_buffer", 0), "pandas.read_pickle": ("filepath_or_buffer", 0),
     "pandas.read_json": ("path_or_buf", 0), "PIL.Image.open": ("fp", 0),
     "cv2.imread": ("filename", 0), "safetensors.torch.load_file": ("filename", 0),
+    "h5py.File": ("name", 0), "zipfile.ZipFile": ("file", 0), "tarfile.open": ("name", 0),
+    "codecs.open": ("filename", 0), "bz2.open": ("filename", 0), "lzma.open": ("filename", 0),
+    "pandas.read_hdf": ("path_or_buf", 0), "pandas.read_parquet": _FIRST,
+    "pandas.read_excel": ("io", 0), "scipy.sparse.load_npz": ("file", 0),
 }  # fmt: skip
 ASKED = {
     "os.path.exists": _FIRST, "os.path.isfile": _FIRST, "os.path.isdir": ("s", 0),
@@ -38,7 +47,7 @@ ASKED = {
 }  # fmt: skip
 ASKED_OF_PATHS = frozenset("exists is_file is_dir glob rglob iterdir stat".split())
 READ_FROM_PATHS = frozenset("read_text read_bytes".split())
-_OF_PATHS = frozenset("mkdir open write_text write_bytes".split())
+_OF_PATHS = frozenset("mkdir open write_text write_bytes".split()) | PATH_METHODS
 
 
 def named_by(call: cst.Call, place: tuple[str, int] | None) -> cst.BaseExpression | None:

@@ -9,21 +9,30 @@ import libcst as cst
 from ddpify.understanding.libraries.actions import (
     ACCELERATORS,
     COMMANDS,
+    CONTAINERS,
     DOWNLOADS,
+    FILLED,
     FOLDERS,
+    LOGFILES,
     LOGGING,
+    OPENERS,
+    PATH_METHODS,
+    SAVED_BY_METHODS,
     SAVES,
     WRITERS,
     WRITES,
     WRITING_METHODS,
 )
+from ddpify.understanding.libraries.kinds import is_model
 from ddpify.understanding.values import (
     UNKNOWN,
     Atom,
+    Bound,
     Class,
     Const,
     Data,
     Device,
+    Function,
     Instance,
     Lib,
     Number,
@@ -98,9 +107,7 @@ def acts(
         return
     elif name in FOLDERS:
         run.effect("folder", node, name)
-    elif name in WRITES or (
-        name in ("builtins.open", "io.open", "gzip.open") and _for_writing(args, kwargs)
-    ):
+    elif name in WRITES or name in FILLED or _opens(name, args, kwargs):
         run.effect("write", node, name)
     elif name in COMMANDS and isinstance(run.module.parents[node], cst.Expr):
         run.effect("write", node, name)  # whatever the command does: nobody asks for its result
@@ -110,8 +117,23 @@ def acts(
         run.effect("writer", node, name)
     elif name in DOWNLOADS or _true(kwargs.get("download", UNKNOWN)):
         run.effect("download", node, name)
-    elif name == "logging.FileHandler" or (name == "logging.basicConfig" and "filename" in kwargs):
+    elif name in LOGFILES or _adds_logfile(name, args, kwargs):
         run.effect("logfile", node, name)
+
+
+def _opens(name: str, args: list[Value], kwargs: Keywords) -> bool:
+    """Whether a call opens a file to write into it."""
+    if name == "numpy.memmap":
+        return _for_writing([UNKNOWN, *args[2:]], kwargs)
+    return (name in OPENERS or name in CONTAINERS) and _for_writing(args, kwargs)
+
+
+def _adds_logfile(name: str, args: list[Value], kwargs: Keywords) -> bool:
+    """Whether a call gives a logger a file, and no stream or function that takes what it logs."""
+    if name == "logging.basicConfig":
+        return "filename" in kwargs
+    held = args[0].atoms if name == "loguru.logger.add" and args else ()
+    return bool(held) and not any(isinstance(a, (Lib, Function, Bound, Instance)) for a in held)
 
 
 def _into_memory(args: list[Value], kwargs: Keywords) -> bool:
@@ -133,9 +155,12 @@ def saved(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> None
                 run.demand(shown, value(atom), "a file")
 
 
-def _is_picture(target: Instance) -> bool:
-    kind = target.kind
-    return kind.startswith(("PIL.", "matplotlib.")) or kind.endswith(".to_pil_image")
+def _saves_itself(target: Instance, name: str) -> bool:
+    """Whether an object's method writes it into a file: a picture, a sheet, a compiled model."""
+    if name == "write":
+        return target.kind.startswith("xml.etree.")
+    known = target.kind.startswith(SAVED_BY_METHODS) or target.kind.endswith(".to_pil_image")
+    return name == "save" and (known or is_model(target))
 
 
 def acts_method(
@@ -155,7 +180,7 @@ def acts_method(
         run.effect("write", node, name)
     elif name == "mkdir" and target.type == "pathlib.Path":
         run.effect("folder", node, name)
-    elif name == "save" and _is_picture(target):
+    elif _saves_itself(target, name) or (name in PATH_METHODS and target.type == "pathlib.Path"):
         run.effect("write", node, name)
 
 
