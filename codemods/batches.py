@@ -15,6 +15,13 @@ from ddpify.understanding.facts import Site
 from ddpify.understanding.syntax import brief, code_of
 
 _RULE = "manual-batches-same-on-all-ranks"
+_FILLED_BY_OTHERS = (
+    "multiprocessing.Queue",
+    "torch.multiprocessing.Queue",
+    "multiprocessing.SimpleQueue",
+    "torch.multiprocessing.SimpleQueue",
+    "queue.Queue",
+)
 
 
 def edit(plan: Plan, edits: Edits) -> None:
@@ -23,6 +30,8 @@ def edit(plan: Plan, edits: Edits) -> None:
     named: dict[tuple[Site, int], list[Site]] = defaultdict(list)
     split, flat = _split(plan), plan.choices.flat
     _refuse_larger(plan, split)
+    if split:
+        _note_queues(plan, edits)
     tuples = list(
         _whole_tuples({site: dim for site, dim in split.items() if site.node not in flat})
     )
@@ -49,6 +58,17 @@ def edit(plan: Plan, edits: Edits) -> None:
                 )
             )
         _split_flat(edits, site, f"{plan.options.alias}.split")
+
+
+def _note_queues(plan: Plan, edits: Edits) -> None:
+    """What several processes or threads fill comes in another order on each rank."""
+    for name, site in plan.facts.calls_to(*_FILLED_BY_OTHERS):
+        text = (
+            f"{name}() gives what comes first: where batches come out of it, several that fill it"
+            " would give ranks other batches in one step; let one fill it, with a seed, or take"
+            f" {plan.options.alias}.broadcast() of what it gives"
+        )
+        edits.note(site, text, attention=True)
 
 
 def _refuse_larger(plan: Plan, split: dict[Site, int]) -> None:

@@ -10,6 +10,7 @@ from ddpify.planning.bindings import bindings
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import Refusal
+from ddpify.understanding.batching import collating, going_on
 from ddpify.understanding.facts import Site
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import brief, code_of
@@ -22,15 +23,18 @@ def edit(plan: Plan, edits: Edits) -> None:
         unsplit = plan.replicated.get(loader.site)
         function = f"{plan.options.alias}.{'replicate' if unsplit else 'shard'}"
         changes = {} if unsplit else _changes(plan, loader)
+        in_turn = not unsplit and going_on.goes_on(loader)
         padded = not unsplit and _pads(loader) and not changes
         layout = plan.facts.layouts.get(loader) if padded else None
+        if in_turn and not changes:
+            layout = _known_layout(plan, loader)
         extra = "".join(changes) + _padding(layout) + _beside_others(plan, loader)
         for site in _wrap(plan, edits, loader, function, extra):
             _say(edits, site, unsplit)
             for text in changes.values():
                 edits.note(site, text, attention=True)
             if layout is not None:
-                edits.note(site, _PADDED)
+                edits.note(site, _IN_TURN if in_turn else _PADDED)
             elif not unsplit and _pads(loader):
                 edits.note(site, _PADDING, attention=True)
     _cycles(plan, edits)
@@ -78,6 +82,10 @@ _PADDING = (
     " rank's own, so that a model must not be touched by how much padding there is"
 )
 _PADDED = "each rank puts together whole batches, as long as the longest sample, and takes its rows"
+_IN_TURN = (
+    "its data set gives what comes next, whatever the index is: each rank takes all samples of a"
+    " batch, and keeps its own"
+)
 _MAKES_EQUAL = ("pad_sequence", "pad", "max")
 
 
@@ -87,6 +95,24 @@ def _padding(layout: tuple[int, ...] | None) -> str:
         return ""
     dim = layout[0] if len(layout) == 1 else layout
     return ', padding="global"' + (f", dim={dim}" if dim else "")
+
+
+def _known_layout(plan: Plan, loader: Instance) -> tuple[int, ...] | None:
+    """Along which dimension the rows lie in batches that every rank makes whole."""
+    if collating.puts_batch_first(loader):
+        return (0,)
+    layout = plan.facts.layouts.get(loader)
+    if layout is None:
+        plan.refuse(
+            Refusal(
+                loader.module,
+                loader.site,
+                "its data set gives what comes next, whatever the index is, so that every rank must"
+                " take all samples, and where they lie in a batch is not known",
+                "let __getitem__ look the sample up by its index",
+            )
+        )
+    return layout
 
 
 def _pads(loader: Instance) -> bool:

@@ -18,9 +18,11 @@ from ddpify.codemods.shared_work import (
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Effect, Site
+from ddpify.understanding.labels.liveness import read_behind
 from ddpify.understanding.libraries.actions import CONTAINERS, FILLED, OPENERS
+from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
-from ddpify.understanding.syntax import argument, code_of
+from ddpify.understanding.syntax import argument, code_of, statements
 from ddpify.understanding.values import UNKNOWN
 
 
@@ -78,7 +80,7 @@ def guard(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
         return
     if any(edits.blocks.get(n) == on_main(plan) for n in site.module.structure.up(statement)):
         return
-    whole = _writes_only(statement)
+    whole = _writes_only(statement) and not _read_behind(site.module, statement)
     if whole and not holds_shared_work(plan, statement):
         _write_on_main(plan, edits, effect, site, statement)
     elif whole and can_go_before(plan, statement, site.node):
@@ -149,6 +151,15 @@ def _is_new(plan: Plan, effect: Effect) -> bool:
     text = plan.facts.values.get(mode.value, UNKNOWN).constant() if mode is not None else None
     anew = isinstance(text, str) and text.startswith(("w", "x"))
     return effect.name in FILLED or (effect.name in CONTAINERS and anew)
+
+
+def _read_behind(module: ModuleFile, statement: cst.CSTNode) -> bool:
+    """Whether a file that a ``with`` opens is used behind it: all ranks must have the name."""
+    if not isinstance(statement, cst.With):
+        return False
+    around = module.function(statement)
+    body = module.tree.body if around is None else statements(around.body)
+    return bool(read_behind(body, statement))
 
 
 def _open_nothing(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:

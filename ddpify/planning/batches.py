@@ -41,6 +41,7 @@ def split_batches(facts: Facts, choices: Choices) -> bool:
         else:
             places = _chosen(facts, choices, entries)
             _refuse_parts(entries, places)
+            _refuse_unseen_layers(facts, entries, places)
             _split(choices, places)
     choices.flat |= facts.flat - choices.batches.keys()
     wanted = {p: by for p, by in facts.wanted.items() if p[0] not in facts.without_rows}
@@ -79,6 +80,20 @@ def _refuse_parts(entries: list[Entry], places: list[Place]) -> None:
                 " tensors lie that come with it out of one call is not known",
                 "put the samples first in all of them, or make them in calls of their own",
             )
+
+
+def _refuse_unseen_layers(facts: Facts, entries: list[Entry], places: list[Place]) -> None:
+    """The layers of a model that comes whole out of a file may take another dimension."""
+    model = entries[0].model
+    if places and model.kind == "torch.load" and not facts.confirmed.intersection(places):
+        raise Refusal(
+            model.module,
+            model.site,
+            "the model comes whole out of a file, so that it is not seen along which dimension its"
+            " layers take the samples of the batches that are made by hand",
+            "make the model with its class, and load its parameters alone:"
+            " model.load_state_dict(torch.load(path))",
+        )
 
 
 def _split(choices: Choices, places: Iterable[Place]) -> None:

@@ -152,6 +152,7 @@ class Entry:
     training: bool
     tested: bool
     held: tuple[Whole, ...]
+    model: Instance
 
 
 @dataclass(eq=False, slots=True)

@@ -16,6 +16,7 @@ class Form(Enum):
 
     MASKED = "masked"  # any number of rows: a mask left them
     RAGGED = "ragged"  # any number of rows: each sample brought several
+    SEVERAL = "several"  # one of the several that a sample brings
     STACKED = "stacked"  # the rows of several tensors under each other
     INTERLEAVED = "interleaved"  # several rows for each sample, behind each other
     PAIRS = "pairs"  # rows that were copied for each other

@@ -973,3 +973,35 @@ def test_sizes_of_a_tensor_are_no_batch(tmp_path: Path) -> None:
     lines = added(tmp_path, HEAD + WAYS["slices"][0] + step)
     assert "a, b = dd.shard_batch(sky[i : i + 8], sea[i : i + 8])" in lines
     assert not any("shard_batch(n" in line or "shard_batch(k" in line for line in lines)
+
+
+QUEUED = """\
+import multiprocessing as mp
+import numpy as np
+import torch
+import torch.nn as nn
+
+
+def fill(queue, seed):
+    np.random.seed(seed)
+    while True:
+        queue.put(np.random.rand(12, 4).astype("float32"))
+
+
+queue = mp.Queue(8)
+for seed in range(3):
+    mp.Process(target=fill, args=(queue, seed), daemon=True).start()
+brain = nn.Linear(4, 3)
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+for step in range(9):
+    rows = torch.as_tensor(queue.get())
+    rule.zero_grad()
+    brain(rows).pow(2).mean().backward()
+    rule.step()
+"""
+
+
+def test_batches_that_several_processes_put_in_a_queue_are_noted(tmp_path: Path) -> None:
+    done = convert_text(tmp_path, QUEUED)
+    assert b"dd.shard_batch(" in done.data
+    assert any("comes first" in str(note) for note in done.notes)

@@ -422,6 +422,14 @@ FILES = {
         "with open('x.txt', 'w') as f:\n    f.write('done')",
         ["if dd.is_main():", "with open('x.txt', 'w') as f:", "f.write('done')"],
     ),
+    "a file whose name is used behind it": (
+        "with open('x.txt', 'w') as f:\n    f.write('done')\nf.close()",
+        ["import os", "with open('x.txt' if dd.is_main() else os.devnull, 'w') as f:"],
+    ),
+    "a name that is bound again behind it": (
+        "with open('x.txt', 'w') as f:\n    f.write('done')\nf = 0\nprint(f)",
+        ["if dd.is_main():", "with open('x.txt', 'w') as f:", "f.write('done')"],
+    ),
     "reading": ("with open('script.py') as f:\n    print(len(f.read()))", []),
     "handle": (
         "log = open('x.txt', 'w')",

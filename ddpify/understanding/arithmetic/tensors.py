@@ -321,6 +321,9 @@ def _one(
         data = replace(data, one_each=dimensions.may_leave_one_each(data, 1))
     if name == "squeeze" and data.form in (Form.STATE, Form.STATES):
         return value(replace(data, dim=0, births=frozenset(), form=Form.TENSOR))  # of one layer
+    if name in views.RESHAPING and run.collating and data.dim == collating.NO_ROWS:
+        alone = bool(rest) and rest[0].constant() == 1
+        return value(collating.one_row(data) if alone else replace(data, ndim=0))
     if name in views.RESHAPING:
         return views.reshaped(run, name, data, rest, operand)
     if name == "argsort" and data.form is Form.PERMUTATION:

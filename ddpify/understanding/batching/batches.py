@@ -177,7 +177,7 @@ def enter(
     for position, held in enumerate(found):
         if held:
             tested = run.modes.at(run.facts, run.site(node), model) is False
-            entry = Entry(run.site(node), not run.no_grad, tested, tuple(held))
+            entry = Entry(run.site(node), not run.no_grad, tested, tuple(held), model)
             run.facts.entries.setdefault((node, position), entry)
             if entry.training and any(loop.loaders for f in run.frames for loop in f.loops):
                 run.facts.beside_loaders.setdefault(node, entry.site)

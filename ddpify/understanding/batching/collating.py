@@ -43,7 +43,8 @@ def samples(loader: Instance) -> Data:
 
 def sample(atom: Data) -> Data:
     """One of those samples, or a part of it."""
-    return replace(atom, form=Form.TENSOR, dim=NO_ROWS, births=frozenset(), names=frozenset())
+    form = Form.SEVERAL if atom.form is Form.SEVERAL else Form.TENSOR
+    return replace(atom, form=form, dim=NO_ROWS, births=frozenset(), names=frozenset())
 
 
 def yielded(run: Interpreter, node: cst.BaseExpression, loader: Instance) -> Value | None:
@@ -70,7 +71,7 @@ def length(one: Value) -> Data | None:
             return atom
         if isinstance(atom, Instance) and atom.type == "list":
             each = [a for a in atom.elements.atoms if isinstance(a, Data) and a.dim == NO_ROWS]
-            if each and set(atom.attributes) == {"*"}:
+            if each and each[0].form is not Form.SEVERAL and set(atom.attributes) == {"*"}:
                 return samples_of(each[0])
     return None
 
@@ -101,6 +102,8 @@ def puts_batch_first(loader: Instance) -> bool:
 
 def stacked(atom: Data, dim: object) -> Data:
     """Samples put side by side along a new dimension."""
+    if atom.form is Form.SEVERAL:
+        return replace(atom.placed(atom.placement), dim=0, form=Form.RAGGED)
     return replace(atom.placed(atom.placement), dim=max(dim, 0) if isinstance(dim, int) else 0)
 
 

@@ -26,6 +26,7 @@ class Liveness:
 
     additions: bool = True  # whether ``x += y`` reads x
     at_body: dict[cst.CSTNode, Names] = field(default_factory=dict)
+    after_with: dict[cst.CSTNode, Names] = field(default_factory=dict)
     _breaks: list[Names] = field(default_factory=list)
     _continues: list[Names] = field(default_factory=list)
 
@@ -100,6 +101,7 @@ class Liveness:
         return head | (reads(node.iter) if isinstance(node, cst.For) else _NONE)
 
     def _before_with(self, node: cst.With, after: Names) -> Names:
+        self.after_with[node] = self.after_with.get(node, _NONE) | after
         inside = self._before_body(node.body, after)
         for item in reversed(node.items):
             if item.asname is not None:
@@ -124,6 +126,14 @@ def live_in(body: Iterable[cst.BaseStatement]) -> dict[cst.CSTNode, Names]:
     analysis = Liveness()
     analysis.before(body, _NONE)
     return analysis.at_body
+
+
+def read_behind(body: Iterable[cst.BaseStatement], block: cst.With) -> Names:
+    """The names that a ``with`` binds and that the statements behind it read, in such a body."""
+    analysis = Liveness()
+    analysis.before(body, _NONE)
+    bound = (assigned(item.asname.name) for item in block.items if item.asname is not None)
+    return _NONE.union(*bound) & analysis.after_with.get(block, _NONE)
 
 
 @lru_cache(maxsize=256)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.arithmetic import tensor_items, tensor_pairs
-from ddpify.understanding.batching import batches, filled, keeping, listed, tables
+from ddpify.understanding.batching import batches, filled, keeping, listed, several, tables
 from ddpify.understanding.language import attributes, births, elements, growing, totals
 from ddpify.understanding.libraries.kinds import is_model
 from ddpify.understanding.placement import Placement
@@ -144,7 +144,7 @@ def _accumulated(
             taken = listed.taken_from(run, target, node.value, taken)
             if taken not in items:
                 items[taken] = elements.iterate(run, node.value, taken)
-            run.put(target, "*", items[taken])
+            run.put(target, "*", several.extended(run, node.target, target, items[taken]))
         return old
     if any(d.placement.partial for d in new.data) and run.outlives_batch(node.target):
         run.demand(node.value, new, "a running total")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import readers
-from ddpify.understanding.batching import at_hand, listed, together
+from ddpify.understanding.batching import at_hand, listed, several, together
 from ddpify.understanding.forms import Form
 from ddpify.understanding.language import assignments, births, branches, elements
 from ddpify.understanding.libraries import draws, instances, kinds
@@ -45,7 +45,7 @@ def comprehension(run: Interpreter, node: Comprehension) -> Value:
     made = run.instance(node, run.module, "dict" if isinstance(node, cst.DictComp) else "list")
     made.each = each
     if item:
-        run.put(made, "*", item)
+        run.put(made, "*", several.in_comprehension(run, node, item))
     taken = run.seen(node.for_in.iter).of(Data)
     if any(data.form is Form.GATHERED for data in taken):  # type: ignore[union-attr]
         run.of_all_ranks.add(made)

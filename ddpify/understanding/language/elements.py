@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.arithmetic import bounds, tensor_items, tensors
-from ddpify.understanding.batching import batch_rows, collating
+from ddpify.understanding.batching import batch_rows, collating, several
 from ddpify.understanding.forms import Form
 from ddpify.understanding.language.arguments import local_data
 from ddpify.understanding.libraries import instances, kinds, loaded
@@ -186,8 +186,10 @@ def _element(run: Interpreter, node: cst.BaseExpression, atom: Atom) -> Value:
     if isinstance(atom, Tup):
         return join(*atom.items)
     if isinstance(atom, Data):
-        if atom.form is Form.SAMPLES or atom.dim == collating.NO_ROWS:
+        if atom.form is Form.SAMPLES:
             return value(collating.sample(atom))
+        if atom.dim == collating.NO_ROWS:
+            return value(several.one_of(atom) if run.collating else collating.sample(atom))
         if atom.form is Form.SIZED:
             return REPLICATED
         if atom.form is Form.BATCH or atom.opaque:

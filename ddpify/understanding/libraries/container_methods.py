@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.batching import listed, tables
+from ddpify.understanding.batching import listed, several, tables
 from ddpify.understanding.language.arguments import argument_pairs
 from ddpify.understanding.libraries.instances import generator
 from ddpify.understanding.values import (
@@ -35,7 +35,8 @@ def of_container(  # type: ignore[no-untyped-def]
         shown = argument_pairs(node, args, {})[0][0]
         if name == "add":
             tables.element(run, shown, args[0])
-        run.put(atom, "*", run.keeps_from_batch(atom, shown, args[0]))
+        taken = several.taken(run, node, atom, args[0])
+        run.put(atom, "*", run.keeps_from_batch(atom, shown, taken))
     elif name in ("extend", "update", "insert", "setdefault"):
         _take(run, node, atom, name, args, kwargs)
     elif name == "items":
@@ -60,10 +61,12 @@ def _take(  # type: ignore[no-untyped-def]
         one = run.keeps_from_batch(atom, expression, one)
         if name == "extend":
             one = listed.taken_from(run, atom, expression, one)
+            one = several.extended(run, node, atom, one)
         if one.data or any(isinstance(a, Data) for a in one.atoms):
             run.put(atom, "*", one)
         for source in one.of(Instance):
             for key, held in list(source.attributes.items()):  # type: ignore[union-attr]
+                held = several.extended(run, node, atom, held) if name == "extend" else held
                 run.put(atom, key if name == "update" else "*", held)
     for key, one in kwargs.items():
         run.put(atom, f"[{key!r}]", one)

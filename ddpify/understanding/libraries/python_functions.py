@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.arithmetic import tensor_sizes
-from ddpify.understanding.batching import at_hand, collating, listed, together
+from ddpify.understanding.batching import at_hand, collating, listed, several, together
 from ddpify.understanding.forms import Form
 from ddpify.understanding.language import attributes, elements, narrowing
 from ddpify.understanding.language.arguments import Keywords, argument_pairs
@@ -106,6 +106,11 @@ def _len(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value
 def _sum(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
     """``sum(tensor)`` adds up its rows; ``sum(values)`` adds values, which keep their placement."""
     results = []
+    if len(args) == 2 and run.collating:
+        lists = elements.iterate(run, _argument(node, 0), args[0])
+        joined = several.joined(run, node, lists)
+        if joined is not None:
+            return joined
     for atom in args[0].atoms if args else ():
         if isinstance(atom, Data):
             rows = atom.placement is Placement.SHARD
@@ -155,7 +160,9 @@ def _zip(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value
     if run.collating and len(args) == 1 and isinstance(node, cst.Call) and node.args[0].star:
         whole = [a for a in args[0].atoms if isinstance(a, Data) and a.dim == collating.NO_ROWS]
         if whole:  # zip(*samples): for each part of a sample, that of all samples
-            made.hold("*", value(collating.samples_of(whole[0])))
+            many = whole[0].form is Form.SEVERAL
+            all_ = collating.stacked(whole[0], 0) if many else collating.samples_of(whole[0])
+            made.hold("*", value(all_))
             return value(made)
     each = (elements.iterate(run, _argument(node, i), a) for i, a in enumerate(args))
     made.hold("*", value(Tup(tuple(each))))

@@ -185,7 +185,9 @@ def _of_a_list(
     run: Interpreter, short: str, operands: list[tuple[cst.BaseExpression, Value]]
 ) -> Value | None:
     """A tensor that is made of a list of samples; None for others."""
-    for inner in (list(local_data(v)) for _, v in operands if short in _FROM_LISTS):
+    for held, inner in ((v, list(local_data(v))) for _, v in operands if short in _FROM_LISTS):
+        if inner and inner[0].dim == collating.NO_ROWS and inner[0] in held.atoms:
+            return value(collating.sample(inner[0]))
         if inner and (inner[0].dim == collating.NO_ROWS or inner[0].form is Form.SAMPLES):
             return value(collating.stacked(inner[0], 0))
     for _, held in operands[:1] if short in _FROM_LISTS else ():

@@ -1,0 +1,69 @@
+"""Data sets that go on from sample to sample: each rank must take all samples, and keep its own.
+
+``self.file.readline()`` and ``next(self.lines)`` in ``__getitem__`` give what comes next, whatever
+the index is. What is looked up first, as by ``self.file.seek(self.offsets[index])``, does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.understanding.structure import walk
+from ddpify.understanding.syntax import dotted
+from ddpify.understanding.values import UNKNOWN, Class, Function, Instance
+
+_NEXT = ("readline", "__next__")
+
+
+def goes_on(loader: Instance) -> bool:
+    """Whether a loader's samples come one after the other, out of what a data set has open."""
+    return any(
+        isinstance(atom, Instance) and isinstance(atom.type, Class) and _takes_next(atom.type)
+        for atom in loader.arguments.get("dataset", UNKNOWN).atoms
+    )
+
+
+def _takes_next(dataset: Class) -> bool:
+    calls = [
+        node
+        for function in _functions(dataset, "__getitem__", set())
+        for node in walk(function.node.body)
+        if isinstance(node, cst.Call)
+    ]
+    sought = any(_method(c) == "seek" and not _is_start(c) for c in calls)
+    return not sought and any(_is_next(call) for call in calls)
+
+
+def _functions(owner: Class, name: str, known: set[str]) -> Iterator[Function]:
+    """A method of a class, with those of its own that it calls."""
+    found = owner.find(name) if name not in known else None
+    known.add(name)
+    for function in found.atoms if found is not None else ():
+        if isinstance(function, Function):
+            yield function
+            for node in walk(function.node.body):
+                called = dotted(node.func) if isinstance(node, cst.Call) else None
+                if called and called.startswith("self.") and called.count(".") == 1:
+                    yield from _functions(owner, called.removeprefix("self."), known)
+
+
+def _is_next(call: cst.Call) -> bool:
+    """Whether this takes the next of something that the data set itself holds."""
+    if _method(call) in _NEXT:
+        assert isinstance(call.func, cst.Attribute)
+        return _is_held(call.func.value)
+    return dotted(call.func) == "next" and bool(call.args) and _is_held(call.args[0].value)
+
+
+def _is_held(node: cst.BaseExpression) -> bool:
+    return (dotted(node) or "").startswith("self.")
+
+
+def _method(call: cst.Call) -> str:
+    return call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+
+
+def _is_start(call: cst.Call) -> bool:
+    return all(isinstance(argument.value, cst.Integer) for argument in call.args)

@@ -1,0 +1,101 @@
+"""What each sample brings several of: where a collate function puts those of all in one list.
+
+``[word for sample in samples for word in sample]`` has any number of rows for a sample, and a rank
+has any number of them. A list that is made anew for each sample holds one sample's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.batching import collating
+from ddpify.understanding.forms import Form
+from ddpify.understanding.labels.freshness import target_names
+from ddpify.understanding.values import Atom, Data, Instance, Tup, Value, join, value
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+
+def one_of(atom: Data) -> Data:
+    """One of the things that a sample is, or brings."""
+    return replace(collating.sample(atom), form=Form.SEVERAL)
+
+
+def in_comprehension(run: Interpreter, node: cst.BaseComp, item: Value) -> Value:
+    """What the list of a comprehension holds: of all samples where it goes through them all."""
+    if not run.collating or _goes_through_all(run, node.for_in.iter):
+        return item
+    return _each(item, _of_one_sample)
+
+
+def taken(run: Interpreter, node: cst.BaseExpression, held: Instance, new: Value) -> Value:
+    """What a list takes in a loop: of all samples if it was there before a loop through them."""
+    if not run.collating:
+        return new
+    if _is_named(run, node) and any(
+        _goes_through_all(run, loop.node.iter)
+        and not (held.module is run.module and run.module.holds(loop.node, held.site))
+        for loop in run.frame.loops
+        if isinstance(loop.node, cst.For)
+    ):
+        return new
+    return _each(new, _of_one_sample)
+
+
+def extended(run: Interpreter, node: cst.BaseExpression, held: Instance, new: Value) -> Value:
+    """What a list takes at once: all that a sample brings."""
+    return taken(run, node, held, _each(new, _one_of_many)) if run.collating else new
+
+
+def joined(run: Interpreter, node: cst.BaseExpression, each: Value) -> Value | None:
+    """``sum(lists, [])`` of the lists that samples are: one with all that they bring."""
+    alone = [a for a in each.data if a.dim == collating.NO_ROWS]
+    if not run.collating or not alone:
+        return None
+    made = run.instance(node, run.module, "list")
+    made.hold("*", value(one_of(alone[0])))
+    return value(made)
+
+
+def _is_named(run: Interpreter, node: cst.BaseExpression) -> bool:
+    """Whether a list is called by a name, which is not one list after the other in a loop."""
+    called = node.func if isinstance(node, cst.Call) else node
+    owner = called.value if isinstance(called, cst.Attribute) else called
+    loops = [loop.node for loop in run.frame.loops if isinstance(loop.node, cst.For)]
+    bound = {name for loop in loops for name in target_names(loop.target)}
+    return isinstance(owner, cst.Name) and owner.value not in bound
+
+
+def _goes_through_all(run: Interpreter, iterable: cst.BaseExpression) -> bool:
+    """Whether something has each sample, or what is left of each, and is not one sample's own."""
+    held = run.seen(iterable)
+    alone = any(isinstance(a, Data) and a.dim == collating.NO_ROWS for a in held.atoms)
+    return bool(held) and not alone
+
+
+def _of_one_sample(atom: Data) -> Data:
+    return replace(atom, form=Form.TENSOR) if atom.form is Form.SEVERAL else atom
+
+
+def _one_of_many(atom: Data) -> Data:
+    return one_of(atom) if atom.dim == collating.NO_ROWS else atom
+
+
+def _each(one: Value, change: Callable[[Data], Data]) -> Value:
+    """A value with what it holds of samples changed, also in its tuples."""
+    if not any(isinstance(atom, (Data, Tup)) for atom in one.atoms):
+        return one
+    return join(*(value(_changed(atom, change)) for atom in one.atoms))
+
+
+def _changed(atom: Atom, change: Callable[[Data], Data]) -> Atom:
+    if isinstance(atom, Data):
+        return change(atom)
+    if isinstance(atom, Tup):
+        return Tup(tuple(_each(item, change) for item in atom.items))
+    return atom

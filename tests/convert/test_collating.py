@@ -1,0 +1,154 @@
+"""Batches that a collate function puts together of several rows a sample, or of what comes next."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ddpify.errors import DdpifyError
+from tests.convert.examples import added, convert_text
+
+WORDS = """\
+import itertools
+import numpy as np
+import torch
+import torch.nn as nn
+from torch.utils.data import DataLoader
+
+lines = [[(i % 7, k) for k in range(i % 4)] for i in range(29)]
+
+
+def put(samples):
+    PUT
+    return torch.tensor(left), torch.tensor(right)
+
+
+feed = DataLoader(lines, batch_size=8, shuffle=True, collate_fn=put)
+brain = nn.Embedding(9, 4)
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+for left, right in feed:
+    rule.zero_grad()
+    away = (brain(left) * brain(right)).sum(1)
+    penalty = away.mean()
+    penalty.backward()
+    rule.step()
+    print(len(left))
+"""
+
+SEVERAL = {
+    "one comprehension through all": (
+        "left = [a for s in samples for a, _ in s]\n    right = [b for s in samples for _, b in s]"
+    ),
+    "a list that is made before the loop": (
+        "left, right = [], []\n    for s in samples:\n        for a, b in s:\n"
+        "            left.append(a)\n            right.append(b)"
+    ),
+    "all of a sample at once": (
+        "left, right = [], []\n    for s in samples:\n        left.extend([a for a, _ in s])\n"
+        "        right += [b for _, b in s]"
+    ),
+    "a sum of lists": "left, right = zip(*sum(samples, []))",
+    "one list behind the other": "left, right = zip(*itertools.chain(*samples))",
+    "tensors in another shape": (
+        "both = torch.cat([torch.tensor(s).reshape(-1, 2) for s in samples])\n"
+        "    left, right = both[:, 0], both[:, 1]"
+    ),
+    "arrays": (
+        "both = np.concatenate([np.array(s).reshape(-1, 2) for s in samples])\n"
+        "    left, right = both[:, 0], both[:, 1]"
+    ),
+}
+ONE = {
+    "a row of each": "left = [s[0][0] for s in samples]\n    right = [s[0][1] for s in samples]",
+    "a list of each sample's own": (
+        "left, right = [], []\n    for s in samples:\n        own = []\n        for a, _ in s:\n"
+        "            own.append(a)\n        left.append(own)\n        right.append(own)"
+    ),
+    "a list for each part": (
+        "parts = [[], []]\n    for s in samples:\n        for part, held in zip(parts, s):\n"
+        "            part.append(held)\n    left, right = parts"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SEVERAL)
+def test_means_over_several_rows_a_sample_are_weighted(tmp_path: Path, name: str) -> None:
+    lines = added(tmp_path, WORDS.replace("PUT", SEVERAL[name]))
+    assert "penalty = dd.mean(away.mean(), weight=len(away))" in lines
+    assert "print(dd.sum(len(left)))" in lines
+
+
+@pytest.mark.parametrize("name", ONE)
+def test_means_over_one_row_a_sample_are_not(tmp_path: Path, name: str) -> None:
+    lines = added(tmp_path, WORDS.replace("PUT", ONE[name]))
+    assert "penalty = dd.mean(away.mean())" in lines
+
+
+NEXT = """\
+import torch
+import torch.nn as nn
+from torch.utils.data import DataLoader, Dataset
+
+
+class Lines(Dataset):
+    def __init__(self):
+        self.file = open("lines.txt")
+        self.starts = [2 * i for i in range(40)]
+
+    def __len__(self):
+        return 40
+
+    def __getitem__(self, index):
+        GET
+        return torch.tensor([float(line)])
+
+
+feed = DataLoader(Lines(), batch_size=8)
+brain = nn.Linear(1, 1)
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+for x in feed:
+    rule.zero_grad()
+    brain(x).mean().backward()
+    rule.step()
+"""
+WHOLE = 'feed = dd.shard(DataLoader(Lines(), batch_size=8), padding="global")'
+
+
+@pytest.mark.parametrize("get", ["line = self.file.readline()", "line = next(self.file)"])
+def test_samples_that_come_one_after_the_other_are_taken_by_all_ranks(
+    tmp_path: Path, get: str
+) -> None:
+    assert WHOLE in added(tmp_path, NEXT.replace("GET", get))
+
+
+def test_samples_that_are_looked_up_are_taken_by_one_rank(tmp_path: Path) -> None:
+    get = "self.file.seek(self.starts[index])\n        line = self.file.readline()"
+    assert WHOLE not in added(tmp_path, NEXT.replace("GET", get))
+
+
+def test_samples_that_follow_each_other_in_unknown_batches_are_refused(tmp_path: Path) -> None:
+    put = "def put(rows):\n    return torch.cat([r for r in rows if len(r)])\n\n\nfeed = "
+    script = NEXT.replace("GET", "line = self.file.readline()").replace("feed = ", put)
+    with pytest.raises(DdpifyError, match="gives what comes next"):
+        convert_text(tmp_path, script.replace("batch_size=8", "batch_size=8, collate_fn=put"))
+
+
+LOADED = """\
+import torch
+import torch.nn as nn
+
+brain = torch.load("whole.pt", weights_only=False)
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+rows = torch.randn(40, 6, 3)
+for i in range(0, 40, 10):
+    rule.zero_grad()
+    penalty = brain(rows[i:i + 10]).pow(2).mean()
+    penalty.backward()
+    rule.step()
+"""
+
+
+def test_where_the_samples_lie_is_not_guessed_of_a_model_out_of_a_file(tmp_path: Path) -> None:
+    with pytest.raises(DdpifyError, match="the model comes whole out of a file"):
+        convert_text(tmp_path, LOADED)
