@@ -106,3 +106,21 @@ def focal(scores, kinds, plain=False):
 """
     lines = added(tmp_path, HEAD + function + STEP.replace(PLAIN, "penalty = focal(brain(a), b)"))
     assert "penalty = dd.mean(focal(brain(a), b))" in lines
+
+
+GIVEN = """\
+def distance(out, kinds, weight=None, shown=True):
+    each = F.cross_entropy(out, kinds, reduction="none")
+    if weight is not None:
+        each = each * weight
+    if shown:
+        print(each)
+    return each.mean()
+
+
+"""
+
+
+def test_what_a_call_gives_by_name_is_no_setting(tmp_path: Path) -> None:
+    step = STEP.replace("F.cross_entropy(brain(a), b)", "distance(brain(a), b, shown=False)")
+    assert not any("gather" in line for line in added(tmp_path, GIVEN + HEAD + step))

@@ -326,7 +326,7 @@ def bind_parameters(
             scope.names[name] = given.pop(0)
         else:
             scope.names[name] = _keyword(run, parameter, kwargs)
-            if parameter.default is not None:
+            if parameter.default is not None and name not in kwargs:
                 _leave_out(run, name, receiver, scope, computes)
     for parameter in parameters.kwonly_params:
         if parameter.name.value in kwargs:
