@@ -29,9 +29,14 @@ def fsdp_options(
     """``fully_shard``'s options for a model on ``place``.
 
     mixed_precision: the dtype of gathered parameters and activations; gradients are reduced in
-    float32.
+    float32. Raises RuntimeError before torch 2.7, whose FSDP2 lacks what is used here.
     """
     from torch.distributed.fsdp import MixedPrecisionPolicy
+
+    if tuple(map(int, torch.__version__.split(".")[:2])) < (2, 7):
+        raise RuntimeError(
+            f'strategy="fsdp" needs torch 2.7 or later (this is {torch.__version__})'
+        )
 
     # The model's own unit too: what a script calls or reads between forward and backward is then
     # always in parts, which layers called past the forward go by.

@@ -11,6 +11,7 @@ from torch.utils.checkpoint import checkpoint
 from torch.utils.data import DataLoader
 
 from ddpify import runtime as dd
+from ddpify.runtime.sharding import fsdp_options
 from tests.runtime.ranks import assert_same, launch, run
 
 
@@ -334,6 +335,12 @@ def test_an_optimizer_made_before_is_refused() -> None:
     for outcome in launch(_optimizer_first, 2):
         assert outcome.code != 0
         assert "make it after dd.wrap()" in outcome.stderr
+
+
+def test_a_torch_without_all_of_fsdp2_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "__version__", "2.6.0+cpu")
+    with pytest.raises(RuntimeError, match=r"needs torch 2\.7 or later \(this is 2\.6\.0"):
+        fsdp_options(torch.device("cpu"))
 
 
 @pytest.mark.parametrize("options", [{"strategy": "zero"}, {"mixed_precision": torch.bfloat16}])
