@@ -7,6 +7,7 @@ import libcst as cst
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Effect, Site
+from ddpify.understanding.libraries.actions import OPENERS
 from ddpify.understanding.libraries.kinds import is_loader, is_model
 from ddpify.understanding.values import Instance
 
@@ -47,6 +48,17 @@ def short_name(effect: Effect) -> str:
 def takes_part_in_training(atom: object) -> bool:
     """Whether it is a model or a loader, whose calls all ranks make together."""
     return isinstance(atom, Instance) and (is_model(atom) or is_loader(atom))
+
+
+def is_open(effect: Effect) -> bool:
+    """Whether this is ``open()``, a path's method of that name, or their like for packed files."""
+    return effect.name in OPENERS or effect.name == "open"
+
+
+def write_nowhere(plan: Plan, edits: Edits, path: cst.BaseExpression, site: Site) -> None:
+    """Give the other ranks the null device for the path of a file."""
+    on_main_else(plan, edits, path, "os.devnull")
+    edits.imports[site.module].add("os")
 
 
 def on_main_else(plan: Plan, edits: Edits, node: cst.CSTNode, other: str) -> None:

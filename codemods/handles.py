@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import libcst as cst
-from ddpify.codemods.effects import note, on_main_else
+from ddpify.codemods.effects import is_open, note, write_nowhere
 from ddpify.codemods.folders import local_main_first
 
 from ddpify.planning.edits import Edits
@@ -11,6 +11,7 @@ from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Effect, Site
 from ddpify.understanding.labels.scopes import parameters
 from ddpify.understanding.structure import Structure, walk
+from ddpify.understanding.syntax import argument, spreads
 
 
 def opened_elsewhere(plan: Plan, edits: Edits, effect: Effect, site: Site) -> bool:
@@ -19,12 +20,11 @@ def opened_elsewhere(plan: Plan, edits: Edits, effect: Effect, site: Site) -> bo
     What is appended to on every rank holds each line N times: where the path stays, that is noted.
     """
     opening = effect.site.node
-    if not effect.name.endswith("open") or not isinstance(opening, cst.Call) or not opening.args:
+    if not is_open(effect) or not isinstance(opening, cst.Call) or not opening.args:
         return False
     path = _argument(effect, site) if effect.calls and effect.calls[-1].node is site.node else None
     if path is not None:
-        on_main_else(plan, edits, path, "os.devnull")
-        edits.imports[site.module].add("os")
+        write_nowhere(plan, edits, path, site)
         note(edits, effect, site, "its file written by rank 0 alone")
         return True
     if not _appends(opening):
@@ -61,15 +61,13 @@ def _is_read(structure: Structure, name: cst.Name) -> bool:
 
 def _given(call: cst.Call, name: str, bound: list[str]) -> cst.BaseExpression | None:
     """The argument for a parameter; none where a star hides which it is."""
-    if any(argument.star for argument in call.args) or name not in bound:
+    if spreads(call) or name not in bound:
         return None
-    keyword = [a for a in call.args if a.keyword is not None and a.keyword.value == name]
-    plain = [a for a in call.args if a.keyword is None]
-    found = keyword or plain[bound.index(name) : bound.index(name) + 1]
-    return found[0].value if found else None
+    found = argument(call, name, bound.index(name))
+    return found.value if found is not None else None
 
 
 def _appends(opening: cst.Call) -> bool:
-    named = [a.value for a in opening.args if a.keyword is not None and a.keyword.value == "mode"]
-    mode = named[0] if named else opening.args[1].value if len(opening.args) > 1 else None
-    return isinstance(mode, cst.SimpleString) and "a" in mode.raw_value
+    mode = argument(opening, "mode", 1)
+    text = mode.value if mode is not None else None
+    return isinstance(text, cst.SimpleString) and "a" in text.raw_value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import libcst as cst
-from ddpify.codemods.effects import note, on_main_else, short_name
+from ddpify.codemods.effects import note, on_main_else, short_name, write_nowhere
 
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
@@ -48,6 +48,5 @@ def logfile(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
     target = named.get("filename") or (site.node.args[0].value if site.node.args else None)
     if target is None:
         return
-    on_main_else(plan, edits, target, "os.devnull")
-    edits.imports[site.module].add("os")
+    write_nowhere(plan, edits, target, site)
     note(edits, effect, site, "log file of rank 0 alone")

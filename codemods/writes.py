@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 from ddpify.codemods.agreement import on_main
-from ddpify.codemods.effects import note, on_main_else, short_name
+from ddpify.codemods.effects import is_open, note, on_main_else, short_name, write_nowhere
 from ddpify.codemods.folders import local_main_first
 from ddpify.codemods.handles import opened_elsewhere
 from ddpify.codemods.shared_work import (
@@ -19,7 +19,7 @@ from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Effect, Site
 from ddpify.understanding.labels.liveness import read_behind
-from ddpify.understanding.libraries.actions import CONTAINERS, FILLED, OPENERS
+from ddpify.understanding.libraries.actions import CONTAINERS, FILLED
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument, code_of, statements
@@ -94,7 +94,7 @@ def guard(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
         note(edits, effect, site, f"{short_name(effect)} by rank 0 alone")
     elif whole and site is not effect.site and not hands_over_training(plan, site):
         _write_on_main(plan, edits, effect, site, statement)
-    elif (effect.name in OPENERS or effect.name == "open") and site is effect.site:
+    elif is_open(effect) and site is effect.site:
         _open_nothing(plan, edits, effect, site)
     elif site is effect.site and _is_new(plan, effect):
         on_main_else(plan, edits, site.node, f"{plan.options.alias}.silent()")
@@ -166,6 +166,5 @@ def _open_nothing(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
     """Other ranks write into the null device: the handle outlives the statement."""
     assert isinstance(site.node, cst.Call)
     first = site.node.args[0].value
-    on_main_else(plan, edits, first, "os.devnull")
-    edits.imports[site.module].add("os")
+    write_nowhere(plan, edits, first, site)
     note(edits, effect, site, f"{code_of(first)} written by rank 0 alone")

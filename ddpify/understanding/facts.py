@@ -54,7 +54,7 @@ class Event:
 
 @record
 class Effect:
-    """A place that acts on the world outside: kind is write, folder, save, download or bar."""
+    """A place that acts on the world outside: ``codemods.effects`` lists the kinds."""
 
     kind: str
     site: Site

@@ -44,3 +44,8 @@ def test_a_path_that_is_read_first_is_no_null_device(tmp_path: Path) -> None:
 
 def test_what_every_rank_writes_anew_is_the_same_file(tmp_path: Path) -> None:
     assert converted(tmp_path, AGAIN, '"w"', "'log.txt'")[1] == []
+
+
+def test_a_store_is_no_null_device(tmp_path: Path) -> None:
+    opening = "import shelve\n        self.file = shelve.open(path)"
+    assert not any("devnull" in line for line in converted(tmp_path, opening, "", "'kept'")[0])

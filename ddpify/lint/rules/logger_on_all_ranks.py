@@ -1,7 +1,7 @@
 """Every rank keeps its own log of the same run.
 
 ## What it does
-Looks for `SummaryWriter` and `wandb.init` that all ranks reach.
+Looks for `SummaryWriter`, `wandb.init`, and the runs of other loggers, that all ranks reach.
 
 ## Why is this bad
 N processes write N event files, or N runs, of which each holds its own part of the numbers.
@@ -51,7 +51,7 @@ from ddpify.understanding.syntax import code_of
 )
 def check(script: Script) -> Iterator[Finding]:
     """Writers and runs that each rank starts."""
-    for call in script.calls(*WRITERS, "wandb.init", "mlflow.start_run"):
+    for call in script.calls(*WRITERS, "wandb.init"):
         if script.has_runtime and "wandb.init" in script.names(call.func):
             continue  # the runtime has switched it off on other ranks
         if not script.may_be_guarded(call) and not _names_rank(script, call):
