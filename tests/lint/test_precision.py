@@ -2321,3 +2321,18 @@ def fresh(layer):
     for of in ("model", "model.module"):
         assert lint_text(text.replace("{of}", of), select=("DDP308",))
     assert not lint_text(text.replace("{of}", "Net()"), select=("DDP308",))
+
+
+REMOVED = """
+for x, y in DataLoader(data, sampler=DistributedSampler(data)):
+    F.cross_entropy(model(x), y).backward()
+Path("old.txt").unlink(missing_ok=True)
+held = sqlite3.connect("held.db").execute("select 1").fetchall()
+Path("new.txt").write_text("x")
+"""
+
+
+def test_what_is_taken_away_or_read_is_not_written(lint_text: Lint) -> None:
+    text = SETUPS["distributed"] + "import sqlite3\nfrom pathlib import Path\n" + REMOVED
+    found = [one.message for one in lint_text(text, select=("DDP501",))]
+    assert len(found) == 1 and "write_text()" in found[0]

@@ -80,7 +80,13 @@ _PLAIN = tuple(
 )
 _KINDS = ("save", "write")
 _SHARED = ("tempfile", "tempfile.gettempdir", "tempfile.gettempprefix", "tempfile.tempdir")
-_READS = ("os.remove", "os.unlink", "os.rmdir", "shutil.rmtree", "os.removedirs")
+# What takes files away, and what is opened to read from it as well: by a path's methods, too.
+_NO_WRITES = frozenset(
+    {
+        "os.remove", "os.unlink", "os.rmdir", "shutil.rmtree", "os.removedirs", "unlink", "rmdir",
+        "sqlite3.connect", "shelve.open",
+    }
+)  # fmt: skip
 
 
 @rule(
@@ -93,7 +99,7 @@ def check(script: Script) -> Iterator[Finding]:
     """Writes that more than one rank makes to one path."""
     for effect in script.facts.effects.values():
         node = _place(script, effect)
-        if node is None or effect.kind not in _KINDS or effect.name in _READS:
+        if node is None or effect.kind not in _KINDS or effect.name in _NO_WRITES:
             continue
         if _into_open_file(script, effect):
             continue  # where it is opened says enough
