@@ -12,9 +12,10 @@ from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import Refusal
 from ddpify.understanding.batching import collating, going_on
 from ddpify.understanding.facts import Site
+from ddpify.understanding.libraries.kinds import is_loader
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import brief, code_of
-from ddpify.understanding.values import UNKNOWN, Bound, Class, Function, Instance
+from ddpify.understanding.values import UNKNOWN, Bound, Class, Function, Instance, deep_atoms
 
 
 def edit(plan: Plan, edits: Edits) -> None:
@@ -40,6 +41,7 @@ def edit(plan: Plan, edits: Edits) -> None:
     _cycles(plan, edits)
     _turns(plan, edits)
     _cuts(plan, edits)
+    _handed(plan, edits)
 
 
 def _beside_others(plan: Plan, loader: Instance) -> str:
@@ -77,6 +79,25 @@ def _cycles(plan: Plan, edits: Edits) -> None:
             edits.note(site, "batches that are repeated are shared as they were at first")
 
 
+def _handed(plan: Plan, edits: Edits) -> None:
+    """Give code that is not seen the whole batches of split loaders: it knows of no other ranks."""
+    split = {loader for loader in plan.facts.iterated_loaders if loader.site not in plan.replicated}
+    for node, site in plan.facts.handed.items():
+        held = plan.facts.values.get(node, UNKNOWN)
+        loaders = {a for a in deep_atoms(held) if isinstance(a, Instance) and is_loader(a)}
+        if not loaders & split:
+            continue
+        if site.module.editable and node is not site.node and loaders.issuperset(held.atoms):
+            edits.wrap(node, f"{plan.options.alias}.replicate")
+            edits.note(site, f"{brief(node)}: whole batches for code that is not seen")
+        else:
+            edits.note(site, _UNSEEN, attention=True)
+
+
+_UNSEEN = (
+    "code that is not seen gets a loader that gives each rank its part of every batch: give it one"
+    " of its own"
+)
 _PADDING = (
     "its collate function makes samples equally long: on each rank as long as the longest of the"
     " rank's own, so that a model must not be touched by how much padding there is"

@@ -72,7 +72,7 @@ def shard(
     shared = _shared(loader)
     if not isinstance(shared, SharedLoader) or shared is loader:
         return loader
-    shared.__dict__["ddpify_joined"] = joined
+    shared.__dict__.update(ddpify_joined=joined, ddpify_unsharded=loader)
     if batch == "per-rank":
         _join_batches(shared)
     if padding == "global" and sampler == "exact" and shared.batch_sampler is not None:
@@ -84,6 +84,11 @@ def shard(
         if sampler == "distributed" and world_size() > 1 and shared.ddpify_sampler is not None:
             shared.ddpify_sampler.whole = DistributedBatches(loader, world_size(), batch)
     return shared
+
+
+def _before_sharding(loader: AnyLoader) -> AnyLoader:
+    """What shard() was given, if it made this loader; else the loader."""
+    return cast(AnyLoader, loader.__dict__.get("ddpify_unsharded", loader))
 
 
 def _join_batches(shared: SharedLoader) -> None:
@@ -98,10 +103,11 @@ def _join_batches(shared: SharedLoader) -> None:
 def replicate(loader: AnyLoader, *, aside: bool = False) -> AnyLoader:
     """A loader that yields every batch of ``loader`` whole, on every rank.
 
-    A plain ``python`` run gets ``loader`` itself. Each iter() is a collective. With ``aside`` its
-    batches leave the batch at hand the one that it is: they are taken in the middle of a step.
+    A plain ``python`` run gets ``loader`` itself; of a sharded loader it makes one of whole
+    batches. Each iter() is a collective. With ``aside`` its batches leave the batch at hand the one
+    that it is: they are taken in the middle of a step.
     """
-    shared = _shared(loader)
+    shared = _shared(_before_sharding(loader))
     if isinstance(shared, SharedLoader) and shared is not loader:
         shared.__dict__["ddpify_aside"] = aside
     return shared

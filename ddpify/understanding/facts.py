@@ -212,6 +212,7 @@ class Facts:
     half_reduced: set[cst.CSTNode] = field(default_factory=set)
     used_on_rows: set[cst.CSTNode] = field(default_factory=set)  # reductions, in a training step
     iterated: set[Instance] = field(default_factory=set)
+    handed: dict[cst.BaseExpression, Site] = field(default_factory=dict)  # loaders, to unseen code
     optimizers: list[Instance] = field(default_factory=list)
     stepped: set[Instance] = field(default_factory=set)  # models whose gradients the script uses
     models: dict[Instance, None] = field(default_factory=dict)  # in the order of making

@@ -533,3 +533,16 @@ def _without_rows() -> None:
 def test_padding_of_a_batch_without_rows() -> None:
     outcomes = launch(_without_rows, 2)
     assert all("no 4 rows along dimension 0" in outcome.stderr for outcome in outcomes)
+
+
+def _unsplit() -> list[list[list[int]]]:
+    split = dd.shard(DataLoader(Indices(7), 3, shuffle=True))
+    list(split)
+    whole = dd.replicate(split)
+    return [[x.tolist() for x in whole] for _ in range(2)] + [dd.gather(x).tolist() for x in split]
+
+
+def test_a_sharded_loader_gives_whole_batches_again() -> None:
+    expected = run(_unsplit, 1)[0]
+    for size in (2, 3):
+        assert run(_unsplit, size) == [expected] * size

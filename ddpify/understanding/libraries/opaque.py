@@ -11,7 +11,7 @@ from ddpify.understanding.arithmetic import dimensions, patterns, tensor_pairs
 from ddpify.understanding.batching import batch_layers, batches
 from ddpify.understanding.forms import Form
 from ddpify.understanding.language.arguments import Keywords, argument_pairs, local_data
-from ddpify.understanding.libraries import draws, layers, losses, sequences, world
+from ddpify.understanding.libraries import draws, handed, layers, losses, sequences, world
 from ddpify.understanding.libraries.denominators import LossCall
 from ddpify.understanding.libraries.instances import library_object, new_optimizer
 from ddpify.understanding.libraries.kinds import is_model
@@ -38,6 +38,7 @@ def foreign(
     run: Interpreter, node: cst.BaseExpression, name: str, args: list[Value], kwargs: Keywords
 ) -> Value:
     """A function of some other library: it reads whatever it gets."""
+    handed.note_loaders(run, node, name, args, kwargs)
     operands = argument_pairs(node, args, kwargs)
     local = [(n, v) for n, v in operands if any(True for _ in local_data(v))]
     for expression, one in local:
@@ -67,6 +68,7 @@ def call_unknown(
 ) -> Value:
     """Something that is not understood: partial values are read, rows may come out as anything."""
     method = _method_name(node)
+    handed.note_loaders(run, node, "", args, kwargs)
     if method == "cuda" or (method == "to" and any(world.number_or_name(a) for a in args)):
         world.moved(run, node, args, kwargs)
     given = [*args, *kwargs.values()]
@@ -237,6 +239,7 @@ def sink_method(
     run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords, name: str
 ) -> Value:
     """A method of a library object: with its result unused, it takes what it gets for itself."""
+    handed.note_loaders(run, node, name, args, kwargs)
     unused = is_unused(run, node)
     local = False
     for expression, one in argument_pairs(node, args, kwargs):
