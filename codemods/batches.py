@@ -37,7 +37,7 @@ def edit(plan: Plan, edits: Edits) -> None:
     )
     for site, dim in split.items():
         if is_bound_name(site) and site.node not in flat:
-            named[Site(site.module.statement(site.node), site.module), dim].append(site)
+            named[Site(site.module.part(site.node), site.module), dim].append(site)
         elif site.node not in flat and _tuple_of(site) not in tuples:
             edits.wrap(site.node, function, _extra(dim))
         text = f"{brief(site.node)}: every process makes the whole batch and keeps its own rows"
@@ -151,7 +151,7 @@ def _follows_a_batch(site: Site, batches: list[Site]) -> bool:
 def _split_flat(edits: Edits, site: Site, function: str) -> None:
     """What is flattened has several rows for a sample: it goes by the batch that it belongs to."""
     if is_bound_name(site):
-        statement = Site(site.module.statement(site.node), site.module)
+        statement = Site(site.module.part(site.node), site.module)
         _split_names(edits, statement, [site], function, "")
     else:
         edits.wrap(site.node, function)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from ddpify.codemods import (
+    command_results,
     devices,
     draws,
     files,
@@ -58,4 +59,4 @@ class WriteOnRankZero(Command):  # type: ignore[misc]
     """Checkpoints, files, folders, logs and bars are rank 0's alone."""
 
     DESCRIPTION: ClassVar[str] = "Let rank 0 alone write files and show progress."
-    EDITS = (files.edit, process_group.edit)
+    EDITS = (files.edit, command_results.edit, process_group.edit)

@@ -189,7 +189,7 @@ def _wrap(plan: Plan, edits: Edits, loader: Instance, function: str, extra: str)
     found = False
     for site, target in bindings(plan, loader):
         found = True
-        edits.rebind(site.node, code_of(target), function, extra)
+        edits.rebind(site.module.part(target), code_of(target), function, extra)
         yield site
     if not found:
         plan.refuse(
@@ -215,7 +215,7 @@ def _wrap_call(edits: Edits, site: Site, function: str, extra: str) -> None:
     if isinstance(parent, cst.Assign) and "\n" in code_of(call) and len(parent.targets) == 1:
         target = parent.targets[0].target
         if isinstance(target, (cst.Name, cst.Attribute)):
-            edits.rebind(site.module.statement(call), code_of(target), function, extra)
+            edits.rebind(site.module.part(call), code_of(target), function, extra)
             return
     if not edits.wrapped.get(call):
         edits.wrap(call, function, extra)

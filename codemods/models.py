@@ -105,7 +105,7 @@ def _wrap_where_bound(plan: Plan, edits: Edits, model: Instance, extra: str, tex
     for site, name in bindings(plan, model, kept=True):
         if _built_for_several(plan, model, site):
             continue
-        statement = _last_before_use(site.module, site.node, code_of(name))
+        statement = _last_before_use(site.module, site.module.part(name), code_of(name))
         edits.rebind(statement, code_of(name), function, extra)
         _say(plan, edits, site, f"model {text}", model)
         return
@@ -318,7 +318,7 @@ def _conditional(module: ModuleFile, statement: cst.CSTNode) -> cst.CSTNode | No
 
 def _after(module: ModuleFile, node: cst.CSTNode) -> tuple[cst.CSTNode, str]:
     """The statement after which a model is ready, and the name that it has there."""
-    statement = module.statement(node)
+    statement = module.part(node)
     name = name_of_model(node, module)
     if name is None:
         raise Refusal(

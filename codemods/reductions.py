@@ -134,7 +134,7 @@ def _along(plan: Plan, reduction: Reduction) -> str:
 
 def _rebind(plan: Plan, reduction: Reduction, edits: Edits) -> None:
     name = code_of(reduction.node)
-    statement = plan.module_of(reduction.node).statement(reduction.node)
+    statement = plan.module_of(reduction.node).part(reduction.node)
     function = f"{plan.options.alias}.{_function(plan, reduction)}"
     extra = _along(plan, reduction) + _on_rows(plan, reduction) + _named(plan, reduction)
     edits.rebind(statement, name, function, extra)

@@ -123,6 +123,7 @@ def _refuse_what_is_lost(plan: Plan) -> None:
         *work_of_all(facts),
         *own_backwards.written(facts, plan.project),
         *own_backwards.divided(facts, plan.project),
+        *own_backwards.averaged(facts, plan.project),
         *unequal_batches(facts),
         *lost_turns(plan),
     )

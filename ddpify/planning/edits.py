@@ -95,11 +95,11 @@ class Edits:
         self.change(call, lambda updated: _with_keyword(updated, keyword))
 
     def insert_after(self, statement: cst.CSTNode, code: str) -> None:
-        """Add a statement after another."""
+        """Add a statement after another, which may be one of several in a line."""
         self.after[statement].append(cst.parse_statement(code))
 
     def insert_before(self, statement: cst.CSTNode, code: str) -> None:
-        """Add a statement before another."""
+        """Add a statement before another, which may be one of several in a line."""
         self.before[statement].append(cst.parse_statement(code))
 
     def move_before(self, statement: cst.CSTNode, node: cst.BaseExpression, name: str) -> None:
@@ -227,6 +227,8 @@ class _Rewriter(cst.CSTTransformer):
             updated = self._move(self.edits.moved[original_node], updated)
         if isinstance(original_node, (cst.IndentedBlock, cst.Module)):
             updated = self._rebuild(original_node, updated)
+        elif isinstance(original_node, cst.SimpleStatementSuite):
+            updated = self._block(original_node, updated)
         if original_node in self.edits.comments:
             new = [
                 cst.EmptyLine(comment=cst.Comment(c)) for c in self.edits.comments[original_node]
@@ -259,10 +261,11 @@ class _Rewriter(cst.CSTTransformer):
             if before:
                 new = _with_less_lead(new)
             header = under
+            lines = self._lines(old, new)
             if under:
-                run.append(new)
+                run.extend(lines)
             else:
-                body.extend(self._lines(old, new))
+                body.extend(lines)
             if self.edits.after.get(old) and run:
                 body.append(_under(header, run))
                 run = []
@@ -273,17 +276,38 @@ class _Rewriter(cst.CSTTransformer):
             body.append(cst.parse_statement("pass\n"))
         return updated.with_changes(body=body)
 
-    def _lines(self, old: Any, new: Any) -> list[cst.BaseStatement]:
-        """A line as it is, or one for each of its statements where some are put under a header."""
-        parts = old.body if isinstance(old, cst.SimpleStatementLine) else ()
-        headers = [self.edits.parts.get(part, "") for part in parts]
-        if not any(headers):
+    def _lines(self, old: Any, new: Any) -> list[Any]:
+        """A line as it is, or several where something comes between its statements."""
+        if not isinstance(old, cst.SimpleStatementLine) or not self._is_parted(old):
             return [new]
-        alone = [part.with_changes(semicolon=cst.MaybeSentinel.DEFAULT) for part in new.body]
-        lines = [cst.SimpleStatementLine([part]) for part in alone]
+        lines = self._apart(old, new)
         lines[0] = lines[0].with_changes(leading_lines=new.leading_lines)
-        lines[-1] = lines[-1].with_changes(trailing_whitespace=new.trailing_whitespace)
-        return [_under(h, [one]) if h else one for h, one in zip(headers, lines, strict=True)]
+        return lines
+
+    def _block(self, old: cst.SimpleStatementSuite, new: Any) -> Any:
+        """The same for what stands behind a colon: a block then."""
+        return cst.IndentedBlock(self._apart(old, new)) if self._is_parted(old) else new
+
+    def _is_parted(self, old: cst.SimpleStatementLine | cst.SimpleStatementSuite) -> bool:
+        edits = self.edits
+        return any(
+            one in edits.parts or one in edits.before or one in edits.after for one in old.body
+        )
+
+    def _apart(self, old: Any, new: Any) -> list[Any]:
+        """A line for each statement, with what is added before and after it."""
+        lines: list[Any] = []
+        for part, updated in zip(old.body, new.body, strict=True):
+            one = cst.SimpleStatementLine(
+                [updated.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)]
+            )
+            if part is old.body[-1]:
+                one = one.with_changes(trailing_whitespace=new.trailing_whitespace)
+            header = self.edits.parts.get(part, "")
+            lines += self.edits.before.get(part, ())
+            lines.append(_under(header, [one]) if header else one)
+            lines += self.edits.after.get(part, ())
+        return lines
 
 
 def _take_lead(added: Sequence[Any], statement: Any) -> list[Any]:

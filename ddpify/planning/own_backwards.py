@@ -10,14 +10,15 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from ddpify.planning.backward_statistics import over_rows
 from ddpify.planning.refusals import Refusal
 from ddpify.understanding.facts import Facts
+from ddpify.understanding.libraries.kinds import OWN_FUNCTIONS, is_own_function
 from ddpify.understanding.project import ModuleFile, Project
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument, divisor, dotted
 from ddpify.understanding.values import UNKNOWN, Class, Lib
 
-_FUNCTIONS = ("torch.autograd.Function", "torch.autograd.function.Function")
 _WRITING = frozenset("index_copy_ index_add_ index_put_ index_fill_ scatter_ scatter_add_".split())
 
 
@@ -39,6 +40,22 @@ def divided(facts: Facts, project: Project) -> Iterator[Refusal]:
                     "this backward divides by what it adds up over the samples: each rank would"
                     " divide by the sum over its own",
                     "divide in the forward, or by a number that does not depend on the batch",
+                )
+
+
+def averaged(facts: Facts, project: Project) -> Iterator[Refusal]:
+    """The means and extremes over a rank's own samples, in a backward of the script's own."""
+    for module in project.files:
+        for made in module.structure.all(cst.ClassDef):
+            rows = facts.applied.get(made, set())
+            for call, name in over_rows(module, made, rows) if rows else ():
+                yield Refusal(
+                    module,
+                    call,
+                    f"this backward takes {name}() over the samples: each rank would take that of"
+                    " its own",
+                    "compute it in the forward of a module, of a tensor that does not depend on the"
+                    " batch or of each sample alone, and pass it to apply()",
                 )
 
 
@@ -83,8 +100,8 @@ def _divides(node: cst.CSTNode, part: cst.BaseExpression) -> bool:
 def _is_function(facts: Facts, made: cst.ClassDef) -> bool:
     held = (a for base in made.bases for a in facts.values.get(base.value, UNKNOWN).atoms)
     return any(
-        (isinstance(a, Lib) and a.name in _FUNCTIONS)
-        or (isinstance(a, Class) and any(name in _FUNCTIONS for name in a.library_bases()))
+        (isinstance(a, Lib) and a.name in OWN_FUNCTIONS)
+        or (isinstance(a, Class) and is_own_function(a))
         for a in held
     )
 

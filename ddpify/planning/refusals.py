@@ -49,6 +49,7 @@ _REMEDIES = {
     readers.A_DRAW: "draw for the whole batch at once, as torch.rand(len(x)) does",
     readers.A_KEPT_TENSOR: "write it outside of the forward, by the labels or positions of the"
     " samples, or from a mean or a sum over the batch",
+    readers.A_CUT: "cut it by the number of samples at hand, as torch.split(x, len(batch)) does",
     readers.A_VIEW: "bring the samples to the front first, as x.transpose(0, 1).reshape(len(batch),"
     " -1) does; as it stands, the view gives each sample parts of others",
 }

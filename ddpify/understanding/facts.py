@@ -231,6 +231,9 @@ class Facts:
     backwards: dict[cst.CSTNode, tuple[Site, Value]] = field(default_factory=dict)
     library_calls: dict[str, dict[cst.CSTNode, Site]] = field(default_factory=dict)
     shape_uses: set[cst.CSTNode] = field(default_factory=set)
+    # Functions with a backward of their own: which arguments of their forwards are rows.
+    applied: dict[cst.CSTNode, set[int]] = field(default_factory=dict)
+    last_sizes: dict[cst.CSTNode, Site] = field(default_factory=dict)  # perhaps numbers of rows
     # Numbers of rows that something replicated is divided by, with the loaders of the rows.
     divisors: dict[cst.BaseExpression, set[Instance]] = field(default_factory=dict)
     device_moves: dict[cst.CSTNode, tuple[Site, Value]] = field(default_factory=dict)

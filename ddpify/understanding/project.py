@@ -87,6 +87,15 @@ class ModuleFile:
             node = self.parents[node]
         return node
 
+    def part(self, node: cst.CSTNode) -> cst.CSTNode:
+        """The same, but of a line of several, or behind a colon, the one that it stands in."""
+        line: cst.CSTNode = node
+        while not isinstance(line, (cst.BaseStatement, cst.SimpleStatementSuite)):
+            node, line = line, self.parents[line]
+        apart = isinstance(line, cst.SimpleStatementSuite)
+        several = isinstance(line, cst.SimpleStatementLine) and len(line.body) > 1
+        return node if apart or several else self.statement(line)
+
     def function(self, node: cst.CSTNode) -> cst.FunctionDef | None:
         """The innermost function around a node."""
         while node in self.parents:

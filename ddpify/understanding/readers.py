@@ -14,9 +14,10 @@ A_VIEW = "a view that cuts across the samples"  # as they do not lie along its f
 A_SLICE = "a slice as long as the batch"  # of what every rank holds for all samples
 A_GRADIENT = "a change in place of the samples' gradient"  # which is N times too large there
 A_HOOK = "a hook on the samples' gradient"  # which each rank has for its own samples, N times
+A_CUT = "a cut into pieces as long as a whole batch"  # of rows of several tensors
 A_ROW = "a write into the row at one position"  # which is another sample on each rank
 # What shows rows to people: gathered there, an evaluation goes on with a rank's rows.
 SHOWING = frozenset({"print()", "str()", "repr()", "a formatted string", "an f-string"})
 
 # What neither a reduction nor gathered rows mend.
-UNMENDABLE = frozenset({A_KEPT_TENSOR, A_VIEW, A_SLICE, A_GRADIENT, A_ROW, A_HOOK})
+UNMENDABLE = frozenset({A_KEPT_TENSOR, A_VIEW, A_SLICE, A_GRADIENT, A_ROW, A_HOOK, A_CUT})

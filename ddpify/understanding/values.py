@@ -59,7 +59,7 @@ class Data:
     its rows last got a name, and could be gathered. ``dim`` is the dimension of the batch among
     ``ndim``, which is 0 where their number is not known: then the last may be the batch's where
     there is ``one_each``, perhaps a single number for a sample. ``found_in`` are the masks of whose
-    rows these are the positions.
+    rows these are the positions. ``flat``: perhaps several for each sample, which a view laid out.
     """
 
     placement: Placement
@@ -73,6 +73,7 @@ class Data:
     counted: tuple[str, ...] = ()  # how to compute the denominator of a WEIGHTED mean, as code
     one_each: bool = False
     found_in: frozenset[cst.BaseExpression] = frozenset()
+    flat: bool = False
 
     @property
     def ragged(self) -> bool:
@@ -654,6 +655,7 @@ def _both(one: Data, other: Data) -> Data:
         one.form,
         one.counted,
         one.one_each or other.one_each,
+        flat=one.flat or other.flat,
     )
 
 

@@ -232,6 +232,32 @@ def test_flattened_targets_go_by_the_batch_that_they_belong_to(tmp_path: Path) -
         convert_text(tmp_path, HEAD + FLAT.replace("    a, b = draw(i)\n", early))
 
 
+TOKENS = """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+text = torch.randint(9, (900,))
+later = text.roll(-1)
+rows, steps = 5, 8
+brain = nn.Sequential(nn.Embedding(9, 6), nn.Linear(6, 9))
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+for i in range(0, 800, rows * steps):
+    a = text[i : i + rows * steps].view(rows, steps)
+    b = later[i : i + rows * steps]
+    rule.zero_grad()
+    penalty = F.cross_entropy(brain(a).view(-1, 9), b)
+    penalty.backward()
+    rule.step()
+"""
+
+
+def test_targets_that_are_cut_flat_go_by_the_batch_that_they_belong_to(tmp_path: Path) -> None:
+    lines = added(tmp_path, TOKENS)
+    assert "a = dd.shard_batch(text[i : i + rows * steps].view(rows, steps))" in lines
+    assert "b = dd.split(later[i : i + rows * steps])" in lines
+
+
 @pytest.mark.parametrize("case", REFUSED)
 def test_where_there_is_no_batch_the_script_is_refused(tmp_path: Path, case: str) -> None:
     with pytest.raises(Refusal, match=r"nothing to split|single samples"):

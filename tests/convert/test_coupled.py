@@ -523,6 +523,35 @@ def test_views_under_each_other_are_taken_apart_by_the_number_of_own_rows(
     assert "penalty = dd.mean(F.cross_entropy(one, b) + F.mse_loss(two, one))" in lines
 
 
+@pytest.mark.parametrize("split", ["torch.split(outs, len(a))", "outs.split(a.size(0))"])
+def test_views_under_each_other_are_taken_apart_into_a_list(tmp_path: Path, split: str) -> None:
+    body = (
+        "    outs = brain(torch.cat([a, a + 1]))\n"
+        f"    parts = {split}\n"
+        "    penalty = F.cross_entropy(parts[0], b) + F.mse_loss(parts[1], parts[0])\n"
+    )
+    lines = added(tmp_path, HEAD + STEP.replace(PLAIN, body))
+    assert (
+        "penalty = dd.mean(F.cross_entropy(parts[0], b) + F.mse_loss(parts[1], parts[0]))" in lines
+    )
+
+
+@pytest.mark.parametrize(
+    "split", ["torch.split(outs, size)", "outs.split(size)", "outs.split([size, size])"]
+)
+def test_views_under_each_other_that_are_cut_by_the_batch_size_are_refused(
+    tmp_path: Path, split: str
+) -> None:
+    head = "size = 6\n" + HEAD.replace("batch_size=6", "batch_size=size")
+    body = (
+        "    outs = brain(torch.cat([a, a + 1]))\n"
+        f"    parts = {split}\n"
+        "    penalty = F.cross_entropy(parts[0], b) + F.mse_loss(parts[1], parts[0])\n"
+    )
+    with pytest.raises(DdpifyError, match="pieces as long as a whole batch"):
+        convert_text(tmp_path, head + STEP.replace(PLAIN, body))
+
+
 STATISTIC = """\
 class Judge(nn.Module):
     def __init__(self):

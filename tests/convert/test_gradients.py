@@ -200,6 +200,43 @@ def test_a_backward_that_adds_up_over_the_samples(tmp_path: Path, gradient: str)
     assert "penalty = dd.mean(F.cross_entropy(brain(a), b))" in added(tmp_path, text)
 
 
+AVERAGED = {
+    "of what was saved": "return grad, hot.mean(0)[:, None] * (hot.t() @ grad)",
+    "of the gradient": "return grad / torch.norm(grad), hot.t() @ grad",
+    "of what is made of it": (
+        "near = hot - 1\n        return grad, near.std(dim=(0, 1)) * (hot.t() @ grad)"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", AVERAGED)
+def test_a_backward_that_averages_over_the_samples_is_refused(tmp_path: Path, name: str) -> None:
+    text = HEAD + OWN_BACKWARD.replace("GRADIENT", AVERAGED[name]) + STEP
+    with pytest.raises(Refusal, match=r"this backward takes \w+\(\) over the samples"):
+        added(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    "gradient",
+    [
+        "return grad, places.mean(0) * (hot.t() @ grad)",
+        "return grad * hot.max(1, keepdim=True)[0], places.norm() * (hot.t() @ grad)",
+    ],
+)
+def test_a_backward_that_averages_over_parameters(tmp_path: Path, gradient: str) -> None:
+    own = OWN_BACKWARD.replace("save_for_backward(at)", "save_for_backward(at, places)")
+    own = own.replace("(at,) = ctx", "at, places = ctx").replace("GRADIENT", gradient)
+    assert "penalty = dd.mean(F.cross_entropy(brain(a), b))" in added(tmp_path, HEAD + own + STEP)
+
+
+def test_a_mean_over_the_samples_in_the_forward_of_a_function_is_that_of_all(
+    tmp_path: Path,
+) -> None:
+    own = OWN_BACKWARD.replace("GRADIENT", "return grad, hot.t() @ grad")
+    own = own.replace("        at = ", "        x = x - x.mean(0)\n        at = ")
+    assert "x = x - dd.mean(x.mean(0))" in added(tmp_path, HEAD + own + STEP)
+
+
 HOOKS = "for p in brain.parameters():\n    p.{method}(lambda g: g.clamp(-1, 1))\n"
 
 

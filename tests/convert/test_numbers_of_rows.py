@@ -75,6 +75,35 @@ OF_ALL = {
         "print((out[b.argsort()][1:] - out[:-1]).sum())",
         "print((dd.gather(out)[dd.gather(b).argsort()][1:] - dd.gather(out)[:-1]).sum())",
     ),
+    "a sum of numbers up to it": (
+        "print(sum(range(len(a))))",
+        "print(sum(range(dd.global_batch_size(a))))",
+    ),
+    "the largest number below it": (
+        "print(max(range(a.size(0))))",
+        "print(max(range(dd.global_batch_size(a))))",
+    ),
+    "a sum of squares": (
+        "print(sum(i * i for i in range(len(a))))",
+        "print(sum(i * i for i in range(dd.global_batch_size(a))))",
+    ),
+    "a product of numbers up to it": (
+        "import math\nprint(math.prod(range(1, len(a))))",
+        "print(math.prod(range(1, dd.global_batch_size(a))))",
+    ),
+    "a mean of numbers up to it": (
+        "import numpy as np\nprint(np.mean(range(len(a))))",
+        "print(np.mean(range(dd.global_batch_size(a))))",
+    ),
+    "every other number": (
+        "print(len(range(0, len(a), 2)))",
+        "print(len(range(0, dd.global_batch_size(a), 2)))",
+    ),
+    "one for each row": ("print(sum(1 for _ in a))", "print(dd.sum(sum(1 for _ in a)))"),
+    "a list of as many": (
+        "print(len([None for _ in range(len(a))]))",
+        "print(dd.global_batch_size([None for _ in range(len(a))]))",
+    ),
     "half of a permutation": (
         "order = torch.randperm(len(a))\nprint(out[order[: len(a) // 2]].sum())",
         "print(dd.gather(out)[order[: dd.global_batch_size(a) // 2]].sum())",
@@ -91,6 +120,22 @@ def _with(lines: str) -> str:
 def test_numbers_of_rows_are_those_of_all_ranks(tmp_path: Path, name: str) -> None:
     lines, expected = OF_ALL[name]
     assert expected in added(tmp_path, _with(lines))
+
+
+LAST = {
+    "total += b.size(-1)": "total += dd.global_shape(b)[-1]",
+    "total += penalty.item() * b.shape[-1]": "total += penalty.item() * dd.global_shape(b)[-1]",
+}
+
+
+@pytest.mark.parametrize("line", LAST)
+def test_the_last_size_in_a_total_is_that_of_all_ranks(tmp_path: Path, line: str) -> None:
+    text = f"{HEAD}total = 0\n{STEP}    {line}\n"
+    assert LAST[line] in added(tmp_path, text)
+
+
+def test_the_last_size_elsewhere_is_that_of_what_a_rank_holds(tmp_path: Path) -> None:
+    assert added(tmp_path, _with("out = out / a.size(-1)")) == added(tmp_path, _with("pass"))
 
 
 OWN = {

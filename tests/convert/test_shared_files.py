@@ -161,7 +161,6 @@ READ_BACK = {
     "other numbered names": ("np.save(f'a/{1 + 1}.npy', [1])\nx = np.load(f'b/{1 + 1}.npy')\n", 0),
     "another folder": ("np.save(f'data/{1 + 1}.npy', [1])\nnames = os.listdir('out')\n", 0),
     "a command": ("os.system('cp a b')\nos.system('rm a')\n", 1),
-    "a command's result": ("made = os.system('cp a b')\n", 0),
     "two reads after one write": (COPY + "for n in range(3):\n    torch.load('best.pt')\n" * 2, 1),
     "another file": (COPY + "state = torch.load('start.pt')\n", 0),
     "another function's name": (

@@ -8,10 +8,17 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import readers
-from ddpify.understanding.arithmetic import bounds, dimensions, tensor_pairs, tensor_sizes
+from ddpify.understanding.arithmetic import (
+    bounds,
+    dimensions,
+    last_sizes,
+    tensor_pairs,
+    tensor_sizes,
+)
 from ddpify.understanding.batching import (
     at_hand,
     batch_rows,
+    batch_sizes,
     batches,
     collating,
     cuts,
@@ -22,7 +29,7 @@ from ddpify.understanding.facts import Draw, Regrouped
 from ddpify.understanding.forms import Form
 from ddpify.understanding.libraries import sequences
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.syntax import dotted
+from ddpify.understanding.syntax import displayed, dotted
 from ddpify.understanding.values import (
     REPLICATED,
     UNKNOWN,
@@ -95,8 +102,23 @@ def pieces(run: Interpreter, rows: Value, sizes: Value) -> Value:
 
 
 def _piece(rows: Data) -> Data:
-    form = Form.MASKED if rows.ragged else Form.TENSOR
+    whole = rows.placement is Placement.SHARD  # an item of what it is parted into has rows
+    form = Form.MASKED if rows.ragged else Form.BATCH if whole else Form.TENSOR
     return replace(rows, placement=Placement.SHARD, births=frozenset(), form=form)
+
+
+def cut_by_whole_batches(
+    run: Interpreter, cut: tensor_pairs.Operand, length: tensor_pairs.Operand
+) -> None:
+    """Ask for a whole that cannot be had where tensors under each other are cut by a batch's size.
+
+    A rank has fewer rows of each of them.
+    """
+    sizes = displayed(length[0]) or [length[0]]
+    for data in cut[1].data if any(batch_sizes.names_size(run, one) for one in sizes) else ():
+        if data.form is Form.STACKED and data.dim == 0:
+            unmendable = replace(data, births=frozenset(), names=frozenset(), form=Form.PACKED)
+            run.demand(cut[0], value(unmendable), readers.A_CUT)
 
 
 def _first_is_new(run: Interpreter, node: cst.Subscript) -> bool:
@@ -110,6 +132,7 @@ def _shape_item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
         return _shape_slice(run, first, atom)
     assert isinstance(first, cst.Index)
     index = run.seen(first.value).constant()
+    last_sizes.note(run, node, atom, index)
     if index is ... or index == atom.dim:
         return value(tensor_sizes.first_size(atom, node))
     if isinstance(index, int) and index < 0 < atom.dim and _is_reckoned_with(run, node):

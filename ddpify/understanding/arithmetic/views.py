@@ -46,7 +46,15 @@ def reshaped(
         return value(replace(_kept(data, 1), form=Form.STATE))  # behind a dimension of size one
     # The rows of each place follow each other.
     behind = data.dim > 0 and data.form is not Form.STATE
-    return value(replace(_kept(data, 0), form=Form.INTERLEAVED) if behind else _kept(data, 0))
+    kept = replace(_kept(data, 0), form=Form.INTERLEAVED) if behind else _kept(data, 0)
+    return value(replace(kept, flat=_lays_out(run, data, sizes)))
+
+
+def _lays_out(run: Interpreter, data: Data, sizes: Sequence[Value]) -> bool:
+    """Whether ``x.view(-1, k)`` may lay out several rows of each sample one after the other."""
+    fewer = data.ndim == 0 or data.ndim > len(sizes)
+    rest = len(sizes) > 1 and sizes[0].constant() == -1
+    return rest and fewer and data.dim == 0 and not run.frames_forward()
 
 
 def _sizes(rest: Sequence[Value]) -> Sequence[Value]:

@@ -239,7 +239,7 @@ def _split_like(
         places = [b for b in atom.births if surely or _is_data(run, atom, b)]
         for place in places:
             run.facts.wanted.setdefault((place, atom.at_birth), set()).update(shard.loaders)
-        if atom.flat_at_birth:
+        if atom.flat_at_birth or (shard.flat and not atom.flat):
             run.facts.flat.update(places)
     if wholes(held) and surely and not alike:
         run.facts.unmatched.setdefault(shown, run.site(shown))

@@ -194,6 +194,28 @@ def of_list(made: Instance) -> Data | None:
     return Data(Placement.SHARD, loaders, counting, form=form)
 
 
+def one_each(run: Interpreter, atom: Atom) -> Data | None:
+    """The rows that ``[1 for _ in x]`` goes through: what it makes of each is the same."""
+    if not isinstance(atom, Instance) or not atom.each or of_list(atom) is not None:
+        return None
+    through = atom.site.for_in.iter if isinstance(atom.site, cst.BaseSimpleComp) else None
+    held = run.iterate(through, run.seen(through)) if through is not None else Value()
+    loaders = frozenset(
+        one for data in deep_atoms(held) if isinstance(data, Data) for one in data.loaders
+    )
+    return Data(Placement.SHARD, loaders, form=Form.LISTED) if loaders else None
+
+
+def numbers(one: Value) -> Value:
+    """The positions of rows that a list or an iterator holds, or what is computed of them.
+
+    What makes one number of them needs those of all rows.
+    """
+    through = (a for a in one.of(Instance) if a.kind in ("list", "generator"))  # type: ignore[union-attr]
+    held = (a.elements for a in through)  # type: ignore[union-attr]
+    return value(*(number for one in held if _are_numbers(one) for number in one.positions))
+
+
 def as_index(held: Value) -> Value:
     """An index with each list of positions in it taken for what they are in a tensor."""
     lists = [a for a in held.atoms if isinstance(a, Instance) and a.type in ("list", "generator")]

@@ -161,6 +161,8 @@ def _super_attribute(
 
 def _of_class(atom: Class, name: str) -> Value:
     found = atom.find(name) or UNKNOWN
+    if name == "apply" and not found and kinds.is_own_function(atom):
+        return value(Method(value(atom), name))
     return join(*(_bound_to_class(atom, one) for one in found.atoms))
 
 

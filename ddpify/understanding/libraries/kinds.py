@@ -20,6 +20,7 @@ DATALOADERS = frozenset(
         "monai.data.DataLoader",
     }
 )
+OWN_FUNCTIONS = ("torch.autograd.Function", "torch.autograd.function.Function")
 BARS = ("tqdm.tqdm", "tqdm.auto.tqdm", "tqdm.notebook.tqdm", "tqdm.trange", "tqdm.auto.trange")
 _ALIASES = {
     **distributed.ALIASES,
@@ -89,3 +90,8 @@ def is_loader(instance: Instance) -> bool:
     if isinstance(instance.type, Class):
         return any(base in DATALOADERS for base in instance.type.library_bases())
     return instance.type in DATALOADERS
+
+
+def is_own_function(made: Class) -> bool:
+    """Whether a class of the project is a function with a backward of its own."""
+    return any(name in OWN_FUNCTIONS for name in made.library_bases())

@@ -8,7 +8,7 @@ import libcst as cst
 
 from ddpify.understanding.language import elements
 from ddpify.understanding.language.arguments import Keywords
-from ddpify.understanding.libraries import draws, loaded, options, world
+from ddpify.understanding.libraries import draws, loaded, options, own_functions, world
 from ddpify.understanding.libraries.container_methods import of_container
 from ddpify.understanding.libraries.instances import RETURNS_MODEL
 from ddpify.understanding.libraries.kinds import is_loss, is_model
@@ -19,6 +19,7 @@ from ddpify.understanding.structure import walk
 from ddpify.understanding.values import (
     REPLICATED,
     UNKNOWN,
+    Class,
     Data,
     Function,
     Instance,
@@ -55,6 +56,8 @@ def call_method(
             results.append(_object_method(run, node, atom, method.name, args, kwargs))
         elif isinstance(atom, Params):
             results.append(of_parameters(run, node, atom, method.name, args, kwargs))
+        elif isinstance(atom, Class):
+            results.append(own_functions.apply(run, node, atom, args, kwargs))
         else:
             plain = of_plain(run, node, atom, method.name, args, kwargs)
             results.append(loaded.method(run, atom, method.name, args, plain))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.arithmetic import dimensions, patterns, tensor_pairs
-from ddpify.understanding.batching import batch_layers, batches
+from ddpify.understanding.batching import batch_layers, batches, listed
 from ddpify.understanding.forms import Form
 from ddpify.understanding.language.arguments import Keywords, argument_pairs, local_data
 from ddpify.understanding.libraries import draws, handed, layers, losses, sequences, world
@@ -43,6 +43,8 @@ def foreign(
     local = [(n, v) for n, v in operands if any(True for _ in local_data(v))]
     for expression, one in local:
         run.demand_held(expression, one, f"{name}()")
+    for expression, one in operands:
+        run.demand(expression, listed.numbers(one), f"{name}()")
     if local:
         rows = all(d.placement is Placement.SHARD for _, one in local for d in local_data(one))
         inside = run.frames_forward() and not run.collating

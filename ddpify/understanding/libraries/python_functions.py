@@ -55,6 +55,7 @@ def builtin(  # type: ignore[no-untyped-def]
     if name in _READS or name in ("print", "max", "min", "any", "all", "divmod", "pow"):
         for expression, one in argument_pairs(node, args, kwargs):
             run.demand_held(expression, one, f"{name}()")
+            run.demand(expression, listed.numbers(one), f"{name}()")
     return REPLICATED
 
 
@@ -84,7 +85,11 @@ def _len(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value
         if any(isinstance(a, Data) and a.dim == collating.NO_ROWS for a in args[0].atoms):
             return args[0]  # of each sample, its own
     results = []
+    for one in args:
+        if not any(isinstance(a, Instance) and a.each for a in one.atoms):
+            run.demand(node, listed.numbers(one), "len()")  # range(0, n, 2)
     for atom in listed.rows(value(*elements.taken_apart(args[0].atoms))).atoms if args else ():
+        atom = listed.one_each(run, atom) or atom
         rows = (
             isinstance(atom, Data)
             and atom.placement is Placement.SHARD
@@ -112,11 +117,16 @@ def _sum(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value
         if joined is not None:
             return joined
     for atom in args[0].atoms if args else ():
+        numbers = listed.numbers(value(atom))
+        if numbers:
+            run.demand(node, numbers, "sum()")
+            continue
         if isinstance(atom, Data):
             rows = atom.placement is Placement.SHARD
             results.append(value(atom.placed(Placement.SUM if rows else atom.placement)))
             continue
         items = listed.of_list(atom) if isinstance(atom, Instance) else None
+        items = items or listed.one_each(run, atom)
         if items is not None:
             results.append(value(items.placed(Placement.SUM)))
             continue

@@ -82,6 +82,8 @@ def tensor_function(  # type: ignore[no-untyped-def]
         return value(*operands[0][1].of(Data))
     if short == "split" and len(operands) > 1 and tensor_sizes.counts(operands[1][1]):
         return tensor_items.pieces(run, operands[0][1], operands[1][1])
+    if short == "split" and len(operands) > 1:
+        tensor_items.cut_by_whole_batches(run, *operands[:2])
     sized = _of_a_size(run, node, name, short, operands)
     if sized is not None:
         return sized
@@ -121,6 +123,8 @@ def tensor_function(  # type: ignore[no-untyped-def]
         if made is not None:
             return made
     if not involved:
+        for shown, held in operands:
+            run.demand(shown, listed.numbers(held), readers.POSITIONS)
         return _on_whole(name, short, operands, args[1:], kwargs)
     return tensors.function(run, node, short, involved, kwargs, args[1:])
 

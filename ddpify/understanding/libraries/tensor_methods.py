@@ -10,6 +10,7 @@ import libcst as cst
 from ddpify.understanding import readers
 from ddpify.understanding.arithmetic import (
     bounds,
+    last_sizes,
     tensor_items,
     tensor_pairs,
     tensor_sizes,
@@ -96,6 +97,8 @@ def of_tensor(  # type: ignore[no-untyped-def]
             receiver, value(replace(atom, births=frozenset(), form=Form.PACKED)), readers.A_HOOK
         )
         return REPLICATED
+    if name == "size" and args:
+        last_sizes.note(run, node, atom, args[0].constant())
     known = _read(run, receiver, atom, name) or _fact(node, atom, name, args)
     if known is not None:
         return known
@@ -119,6 +122,10 @@ def of_tensor(  # type: ignore[no-untyped-def]
         bounds.count_sizes(run, [shown for shown, _ in argument_pairs(node, args, {})])
     if name == "split" and args and tensor_sizes.counts(args[0]):
         return tensor_items.pieces(run, value(atom), args[0])
+    if name == "split" and isinstance(node, cst.Call) and node.args:
+        tensor_items.cut_by_whole_batches(
+            run, (receiver, value(atom)), (node.args[0].value, args[0])
+        )
     # For others a number of rows is a size, of a view perhaps.
     if name not in (*tensor_pairs.BINARY, *tensors.CHOOSING):
         args = [_sizes(run, one) for one in args]

@@ -24,6 +24,7 @@ from ddpify.understanding.libraries.actions import (
     WRITING_METHODS,
 )
 from ddpify.understanding.libraries.kinds import is_model
+from ddpify.understanding.libraries.system_commands import ASKING, only_tells
 from ddpify.understanding.values import (
     UNKNOWN,
     Atom,
@@ -111,6 +112,9 @@ def acts(
         run.effect("write", node, name)
     elif name in COMMANDS and isinstance(run.module.parents[node], cst.Expr):
         run.effect("write", node, name)  # whatever the command does: nobody asks for its result
+    elif name in COMMANDS or name in ASKING:
+        if not only_tells(node):
+            run.effect("command", node, name)
     elif name.startswith(LOGGING) and isinstance(run.module.parents[node], cst.Expr):
         run.effect("log", node, name)
     elif name in WRITERS:
