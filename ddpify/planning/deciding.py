@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ddpify.planning import gathering, kept_whole, mending, own_backwards
+from ddpify.planning import files_that_stay, gathering, kept_whole, mending, own_backwards
 from ddpify.planning.batches import split_batches
 from ddpify.planning.options import Options
 from ddpify.planning.plan import Plan
@@ -117,6 +117,8 @@ def _refuse_what_is_lost(plan: Plan) -> None:
         *lost_losses(facts),
         *taken_gradients(facts),
         *hooked_gradients(facts),
+        *files_that_stay.states(facts),
+        *files_that_stay.gradient_hooks(facts),
         *loose_gradients(facts),
         *layers_in_forwards(facts),
         *layers_along_rows(facts),

@@ -270,20 +270,13 @@ def taken_gradients(facts: Facts) -> Iterator[Refusal]:
 
 
 def hooked_gradients(facts: Facts) -> Iterator[Refusal]:
-    """Hooks on parameters that get the gradients before these are averaged, where it stays so."""
+    """Hooks on parameters that get the gradients before these are averaged."""
     for site in facts.accumulation_hooks.values():
         yield _at(
             site,
             "this hook gets a parameter before its gradient is averaged over the ranks",
             "do this after backward()",
         )
-    for site in facts.gradient_hooks.values():
-        if not site.module.editable:
-            yield _at(
-                site,
-                "this hook gets a parameter's gradient before it is averaged over the ranks",
-                "convert the whole project, so that this file may be changed",
-            )
 
 
 def loose_gradients(facts: Facts) -> Iterator[Refusal]:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.convert.examples import HEAD, STEP, added
+from ddpify.planning.refusals import Refusal
+from tests.convert.examples import HEAD, STEP, added, convert_text
 
 PACKED = """\
 import torch
@@ -159,6 +160,33 @@ def test_states_of_a_whole_batch_are_split_where_a_layer_gets_them(
     lines = added(tmp_path, HEAD + text)
     given = "self.begin(self.size)" if "forward" in name else "states"
     assert f"_, states = self.memory(x, dd.split({given}, dim=1, rows=x.size({dim})))" in lines
+
+
+def _with_reader_apart(folder: Path, text: str) -> str:
+    """Put a script's model into a module beside it; what the script is then."""
+    start, end = text.index("class Reader"), text.index("brain = Reader")
+    model = "import torch\nimport torch.nn as nn\n"
+    model += "from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence\n\n\n"
+    (folder / "reader.py").write_text(model + text[start:end].rstrip() + "\n", encoding="utf-8")
+    return "from reader import Reader\n" + text[:start] + text[end:]
+
+
+def test_states_of_a_whole_batch_in_a_file_that_stays_are_refused(tmp_path: Path) -> None:
+    _, forward, _ = LAYER["made in the forward"]
+    text = HEAD + STATES.format(first="True", forward=forward, begin="None")
+    text = text.replace("    states = tuple([one.data for one in states])\n", "")
+    with pytest.raises(Refusal) as refused:
+        convert_text(tmp_path, _with_reader_apart(tmp_path, text))
+    assert "reader.py:19: this layer gets states for all rows of the batch" in str(refused.value)
+    assert f"ddpify convert {tmp_path}" in str(refused.value.remedy)
+
+
+def test_padding_in_a_file_that_stays_is_noted(tmp_path: Path) -> None:
+    result = "return self.out(pad_packed_sequence(states, batch_first=True)[0][:, 0])"
+    loss = "penalty = measure(brain(a, n), a[:, 0])"
+    text = _with_reader_apart(tmp_path, PACKED.format(result=result, loss=loss))
+    notes = [str(note) for note in convert_text(tmp_path, text).notes if note.attention]
+    assert any("each rank pads to the longest of its own sequences" in note for note in notes)
 
 
 def test_states_of_the_rows_at_hand_stay(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ def call(
     if short == "pad_sequence":
         return value(padded)
     told = "total_length" in kwargs or len(args) > _TOTAL_LENGTH
-    if rows.form is Form.PACKED and not told and run.module.editable and isinstance(node, cst.Call):
+    if rows.form is Form.PACKED and not told and isinstance(node, cst.Call):
         run.facts.padded.setdefault(node, run.site(node))
     return value(Tup((value(padded), value(rows.placed(rows.placement)))))
 
@@ -105,7 +105,7 @@ def note_states(
 
     ``torch.zeros(1, batch_size, hidden)`` has as many rows as the batch of one process.
     """
-    if layer.type not in (*batch_layers.RECURRENT, *_CELLS) or not run.module.editable:
+    if layer.type not in (*batch_layers.RECURRENT, *_CELLS):
         return
     given = argument_pairs(node, args, kwargs)
     first = given[0][1].data if given else []
