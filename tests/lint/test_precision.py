@@ -2336,3 +2336,129 @@ def test_what_is_taken_away_or_read_is_not_written(lint_text: Lint) -> None:
     text = SETUPS["distributed"] + "import sqlite3\nfrom pathlib import Path\n" + REMOVED
     found = [one.message for one in lint_text(text, select=("DDP501",))]
     assert len(found) == 1 and "write_text()" in found[0]
+
+
+def test_which_entries_a_batch_has_is_the_same_on_all_ranks(lint_text: Lint) -> None:
+    text = (
+        SETUPS["distributed"]
+        + """
+for batch in loader:
+    out = model(batch["x"])
+    if {asked}:
+        continue
+    criterion(out, batch["y"]).backward()
+    optimizer.step()
+"""
+    )
+    for asked in ('"y" not in batch', '"y" not in batch.keys()', 'epochs and not ("y" in batch)'):
+        assert not lint_text(text.replace("{asked}", asked), select=("DDP402",))
+    for asked in ('batch["y"].sum() == 0', '"nan" in str(out.sum())'):
+        assert lint_text(text.replace("{asked}", asked), select=("DDP402",))
+
+
+def test_what_is_asserted_to_be_one_process_before(lint_text: Lint) -> None:
+    text = (
+        SETUPS["distributed"]
+        + STEP
+        + """
+def search():
+    {asserted}
+    if epochs:
+        torch.save(net.state_dict(), "best.pt")
+
+search()
+"""
+    )
+    for alone in ('assert local_rank == -1, "one process"', "assert world_size == 1"):
+        assert not lint_text(text.replace("{asserted}", alone), select=("DDP501",))
+    for several in ("assert local_rank >= 0", "assert world_size > 1"):
+        assert lint_text(text.replace("{asserted}", several), select=("DDP501",))
+
+
+TRAINING = """
+import torch
+import torch.nn as nn
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+def train(net, loader, options):
+    if options.distributed:
+        net = DDP(net)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    for x, y in loader:
+        nn.functional.cross_entropy(net(x), y).backward()
+        optimizer.step()
+"""
+ONE_OF_TWO = """
+import argparse
+import torch
+import torch.nn as nn
+import torch.distributed as dist
+from torch.utils.data import DataLoader, TensorDataset
+from training import train
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--distributed", action="store_true")
+    options = parser.parse_args()
+    {start}
+    net = nn.Linear(3, 2)
+    train(net, DataLoader(TensorDataset(torch.ones(9, 3), torch.ones(9).long()), 3), options)
+    torch.save(net.state_dict(), "net.pt")
+"""
+
+
+def test_a_script_that_never_starts_the_group(lint_text: Lint, tmp_path: Path) -> None:
+    """The training that it shares with others wraps the model for them."""
+    (tmp_path / "training.py").write_text(TRAINING)
+    for start in ("pass", "print(options)"):
+        assert not lint_text(ONE_OF_TWO.replace("{start}", start), select=("DDP501", "DDP101"))
+    for start in ('dist.init_process_group("nccl")', "unseen.init_distributed()"):
+        found = lint_text(ONE_OF_TWO.replace("{start}", start), select=("DDP501", "DDP101"))
+        assert {one.code for one in found} == {"DDP501", "DDP101"}
+
+
+def test_a_loss_past_the_wrapper_is_said_once_for_a_function(lint_text: Lint) -> None:
+    """What is called before the last may prepare targets."""
+    text = (
+        SETUPS["distributed"].replace("model = DDP(net, device_ids=[local_rank])", "")
+        + """
+class Parts(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.codes, self.head = Net(), Net()
+
+model = DDP(Parts().to(device), device_ids=[local_rank])
+
+def loss_of(x):
+    wanted = model.module.codes(x).argmax(1)
+    return criterion(model.module.head(x), wanted)
+
+for x, y in loader:
+    loss_of(x).backward()
+    optimizer.step()
+"""
+    ).replace("optimizer = torch.optim.SGD(model.parameters(), lr=0.1)\n", "")
+    found = lint_text(text, select=("DDP303",))
+    assert [text.splitlines()[one.span.line - 1] for one in found] == [
+        "    return criterion(model.module.head(x), wanted)"
+    ]
+
+
+def test_slices_that_a_function_of_another_file_reads(lint_text: Lint, tmp_path: Path) -> None:
+    shown = "def shown(x):\n    held = x[1:]\n    first = held[0]\n    return first\n"
+    (tmp_path / "pictures.py").write_text(shown)
+    text = (
+        SETUPS["distributed"]
+        + """
+from pictures import shown
+
+torch.manual_seed(0)
+data, wanted = torch.zeros(100, 10), torch.zeros(100).long()
+for step in range(100):
+    picked = torch.randint(100, (8,))
+    criterion(model(data[picked]), wanted[picked]).backward()
+    optimizer.step()
+    shown(data)
+"""
+    )
+    assert lint_text(text, select=("DDP106",))

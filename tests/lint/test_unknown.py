@@ -23,7 +23,33 @@ class Case:
     strict: bool = True
 
 
+LOADED_BY_NAME = """if os.path.exists(name):
+    net.load_state_dict(torch.load(name))
+"""
+NAMED_BY_RANK = """if rank == 0:
+    name = "new.pt"
+"""
 CASES = {
+    "a name that some ranks set, before it is asked about": Case(
+        "DDP205",
+        'name = "old.pt"\n' + NAMED_BY_RANK + LOADED_BY_NAME,
+        NAMED_BY_RANK + LOADED_BY_NAME,
+        LOADED_BY_NAME + NAMED_BY_RANK,
+        strict=False,
+    ),
+    "what some ranks leave out, and what they only show": Case(
+        "DDP501",
+        """
+scores = [2.0, 3.0]
+if rank == 0:
+    scores = list(scores[1:])
+if sum(scores) > 3:
+    torch.save(net.state_dict(), "best.pt")
+""",
+        "list(scores[1:])",
+        "tqdm.tqdm(scores)",
+        strict=False,
+    ),
     "names of two comprehensions": Case(
         "DDP402",
         """

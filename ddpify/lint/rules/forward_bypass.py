@@ -69,6 +69,7 @@ _HARMLESS = frozenset(
 @rule("forward-bypass", group="wrapping", severity=Severity.SILENT, applies="distributed")
 def check(script: Script) -> Iterator[Finding]:
     """Calls through `.module` that a loss comes from."""
+    last: dict[object, Finding] = {}
     for call in script.structure.all(cst.Call):
         target = _module_of(call.func)
         if target is None or not script.is_wrapped(target.value):
@@ -85,12 +86,15 @@ def check(script: Script) -> Iterator[Finding]:
         ) or script.control.without_grad(call):
             continue
         if reaches_loss(script, call) and not _is_detached(script, call):
-            yield Finding(
-                call,
-                "the loss is computed past the wrapped model's own call: gradients are not averaged"
-                " and the ranks drift apart",
-                _fix(script, call, target),
-            )
+            # What comes before it in the same function may prepare targets, without gradients.
+            last[script.structure.function(call), code_of(target)] = _finding(script, call, target)
+    yield from last.values()
+
+
+def _finding(script: Script, call: cst.Call, target: cst.Attribute) -> Finding:
+    text = "the loss is computed past the wrapped model's own call: gradients are not averaged"
+    fix = _fix(script, call, target)
+    return Finding(call, f"{text} and the ranks drift apart", fix)
 
 
 def _may_be_trained(script: Script, wrappers: list[Instance]) -> bool:

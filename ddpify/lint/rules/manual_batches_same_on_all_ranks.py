@@ -154,6 +154,7 @@ def _feeds_model(script: Script, node: cst.Subscript) -> bool:
     slots = {
         slot
         for move in script.flow.moves
+        if script.owners.get(move.node) is script.module
         if any(part is node for part in script.structure.inside(_read(move), cst.Subscript))
         for slot in move.targets
     }

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.lint.scripts.set_by_rank import SetByRank
 from ddpify.understanding.facts import Site
 from ddpify.understanding.labels.callees import called
-from ddpify.understanding.labels.moves import Move
 from ddpify.understanding.labels.origins import ANY_RANK
 from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.libraries.kinds import NO_GRAD
@@ -269,8 +269,11 @@ class Control:
 
     def is_set_by_rank(self, node: cst.BaseExpression) -> bool:
         """Whether an expression reads something that a condition on the rank has set."""
-        read = (one for one in walk(node) if isinstance(one, (cst.Name, cst.Attribute)))
-        return any(self.slots(one) & self._conditional_slots for one in read)
+        return self._set_by_rank.holds(node)
+
+    @cached_property
+    def _set_by_rank(self) -> SetByRank:
+        return SetByRank(self)
 
     def slots(self, node: cst.Name | cst.Attribute) -> set[Slot]:
         """Where a name or an attribute keeps its value, whatever that is."""
@@ -278,21 +281,6 @@ class Control:
         if isinstance(node, cst.Name):
             return set(names.of_name(node, module))
         return set(names.of_attribute(node, module))
-
-    @cached_property
-    def _conditional_slots(self) -> set[Slot]:
-        """Names that are set under a condition on the rank, and those that get their values."""
-        found: set[Slot] = set()
-        for move in self.script.flow.moves:
-            if self.script.owners.get(move.node) is not None and self._is_of_some_ranks(move):
-                found |= set(move.targets)
-        return self.script.flow.derived(found)
-
-    def _is_of_some_ranks(self, move: Move) -> bool:
-        chosen = move.value is not None and any(
-            isinstance(one, cst.IfExp) and self.asks_rank(one.test) for one in walk(move.value)
-        )
-        return chosen or bool(self.rank_guards(move.node))
 
     def is_cached(self, function: cst.FunctionDef | cst.Lambda) -> bool:
         """Whether a call may find what an earlier one gave, and run nothing."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.lint.scripts.kinds import DISTRIBUTED, MAY_ASK
+from ddpify.lint.scripts.no_group import starts_no_group
 from ddpify.understanding.labels.origins import ANY_RANK, TOLD, WORLD, asks_whether_distributed
 from ddpify.understanding.libraries.distributed import (
     DDP,
@@ -43,6 +44,7 @@ def concerns_no_rank(control: Control, node: cst.CSTNode) -> bool:
         tests_something(control)
         or has_one_rank(control)
         or distributes_never(control)
+        or starts_no_group(control)
         or runs_alone(control, node)
     )
 
@@ -155,7 +157,25 @@ def _on_every_way(
 
 def is_kept_to_one_process(control: Control, node: cst.CSTNode) -> bool:
     """Whether a condition in its function keeps a node to runs that are not distributed."""
-    return any(_finds_one_process(control, guard) for guard in control.guards(node))
+    return any(_finds_one_process(control, guard) for guard in control.guards(node)) or any(
+        _is_no_rank(one.test) or _counts_one(control, Guard(one.test, True, one))
+        for one in _asserted(control, node)
+    )
+
+
+def _asserted(control: Control, node: cst.CSTNode) -> Iterator[cst.Assert]:
+    """The assertions that stand before a node in the blocks around it."""
+    structure = control.script.structure_of(node)
+    below = node
+    for above in structure.up(node):
+        if isinstance(above, (cst.FunctionDef, cst.ClassDef)):
+            return
+        if isinstance(above, (cst.IndentedBlock, cst.Module)):
+            end = structure.order[below]
+            before = [one for one in above.body if structure.order[one] < end]
+            lines = [one for one in before if isinstance(one, cst.SimpleStatementLine)]
+            yield from (x for one in lines for x in one.body if isinstance(x, cst.Assert))
+        below = above
 
 
 def _finds_one_process(control: Control, guard: Guard) -> bool:

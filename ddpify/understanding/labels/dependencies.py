@@ -67,9 +67,7 @@ class Dependencies:
             yield from self._attribute(node, module, pure)
         elif isinstance(node, cst.Call):
             yield from self._call(node, module, pure)
-        elif (
-            isinstance(node, cst.Comparison) and origins.asks_whether_distributed(node)
-        ) or isinstance(node, (cst.Lambda, cst.FunctionDef)):
+        elif isinstance(node, (cst.Lambda, cst.FunctionDef)) or _is_alike(node):
             return
         elif isinstance(node, cst.FormattedString):
             for child in children(node):
@@ -219,6 +217,13 @@ class Dependencies:
     def _makes_project_object(self, node: cst.Call) -> bool:
         held = self.facts.values.get(node.func)
         return held is not None and any(isinstance(a, Class) for a in held.atoms)
+
+
+def _is_alike(node: cst.CSTNode) -> bool:
+    """Whether a comparison has the same answer on all ranks, whatever is compared."""
+    return isinstance(node, cst.Comparison) and (
+        origins.asks_whether_distributed(node) or origins.asks_for_an_entry(node)
+    )
 
 
 def constant_key(node: cst.BaseExpression) -> str | None:

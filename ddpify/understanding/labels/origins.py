@@ -159,6 +159,23 @@ def asks_whether_distributed(node: cst.Comparison) -> bool:
     return side == 0 and isinstance(target.operator, (cst.GreaterThanEqual, cst.LessThan))
 
 
+def asks_for_an_entry(node: cst.Comparison) -> bool:
+    """``"mask" in batch``: which entries there are is the same on every rank."""
+    if not isinstance(node.left, cst.SimpleString):
+        return False
+    return len(node.comparisons) == 1 and all(
+        isinstance(one.operator, (cst.In, cst.NotIn)) and _may_have_entries(one.comparator)
+        for one in node.comparisons
+    )
+
+
+def _may_have_entries(node: cst.BaseExpression) -> bool:
+    """Not a text that a call makes, but for ``batch.keys()``."""
+    if isinstance(node, cst.Call):
+        return isinstance(node.func, cst.Attribute) and node.func.attr.value == "keys"
+    return isinstance(node, (cst.Name, cst.Attribute, cst.Subscript))
+
+
 def _number(node: cst.BaseExpression) -> int | None:
     if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
         inner = _number(node.expression)

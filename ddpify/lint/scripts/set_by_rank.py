@@ -1,0 +1,80 @@
+"""Names that a condition on the rank sets, and what is made of them."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.labels.moves import Move
+from ddpify.understanding.labels.slots import Slot
+from ddpify.understanding.libraries.kinds import BARS
+from ddpify.understanding.structure import walk
+
+if TYPE_CHECKING:
+    from ddpify.lint.scripts.control import Control
+
+
+class SetByRank:
+    """What is another thing on some ranks, because a condition on the rank has set it."""
+
+    def __init__(self, control: Control) -> None:
+        self.control = control
+        self.flow = control.script.flow
+
+    def holds(self, node: cst.BaseExpression) -> bool:
+        """Whether an expression reads something that a condition on the rank has set before."""
+        return any(
+            slot in self._slots and not self._is_set_later(slot, one)
+            for one in walk(node)
+            if isinstance(one, (cst.Name, cst.Attribute))
+            for slot in self.control.slots(one)
+        )
+
+    @cached_property
+    def _slots(self) -> set[Slot]:
+        """Names that are set under a condition on the rank, and those that get their values."""
+        found: set[Slot] = set()
+        for move in self.flow.moves:
+            if self.control.script.owners.get(move.node) is not None and self._is_of_some(move):
+                found |= set(move.targets)
+        return self.flow.derived(found)
+
+    def _is_of_some(self, move: Move) -> bool:
+        """Whether only some ranks make an assignment, or make it from something else."""
+        chosen = move.value is not None and any(
+            isinstance(one, cst.IfExp) and self.control.asks_rank(one.test)
+            for one in walk(move.value)
+        )
+        return chosen or (bool(self.control.rank_guards(move.node)) and not self._only_shows(move))
+
+    def _only_shows(self, move: Move) -> bool:
+        """``loader = tqdm(loader)``: a progress bar gives what it goes through."""
+        call = move.value
+        if not isinstance(call, cst.Call) or not self.control.script.names(call.func) & set(BARS):
+            return False
+        shown = [one.value for one in call.args if one.keyword is None][:1]
+        return any(
+            isinstance(one, cst.Name) and self.control.slots(one) & set(move.targets)
+            for one in shown
+        )
+
+    def _is_set_later(self, slot: Slot, use: cst.CSTNode) -> bool:
+        """Whether all that makes a name another thing on some ranks comes after its use."""
+        if slot[0] != "name":
+            return False
+        structure = self.control.script.structure_of(use)
+        function, loops = structure.function(use), structure.loops(use)
+        made = [
+            move
+            for move in self.flow.moves_to({slot})
+            if self._is_of_some(move) or any(one.slot in self._slots for one in move.source)
+        ]
+        return bool(made) and all(
+            self.control.script.structure_of(one.node) is structure
+            and structure.function(one.node) is function
+            and structure.order[one.node] > structure.order[use]
+            and not any(loop in loops for loop in structure.loops(one.node))
+            for one in made
+        )
