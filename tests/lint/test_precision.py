@@ -2462,3 +2462,28 @@ for step in range(100):
 """
     )
     assert lint_text(text, select=("DDP106",))
+
+
+def test_an_epoch_that_is_told_by_another_name(lint_text: Lint) -> None:
+    text = (
+        SETUPS["distributed"]
+        + """
+def run(count):
+    step = 0
+    for epoch in range(count):
+        {told}
+        loader.sampler.set_epoch({number})
+        for x, y in loader:
+            criterion(model(x), y).backward()
+            optimizer.step()
+        step += 1
+
+run(epochs)
+"""
+    )
+    for told, number in (("at = epoch", "at"), ("pass", "step"), ("pass", "count - epoch")):
+        changed = text.replace("{told}", told).replace("{number}", number)
+        assert not lint_text(changed, select=("DDP102",))
+    for number in ("count", "epochs", "3"):
+        same = text.replace("{told}", "pass").replace("{number}", number)
+        assert lint_text(same, select=("DDP102",))

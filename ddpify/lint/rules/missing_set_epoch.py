@@ -2,7 +2,7 @@
 
 ## What it does
 Looks for a shuffling `DistributedSampler` whose loader is iterated once per round of an outer
-loop, when nothing calls `set_epoch`.
+loop, when nothing calls `set_epoch`, or only with a number that stays the same in that loop.
 
 ## Why is this bad
 The sampler shuffles with the seed plus the epoch. Without `set_epoch` the epoch stays 0: the
@@ -11,6 +11,14 @@ batches are the same in every epoch, which one-GPU training with `shuffle=True` 
 ## Example
 ```python
 for epoch in range(epochs):
+    for x, y in loader:
+        criterion(model(x), y).backward()
+        optimizer.step()
+```
+
+```python
+for epoch in range(epochs):
+    sampler.set_epoch(epochs)
     for x, y in loader:
         criterion(model(x), y).backward()
         optimizer.step()
@@ -80,6 +88,7 @@ def check(script: Script) -> Iterator[Finding]:
     """Shuffling samplers that are iterated in several epochs and never told which."""
     if not script.updates:
         return
+    yield from _told_the_same(script)
     told = [script.value(node) for node in _told(script)]
     for sampler in _shuffling(script):
         if any(sampler in held.atoms or not any(held.of(Instance)) for held in told):
@@ -103,6 +112,35 @@ def check(script: Script) -> Iterator[Finding]:
                 "every epoch has the same order: set_epoch() is not called on this sampler",
                 _fix(script, sampler, outer),
             )
+
+
+def _told_the_same(script: Script) -> Iterator[Finding]:
+    """Calls of ``set_epoch`` in the loop of the epochs with what none of its rounds sets."""
+    shuffling = _shuffling(script)
+    for call in script.method_calls("set_epoch"):
+        told = script.value(cst.ensure_type(call.func, cst.Attribute).value).atoms
+        for sampler in (one for one in shuffling if told == (one,)):
+            found = _epoch_loop(script, sampler)
+            if found is not None and _stays(script, call, found[1]):
+                message = "every epoch has the same order: this number is the same in each"
+                yield Finding(call, message)
+
+
+def _stays(script: Script, call: cst.Call, outer: Loop) -> bool:
+    """Whether a call is in a loop, and its argument is set outside of it alone."""
+    if outer not in script.control.around(call) or len(call.args) != 1:
+        return False
+    given = call.args[0].value
+    if isinstance(given, cst.Integer):
+        return True
+    moves = script.flow.moves_to(script.flow.slots(given, script.module))
+    return (
+        isinstance(given, cst.Name)
+        and bool(moves)
+        and all(
+            one.node is not outer and outer not in script.control.around(one.node) for one in moves
+        )
+    )
 
 
 def _told(script: Script) -> Iterator[cst.BaseExpression]:
