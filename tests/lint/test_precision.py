@@ -2487,3 +2487,21 @@ run(epochs)
     for number in ("count", "epochs", "3"):
         same = text.replace("{told}", "pass").replace("{number}", number)
         assert lint_text(same, select=("DDP102",))
+
+
+def test_a_batch_that_is_made_anew_from_its_own_samples(lint_text: Lint) -> None:
+    text = (
+        SETUPS["distributed"]
+        + """
+for batch in {batches}:
+    kept = [i for i, name in enumerate(batch["name"]) if name]
+    if not kept:
+        continue
+    batch = {key: held[kept] for key, held in batch.items()}
+    criterion(model(batch["x"]), batch["y"]).backward()
+    optimizer.step()
+"""
+    )
+    assert lint_text(text.replace("{batches}", "loader"), select=("DDP402",))
+    whole = text.replace("{batches}", "DataLoader(dataset, 32)")
+    assert not lint_text(whole, select=("DDP402",))
