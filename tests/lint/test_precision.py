@@ -2505,3 +2505,14 @@ for batch in {batches}:
     assert lint_text(text.replace("{batches}", "loader"), select=("DDP402",))
     whole = text.replace("{batches}", "DataLoader(dataset, 32)")
     assert not lint_text(whole, select=("DDP402",))
+
+
+def test_a_write_in_another_file_is_named(lint_text: Lint, tmp_path: Path) -> None:
+    (tmp_path / "files.py").write_text(
+        'import torch\n\n\ndef keep(net):\n    torch.save(net, "a.pt")\n'
+    )
+    text = SETUPS["distributed"] + STEP + "from files import keep\nkeep(net.state_dict())\n"
+    found = [one.message for one in lint_text(text, select=("DDP501",))]
+    assert found == [
+        "all ranks write the same file with save() in files.py:5: it may be corrupt",
+    ]

@@ -119,7 +119,9 @@ def check(script: Script) -> Iterator[Finding]:
                 continue
             if guard.test not in reported:
                 reported.add(guard.test)
-                leaves = "leaves out a step" if isinstance(node, cst.Continue) else "leaves the loop"
+                leaves = (
+                    "leaves out a step" if isinstance(node, cst.Continue) else "leaves the loop"
+                )
                 yield Finding(
                     guard.test,
                     f"each rank decides by its own {script.code(guard.test, 40)}: one {leaves}, the"

@@ -106,9 +106,14 @@ def check(script: Script) -> Iterator[Finding]:
         name = effect.name.rsplit(".", 1)[-1]
         if not _has_own_path(script, effect) and not _excused(script, effect, node):
             fix = None if script.has_fsdp else _fix(script, node, name)
-            yield Finding(
-                node, f"all ranks write the same file with {name}(): it may be corrupt", fix
-            )
+            what = f"all ranks write the same file with {name}(){_elsewhere(effect, node)}"
+            yield Finding(node, f"{what}: it may be corrupt", fix)
+
+
+def _elsewhere(effect: Effect, node: cst.CSTNode) -> str:
+    """The file and line of a write that a call in this file leads to."""
+    place = f" in {effect.site.module.path.name}:{effect.site.line}"
+    return "" if node is effect.site.node else place
 
 
 def _fix(script: Script, node: cst.CSTNode, name: str) -> Fix | None:
