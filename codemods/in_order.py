@@ -10,6 +10,7 @@ from ddpify.codemods import (
     checkpoints,
     clocks,
     command_results,
+    device_maps,
     devices,
     draws,
     files,
@@ -40,6 +41,7 @@ from ddpify.planning.plan import Plan
 COLLECTED: tuple[Callable[[Plan, Edits], None], ...] = (
     launch_questions.edit,
     devices.edit,
+    device_maps.edit,
     checkpoints.edit,
     loaders.edit,
     batches.edit,

@@ -10,7 +10,14 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ddpify.planning import files_that_stay, gathering, kept_whole, mending, own_backwards
+from ddpify.planning import (
+    device_maps,
+    files_that_stay,
+    gathering,
+    kept_whole,
+    mending,
+    own_backwards,
+)
 from ddpify.planning.batches import split_batches
 from ddpify.planning.options import Options
 from ddpify.planning.plan import Plan
@@ -128,6 +135,7 @@ def _refuse_what_is_lost(plan: Plan) -> None:
         *own_backwards.averaged(facts, plan.project),
         *unequal_batches(facts),
         *lost_turns(plan),
+        *device_maps.by_hand(plan),
     )
     for refusal in found:
         plan.refuse(refusal)

@@ -56,6 +56,7 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.layers import is_part_of, is_trainable
 from ddpify.lint.scripts.one_process import joins_no_group, runs_alone
 from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.set_by_rank import is_set_by_rank
 from ddpify.understanding.layers import layers
 from ddpify.understanding.libraries.distributed import REDUCING, is_wrapper
 from ddpify.understanding.libraries.runtime_names import INIT, WRAP
@@ -83,7 +84,7 @@ def check(script: Script) -> Iterator[Finding]:
             continue
         if script.control.is_only_before_spawning(optimizer.site):
             continue
-        if any(script.control.is_set_by_rank(one.value) for one in optimizer.site.args):
+        if any(is_set_by_rank(script.control, one.value) for one in optimizer.site.args):
             continue  # ranks have parameters of their own on purpose
         for owner in _owners(optimizer):
             if not _outside(script, owner, covered) or _may_be_wrapped(script, owner, covered):

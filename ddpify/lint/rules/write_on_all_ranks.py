@@ -57,6 +57,7 @@ from ddpify.lint.diagnostics import Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.repairs import on_rank_zero, runtime
 from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.set_by_rank import is_set_by_rank
 from ddpify.lint.scripts.targets import targets
 from ddpify.understanding.facts import Effect, Site
 from ddpify.understanding.labels.callees import called
@@ -144,7 +145,7 @@ def _excused(script: Script, effect: Effect, node: cst.CSTNode) -> bool:
     if effect.kind == "write" and effect.site.module is not script.module and not script.strict:
         return True  # its path is seldom seen from here
     call = effect.site.node
-    if isinstance(call, cst.Call) and script.control.is_set_by_rank(call.func):
+    if isinstance(call, cst.Call) and is_set_by_rank(script.control, call.func):
         return True  # what is called is another thing on other ranks
     if not script.strict and any(_is_one_of_several(script, one) for one in effect.calls):
         return True  # which of them is called is not known

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.lint.scripts.set_by_rank import SetByRank
 from ddpify.understanding.facts import Site
 from ddpify.understanding.labels.callees import called
 from ddpify.understanding.labels.origins import ANY_RANK
@@ -266,14 +265,6 @@ class Control:
                     a.node for a in self.script.value(one.value).atoms if isinstance(a, Function)
                 }
         return found
-
-    def is_set_by_rank(self, node: cst.BaseExpression) -> bool:
-        """Whether an expression reads something that a condition on the rank has set."""
-        return self._set_by_rank.holds(node)
-
-    @cached_property
-    def _set_by_rank(self) -> SetByRank:
-        return SetByRank(self)
 
     def slots(self, node: cst.Name | cst.Attribute) -> set[Slot]:
         """Where a name or an attribute keeps its value, whatever that is."""

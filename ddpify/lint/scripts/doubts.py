@@ -8,6 +8,7 @@ import libcst as cst
 
 from ddpify.lint.scripts.control import MAY_BE_RANK, Control
 from ddpify.lint.scripts.one_process import is_kept_to_one_process, runs_alone
+from ddpify.lint.scripts.set_by_rank import is_set_by_rank
 from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
@@ -55,7 +56,7 @@ def _may_depend_on_rank(control: Control, test: cst.BaseExpression) -> bool:
         return True
     if control.asks_rank(test) or any(map(MAY_BE_RANK.search, _wordings(control, test))):
         return True
-    if control.is_set_by_rank(test):
+    if is_set_by_rank(control, test):
         return True
     known = ("torch.", "os.path.", "builtins.", "math.", "sys.", "os.environ", "time.")
     for call in walk(test):

@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import TYPE_CHECKING
+from functools import cached_property, lru_cache
 
 import libcst as cst
 
+from ddpify.lint.scripts.control import Control
 from ddpify.understanding.labels.moves import Move
 from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.libraries.kinds import BARS
 from ddpify.understanding.structure import walk
 
-if TYPE_CHECKING:
-    from ddpify.lint.scripts.control import Control
+
+def is_set_by_rank(control: Control, node: cst.BaseExpression) -> bool:
+    """Whether an expression reads something that a condition on the rank has set before."""
+    return _known_of(control).holds(node)
 
 
-class SetByRank:
+@lru_cache(maxsize=4)  # it is asked about many conditions
+def _known_of(control: Control) -> _SetByRank:
+    return _SetByRank(control)
+
+
+class _SetByRank:
     """What is another thing on some ranks, because a condition on the rank has set it."""
 
     def __init__(self, control: Control) -> None:
@@ -24,7 +31,6 @@ class SetByRank:
         self.flow = control.script.flow
 
     def holds(self, node: cst.BaseExpression) -> bool:
-        """Whether an expression reads something that a condition on the rank has set before."""
         return any(
             slot in self._slots and not self._is_set_later(slot, one)
             for one in walk(node)

@@ -18,6 +18,7 @@ from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
     REPLICATED,
     UNKNOWN,
+    Atom,
     Bound,
     Class,
     Const,
@@ -180,8 +181,8 @@ def iterate(run: Interpreter, node: cst.BaseExpression, atom: Instance) -> Value
         known = collating.yielded(run, node, atom) or nested.yielded(atom)
         return known or value(Data(Placement.SHARD, frozenset({atom}), form=Form.BATCH))
     if atom.type in BARS:
-        held = atom.attribute("iterable")
-        return run.iterate(node, REPLICATED if held is None else held)
+        shown = atom.attribute("iterable") is not None
+        return run.iterate(node, value(*_shown(atom, set())) if shown else REPLICATED)
     if is_model(atom):
         return value(atom)
     if isinstance(atom.type, Class):
@@ -198,6 +199,17 @@ def iterate(run: Interpreter, node: cst.BaseExpression, atom: Instance) -> Value
     if not atom.attributes and isinstance(atom.type, str) and "." in atom.type:
         return batches.yielded(run)
     return atom.elements if atom.attributes else REPLICATED
+
+
+def _shown(bar: Instance, seen: set[Instance]) -> Iterator[Atom]:
+    """What a progress bar goes through; ``loader = tqdm(loader)`` in a loop is around itself."""
+    seen.add(bar)
+    held = bar.attribute("iterable")
+    for one in held.atoms if held is not None else ():
+        if not isinstance(one, Instance) or one.type not in BARS:
+            yield one
+        elif one not in seen:
+            yield from _shown(one, seen)
 
 
 def _run_samplers(run: Interpreter, node: cst.BaseExpression, loader: Instance) -> None:
@@ -223,7 +235,7 @@ def loaders_of(run: Interpreter, iterable: Value) -> frozenset[Instance]:
 
 def _loaders_of(run: Interpreter, atom: Instance) -> frozenset[Instance]:
     if atom.type in BARS:
-        return loaders_of(run, atom.attribute("iterable") or UNKNOWN)
+        return loaders_of(run, value(*_shown(atom, set())))
     return frozenset({atom}) if is_loader(atom) else run.over_loaders.get(atom, frozenset())
 
 
