@@ -12,6 +12,8 @@ from ddpify.understanding.facts import Site
 from ddpify.understanding.syntax import argument, code_of
 from ddpify.understanding.values import UNKNOWN, Const, Instance
 
+_ON_NO_GPU = (Const(None), Const("cpu"), Const("meta"))
+
 
 def device_maps(plan: Plan) -> Iterator[tuple[Site, cst.Arg]]:
     """The calls that are reached and place a model, each with what it is told."""
@@ -21,7 +23,7 @@ def device_maps(plan: Plan) -> Iterator[tuple[Site, cst.Arg]]:
         if given is None or site.node.func not in plan.facts.values:
             continue
         held = plan.facts.values.get(given.value, UNKNOWN).atoms
-        if not held or any(one != Const(None) for one in held):
+        if not held or any(one not in _ON_NO_GPU for one in held):
             yield site, given
 
 

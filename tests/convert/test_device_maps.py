@@ -35,8 +35,9 @@ def test_the_whole_model_is_on_the_device_of_the_rank(tmp_path: Path, place: str
     assert any(PLACED in line for line in added(tmp_path, text(place)))
 
 
-def test_no_map_is_none(tmp_path: Path) -> None:
-    assert not any("device_map" in line for line in added(tmp_path, text("None")))
+@pytest.mark.parametrize("place", ["None", '"cpu"'])
+def test_what_is_on_no_gpu_stays(tmp_path: Path, place: str) -> None:
+    assert not any("device_map={" in line for line in added(tmp_path, text(place)))
 
 
 @pytest.mark.parametrize(
