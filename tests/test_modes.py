@@ -72,6 +72,17 @@ for epoch in range(3):
     net(x)
 """
 
+SEVERAL = """
+net = Net() if {first} else torch.nn.Sequential(net)
+for epoch in range(3):
+    net.train()
+    for i in range(2):
+        net(x)
+        {second}
+    net.eval()
+    net(x)
+"""
+
 
 def modes(text: str) -> list[bool | None]:
     """The mode of each call ``net(x)``, in source order."""
@@ -84,7 +95,7 @@ def modes(text: str) -> list[bool | None]:
 
 def _mode(run: Interpretation, site: Site) -> bool | None:
     assert isinstance(site.node, cst.Call)
-    (net,) = run.facts.values[site.node.func].of(Instance)
+    net, *_ = run.facts.values[site.node.func].of(Instance)
     return run.modes.at(run.facts, site, net)  # type: ignore[arg-type]
 
 
@@ -112,6 +123,8 @@ def _shown(call: cst.Call) -> str:
         (BRANCHES.format(mode="False"), [None, False]),
         (BRANCHES.format(mode="unknown"), [None, None]),
         (INNER, [True, False]),
+        (SEVERAL.format(first="unknown", second="pass"), [True, False]),
+        (SEVERAL.format(first="unknown", second="net = Net()"), [None, False]),
     ],
 )
 def test_the_last_switch_before_a_call_holds(text: str, expected: list[bool | None]) -> None:

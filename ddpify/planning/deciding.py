@@ -363,6 +363,8 @@ def _check_alike(plan: Plan, node: cst.CSTNode) -> None:
     how = plan.reductions[node].how
     if _is_reduced_twice(plan, node) or (how == "sum" and _is_summed_twice(plan, node)):
         raise _twice(plan, node)
+    if how == "gather" and _is_gathered_twice(plan, node):
+        raise _twice(plan, node)
     for data in plan.facts.reduced.get(node, ()):
         if data.opaque or data.placement in _SUITED[how]:
             continue
@@ -374,17 +376,28 @@ def _check_alike(plan: Plan, node: cst.CSTNode) -> None:
 
 def _is_summed_twice(plan: Plan, node: cst.CSTNode) -> bool:
     """Whether a step of the training adds up over the ranks what may be whole already."""
+    return node in plan.facts.half_reduced and _is_trained_on(plan, node)
+
+
+def _is_gathered_twice(plan: Plan, node: cst.CSTNode) -> bool:
+    """Whether a step of the training gathers what may be the rows of all ranks already."""
+    return node in plan.facts.half_gathered and _is_trained_on(plan, node)
+
+
+def _is_trained_on(plan: Plan, node: cst.CSTNode) -> bool:
+    """Whether what a reduction gets comes from loaders that are trained on."""
     loaders = (loader for data in plan.facts.reduced.get(node, ()) for loader in data.loaders)
-    trained = any(loader.site in plan.choices.trained for loader in loaders)
-    return trained and node in plan.facts.half_reduced
+    return any(loader.site in plan.choices.trained for loader in loaders)
 
 
 def _twice(plan: Plan, node: cst.CSTNode) -> Refusal:
     """What may be reduced already, and may as well be a rank's part, has no right gradient."""
     site = plan.site(node)
-    message = "this loss may be one of all ranks already, or that of a rank's own samples"
+    rows = plan.reductions[node].how == "gather"
+    what, that = ("these may be the rows", "those") if rows else ("this loss may be one", "that")
+    message = f"{what} of all ranks already, or {that} of a rank's own samples"
     remedy = (
-        "give each of the losses that may come here a line of its own, with its backward(); or"
-        " compute them outside of the model's forward"
+        f"give each of the {'values' if rows else 'losses'} that may come here a line of its own,"
+        " with its backward(); or compute them outside of the model's forward"
     )
     return Refusal(site.module, site.node, message, remedy)

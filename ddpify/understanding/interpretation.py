@@ -160,7 +160,7 @@ class Interpretation(Interpreter):
             self.facts.reduced.setdefault(node, set()).update(result.data)
             self.facts.reduced_through.setdefault(node, set()).add(path)
             at_hand.reduced(self, node, result.data)
-            if any(isinstance(a, Data) and a.form is Form.GATHERED for a in result.atoms):
+            if any(isinstance(a, Data) and a.form is Form.GATHERED for a in deep_atoms(result)):
                 self.facts.half_gathered.add(node)
             if any(isinstance(a, Data) and a.reduced for a in result.atoms):
                 self.facts.half_reduced.add(node)

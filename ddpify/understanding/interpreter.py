@@ -39,7 +39,7 @@ _CONTEXT = 3  # calls that tell apart the objects made at one place
 _MOST_CONTEXTS = 16  # of one place; what comes later shares one object, or the work would explode
 _READ_IN_FORWARDS = (
     readers.A_KEPT_TENSOR, readers.A_VIEW, readers.PAIRS, readers.A_HOOK, readers.A_DRAW,
-    readers.A_CUT,
+    readers.A_CUT, readers.ALL_ROWS,
 )  # fmt: skip
 _REDUCIBLE = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED)
 

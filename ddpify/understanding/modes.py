@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from ddpify.understanding.facts import Facts, Site, Switch
+from ddpify.understanding.labels.freshness import target_names
+from ddpify.understanding.labels.scopes import bindings
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.values import Instance
 
@@ -132,7 +134,7 @@ class _Search:
             return frozenset()
         here = self.switches.get(_code(site), [])
         last = max(
-            (s for s in here if s.surely and _surely_before(s.site, site)),
+            (s for s in here if _is_meant(s, site) and _surely_before(s.site, site)),
             key=lambda s: _order(s.site),
             default=None,
         )
@@ -173,9 +175,34 @@ def _surely_before(switch: Site, site: Site) -> bool:
     return _order(switch) < _order(site) and _runs_with(switch, site)
 
 
+def _is_meant(switch: Switch, site: Site) -> bool:
+    """Whether what is called at a place is surely what a switch was for.
+
+    Where a name may stand for several models, it still stands for the one that it stood for there.
+    """
+    name = _called_name(switch.site.node)
+    if switch.surely or not name or name != _called_name(site.node):
+        return switch.surely
+    structure = site.module.structure
+    order, start, end = structure.order, _order(switch.site), _order(site)
+    around = set(structure.loops(site.node)) - set(structure.loops(switch.site.node))
+    return not any(
+        name in target_names(target)
+        and (start < order[node] < end or around.intersection(structure.loops(node)))
+        for node, target in bindings(structure)
+    )
+
+
+def _called_name(node: cst.CSTNode) -> str:
+    """``m`` of ``m(x)`` and of ``m.train()``; empty for other calls."""
+    func = node.func if isinstance(node, cst.Call) else None
+    owner = func.value if isinstance(func, cst.Attribute) else func
+    return owner.value if isinstance(owner, cst.Name) else ""
+
+
 def _undoes(other: Switch, switch: Site, site: Site) -> bool:
     """Whether after one switch another surely follows, before the place is reached."""
-    if not other.surely:
+    if not _is_meant(other, site):
         return False
     start, end = _order(switch), _order(other.site)
     if end <= start or start < _order(site) < end:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from ddpify.convert import Refusal
 from tests.convert.examples import HEAD, STEP, added
 
 START = HEAD[: HEAD.index("brain =")]
@@ -106,3 +107,54 @@ def test_a_view_by_the_size_of_the_batch_has_a_row_for_each_sample(tmp_path: Pat
     text = HEAD.replace("brain = nn.Linear(4, 3)\n", GRAPH).replace("(20, 4)", "(20, 5, 4)")
     lines = added(tmp_path, text + STEP)
     assert "penalty = dd.mean(F.cross_entropy(brain(a), b))" in lines
+
+
+DEEP = """\
+class Deep(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 3), nn.Linear(7, 3)
+
+    def forward(self, x):
+        one = self.first(x)
+        return [one, self.second(torch.cat([x, one], 1))]
+
+
+class Plain(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.layer(x.view(x.size(0), -1))
+
+
+several = len(__file__) > 20
+brain = Deep() if several else Plain()
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+for a, b in feed:
+    if several:
+        outs = brain(a)
+        penalty = 0
+        for out in OUTS:
+            penalty += F.cross_entropy(out, b)
+        penalty /= len(outs)
+    else:
+        penalty = F.cross_entropy(brain(a), b)
+    rule.zero_grad()
+    penalty.backward()
+    rule.step()
+"""
+
+
+def test_outputs_that_another_model_gives_alone_are_gone_through_one_by_one(
+    tmp_path: Path,
+) -> None:
+    lines = added(tmp_path, START + DEEP.replace("OUTS", "outs"))
+    assert "dd.mean(penalty).backward()" in lines
+    assert not any("gather" in line for line in lines)
+
+
+def test_what_may_be_the_rows_of_all_ranks_is_not_gathered_again(tmp_path: Path) -> None:
+    with pytest.raises(Refusal, match="rows of all ranks already"):
+        added(tmp_path, START + DEEP.replace("OUTS", "[outs[0], *outs[1:]]"))

@@ -216,7 +216,7 @@ def beside_whole(
     rows = [(n, d) for n, d in operands if d is not None and d.placement in split]
     rows = [(n, d) for n, d in rows if d.form is not Form.PERMUTATION]  # of all rows, on every rank
     for expression, data in rows:
-        run.demand(expression, value(data), "a computation on the whole batch")
+        run.demand(expression, value(data), readers.ALL_ROWS)
     return bool(rows)
 
 

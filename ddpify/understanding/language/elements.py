@@ -71,8 +71,19 @@ def taken_apart(atoms: Sequence[Atom]) -> list[Atom]:
         return list(atoms)
     held = [item for atom in atoms if isinstance(atom, Tup) for item in atom.items]
     held += [a.elements for a in atoms if isinstance(a, Instance) and a.type == "list"]
-    alone = {_unborn(atom) for item in held for atom in item.data}
-    return [a for a in atoms if not (isinstance(a, Data) and _unborn(a) in alone)]
+    parts = [atom for item in held for atom in item.data]
+    return [a for a in atoms if not (isinstance(a, Data) and any(_are_alike(a, p) for p in parts))]
+
+
+def _are_alike(alone: Data, part: Data) -> bool:
+    """Whether two are tensors of one kind: other models, and expressions, may have made them."""
+    if _kind(alone) == _kind(part) and alone.placement is Placement.SHARD:
+        return not alone.loaders.isdisjoint(part.loaders)
+    return _unborn(alone) == _unborn(part)
+
+
+def _kind(atom: Data) -> tuple[object, ...]:
+    return atom.placement, atom.form, atom.dim
 
 
 def _unborn(atom: Data) -> Data:
