@@ -115,7 +115,13 @@ def _decide_more(plan: Plan) -> bool:
     if note_unequal(plan.facts, plan.choices):
         plan.forget_reductions()
         return True
-    return _decide(plan) or _run_whole(plan) or take_turns(plan) or _look_by_hand(plan)
+    return (
+        gathering.split_again(plan)
+        or _decide(plan)
+        or _run_whole(plan)
+        or take_turns(plan)
+        or _look_by_hand(plan)
+    )
 
 
 def _refuse_what_is_lost(plan: Plan) -> None:

@@ -86,24 +86,33 @@ def gather_arguments(plan: Plan, demand: Demand) -> bool:
         shards = given_to(plan, call, Placement.SHARD)
         if plan.barred and (not shards or plan.barred.intersection(shards)):
             continue
-        if _runs_a_model(plan, call.node):
+        returned = plan.facts.values.get(call.node, UNKNOWN)
+        trained = _is_trained_on(plan, returned.data) and _holds_a_models_call(plan, call)
+        if trained or _runs_a_model(plan, call.node):
             return False
-        if _may_be_rows_or_not(plan.facts.values.get(call.node, UNKNOWN)):
+        if _may_be_rows_or_not(returned):
             return False
         counts = given_to(plan, call, Placement.COUNT)
-        if counts and _gives_rows(plan.facts.values.get(call.node, UNKNOWN)):
+        if counts and _gives_rows(returned):
             return False  # as many as this rank has, or as all have: it cannot be told
         for node in shards:
             plan.record(Reduction(node, "gather"))
         for node in counts:
             plan.record(Reduction(node, "sum"))
-        returned = plan.facts.values.get(call.node, UNKNOWN).data
-        rows = any(d.placement in (Placement.ROWS, Placement.SHARD) for d in returned)
-        if shards and rows and not _is_trained_on(plan, returned):
-            loaders = frozenset(loader for d in returned for loader in d.loaders)
+        rows = any(d.placement in (Placement.ROWS, Placement.SHARD) for d in returned.data)
+        if shards and rows and not _is_trained_on(plan, returned.data):
+            loaders = frozenset(loader for d in returned.data for loader in d.loaders)
             plan.choices.split[call.node] = loaders
         return bool(shards)
     return False
+
+
+def split_again(plan: Plan) -> bool:
+    """Let ranks take their own rows of those that unseen code gives back; whether any are new."""
+    new = plan.facts.given_back.keys() - plan.choices.split.keys()
+    chosen = {node: plan.facts.given_back[node] for node in new if plan.site(node).module.editable}
+    plan.choices.split |= chosen
+    return bool(chosen)
 
 
 def _is_trained_on(plan: Plan, made: list[Data]) -> bool:
@@ -198,6 +207,14 @@ def _runs_a_model(plan: Plan, call: cst.Call) -> bool:
     held = [plan.facts.values.get(part, UNKNOWN) for part in parts]
     models = (a for one in held for a in one.of(Instance))
     return any(is_model(a) and not is_criterion(a) and not is_loss(a) for a in models)  # type: ignore[arg-type]
+
+
+def _holds_a_models_call(plan: Plan, call: Site) -> bool:
+    """Whether a call is of a function that runs a model on a rank's rows."""
+    called = {one for one, sites in plan.facts.callers.items() if call in sites}
+    held = [plan.site(node) for node in plan.facts.sharded_calls if isinstance(node, cst.Call)]
+    inside = (one.node for one in held if one.module.function(one.node) in called)
+    return any(_runs_a_model(plan, node) for node in inside)  # type: ignore[arg-type]
 
 
 def _may_be_rows_or_not(returned: Value) -> bool:

@@ -213,6 +213,9 @@ class Facts:
     used_on_rows: set[cst.CSTNode] = field(default_factory=set)  # reductions, in a training step
     iterated: set[Instance] = field(default_factory=set)
     handed: dict[cst.BaseExpression, Site] = field(default_factory=dict)  # loaders, to unseen code
+    # Calls of unseen code that take the rows of all ranks; those that give a batch back.
+    unseen_calls: set[cst.CSTNode] = field(default_factory=set)
+    given_back: dict[cst.CSTNode, frozenset[Instance]] = field(default_factory=dict)
     optimizers: list[Instance] = field(default_factory=list)
     stepped: set[Instance] = field(default_factory=set)  # models whose gradients the script uses
     models: dict[Instance, None] = field(default_factory=dict)  # in the order of making

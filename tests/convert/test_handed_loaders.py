@@ -33,3 +33,34 @@ def test_a_loader_in_a_collection_is_noted(tmp_path: Path) -> None:
 def test_python_itself_and_what_is_not_split_get_what_they_got(tmp_path: Path) -> None:
     lines = changed_lines(convert_text(tmp_path, HEAD + STEP + "print(feed)\njudge(check)\n"))[1]
     assert not any("replicate" in line for line in lines)
+
+
+@pytest.mark.parametrize("package", [True, False])
+def test_a_folder_without_code_is_no_library(tmp_path: Path, package: bool) -> None:
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "judging.py").write_text("def judge(net, feed):\n    pass\n")
+    if package:
+        (tmp_path / "tools" / "__init__.py").write_text("")
+    text = "import tools.judging\n" + HEAD + STEP + "tools.judging.judge(brain, feed)\n"
+    assert not any("replicate" in line for line in changed_lines(convert_text(tmp_path, text))[1])
+
+
+METRICS = """\
+held = torch.zeros(20)
+def measure(a, b, start, noisy):
+    if noisy:
+        a = other.noisy(a)
+    penalties = F.cross_entropy(brain(a), b, reduction="none")
+    held[start : start + len(b)] = penalties
+    return penalties.mean()
+for i, (a, b) in enumerate(feed):
+    rule.zero_grad()
+    measure(a, b, 6 * i, True).backward()
+    rule.step()
+"""
+
+
+def test_a_function_that_runs_the_model_gets_no_rows_of_all_ranks(tmp_path: Path) -> None:
+    lines = changed_lines(convert_text(tmp_path, HEAD + METRICS))[1]
+    assert not any("measure(dd.gather" in line for line in lines)
+    assert "a = dd.split(other.noisy(dd.gather(a)))" in lines

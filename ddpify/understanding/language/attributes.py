@@ -73,7 +73,7 @@ def _having(owner: Value, name: str) -> Sequence[Atom]:
 def attribute_of(run: Interpreter, node: cst.BaseExpression, atom: Atom, name: str) -> Value:
     """What ``atom.name`` is."""
     if isinstance(atom, Lib):
-        return library_value(kinds.canonical(f"{atom.name}.{name}"))
+        return _member_of_package(run, atom, name)
     if isinstance(atom, Namespace):
         return _member_of(run, node, atom, name)
     if isinstance(atom, Instance):
@@ -124,6 +124,14 @@ def _member_of(run: Interpreter, node: cst.BaseExpression, atom: Namespace, name
         local = run.project.resolve(f"{atom.module.name}.{name}", run.module)
         found = value(run.namespace(local)) if local else UNKNOWN
     return found
+
+
+def _member_of_package(run: Interpreter, atom: Lib, name: str) -> Value:
+    """What a library has, or a folder of the project that has no code of its own."""
+    local = run.project.resolve(f"{atom.name}.{name}", run.module)
+    if local is not None:
+        return value(run.namespace(local))
+    return library_value(kinds.canonical(f"{atom.name}.{name}"))
 
 
 def _instance_attribute(

@@ -1,15 +1,17 @@
-"""Loaders that are handed to code that is not seen, which goes through their batches itself."""
+"""What is handed to code that is not seen: loaders, and batches that it may give back."""
 
 from __future__ import annotations
 
 import builtins
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding.forms import Form
 from ddpify.understanding.language.arguments import Keywords, argument_pairs
 from ddpify.understanding.libraries.kinds import is_loader
-from ddpify.understanding.values import Instance, Value, deep_atoms
+from ddpify.understanding.values import Data, Instance, Value, deep_atoms, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
@@ -24,3 +26,31 @@ def note_loaders(
     for expression, one in argument_pairs(node, args, kwargs):
         if any(isinstance(a, Instance) and is_loader(a) for a in deep_atoms(one)):
             run.facts.handed.setdefault(expression, run.site(node))
+
+
+def rows_of_all(run: Interpreter, node: cst.BaseExpression, first: Value) -> Value | None:
+    """What comes back for the rows of all ranks: perhaps those, as a model that gets it shows."""
+    held = [a for a in first.atoms if isinstance(a, Data) and a.form is Form.GATHERED]
+    if not held or run.frames_forward():
+        return None
+    loaders = frozenset(loader for data in held for loader in data.loaders)
+    if _takes_the_name(run, node):
+        run.facts.given_back[node] = run.facts.given_back.get(node, frozenset()) | loaders
+    run.facts.unseen_calls.add(node)
+    return value(replace(held[0], names=frozenset({node}), loaders=loaders))
+
+
+def enter_a_model(run: Interpreter, given: list[Value]) -> None:
+    """Remember which of the calls that gave a model its arguments got the rows of all ranks."""
+    for data in (a for one in given for a in one.atoms if isinstance(a, Data)):
+        for node in data.names if data.form is Form.GATHERED else ():
+            if isinstance(node, cst.Call) and node in run.facts.unseen_calls:
+                run.facts.given_back[node] = data.loaders
+
+
+def _takes_the_name(run: Interpreter, node: cst.BaseExpression) -> bool:
+    """Whether what a call gives takes the name of its first argument."""
+    above = run.module.parents.get(node)
+    if not isinstance(node, cst.Call) or not node.args or not isinstance(above, cst.Assign):
+        return False
+    return len(above.targets) == 1 and above.targets[0].target.deep_equals(node.args[0].value)

@@ -12,7 +12,7 @@ import libcst as cst
 
 from ddpify.understanding.facts import Facts, WholeCall
 from ddpify.understanding.forms import Form
-from ddpify.understanding.libraries import criteria, kinds
+from ddpify.understanding.libraries import criteria, handed, kinds
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
 from ddpify.understanding.values import Atom, Data, Instance, Tup, Value, deep_atoms
@@ -27,6 +27,7 @@ def note(
     """Note whether a call from outside a forward takes rows, or what all ranks hold."""
     if run.frames_forward() or not given or not all(given):
         return
+    handed.enter_a_model(run, given)
     local = [a for one in given for a in deep_atoms(one) if _is_local(a)]
     if local:
         rowwise = all(_is_rows(a) for a in local) and all(_is_rows(a) for a in result.atoms)
