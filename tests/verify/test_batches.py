@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from ddpify.convert import convert_file
 from ddpify.verify import Kind, Verdict, What, render, verify
 from ddpify.verify.launch.launcher import Worker
+from tests.conftest import FIXTURES
 
 HEAD = """
 import os, torch
@@ -129,3 +131,12 @@ def test_where_nothing_that_enters_can_be_compared_the_gradients_answer(
     other = verdict_on(tmp_path, worker, FORWARD_CALLED, part=ROWS, seed="2")
     assert other.kind is Kind.NOT_EQUIVALENT, render(other)
     assert "same data?        unknown" in render(other)
+
+
+def test_a_rank_without_a_sample_may_repeat_all_rows_of_one(tmp_path: Path, worker: Worker) -> None:
+    original, port = tmp_path / "train.py", tmp_path / "port.py"
+    original.write_text((FIXTURES / "graphs_under_each_other" / "train.py").read_text())
+    port.write_bytes(convert_file(original).data)
+    verdict = verify(original, port, nproc=(3,), worker=worker)  # the last batches have two samples
+    assert verdict.kind is Kind.EQUIVALENT, render(verdict)
+    assert verdict.comparisons[0].same_data is True

@@ -105,7 +105,7 @@ def along(
         if (unsure or dimensions.undecided(places)) and not run.frames_forward():
             results.append(value(data.placed(Placement.COUPLED)))
         elif dims and data.dim not in places:
-            kept = name in KEEPING_DIMENSIONS or _keeps_dimensions(kwargs)
+            kept = name in KEEPING_DIMENSIONS or keeps_dimensions(kwargs)
             gone = 0 if kept else sum(isinstance(p, int) and 0 <= p < data.dim for p in places)
             one_each = not kept and dimensions.may_leave_one_each(data, len(dims))
             within = replace(data, dim=data.dim - gone, one_each=one_each)
@@ -135,7 +135,8 @@ def mixes_rows(name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str
     return data.dim in dims
 
 
-def _keeps_dimensions(kwargs: Mapping[str, Value]) -> bool:
+def keeps_dimensions(kwargs: Mapping[str, Value]) -> bool:
+    """Whether a function leaves a dimension of size one where it has gone along one."""
     given = kwargs.get("keepdim") or kwargs.get("keepdims")
     return given is not None and given.constant() is not False
 

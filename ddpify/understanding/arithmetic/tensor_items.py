@@ -12,6 +12,7 @@ from ddpify.understanding.arithmetic import (
     bounds,
     dimensions,
     last_sizes,
+    loop_indices,
     tensor_pairs,
     tensor_sizes,
 )
@@ -29,7 +30,7 @@ from ddpify.understanding.facts import Draw, Regrouped
 from ddpify.understanding.forms import Form
 from ddpify.understanding.libraries import sequences
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.syntax import displayed, dotted
+from ddpify.understanding.syntax import displayed
 from ddpify.understanding.values import (
     REPLICATED,
     UNKNOWN,
@@ -200,23 +201,13 @@ def _index(run: Interpreter, node: cst.Subscript, atom: Data) -> Data:
             continue
         if dim == atom.dim:
             return _index_rows(run, node, atom, part_, kind, index)
-        if kind == "index" and (isinstance(index.constant(), int) or _is_counter(run, part_)):
+        if kind == "index" and (
+            isinstance(index.constant(), int) or loop_indices.is_counter(run, part_)
+        ):
             atom = replace(atom, dim=atom.dim - 1)  # that dimension is gone
         else:
             dim += 1
     return _whole_rows(run, node, atom)
-
-
-def _is_counter(run: Interpreter, part_: cst.BaseSlice) -> bool:
-    """Whether an index is the name that a loop over ``range()`` around it counts with."""
-    index = part_.value if isinstance(part_, cst.Index) else None
-    above: cst.CSTNode | None = index if isinstance(index, cst.Name) else None
-    while above is not None:
-        above = run.module.parents.get(above)
-        loop = above.for_in if isinstance(above, (cst.ListComp, cst.GeneratorExp)) else above
-        if isinstance(loop, (cst.For, cst.CompFor)) and loop.target.deep_equals(index):  # type: ignore[arg-type]
-            return isinstance(loop.iter, cst.Call) and dotted(loop.iter.func) == "range"
-    return False
 
 
 def _leaves_one_each(run: Interpreter, node: cst.Subscript, atom: Data) -> bool:
@@ -323,6 +314,8 @@ def _index_rows(
     for mixed in (d for d in index.data if d.placement is Placement.COUPLED):
         assert isinstance(part_, cst.Index)
         run.demand(part_.value, value(mixed), readers.AN_INDEX)
+    if run.frames_forward() and loop_indices.is_of_one_sample(run, part_):
+        return replace(atom, births=frozenset(), dim=collating.NO_ROWS)  # one sample's, as above
     if any(d.placement is Placement.SHARD for d in index.data):
         # A forward treats each sample alone: it puts rows in order, and back again.
         forms = (Form.RANGE, Form.ORDER) if run.frames_forward() else (Form.RANGE,)

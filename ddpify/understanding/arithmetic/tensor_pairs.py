@@ -322,13 +322,14 @@ def compare(run: Interpreter, nodes: Sequence[cst.BaseExpression], values: list[
         return REPLICATED  # whether shapes are equal does not depend on the number of rows
     shards = []
     with_zero = any(one.constant() == 0 for one in values)
+    own = run.frames_forward() and all(map(_counts_rows, values))  # one rank's beside its other
     for node, one in zip(nodes, values, strict=True):
         run.demand(node, value(*one.positions), "a comparison")
         for data in one.data:
             if with_zero and (data.placement is Placement.COUNT or is_never_zero(run, data)):
                 run.facts.shape_uses.update(data.births)  # no rank is without a row
             elif data.placement.partial:
-                run.demand(node, value(data), "a comparison")
+                run.demand(node, value() if own else value(data), "a comparison")
             else:
                 shards.append(data)
     batches.meet(run, list(zip(nodes, values, strict=True)))
@@ -349,6 +350,14 @@ def compare(run: Interpreter, nodes: Sequence[cst.BaseExpression], values: list[
     ndim = dimensions.of_pair(shards[0], other, plain)
     form = Form.TENSOR if first.form is Form.ORDER else first.form
     return value(replace(first, births=kept, ndim=ndim, form=form))
+
+
+def _counts_rows(one: Value) -> bool:
+    """Whether a value surely is a number of a rank's rows, whatever they are rows of."""
+    numbers = (
+        isinstance(a, Data) and a.placement.partial and a.form is Form.NUMBER for a in one.atoms
+    )
+    return bool(one) and all(numbers)
 
 
 def is_never_zero(run: Interpreter, number: Data) -> bool:

@@ -24,6 +24,7 @@ from ddpify.understanding.arithmetic.tensor_dimensions import (
     PARTING,
     along,
     coupled,
+    keeps_dimensions,
     kept_form,
     mixes_rows,
     named_dimensions,
@@ -329,7 +330,10 @@ def _one(
     if name == "argsort" and data.form is Form.PERMUTATION:
         return value(replace(data, births=frozenset()))  # the way back
     if name in OVER_A_DIMENSION and data.dim == collating.NO_ROWS:
-        return value(replace(data, births=frozenset(), ndim=0))  # still of this sample alone
+        row = keeps_dimensions(kwargs) and named_dimensions(rest, kwargs) == [(0,)]
+        left = replace(data, births=frozenset(), ndim=0)  # still of this sample alone
+        form = Form.TENSOR if run.collating else Form.ROW
+        return value(collating.one_row(left, form=form) if row else left)
     if data.counting and name in OVER_A_DIMENSION and not run.frames_forward():
         run.demand(operand, value(data), readers.POSITIONS)  # they go on to those of all ranks
         return REPLICATED

@@ -125,9 +125,9 @@ def note_numbers(run: Interpreter, counted: Iterable[Data]) -> None:
         run.facts.numbered |= data.loaders
 
 
-def one_row(atom: Data) -> Data:
+def one_row(atom: Data, *, form: Form = Form.TENSOR) -> Data:
     """A sample's own tensor as a batch of that one sample."""
-    return replace(atom.placed(atom.placement), dim=0)
+    return replace(atom.placed(atom.placement), dim=0, form=form)
 
 
 def _layout(made: Value) -> tuple[int, ...] | None:

@@ -364,6 +364,8 @@ def _rows_joined(
         return replace(placed, dim=first.dim + 1)
     if dim not in (0, ...) or short in ("stack", "hstack"):
         return placed
+    if {d.form for d in inner} == {Form.ROW}:
+        return placed  # one of each sample
     form = Form.MASKED if placed.ragged else Form.STACKED
     return replace(placed, form=form, births=_shown_pieces(run, node))
 

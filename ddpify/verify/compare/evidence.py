@@ -157,18 +157,34 @@ def _compared(own: Calls, ranks: Sequence[Calls]) -> RowComparison:
     wanted, *found = (_joined(calls, whole) for calls in (own, *ranks))
     missing, extra = _unmatched(wanted, [row for rows in found for row in rows])
     repeats = [row for row in extra if _has(wanted, row)]
-    if len(extra) == len(repeats) <= _spare(ranks, whole):
-        extra = []
     everywhere = len(ranks) > 1 and all(not any(_unmatched(found[0], rows)) for rows in found[1:])
+    if len(extra) == len(repeats) <= _spare(ranks, whole, several=not everywhere):
+        extra = []
     return RowComparison(len(missing), len(extra), len(wanted), everywhere, repeated)
 
 
-def _spare(ranks: Sequence[Calls], whole: set[int]) -> int:
-    """How many rows may be repeated by ranks without a sample: one in each call with one row."""
+def _spare(ranks: Sequence[Calls], whole: set[int], *, several: bool) -> int:
+    """How many rows may be repeated by ranks without a sample: one sample's in each of their calls.
+
+    That is a single row or, where samples may have ``several``, as many as the first rank's begin
+    with. One rank at least has a sample of its own.
+    """
     lonely = [
-        sum(len(rows) == 1 for at, rows in enumerate(calls) if at not in whole) for calls in ranks
+        sum(
+            len(rows)
+            for at, rows in enumerate(calls)
+            if at not in whole
+            and (len(rows) == 1 or (several and rank and _begins(ranks[0], at, rows)))
+        )
+        for rank, calls in enumerate(ranks)
     ]
-    return max(len(ranks) - 1, sum(sorted(lonely)[1:]))  # one rank at least has a sample
+    return max(len(ranks) - 1, sum(sorted(lonely)[1:]))
+
+
+def _begins(calls: Calls, at: int, rows: Sequence[float]) -> bool:
+    """Whether a call of a rank starts with these rows."""
+    start = calls[at][: len(rows)] if at < len(calls) else ()
+    return len(start) == len(rows) and not any(_unmatched(start, rows))
 
 
 def _whole(own: Calls, ranks: Sequence[Calls]) -> set[int]:

@@ -1,0 +1,56 @@
+"""Indices that a loop or a comprehension around them gives, one in each round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.forms import Form
+from ddpify.understanding.syntax import dotted
+from ddpify.understanding.values import Atom, Data, Instance, Number
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+
+def is_counter(run: Interpreter, part: cst.BaseSlice) -> bool:
+    """Whether an index is the name that a loop over ``range()`` around it counts with."""
+    through = _gone_through(run, part)
+    return isinstance(through, cst.Call) and dotted(through.func) == "range"
+
+
+def is_of_one_sample(run: Interpreter, part: cst.BaseSlice) -> bool:
+    """Whether an index is one of a list that the batch has: each tells a sample's own rows."""
+    through = _gone_through(run, part)
+    held = run.seen(through).atoms if through is not None else ()
+    given = [a for a in held if not isinstance(a, Number)]  # a whole batch's
+    return bool(given) and all(_is_list_of_batch(run, one) for one in given)
+
+
+def _is_list_of_batch(run: Interpreter, atom: Atom) -> bool:
+    """Whether this is a part of a batch whose structure is unknown, or a list from outside."""
+    if isinstance(atom, Data):
+        return atom.form is Form.BATCH
+    if not isinstance(atom, Instance) or atom.type != "list":
+        return False
+    here = run.frame.runs is not None and run.module.holds(run.frame.runs, atom.site)
+    return not here and bool(atom.elements.data)
+
+
+def _gone_through(run: Interpreter, part: cst.BaseSlice) -> cst.BaseExpression | None:
+    """What the loop goes through that an index is the target of."""
+    index = part.value if isinstance(part, cst.Index) else None
+    if not isinstance(index, cst.Name):
+        return None
+    around = (one.iter for one in _around(run, index) if one.target.deep_equals(index))
+    return next(around, None)
+
+
+def _around(run: Interpreter, node: cst.BaseExpression) -> Iterator[cst.For | cst.CompFor]:
+    """The loops and comprehensions that a node is in, the innermost first."""
+    for above in run.module.structure.up(node):
+        loop = above.for_in if isinstance(above, (cst.ListComp, cst.GeneratorExp)) else above
+        if isinstance(loop, (cst.For, cst.CompFor)):
+            yield loop
