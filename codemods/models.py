@@ -285,10 +285,18 @@ def _last_before_use(module: ModuleFile, statement: cst.CSTNode, name: str) -> c
         if isinstance(current, cst.If) and is_main_guard(current.test):
             break
         if isinstance(current, (cst.For, cst.While, cst.Try, cst.If)):
-            if _used_after(module, current, found, name):
+            if _used_after(module, _way_of(module, current, found), found, name):
                 break
             found = current
     return found
+
+
+def _way_of(module: ModuleFile, block: cst.CSTNode, statement: cst.CSTNode) -> cst.CSTNode:
+    """The part of a condition, or of another block, that runs where one of its statements does."""
+    other = block.orelse if isinstance(block, cst.If) else None
+    if not isinstance(block, cst.If) or other is None:
+        return block
+    return other if module.holds(other, statement) else block.body
 
 
 def _used_after(module: ModuleFile, block: cst.CSTNode, statement: cst.CSTNode, name: str) -> bool:

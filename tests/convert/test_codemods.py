@@ -1109,6 +1109,20 @@ def test_the_old_way_to_ask_an_iterator(tmp_path: Path) -> None:
     assert not any("shard_batch" in line for line in lines)
 
 
+def test_a_model_that_one_branch_moves_and_the_other_reads_is_wrapped_on_both(
+    tmp_path: Path,
+) -> None:
+    branch = """\
+if torch.cuda.is_available():
+    brain.cuda()
+else:
+    print(sum(p.numel() for p in brain.parameters()))
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+"""
+    text = convert_text(tmp_path, HEAD[: HEAD.index("rule =")] + branch + STEP).data.decode()
+    assert "\nbrain = dd.wrap(brain)\nrule =" in text
+
+
 def test_data_parallel_of_one_branch_leaves_the_other_wrapped_too(tmp_path: Path) -> None:
     branch = """\
 if torch.cuda.device_count() > 1:

@@ -973,3 +973,25 @@ def test_a_loss_that_is_printed_as_a_tensor_is_noted(
 ) -> None:
     notes = convert_text(tmp_path, HEAD + STEP + f"    print({printed})\n").notes
     assert any("grad_fn is printed" in note.text for note in notes) is noted
+
+
+@pytest.mark.parametrize("base", ["nn.modules.loss._Loss", "nn.modules.loss._WeightedLoss"])
+def test_a_loss_that_derives_from_a_base_of_losses_is_looked_into(
+    tmp_path: Path, base: str
+) -> None:
+    text = f"""\
+class Both({base}):
+    def forward(self, given, wanted):
+        one = F.cross_entropy(given, wanted)
+        return one + given.pow(2).mean(), one
+
+both = Both()
+for a, b in feed:
+    rule.zero_grad()
+    penalty, one = both(brain(a), b)
+    penalty.backward()
+    rule.step()
+"""
+    lines = added(tmp_path, HEAD + text)
+    assert "penalty = dd.mean(penalty)" in lines
+    assert not any("gather" in line for line in lines)

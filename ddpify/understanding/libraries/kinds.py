@@ -54,7 +54,7 @@ def is_module_class(name: str) -> bool:
         return False
     if name.startswith(("torch.nn.", "torchvision.models.")):
         return last not in ("Parameter", "ParameterList") and (
-            last[:1].isupper() or name.startswith("torchvision.models.")
+            last.lstrip("_")[:1].isupper() or name.startswith("torchvision.models.")
         )
     return last in ("PreTrainedModel", "LightningModule", "MessagePassing")
 
