@@ -38,6 +38,8 @@ def edit(plan: Plan, edits: Edits) -> None:
                 edits.note(site, _IN_TURN if in_turn else _PADDED)
             elif not unsplit and _pads(loader):
                 edits.note(site, _PADDING, attention=True)
+            if loader.site in plan.choices.trained and not changes and _gives_one(loader):
+                edits.note(site, _ALONE, attention=True)
     _cycles(plan, edits)
     _turns(plan, edits)
     _cuts(plan, edits)
@@ -102,6 +104,10 @@ _PADDING = (
     "its collate function makes samples equally long: on each rank as long as the longest of the"
     " rank's own, so that a model must not be touched by how much padding there is"
 )
+_ALONE = (
+    "each of its batches is one sample, which one rank trains on while the others wait: the same"
+    " training, and no faster; larger batches, or --batch per-rank, share the work"
+)
 _PADDED = "each rank puts together whole batches, as long as the longest sample, and takes its rows"
 _IN_TURN = (
     "its data set gives what comes next, whatever the index is: each rank takes all samples of a"
@@ -154,6 +160,15 @@ def _pads(loader: Instance) -> bool:
         if isinstance(function, Function)
         for node in walk(function.node.body)
     )
+
+
+def _gives_one(loader: Instance) -> bool:
+    """Whether a loader's batches surely are of one sample each."""
+    given = loader.arguments
+    if loader.kind != "torch.utils.data.DataLoader" or "batch_sampler" in given or "**" in given:
+        return False
+    size = given.get("batch_size")
+    return size is None or size.constant() == 1
 
 
 def _changes(plan: Plan, loader: Instance) -> dict[str, str]:
