@@ -37,6 +37,24 @@ CASES = {
         LOADED_BY_NAME + NAMED_BY_RANK,
         strict=False,
     ),
+    "a file that is named by a function which other ranks call, too": Case(
+        "DDP205",
+        """
+def named(step):
+    return "step%d.pt" % step
+
+name = named(1)
+if os.path.exists(name):
+    net.load_state_dict(torch.load(name))
+if rank == 0:
+    torch.save(net.state_dict(), named(2))
+else:
+    print(named(3))
+""",
+        "else:\n    print(named(3))\n",
+        "",
+        strict=False,
+    ),
     "what some ranks leave out, and what they only show": Case(
         "DDP501",
         """

@@ -7,10 +7,11 @@ from functools import cached_property, lru_cache
 import libcst as cst
 
 from ddpify.lint.scripts.control import Control
+from ddpify.understanding.labels.callees import called
 from ddpify.understanding.labels.moves import Move
 from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.libraries.kinds import BARS
-from ddpify.understanding.structure import walk
+from ddpify.understanding.structure import Guard, walk
 
 
 def is_set_by_rank(control: Control, node: cst.BaseExpression) -> bool:
@@ -53,7 +54,23 @@ class _SetByRank:
             isinstance(one, cst.IfExp) and self.control.asks_rank(one.test)
             for one in walk(move.value)
         )
-        return chosen or (bool(self.control.rank_guards(move.node)) and not self._only_shows(move))
+        guards = self.control.rank_guards(move.node)
+        if move.passes:
+            return chosen or any(self._is_called_otherwise(move, one) for one in guards)
+        return chosen or (bool(guards) and not self._only_shows(move))
+
+    def _is_called_otherwise(self, move: Move, guard: Guard) -> bool:
+        """Whether the other ranks call a function, too, with something else perhaps."""
+        asked = guard.statement
+        if not isinstance(asked, cst.If) or guard.left_early:
+            return True
+        other = asked.orelse if guard.positive else asked.body
+        functions = self._called(move.node)
+        return other is not None and any(self._called(one) & functions for one in walk(other))
+
+    def _called(self, node: cst.CSTNode) -> set[cst.CSTNode]:
+        facts = self.control.script.facts
+        return {one.node for one in called(facts, node)} if isinstance(node, cst.Call) else set()
 
     def _only_shows(self, move: Move) -> bool:
         """``loader = tqdm(loader)``: a progress bar gives what it goes through."""
