@@ -1,8 +1,9 @@
 """One certain GPU is named in code that all ranks run.
 
 ## What it does
-Looks for `cuda:0`, `.cuda(0)`, `.to(0)`, `set_device(0)` and `device_ids=[0]`, and for a bare
-`"cuda"` in a script that never says which GPU is the rank's own.
+Looks for `cuda:0`, `.cuda(0)`, `.to(0)`, `set_device(0)` and `device_ids=[0]`, for a bare `"cuda"`
+in a script that never says which GPU is the rank's own, and for a wrapped model that
+`device_map="auto"` has spread over all GPUs.
 
 ## Why is this bad
 All ranks of a node share the first GPU: it runs out of memory, or NCCL refuses two ranks on one
@@ -13,9 +14,18 @@ GPU, while the others idle.
 net2 = Net().to("cuda:0")
 ```
 
+```python
+from transformers import AutoModel
+spread = DDP(AutoModel.from_pretrained("bert-base-uncased", device_map="auto"))
+```
+
 ## Use instead
 ```python
 net2 = Net().to(device)
+```
+```python
+from transformers import AutoModel
+whole = DDP(AutoModel.from_pretrained("bert-base-uncased", device_map={"": local_rank}))
 ```
 
 ## Also fine
@@ -44,6 +54,7 @@ from ddpify.lint.diagnostics import Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.repairs import runtime
 from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.spread_models import spread_models
 from ddpify.understanding.labels.origins import (
     ANY_RANK,
     DEVICES,
@@ -81,6 +92,9 @@ def check(script: Script) -> Iterator[Finding]:
     """Literal devices, in every form that names one."""
     if not (script.strict or script.has_runtime or _has_several_ranks_a_node(script)):
         return
+    for given in spread_models(script):
+        message = f"{script.code(given)} spreads the model over all GPUs in each rank"
+        yield Finding(given, f"{message}: the wrapper refuses that, or runs out of memory")
     seen: set[cst.CSTNode] = set()
     literals = sorted(_literals(script), key=script.structure.order.__getitem__)
     spread = _with_layers_on_several(script, literals)
