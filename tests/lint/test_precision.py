@@ -2327,6 +2327,8 @@ REMOVED = """
 for x, y in DataLoader(data, sampler=DistributedSampler(data)):
     F.cross_entropy(model(x), y).backward()
 Path("old.txt").unlink(missing_ok=True)
+os.system(f"rm -rf {path}.old")
+subprocess.run("rm old.txt", shell=True)
 held = sqlite3.connect("held.db").execute("select 1").fetchall()
 Path("new.txt").write_text("x")
 """

@@ -62,7 +62,9 @@ from ddpify.lint.scripts.targets import targets
 from ddpify.understanding.facts import Effect, Site
 from ddpify.understanding.labels.callees import called
 from ddpify.understanding.labels.origins import ANY_RANK, CLOCK, LOCAL, RANDOM, TAKEN
+from ddpify.understanding.libraries.actions import COMMANDS
 from ddpify.understanding.libraries.runtime_names import MAIN_SAVES
+from ddpify.understanding.libraries.system_commands import takes_away
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument, code_of
 
@@ -100,7 +102,7 @@ def check(script: Script) -> Iterator[Finding]:
     """Writes that more than one rank makes to one path."""
     for effect in script.facts.effects.values():
         node = _place(script, effect)
-        if node is None or effect.kind not in _KINDS or effect.name in _NO_WRITES:
+        if node is None or effect.kind not in _KINDS or _takes_away(effect):
             continue
         if _into_open_file(script, effect):
             continue  # where it is opened says enough
@@ -109,6 +111,11 @@ def check(script: Script) -> Iterator[Finding]:
             fix = None if script.has_fsdp else _fix(script, node, name)
             what = f"all ranks write the same file with {name}(){_elsewhere(effect, node)}"
             yield Finding(node, f"{what}: it may be corrupt", fix)
+
+
+def _takes_away(effect: Effect) -> bool:
+    """Whether nothing is written: files are taken away, or opened to be read as well."""
+    return effect.name in _NO_WRITES or (effect.name in COMMANDS and takes_away(effect.site.node))
 
 
 def _elsewhere(effect: Effect, node: cst.CSTNode) -> str:
