@@ -7,6 +7,7 @@ from ddpify.codemods.trained_models import trained_models
 
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
+from ddpify.understanding.syntax import brief
 
 
 def edit(plan: Plan, edits: Edits) -> None:
@@ -22,3 +23,16 @@ def edit(plan: Plan, edits: Edits) -> None:
         if isinstance(node, cst.Call):
             edits.wrap(node.func, f"{plan.options.alias}.spread")
             edits.note(call.site, "each rank computes its part of rows that all of them hold")
+    _layers_on_all_rows(plan, edits)
+
+
+def _layers_on_all_rows(plan: Plan, edits: Edits) -> None:
+    """Say where a forward goes on with layers after it has gathered rows: on those of all ranks."""
+    gathered = plan.facts.gathered_in_forward.values()
+    inside = {site.module.function(site.node) for site in gathered}
+    for node, site in plan.facts.on_all_rows.items():
+        if site.module.function(node) in inside:
+            edits.note(site, f"{brief(node)}: {_ON_ALL_ROWS}", attention=True)
+
+
+_ON_ALL_ROWS = "every rank works on the whole batch, which something else here reads"

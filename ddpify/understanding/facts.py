@@ -208,6 +208,9 @@ class Facts:
     half_gathered: set[cst.CSTNode] = field(default_factory=set)
     # Layers that go along the samples of the batch, as if those were the steps of a sequence.
     along_rows: dict[cst.CSTNode, Site] = field(default_factory=dict)
+    # In models' forwards: rows that were gathered there, and layers that get rows of all ranks.
+    gathered_in_forward: dict[cst.CSTNode, Site] = field(default_factory=dict)
+    on_all_rows: dict[cst.CSTNode, Site] = field(default_factory=dict)
     made_in_forward: dict[cst.CSTNode, Site] = field(default_factory=dict)  # with random weights
     half_reduced: set[cst.CSTNode] = field(default_factory=set)
     used_on_rows: set[cst.CSTNode] = field(default_factory=set)  # reductions, in a training step

@@ -160,6 +160,8 @@ class Interpretation(Interpreter):
             self.facts.reduced.setdefault(node, set()).update(result.data)
             self.facts.reduced_through.setdefault(node, set()).add(path)
             at_hand.reduced(self, node, result.data)
+            if self.frames_forward() and not self.collating and not self.no_grad:
+                self.facts.gathered_in_forward.setdefault(node, self.site(node))
             if any(isinstance(a, Data) and a.form is Form.GATHERED for a in deep_atoms(result)):
                 self.facts.half_gathered.add(node)
             if any(isinstance(a, Data) and a.reduced for a in result.atoms):

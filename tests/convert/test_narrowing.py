@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ddpify.convert import Refusal
-from tests.convert.examples import HEAD, STEP, added
+from tests.convert.examples import HEAD, STEP, added, convert_text
 
 START = HEAD[: HEAD.index("brain =")]
 CRITERION = """\
@@ -158,3 +158,32 @@ def test_outputs_that_another_model_gives_alone_are_gone_through_one_by_one(
 def test_what_may_be_the_rows_of_all_ranks_is_not_gathered_again(tmp_path: Path) -> None:
     with pytest.raises(Refusal, match="rows of all ranks already"):
         added(tmp_path, START + DEEP.replace("OUTS", "[outs[0], *outs[1:]]"))
+
+
+SIDES = """\
+class Sides(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(4, 3), nn.Linear(3, 3)
+
+    def forward(self, x):
+        one = self.first(x)
+        aside = (one @ one.t()).logsumexp(1).mean()
+        return self.second(one), aside
+
+
+brain = Sides()
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+for a, b in feed:
+    out, aside = brain(a)
+    penalty = F.cross_entropy(out, b) + aside
+    rule.zero_grad()
+    penalty.backward()
+    rule.step()
+"""
+
+
+def test_layers_of_a_forward_that_work_on_the_rows_of_all_ranks_are_noted(tmp_path: Path) -> None:
+    notes = convert_text(tmp_path, START + SIDES).notes
+    found = [note.text.split(":")[0] for note in notes if note.attention]
+    assert found == ["self.second(one)"]

@@ -185,6 +185,7 @@ def call_instance(
         if any(placement.partial or not placement.local for placement in found):
             return made
     _run_layers(run, node, target, args, kwargs)
+    _note_all_rows(run, node, target, args)
     if target.kind.endswith(".ToPILImage"):
         return foreign(run, node, "torchvision.transforms.functional.to_pil_image", args, kwargs)
     result = opaque(run, node, target, args, kwargs)
@@ -197,6 +198,18 @@ def call_instance(
             return value(Tup((made, value(*weights))))
         return made
     return result
+
+
+def _note_all_rows(
+    run: Interpreter, node: cst.BaseExpression, target: Instance, args: list[Value]
+) -> None:
+    """Note a layer with weights that works on the rows of all ranks, in a forward."""
+    held = any(isinstance(a, Data) and a.form is Form.GATHERED for one in args for a in one.atoms)
+    if held and run.frames_forward() and target.kind.startswith(_WITH_WEIGHTS):
+        run.facts.on_all_rows.setdefault(node, run.site(node))
+
+
+_WITH_WEIGHTS = ("torch.nn.Conv", "torch.nn.Linear", "torch.nn.Bilinear", "torch.nn.Sequential")
 
 
 def _run_layers(
