@@ -34,8 +34,6 @@ def rows_of_all(run: Interpreter, node: cst.BaseExpression, first: Value) -> Val
     if not held or run.frames_forward():
         return None
     loaders = frozenset(loader for data in held for loader in data.loaders)
-    if _takes_the_name(run, node):
-        run.facts.given_back[node] = run.facts.given_back.get(node, frozenset()) | loaders
     run.facts.unseen_calls.add(node)
     return value(replace(held[0], names=frozenset({node}), loaders=loaders))
 
@@ -46,11 +44,3 @@ def enter_a_model(run: Interpreter, given: list[Value]) -> None:
         for node in data.names if data.form is Form.GATHERED else ():
             if isinstance(node, cst.Call) and node in run.facts.unseen_calls:
                 run.facts.given_back[node] = data.loaders
-
-
-def _takes_the_name(run: Interpreter, node: cst.BaseExpression) -> bool:
-    """Whether what a call gives takes the name of its first argument."""
-    above = run.module.parents.get(node)
-    if not isinstance(node, cst.Call) or not node.args or not isinstance(above, cst.Assign):
-        return False
-    return len(above.targets) == 1 and above.targets[0].target.deep_equals(node.args[0].value)
