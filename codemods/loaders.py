@@ -14,7 +14,7 @@ from ddpify.understanding.batching import collating, going_on
 from ddpify.understanding.facts import Site
 from ddpify.understanding.libraries.kinds import is_loader
 from ddpify.understanding.structure import walk
-from ddpify.understanding.syntax import brief, code_of
+from ddpify.understanding.syntax import argument, brief, code_of
 from ddpify.understanding.values import UNKNOWN, Bound, Class, Function, Instance, deep_atoms
 
 
@@ -163,12 +163,14 @@ def _pads(loader: Instance) -> bool:
 
 
 def _gives_one(loader: Instance) -> bool:
-    """Whether a loader's batches surely are of one sample each."""
-    given = loader.arguments
-    if loader.kind != "torch.utils.data.DataLoader" or "batch_sampler" in given or "**" in given:
+    """Whether a loader's batches surely are of one sample each, by what its call says."""
+    call, given = loader.site, loader.arguments
+    if loader.kind != "torch.utils.data.DataLoader" or not isinstance(call, cst.Call):
         return False
-    size = given.get("batch_size")
-    return size is None or size.constant() == 1
+    if "batch_sampler" in given or "**" in given or any(one.star for one in call.args):
+        return False
+    size = argument(call, "batch_size", 1)
+    return size is None or (isinstance(size.value, cst.Integer) and size.value.evaluated_value == 1)
 
 
 def _changes(plan: Plan, loader: Instance) -> dict[str, str]:

@@ -314,11 +314,13 @@ def layers_along_rows(facts: Facts) -> Iterator[Refusal]:
 def work_of_all(facts: Facts) -> Iterator[Refusal]:
     """Models that only ever train on the rows of all ranks: each rank would do all the work.
 
-    What is trained on collected rows in the end, beside a model whose training is shared, may.
+    What is trained on collected rows in the end, beside a model whose training is shared, may; and
+    a model that treats rows alone is called on a rank's part of them.
     """
     split = {model.site for model in facts.trained_by_rows}
     for call in facts.whole_calls.values():
         beside = bool(split) and not call.in_loop
+        beside |= call.site.module.editable and all(map(facts.row_calls.get, call.models))
         if call.gathered and not beside and not any(m.site in split for m in call.models):
             yield _at(
                 call.site,

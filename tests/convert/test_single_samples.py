@@ -19,13 +19,17 @@ NOTE = "each of its batches is one sample"
         ("shuffle=True", True),
         ("batch_size=6, shuffle=True", False),
         ("6", False),
+        ("batch_size=size", False),
         ("**{'batch_size': 6}", False),
         ("batch_sampler=groups", False),
     ],
 )
 def test_a_loader_of_single_samples_is_noted(tmp_path: Path, arguments: str, noted: bool) -> None:
     head = HEAD.replace("batch_size=6, shuffle=True", arguments)
-    text = head.replace("feed =", "groups = [[0, 1, 2], [3, 4, 5]]\nfeed =")
+    text = head.replace(
+        "feed =",
+        "size = 1 if sum(labels) < 0 else int(input())\ngroups = [[0, 1, 2], [3, 4, 5]]\nfeed =",
+    )
     notes = [note for note in convert_text(tmp_path, text + STEP).notes if note.attention]
     assert any(NOTE in str(note) for note in notes) is noted
 

@@ -10,7 +10,7 @@ import libcst as cst
 from ddpify.understanding.batching import batches, collating, nested
 from ddpify.understanding.forms import Form
 from ddpify.understanding.language.arguments import Keywords
-from ddpify.understanding.libraries import distributed, layers, modes, world
+from ddpify.understanding.libraries import distributed, layers, modes, path_objects, world
 from ddpify.understanding.libraries.actions import WRITING_METHODS
 from ddpify.understanding.libraries.kinds import BARS, is_loader, is_model
 from ddpify.understanding.libraries.runtime_names import SHARDED
@@ -137,6 +137,8 @@ def instance_attribute(
     if name == "training" and is_model(atom):
         mode = modes.of_layer(run, node, atom)
         return None if mode is None else value(Const(mode))
+    if atom.type == path_objects.PATH:
+        return path_objects.attribute(run, node, atom, name)
     held = distributed.held_model(atom)
     if held is not None and name == "module":
         return held

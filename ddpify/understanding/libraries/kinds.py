@@ -29,6 +29,7 @@ _ALIASES = {
     "torch.nn.parallel.data_parallel.DataParallel": "torch.nn.DataParallel",
     "torch.nn.parallel.DataParallel": "torch.nn.DataParallel",
     "tqdm.autonotebook.tqdm": "tqdm.auto.tqdm",
+    "pathlib.PosixPath": "pathlib.Path",
 }
 
 

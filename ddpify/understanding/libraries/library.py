@@ -12,6 +12,7 @@ from ddpify.understanding.libraries import (
     draws,
     functions,
     losses,
+    path_objects,
     python_functions,
     sequences,
     world,
@@ -71,6 +72,8 @@ def _by_family(  # type: ignore[no-untyped-def]
 ) -> Value:
     if name in DATALOADERS:
         return data_loader(run, node, args, kwargs)
+    if name in path_objects.MAKERS:
+        return library_object(run, node, path_objects.PATH, args, kwargs)
     if name.startswith(("torch.optim.lr_scheduler.", "torch.optim.swa_utils.")):
         return library_object(run, node, name, args, kwargs)
     if name.startswith("torch.optim.") and short[:1].isupper():

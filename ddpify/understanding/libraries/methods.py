@@ -8,7 +8,14 @@ import libcst as cst
 
 from ddpify.understanding.language import elements
 from ddpify.understanding.language.arguments import Keywords
-from ddpify.understanding.libraries import draws, loaded, options, own_functions, world
+from ddpify.understanding.libraries import (
+    draws,
+    loaded,
+    options,
+    own_functions,
+    path_objects,
+    world,
+)
 from ddpify.understanding.libraries.container_methods import of_container
 from ddpify.understanding.libraries.instances import RETURNS_MODEL
 from ddpify.understanding.libraries.kinds import is_loss, is_model
@@ -94,7 +101,8 @@ def _object_method(  # type: ignore[no-untyped-def]
         run.facts.event(atom, "move", run.site(node))  # of use if it turns out to be a model
         return value(atom)
     world.acts_method(run, node, atom, name, args, kwargs)
-    return sink_method(run, node, args, kwargs, name)
+    taken = sink_method(run, node, args, kwargs, name)
+    return path_objects.made(run, node, atom, name) or taken
 
 
 def _closure(run: Interpreter, node: cst.BaseExpression, closure: Value) -> None:
