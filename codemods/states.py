@@ -1,4 +1,4 @@
-"""Give recurrent layers this rank's rows of states that a model makes for the whole batch."""
+"""Give recurrent layers this rank's rows of what a model has for the whole batch."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from ddpify.understanding.syntax import brief
 
 
 def edit(plan: Plan, edits: Edits) -> None:
-    """Split the states where a layer gets them, as many as its input has rows."""
+    """Split states and lengths where a layer gets them, as many as its input has rows."""
     for node, states in plan.facts.states.items():
         extra = f", dim={states.dim}" if states.dim else ""
         extra += f", rows={states.rows}" if states.rows else ""
         edits.wrap(node, f"{plan.options.alias}.split", extra)
         edits.note(states.site, f"{brief(node)}: this rank's rows of the global batch's states")
+    for node, lengths in plan.facts.lengths.items():
+        edits.wrap(node, f"{plan.options.alias}.split", f", rows={lengths.rows}")
+        edits.note(lengths.site, f"{brief(node)}: those of this rank's sequences")

@@ -131,6 +131,7 @@ def _refuse_what_is_lost(plan: Plan) -> None:
         *taken_gradients(facts),
         *hooked_gradients(facts),
         *files_that_stay.states(facts),
+        *files_that_stay.lengths(facts),
         *files_that_stay.gradient_hooks(facts),
         *loose_gradients(facts),
         *layers_in_forwards(facts),

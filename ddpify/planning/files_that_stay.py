@@ -22,6 +22,19 @@ def states(facts: Facts) -> Iterator[Refusal]:
             )
 
 
+def lengths(facts: Facts) -> Iterator[Refusal]:
+    """Lengths of all sequences of a batch beside a rank's, also where those have no name."""
+    for one in facts.lengths.values():
+        if not one.rows or not one.site.module.editable:
+            named = "give the sequences a name before they are packed"
+            yield Refusal(
+                one.site.module,
+                one.site.node,
+                "these are the lengths of all sequences of the batch beside a rank's sequences",
+                named if one.site.module.editable else _WHOLE_PROJECT,
+            )
+
+
 def gradient_hooks(facts: Facts) -> Iterator[Refusal]:
     """Hooks that get a parameter's gradient before it is averaged."""
     for site in facts.gradient_hooks.values():

@@ -99,7 +99,7 @@ class Switch:
 
 @record
 class States:
-    """States of the whole batch that a recurrent layer gets beside this rank's rows.
+    """States, or lengths, of the whole batch that a layer gets beside this rank's rows.
 
     ``dim`` is the dimension of the rows in them; ``rows`` is code for how many the layer's input
     has, empty where the input has no name.
@@ -188,6 +188,7 @@ class Facts:
     made_whole: dict[cst.CSTNode, Site] = field(default_factory=dict)  # of the loader's batch size
     whole_rows: dict[cst.CSTNode, Site] = field(default_factory=dict)  # beside a rank's, of as many
     states: dict[cst.CSTNode, States] = field(default_factory=dict)  # of recurrent layers
+    lengths: dict[cst.CSTNode, States] = field(default_factory=dict)  # of all sequences of a batch
     padded: dict[cst.CSTNode, Site] = field(default_factory=dict)  # to a rank's longest sequence
     whole_calls: dict[cst.CSTNode, WholeCall] = field(default_factory=dict)
     sharded_calls: set[cst.CSTNode] = field(default_factory=set)

@@ -196,3 +196,61 @@ def test_states_of_the_rows_at_hand_stay(tmp_path: Path) -> None:
     text = text.replace("    states = tuple([one.data for one in states])\n", "")
     text = text.replace("torch.zeros(1, self.size, 8)", "torch.zeros(1, size, 8)")
     assert not [line for line in added(tmp_path, HEAD + text) if "split" in line]
+
+
+QUEUED = """\
+import queue
+import numpy as np
+{head}
+
+class Batch:
+    def __init__(self, texts):
+        self.words = np.zeros((len(texts), 5), dtype=np.int64)
+        self.lengths = np.zeros((len(texts),), dtype=np.int64)
+        for i, text in enumerate(texts):
+            self.words[i, : len(text)] = text
+            self.lengths[i] = len(text)
+
+
+def inputs(batch):
+    return torch.from_numpy(batch.words), batch.lengths
+
+
+{model}
+
+waiting = queue.Queue()
+brain = Reader()
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+for start in range(0, 20, 6):
+    batch = Batch([[1, 2, 3]] * 6)
+    {taken}
+    a, n = inputs(batch)
+    rule.zero_grad()
+    penalty = nn.CrossEntropyLoss()(brain(a, n), a[:, 0])
+    penalty.backward()
+    rule.step()
+"""
+OUT_OF_A_QUEUE = "waiting.put(batch)\n    batch = waiting.get()"
+
+
+def _queued(taken: str, *, named: bool) -> str:
+    text = PACKED.format(result="return self.out(last[-1])", loss="pass")
+    model = text[text.index("class Reader") : text.index("brain = Reader")]
+    if named:
+        model = model.replace("short = pack", "y = self.embed(x)\n        short = pack")
+        model = model.replace("(self.embed(x), n,", "(y, n,")
+    head = text[: text.index("from torch.utils.data")]
+    return QUEUED.format(head=head, model=model.rstrip(), taken=taken)
+
+
+def test_lengths_that_are_filled_by_position_are_split_with_the_sequences(tmp_path: Path) -> None:
+    assert "a, n = dd.shard_batch(a, n)" in added(tmp_path, _queued("", named=False))
+
+
+def test_lengths_out_of_what_is_not_seen_are_split_where_sequences_are_packed(
+    tmp_path: Path,
+) -> None:
+    lines = added(tmp_path, _queued(OUT_OF_A_QUEUE, named=True))
+    assert any("dd.split(n, rows=y.size(0))" in line for line in lines)
+    with pytest.raises(Refusal, match="the lengths of all sequences of the batch"):
+        convert_text(tmp_path, _queued(OUT_OF_A_QUEUE, named=False))

@@ -19,7 +19,7 @@ def is_filled(run: Interpreter, target: cst.BaseExpression, made: cst.BaseExpres
     ``x[mask] = 0`` changes some of the rows that are there, unless a tensor of zeros gets its
     values so; then it is split where it is used.
     """
-    if not run.choices.by_hand or not isinstance(target, cst.Name):
+    if not run.choices.by_hand or not isinstance(target, (cst.Name, cst.Attribute)):
         return False
     called = made.func if isinstance(made, cst.Call) else None
     name = called.attr if isinstance(called, cst.Attribute) else called

@@ -19,6 +19,7 @@ from ddpify.understanding.values import (
     UNKNOWN,
     Data,
     Instance,
+    Method,
     Number,
     Tup,
     Value,
@@ -51,6 +52,8 @@ def call(
     if rows is None:
         return _of_whole_batches(run, short, args, kwargs)
     if short in _PACKING:
+        if short == "pack_padded_sequence":
+            _note_lengths(run, node, rows, args, kwargs)
         return value(_packed(rows))
     batch_first = kwargs.get("batch_first") or (args[1] if len(args) > 1 else UNKNOWN)
     padded = replace(rows.placed(rows.placement), dim=0 if batch_first.constant() is True else 1)
@@ -60,6 +63,23 @@ def call(
     if rows.form is Form.PACKED and not told and isinstance(node, cst.Call):
         run.facts.padded.setdefault(node, run.site(node))
     return value(Tup((value(padded), value(rows.placed(rows.placement)))))
+
+
+def _note_lengths(
+    run: Interpreter, node: cst.BaseExpression, rows: Data, args: list[Value], kwargs: Keywords
+) -> None:
+    """Note lengths out of a batch that is not seen: they are those of all its rows."""
+    given = argument_pairs(node, args, kwargs)
+    if not run.choices.by_hand or rows.placement is not Placement.SHARD or len(given) < 2:
+        return
+    (shown, _), (lengths, held) = given[:2]
+    if not held or not all(isinstance(a, Method) and a.receiver == REPLICATED for a in held.atoms):
+        return
+    first = kwargs.get("batch_first") or (args[2] if len(args) > 2 else UNKNOWN)
+    dim = 0 if first.constant() is True else 1
+    code = f"{code_of(shown)}.size({dim})" if dotted(shown) is not None else ""
+    at_hand.used(run, node, [rows])
+    run.facts.lengths.setdefault(lengths, States(run.site(lengths), 0, code))
 
 
 def _of_whole_batches(run: Interpreter, short: str, args: list[Value], kwargs: Keywords) -> Value:
