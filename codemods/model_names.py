@@ -23,6 +23,8 @@ def name_of_model(node: cst.CSTNode, module: ModuleFile) -> str | None:
         target = _target_of(statement, node, module)
         return code_of(target) if isinstance(target, (cst.Name, cst.Attribute)) else None
     receiver: cst.CSTNode = node
+    if isinstance(node, cst.Call) and code_of(node.func) == "setattr" and node.args:
+        receiver = node.args[0].value
     while isinstance(receiver, cst.Call) and isinstance(receiver.func, cst.Attribute):
         receiver = receiver.func.value
     if not isinstance(receiver, (cst.Name, cst.Attribute)):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import libcst as cst
+
 from ddpify.planning.plan import Plan
 from ddpify.understanding.language.elements import CONTAINERS
-from ddpify.understanding.values import Instance, Params, Value, deep_atoms, value
+from ddpify.understanding.syntax import code_of
+from ddpify.understanding.values import UNKNOWN, Instance, Params, Value, deep_atoms, value
 
 
 def trained_models(plan: Plan) -> list[Instance]:
@@ -29,6 +32,7 @@ def whole(plan: Plan, part: Instance) -> Instance:
             for m in plan.facts.models
             if m not in seen and any(_registers(v, current) for v in m.attributes.values())
         ]
+        holders = [one for one in holders if not _is_put_into(plan, one, current)]
         if not holders:
             return current
         # A part that another model gets later was made for the first, if that one is used at all.
@@ -39,6 +43,15 @@ def whole(plan: Plan, part: Instance) -> Instance:
 
 def _is_called(plan: Plan, model: Instance) -> bool:
     return any(event.kind == "call" for event in plan.facts.events.get(model, ()))
+
+
+def _is_put_into(plan: Plan, made: Instance, model: Instance) -> bool:
+    """Whether ``setattr(model, name, Adapted(layer))`` makes it a part: it holds another part."""
+    above = made.module.parents.get(made.site)
+    call = made.module.parents.get(above) if isinstance(above, cst.Arg) else None
+    if not isinstance(call, cst.Call) or code_of(call.func) != "setattr":
+        return False
+    return model in plan.facts.values.get(call.args[0].value, UNKNOWN).atoms
 
 
 def _registers(attribute: Value, part: Instance) -> bool:

@@ -21,7 +21,7 @@ from ddpify.understanding.forms import Form
 from ddpify.understanding.frames import Frame
 from ddpify.understanding.interpreter import Interpreter
 from ddpify.understanding.language import births, calls, elements, expressions, statements
-from ddpify.understanding.libraries import criteria, library
+from ddpify.understanding.libraries import criteria, kinds, library
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import ModuleFile, Project
 from ddpify.understanding.syntax import statements as statements_of
@@ -91,7 +91,10 @@ class Interpretation(Interpreter):
         try:
             if function.owner is not None:
                 receiver = self.instance(function.owner.node, function.module, function.owner)
-            calls.call_function(self, function, [], {}, receiver=receiver, site=None)
+            # What enters layers there is no batch of its own.
+            inside = receiver is not None and kinds.is_model(receiver) and _is_forward(function)
+            inside = inside and self.choices.by_hand
+            calls.call_function(self, function, [], {}, receiver, None, forward=inside)
         finally:
             self.frames.pop()
 
@@ -206,6 +209,10 @@ class Interpretation(Interpreter):
         for data in local:
             self.demand(node, value(data), readers.A_KEPT_COLLECTION)
         return births.reduced(new) if local else new
+
+
+def _is_forward(function: Function) -> bool:
+    return isinstance(function.node, cst.FunctionDef) and function.node.name.value == "forward"
 
 
 @roomy

@@ -200,6 +200,30 @@ def test_a_backward_that_adds_up_over_the_samples(tmp_path: Path, gradient: str)
     assert "penalty = dd.mean(F.cross_entropy(brain(a), b))" in added(tmp_path, text)
 
 
+LOOSE = HEAD.replace("batch_size=6", "batch_size=size").replace("\n\n", "\n\nsize = 6\n", 1)
+LOOSE += """\
+shift = torch.zeros(size, 4, requires_grad=True)
+for a, b in feed:
+    penalty = F.cross_entropy(brain(a + shift[: len(a)]), b)
+    penalty.backward()
+    shift.data += shift.grad.sign()
+    rule.step()
+"""
+
+
+def test_a_tensor_as_large_as_a_batch_has_gradients_of_its_own(tmp_path: Path) -> None:
+    with pytest.raises(Refusal, match="gradient of a tensor that no model holds"):
+        convert_text(tmp_path, LOOSE)
+
+
+def test_the_first_rows_of_a_tensor_as_large_as_a_batch_are_a_ranks(tmp_path: Path) -> None:
+    plain = LOOSE.replace(", requires_grad=True", "").replace(
+        "    shift.data += shift", "    print(shift"
+    )
+    lines = added(tmp_path, plain.replace("grad.sign()", "sum())"))
+    assert "dd.split(shift[: dd.global_batch_size(a)])" in " ".join(lines)
+
+
 AVERAGED = {
     "of what was saved": "return grad, hot.mean(0)[:, None] * (hot.t() @ grad)",
     "of the gradient": "return grad / torch.norm(grad), hot.t() @ grad",

@@ -34,7 +34,8 @@ def read(run: Interpreter, node: cst.Attribute, atom: Atom) -> None:
     rows = isinstance(atom, Data) and atom.placement is Placement.SHARD
     if rows and not _is_free_of_scale(run.module.structure, node):
         _note_rows(run, node, atom)  # type: ignore[arg-type]
-    whole = isinstance(atom, (Number, Whole))
+    alike = isinstance(atom, Data) and not atom.placement.local  # as large as a batch, say
+    whole = alike or isinstance(atom, (Number, Whole))
     if whole and run.in_batch_loop() and _requires_gradient(run.module.structure, node.value):
         run.facts.loose_gradients.setdefault(node, run.site(node))
 

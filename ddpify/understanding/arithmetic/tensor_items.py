@@ -62,7 +62,7 @@ def item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
     if atom.form is Form.BATCH or _string_key(run, node):
         return _batch_item(run, node, atom)
     if atom.form is Form.SIZED:
-        return REPLICATED  # no longer of as many rows as a batch
+        return rows_by_index(run, node) or REPLICATED  # or no longer of as many as a batch
     if atom.reduced:  # what is made of a reduced number is as whole as any other tensor
         taken = rows_by_index(run, node)
         if taken is not None:

@@ -30,6 +30,7 @@ from ddpify.understanding.values import (
     Value,
     Whole,
     join,
+    may_be_integer,
     value,
 )
 
@@ -42,7 +43,8 @@ def subscript(run: Interpreter, node: cst.Subscript) -> Value:
     """What ``owner[...]`` is, whatever the owner may be."""
     owner = run.eval(node.value)
     key = subscript_key(run, node)
-    found = join(*(_item_of(run, node, atom, key) for atom in _indexed(owner, key)))
+    indexed = _of_several(run, node, _indexed(owner, key))
+    found = join(*(_item_of(run, node, atom, key) for atom in indexed))
     return _looked_up(run, node, found)
 
 
@@ -63,6 +65,30 @@ def _indexed(owner: Value, key: str) -> list[Atom]:
     batch = any(isinstance(atom, Whole) for atom in owner.atoms)
     others = [a for a in owner.atoms if not (batch and isinstance(a, Number))]
     return taken_apart(others) if key != "*" else others
+
+
+def _of_several(run: Interpreter, node: cst.Subscript, atoms: list[Atom]) -> list[Atom]:
+    """What ``outputs[0]`` is taken of where one model gives several tensors, and another a single.
+
+    Which model it is goes by a setting, and so does the line: it is for the one that gives several.
+    """
+    part = node.slice[0].slice
+    if len(atoms) < 2 or len(node.slice) > 1 or not isinstance(part, cst.Index):
+        return atoms
+    listed = any(isinstance(a, Tup) or getattr(a, "type", None) == "list" for a in atoms)
+    plain = all(may_be_integer(a) for a in run.seen(part.value).atoms)
+    if not listed or not plain or not run.seen(part.value):
+        return atoms
+    return [a for a in atoms if not (isinstance(a, Data) and _is_of_a_model(run, node.value, a))]
+
+
+def _is_of_a_model(run: Interpreter, node: cst.BaseExpression, rows: Data) -> bool:
+    """Whether these are rows that a model has made, here or where they got their name."""
+    if rows.placement is not Placement.SHARD or rows.form not in (Form.TENSOR, Form.BATCH):
+        return False
+    called = run.seen(node.func).of(Instance) if isinstance(node, cst.Call) else ()
+    made = bool(rows.names) and rows.names <= run.facts.sharded_calls
+    return made or any(kinds.is_model(one) for one in called)  # type: ignore[arg-type]
 
 
 def taken_apart(atoms: Sequence[Atom]) -> list[Atom]:

@@ -60,6 +60,7 @@ _OF_PAIRS = frozenset("triu_indices tril_indices".split())
 _NUMPYS_OF_A_SIZE = _OF_A_SIZE | frozenset("repeat tile reshape broadcast_to".split())
 _BY_PATTERN = frozenset({"einops.rearrange", "einops.reduce", "einops.repeat"})
 _CUTTING = frozenset("split chunk narrow tensor_split".split())
+_TYPED = frozenset("Tensor FloatTensor DoubleTensor LongTensor IntTensor BoolTensor".split())
 _COUNTING = frozenset({"arange", "eye", "linspace", "logspace"})
 _FROM_LISTS = frozenset(
     "tensor as_tensor array asarray Tensor FloatTensor LongTensor IntTensor BoolTensor".split()
@@ -161,8 +162,8 @@ def _of_a_size(
 ) -> Value | None:
     """What is made as large as a batch, or of numbers of rows; None where no such is given."""
     numbers = [a for _, v in operands for a in deep_atoms(v) if isinstance(a, Data)]
-    own = [a for a in numbers if tensor_sizes.is_own_number(a)]
-    if own and name.startswith("torch.") and short in _OF_A_SIZE and short != "full":
+    own = [a for a in _sizes(short, operands) if tensor_sizes.is_own_number(a)]
+    if own and name.startswith("torch."):
         return value(tensor_sizes.rows_as_many(own[0]))
     if short in _COUNTING and any(a.form is Form.TOTAL for a in numbers):
         return value(Data(Placement.REPLICATE, form=Form.GATHERED))
@@ -183,6 +184,15 @@ def _of_a_size(
     if kept:
         return value(Data(Placement.REPLICATE, kept, form=Form.SIZED))
     return None
+
+
+def _sizes(short: str, operands: list[tuple[cst.BaseExpression, Value]]) -> list[Data]:
+    """The numbers of rows by which a tensor is made, and not those that it is filled with."""
+    given = [held for _, held in (operands[:1] if short == "full" else operands)]
+    if short in _TYPED:  # LongTensor(n, 3), but not LongTensor([n, 3])
+        return [a for held in given for a in held.atoms if isinstance(a, Data)]
+    made = given if short in _OF_A_SIZE else []
+    return [a for held in made for a in deep_atoms(held) if isinstance(a, Data)]
 
 
 def _of_a_list(
