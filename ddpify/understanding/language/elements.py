@@ -86,9 +86,10 @@ def _is_of_a_model(run: Interpreter, node: cst.BaseExpression, rows: Data) -> bo
     """Whether these are rows that a model has made, here or where they got their name."""
     if rows.placement is not Placement.SHARD or rows.form not in (Form.TENSOR, Form.BATCH):
         return False
-    called = run.seen(node.func).of(Instance) if isinstance(node, cst.Call) else ()
-    made = bool(rows.names) and rows.names <= run.facts.sharded_calls
-    return made or any(kinds.is_model(one) for one in called)  # type: ignore[arg-type]
+    if isinstance(node, cst.Call):
+        return any(kinds.is_model(one) for one in run.seen(node.func).of(Instance))  # type: ignore[arg-type]
+    named = isinstance(node, (cst.Name, cst.Attribute)) and bool(rows.names)
+    return named and rows.names <= run.facts.sharded_calls
 
 
 def taken_apart(atoms: Sequence[Atom]) -> list[Atom]:

@@ -189,8 +189,9 @@ def _of_a_size(
 def _sizes(short: str, operands: list[tuple[cst.BaseExpression, Value]]) -> list[Data]:
     """The numbers of rows by which a tensor is made, and not those that it is filled with."""
     given = [held for _, held in (operands[:1] if short == "full" else operands)]
-    if short in _TYPED:  # LongTensor(n, 3), but not LongTensor([n, 3])
-        return [a for held in given for a in held.atoms if isinstance(a, Data)]
+    if short in _TYPED:  # LongTensor(n, 3), but not LongTensor([n, 3]) nor LongTensor(x.size())
+        alone = given if len(given) > 1 else []
+        return [a for held in alone for a in held.atoms if isinstance(a, Data)]
     made = given if short in _OF_A_SIZE else []
     return [a for held in made for a in deep_atoms(held) if isinstance(a, Data)]
 
