@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import libcst as cst
 from ddpify.codemods.draws import is_gathered
+from ddpify.codemods.gathered_once import Known, is_named_before
 from ddpify.codemods.sizes import whole_count, whole_shape
 
 from ddpify.planning.bindings import is_bound_name
@@ -36,6 +37,7 @@ _LOSSES = {
 def edit(plan: Plan, edits: Edits) -> None:
     """Wrap each expression that is to be reduced."""
     _squeezes(plan, edits)  # what a reduction gets
+    named: Known = {}
     for reduction in plan.reductions.values():
         if is_gathered(plan, reduction.node):
             continue  # what makes the whole batch's rows keeps them all
@@ -51,7 +53,7 @@ def edit(plan: Plan, edits: Edits) -> None:
         elif reduction.how == "shape":
             extra = _along(plan, reduction) + _named(plan, reduction)
             whole_shape(reduction.node, plan.options.alias, extra, edits)
-        else:
+        elif not is_named_before(plan, reduction, edits, named):
             function = f"{plan.options.alias}.{_function(plan, reduction)}"
             edits.wrap(reduction.node, function, _arguments(plan, reduction))
         if reduction.node in plan.assumed:
