@@ -107,7 +107,8 @@ def test_a_table_of_counts_takes_the_samples_of_all_ranks_one_by_one(tmp_path: P
     )
     lines = added(tmp_path, HEAD + "table = torch.zeros(3, 3)\n" + STEP + counted)
     assert "for i in range(dd.global_batch_size(b)):" in lines
-    assert "table[dd.gather(b)[i].numpy(), dd.gather(guess)[i].numpy()] += 1" in lines
+    assert "all_guess = dd.gather(guess)" in lines
+    assert "table[all_b[i].numpy(), all_guess[i].numpy()] += 1" in lines
 
 
 def test_a_table_of_an_evaluation_needs_it_whole(tmp_path: Path) -> None:

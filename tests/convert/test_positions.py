@@ -10,16 +10,20 @@ from tests.convert.examples import HEAD, STEP, added, convert_text
 LOOPS = {
     "by number": (
         "    for i in range(b.size(0)):\n        print(i, b[i].item())\n",
-        ["for i in range(dd.global_batch_size(b)):", "print(i, dd.gather(b)[i].item())"],
+        [
+            "all_b = dd.gather(b)",
+            "for i in range(dd.global_batch_size(b)):",
+            "print(i, all_b[i].item())",
+        ],
     ),
     "by a number with a name": (
         "    n = len(b)\n    print([b[i].item() for i in range(n)])\n",
-        ["print([dd.gather(b)[i].item() for i in range(dd.sum(n))])"],
+        ["print([all_b[i].item() for i in range(dd.sum(n))])"],
     ),
     "each": ("    for y in b:\n        print(y.item())\n", ["for y in dd.gather(b):"]),
     "each with its number": (
         "    for i, y in enumerate(b):\n        print(y.item(), a[i, 0].item())\n",
-        ["for i, y in enumerate(dd.gather(b)):", "print(y.item(), dd.gather(a)[i, 0].item())"],
+        ["for i, y in enumerate(dd.gather(b)):", "print(y.item(), all_a[i, 0].item())"],
     ),
     "several in step": (
         "    for x, y in zip(a, b):\n        print(x[0].item(), y.item())\n",
@@ -130,9 +134,7 @@ def test_training_on_some_samples_is_refused(tmp_path: Path, loss: str) -> None:
 def test_positions_in_what_all_ranks_hold_are_those_of_all_rows(tmp_path: Path) -> None:
     loss = "torch.stack([weights[i] * out[i].sum() for i in range(len(out))]).mean()"
     lines = added(tmp_path, each(loss))
-    assert any(
-        "dd.gather(out)[i].sum() for i in range(dd.global_batch_size(out))" in x for x in lines
-    )
+    assert any("all_out[i].sum() for i in range(dd.global_batch_size(out))" in x for x in lines)
 
 
 DICE = """\
@@ -172,7 +174,7 @@ def test_positions_and_labels_by_which_gathered_outputs_are_read(tmp_path: Path)
     )
     lines = added(tmp_path, HEAD + step)
     assert "for i in range(dd.global_batch_size(a)):" in lines
-    assert "picked.insert(0, out[i, dd.gather(b)[i]])" in lines
+    assert "picked.insert(0, out[i, all_b[i]])" in lines
 
 
 def test_a_membership_test_asks_all_rows(tmp_path: Path) -> None:
