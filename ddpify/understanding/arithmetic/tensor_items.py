@@ -315,7 +315,7 @@ def _index_rows(
         assert isinstance(part_, cst.Index)
         run.demand(part_.value, value(mixed), readers.AN_INDEX)
     if run.frames_forward() and loop_indices.is_of_one_sample(run, part_):
-        return replace(atom, births=frozenset(), dim=collating.NO_ROWS)  # one sample's, as above
+        return replace(atom, births=frozenset(), dim=collating.NO_ROWS)  # each time, one sample's
     if any(d.placement is Placement.SHARD for d in index.data):
         # A forward treats each sample alone: it puts rows in order, and back again.
         forms = (Form.RANGE, Form.ORDER) if run.frames_forward() else (Form.RANGE,)

@@ -328,10 +328,10 @@ def compare(run: Interpreter, nodes: Sequence[cst.BaseExpression], values: list[
         for data in one.data:
             if with_zero and (data.placement is Placement.COUNT or is_never_zero(run, data)):
                 run.facts.shape_uses.update(data.births)  # no rank is without a row
-            elif data.placement.partial:
-                run.demand(node, value() if own else value(data), "a comparison")
-            else:
+            elif not data.placement.partial:
                 shards.append(data)
+            elif not own:
+                run.demand(node, value(data), "a comparison")
     batches.meet(run, list(zip(nodes, values, strict=True)))
     tensors = held_tensors(list(zip(nodes, values, strict=True)))
     if not shards:

@@ -18,6 +18,7 @@ from ddpify.understanding.labels.freshness import target_names
 from ddpify.understanding.labels.last_set import last_of
 from ddpify.understanding.labels.moves import Move
 from ddpify.understanding.labels.slots import Slot
+from ddpify.understanding.libraries.path_objects import PATH
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import Structure, walk
 from ddpify.understanding.values import UNKNOWN, Class, Function, Instance
@@ -87,7 +88,7 @@ class Ordering:
         if name in _SET_METHODS:
             return self.is_unordered(node.func.value, module, depth)
         held = self.facts.values.get(node.func.value, UNKNOWN).atoms
-        paths = [a for a in held if isinstance(a, Instance) and a.type == "pathlib.Path"]
+        paths = [a for a in held if isinstance(a, Instance) and a.type == PATH]
         return name in _PATH_METHODS and bool(paths)
 
     def _returns(self, function: Function, depth: int) -> bool:

@@ -13,6 +13,7 @@ from ddpify.understanding.facts import Effect, Facts, Site
 from ddpify.understanding.labels.flow import Flow
 from ddpify.understanding.labels.origins import library_names
 from ddpify.understanding.labels.slots import Slot
+from ddpify.understanding.libraries.path_objects import PATH
 from ddpify.understanding.libraries.paths import (
     ASKED,
     ASKED_OF_PATHS,
@@ -134,7 +135,7 @@ class Places:
             return self._texts_of(node.right, module, depth)
         if isinstance(node, cst.Call):
             names = set(library_names(self.facts.values.get(node.func)))
-            joined = names & {"os.path.join", "pathlib.Path", "builtins.str"} and node.args
+            joined = names & {"os.path.join", PATH, "builtins.str"} and node.args
             return self._texts_of(node.args[-1].value, module, depth) if joined else None
         if isinstance(node, (cst.Name, cst.Attribute)) and depth > 0:
             return self._texts_of_name(node, module, depth)
@@ -192,7 +193,7 @@ def asks(facts: Facts, node: cst.CSTNode, module: ModuleFile) -> bool:
 
 def _is_path(facts: Facts, node: cst.BaseExpression) -> bool:
     held = facts.values.get(node, UNKNOWN).atoms
-    return any(isinstance(a, Instance) and a.type == "pathlib.Path" for a in held)
+    return any(isinstance(a, Instance) and a.type == PATH for a in held)
 
 
 def tests_of(

@@ -24,6 +24,7 @@ from ddpify.understanding.libraries.actions import (
     WRITING_METHODS,
 )
 from ddpify.understanding.libraries.kinds import is_model
+from ddpify.understanding.libraries.path_objects import PATH
 from ddpify.understanding.libraries.system_commands import ASKING, only_tells
 from ddpify.understanding.values import (
     UNKNOWN,
@@ -179,12 +180,12 @@ def acts_method(
     if _into_memory(args, kwargs):
         return
     if name in WRITING_METHODS or (
-        name == "open" and target.type == "pathlib.Path" and _for_writing([UNKNOWN, *args], kwargs)
+        name == "open" and target.type == PATH and _for_writing([UNKNOWN, *args], kwargs)
     ):
         run.effect("write", node, name)
-    elif name == "mkdir" and target.type == "pathlib.Path":
+    elif name == "mkdir" and target.type == PATH:
         run.effect("folder", node, name)
-    elif _saves_itself(target, name) or (name in PATH_METHODS and target.type == "pathlib.Path"):
+    elif _saves_itself(target, name) or (name in PATH_METHODS and target.type == PATH):
         run.effect("write", node, name)
 
 
