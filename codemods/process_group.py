@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import libcst as cst
+from ddpify.codemods.first_action import first_action
 
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
-from ddpify.understanding.syntax import code_of, dotted, is_main_guard
+from ddpify.understanding.syntax import dotted, is_main_guard
 
 _IMPORTS = (cst.Import, cst.ImportFrom)
 
@@ -21,7 +22,7 @@ def edit(plan: Plan, edits: Edits) -> None:
     early = any(_acts_on_import(plan, edits, m) for m in plan.editable if m not in entries)
     for module in plan.editable:
         if module in entries:
-            first = (early and _first_own_import(plan, module)) or _first_action(module)
+            first = (early and _first_own_import(plan, module)) or first_action(plan, module)
             _import(plan, edits, module, first)
             _start(plan, edits, module, first)
         elif edits.change_in(module):
@@ -91,35 +92,6 @@ def _imported(
 
 def _uses(tree: cst.Module, alias: str) -> bool:
     return any(isinstance(node, cst.Name) and node.value == alias for node in walk(tree))
-
-
-def _first_action(module: ModuleFile) -> cst.CSTNode | None:
-    """The first top-level statement that does anything but import and define."""
-    for statement in module.tree.body:
-        if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
-            continue
-        if isinstance(statement, cst.SimpleStatementLine):
-            if all(isinstance(part, _IMPORTS) for part in statement.body):
-                continue
-            if not any(isinstance(n, cst.Call) for n in walk(statement)) or _finds_modules(
-                statement
-            ):
-                continue
-        if isinstance(statement, cst.Try) and _only_imports(statement):
-            continue
-        return statement
-    return None
-
-
-def _finds_modules(statement: cst.SimpleStatementLine) -> bool:
-    """``sys.path.insert(...)`` and the like, which stand between imports."""
-    return all(code_of(part).startswith("sys.path.") for part in statement.body)
-
-
-def _only_imports(statement: cst.Try) -> bool:
-    return any(isinstance(n, _IMPORTS) for n in walk(statement.body)) and not any(
-        isinstance(n, cst.Call) for n in walk(statement.body)
-    )
 
 
 def _after_imports(body: Sequence[cst.CSTNode], first: cst.CSTNode | None) -> int:
