@@ -9,21 +9,19 @@ import libcst as cst
 from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import Refusal
 from ddpify.understanding.facts import Site
-from ddpify.understanding.syntax import argument, code_of
-from ddpify.understanding.values import UNKNOWN, Const, Instance
-
-_ON_NO_GPU = (Const(None), Const("cpu"), Const("meta"))
+from ddpify.understanding.libraries.device_maps import device_map, may_use_gpus
+from ddpify.understanding.syntax import code_of
+from ddpify.understanding.values import UNKNOWN, Instance
 
 
 def device_maps(plan: Plan) -> Iterator[tuple[Site, cst.Arg]]:
     """The calls that are reached and place a model, each with what it is told."""
     for site in plan.sites(cst.Call):
         assert isinstance(site.node, cst.Call)
-        given = argument(site.node, "device_map")
+        given = device_map(site.node)
         if given is None or site.node.func not in plan.facts.values:
             continue
-        held = plan.facts.values.get(given.value, UNKNOWN).atoms
-        if not held or any(one not in _ON_NO_GPU for one in held):
+        if may_use_gpus(plan.facts.values.get(given.value, UNKNOWN)):
             yield site, given
 
 

@@ -15,6 +15,7 @@ HEAD = "import other\nfrom elsewhere import judge\n" + HEAD
         ("judge(brain, feed)", "judge(brain, dd.replicate(feed))"),
         ("other.judge(brain, data=feed)", "other.judge(brain, data=dd.replicate(feed))"),
         ("other.Finder(brain).go(feed)", "other.Finder(brain).go(dd.replicate(feed))"),
+        ("other.Finder(brain).filter(feed)", "other.Finder(brain).filter(dd.replicate(feed))"),
     ],
 )
 def test_unseen_code_gets_whole_batches(tmp_path: Path, given: str, expected: str) -> None:

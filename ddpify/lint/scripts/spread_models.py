@@ -7,9 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.syntax import argument
-
-_ON_ALL = ("auto", "balanced", "balanced_low_0", "sequential")
+from ddpify.understanding.libraries.device_maps import device_map, spreads
 
 
 def spread_models(script: Script) -> Iterator[cst.Arg]:
@@ -18,6 +16,6 @@ def spread_models(script: Script) -> Iterator[cst.Arg]:
         for model in wrap.held:
             if not isinstance(model.site, cst.Call) or model.site not in script.structure.order:
                 continue
-            given = argument(model.site, "device_map")
-            if given is not None and script.value(given.value).constant() in _ON_ALL:
+            given = device_map(model.site)
+            if given is not None and spreads(script.value(given.value)):
                 yield given

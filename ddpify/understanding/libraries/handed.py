@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -21,7 +20,7 @@ def note_loaders(
     run: Interpreter, node: cst.BaseExpression, name: str, args: list[Value], kwargs: Keywords
 ) -> None:
     """Remember the arguments of a call that are loaders, or hold some; Python's own get none."""
-    if hasattr(builtins, name.removeprefix("builtins.")):
+    if name.startswith("builtins."):
         return
     for expression, one in argument_pairs(node, args, kwargs):
         if any(isinstance(a, Instance) and is_loader(a) for a in deep_atoms(one)):

@@ -24,27 +24,36 @@ _ELSEWHERE = (">", "&&", ";", "|", "$(", "`")
 
 def only_tells(call: cst.CSTNode) -> bool:
     """Whether a command, as far as it is written out, is one that changes nothing."""
-    given = call.args[0].value if isinstance(call, cst.Call) and call.args else None
-    found = [n for n in walk(given) if isinstance(n, cst.SimpleString)] if given else []
-    words = " ".join(str(one.evaluated_value) for one in found).split()
+    words = _words(call, cst.SimpleString)
     first = _first(words)
-    if any(mark in word for mark in _ELSEWHERE for word in words):
-        return False
     of_git = [word for word in words[1:] if not word.startswith("-")][:1]
-    return first in _TELLING or (first == "git" and not _TELLING_OF_GIT.isdisjoint(of_git))
+    telling = first in _TELLING or (first == "git" and not _TELLING_OF_GIT.isdisjoint(of_git))
+    return telling and not _goes_on(words)
 
 
 def takes_away(call: cst.CSTNode) -> bool:
     """``os.system(f"rm -rf {folder}")``: all processes may do so, and nothing is written."""
+    words = _words(call, cst.SimpleString, cst.FormattedStringText)
+    return _first(words) in _REMOVING and not _goes_on(words)
+
+
+def _words(call: cst.CSTNode, *texts: type[cst.CSTNode]) -> list[str]:
+    """The words of a command that stand in texts of these kinds."""
     given = call.args[0].value if isinstance(call, cst.Call) and call.args else None
-    texts = [
-        node.value if isinstance(node, cst.FormattedStringText) else str(node.evaluated_value)
-        for node in (walk(given) if given is not None else ())
-        if isinstance(node, (cst.SimpleString, cst.FormattedStringText))
-    ]
-    words = " ".join(texts).split()
-    return _first(words) in _REMOVING and not any(m in one for m in _ELSEWHERE for one in words)
+    found = [node for node in (walk(given) if given is not None else ()) if isinstance(node, texts)]
+    return " ".join(map(_text, found)).split()
+
+
+def _text(node: cst.CSTNode) -> str:
+    if isinstance(node, cst.FormattedStringText):
+        return node.value
+    return str(cst.ensure_type(node, cst.SimpleString).evaluated_value)
 
 
 def _first(words: list[str]) -> str:
     return words[0].rsplit("/", 1)[-1] if words else ""
+
+
+def _goes_on(words: list[str]) -> bool:
+    """Whether another command follows, or a file takes what this one prints."""
+    return any(mark in word for mark in _ELSEWHERE for word in words)
