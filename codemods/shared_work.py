@@ -32,6 +32,8 @@ def _free(stem: str, names: set[str]) -> str:
     return next(name for name in (stem, *numbered) if name not in names)
 
 
+_TAKING_OUT = ("pop", "popleft", "popitem")
+
 # What may leave an expression in it out, or compute it many times.
 _SOMETIMES = (cst.Lambda, cst.BaseComp, cst.IfExp, cst.BooleanOperation)
 
@@ -70,9 +72,12 @@ def _bound_by(node: cst.CSTNode) -> Iterator[str]:
 def _taken_part_in(
     plan: Plan, node: cst.CSTNode, around: Container[cst.CSTNode]
 ) -> Iterator[cst.BaseExpression]:
-    """The outermost parts of a write that all ranks run: reductions, and the project's own code."""
+    """The outermost parts of a write that all ranks run: reductions, and the project's own code.
+
+    And what takes something out of a list, which is the same on all ranks.
+    """
     for child in children(node):
-        shared = child in plan.reductions or _runs_own_code(plan, child)
+        shared = child in plan.reductions or _runs_own_code(plan, child) or _takes_out(child)
         if shared and child not in around and isinstance(child, cst.BaseExpression):
             yield child
         else:
@@ -82,9 +87,18 @@ def _taken_part_in(
 def holds_shared_work(plan: Plan, statement: cst.CSTNode) -> bool:
     """Whether a statement holds something that all ranks must take part in."""
     return any(
-        n in plan.reductions or ("save", n) in plan.facts.effects or _runs_own_code(plan, n)
+        n in plan.reductions
+        or ("save", n) in plan.facts.effects
+        or _runs_own_code(plan, n)
+        or _takes_out(n)
         for n in walk(statement)
     )
+
+
+def _takes_out(node: cst.CSTNode) -> bool:
+    """Whether this is ``names.pop(0)``, whose list other lines read."""
+    func = node.func if isinstance(node, cst.Call) else None
+    return isinstance(func, cst.Attribute) and func.attr.value in _TAKING_OUT
 
 
 def runs_on_all_ranks(plan: Plan, site: Site) -> bool:

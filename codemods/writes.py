@@ -86,7 +86,8 @@ def guard(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
     elif whole and can_go_before(plan, statement, site.node):
         compute_before(plan, edits, statement, site.node)
         _write_on_main(plan, edits, effect, site, statement)
-    elif (part := _part_of_line(plan, statement, site.node)) is not None:
+    elif (part := _part_of_line(plan, site)) is not None:
+        compute_before(plan, edits, part, site.node)
         edits.put_part_under(part, on_main(plan))
         note(edits, effect, site, f"{short_name(effect)} on rank 0 alone")
     elif effect.kind == "save" and site is not effect.site and runs_on_all_ranks(plan, site):
@@ -117,13 +118,13 @@ def _write_on_main(
     note(edits, effect, site, f"{short_name(effect)} on rank 0 alone")
 
 
-def _part_of_line(
-    plan: Plan, statement: cst.CSTNode, node: cst.CSTNode
-) -> cst.BaseSmallStatement | None:
-    """The call that writes among several statements of one line, where it is one of them."""
-    parts = statement.body if isinstance(statement, cst.SimpleStatementLine) else ()
-    found = [p for p in parts if isinstance(p, cst.Expr) and p.value is node]
-    return next((p for p in found if not holds_shared_work(plan, p)), None)
+def _part_of_line(plan: Plan, site: Site) -> cst.BaseSmallStatement | None:
+    """The call that writes among several statements of one line, or behind a colon."""
+    part = site.module.part(site.node)
+    if not isinstance(part, cst.Expr) or part.value is not site.node:
+        return None
+    free = not holds_shared_work(plan, part) or can_go_before(plan, part, site.node)
+    return part if free else None
 
 
 def _writes_only(statement: cst.CSTNode) -> bool:

@@ -304,7 +304,7 @@ class _Rewriter(cst.CSTTransformer):
             if part is old.body[-1]:
                 one = one.with_changes(trailing_whitespace=new.trailing_whitespace)
             header = self.edits.parts.get(part, "")
-            lines += self.edits.before.get(part, ())
+            lines += [self.lines.get(line, line) for line in self.edits.before.get(part, ())]
             lines.append(_under(header, [one]) if header else one)
             lines += self.edits.after.get(part, ())
         return lines

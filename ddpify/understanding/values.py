@@ -120,7 +120,8 @@ class Whole:
     Its rows would lie along dimension ``dim``, and along ``at_birth`` at the places ``births``,
     where it could be split. ``flat`` marks one whose rows are laid out one after the other, several
     for a sample perhaps; ``mixed`` one that is flattened across them: they cannot be told apart.
-    ``stacked`` marks a stack of matrices, ``guessed`` what may be no tensor at all.
+    ``stacked`` marks a stack of matrices, ``guessed`` what may be no tensor at all, ``last`` one
+    whose last dimension is surely that of the rows.
     """
 
     dim: int
@@ -131,6 +132,7 @@ class Whole:
     mixed: bool = False
     stacked: bool = False
     guessed: bool = False
+    last: bool = False
 
 
 _DEEPEST_TUPLE = 3  # tuples within each other that are told apart

@@ -1031,3 +1031,17 @@ def test_batches_that_several_processes_put_in_a_queue_are_noted(tmp_path: Path)
     done = convert_text(tmp_path, QUEUED)
     assert b"dd.shard_batch(" in done.data
     assert any("comes first" in str(note) for note in done.notes)
+
+
+@pytest.mark.parametrize("model", ["nn.Linear(4, 3)", "nn.Sequential(nn.Linear(4, 3), nn.Tanh())"])
+@pytest.mark.parametrize(
+    "made", ["torch.randn(20, 4)[i]", "torch.randn(40)[i : i + 4]", "torch.randn(4)"]
+)
+def test_one_row_that_enters_a_linear_is_one_sample(tmp_path: Path, made: str, model: str) -> None:
+    head = f"import torch\nfrom torch import nn\nbrain = {model}\n"
+    rule = "rule = torch.optim.SGD(brain.parameters(), lr=0.1)\n"
+    loop = (
+        f"for i in range(20):\n    row = {made}\n    brain(row).sum().backward()\n    rule.step()\n"
+    )
+    with pytest.raises(Refusal, match="nothing to split"):
+        convert_text(tmp_path, head + rule + loop)

@@ -16,6 +16,8 @@ HEAD = "import other\nfrom elsewhere import judge\n" + HEAD
         ("other.judge(brain, data=feed)", "other.judge(brain, data=dd.replicate(feed))"),
         ("other.Finder(brain).go(feed)", "other.Finder(brain).go(dd.replicate(feed))"),
         ("other.Finder(brain).filter(feed)", "other.Finder(brain).filter(dd.replicate(feed))"),
+        ("other.Judge().eval(feed)", "other.Judge().eval(dd.replicate(feed))"),
+        ("other.Judge().train(brain, feed)", "other.Judge().train(brain, dd.replicate(feed))"),
     ],
 )
 def test_unseen_code_gets_whole_batches(tmp_path: Path, given: str, expected: str) -> None:

@@ -125,6 +125,11 @@ def test_numbers_of_rows_are_those_of_all_ranks(tmp_path: Path, name: str) -> No
 LAST = {
     "total += b.size(-1)": "total += dd.global_shape(b)[-1]",
     "total += penalty.item() * b.shape[-1]": "total += penalty.item() * dd.global_shape(b)[-1]",
+    "n = b.size(-1); total += n * penalty.item()": (
+        "n = dd.global_shape(b)[-1]; total += n * penalty.item()"
+    ),
+    "print(f'{b.size(-1)} samples')": "print(f'{dd.global_shape(b)[-1]} samples')",
+    "print(penalty.item() * b.shape[-1])": "print(penalty.item() * dd.global_shape(b)[-1])",
 }
 
 
@@ -132,6 +137,18 @@ LAST = {
 def test_the_last_size_in_a_total_is_that_of_all_ranks(tmp_path: Path, line: str) -> None:
     text = f"{HEAD}total = 0\n{STEP}    {line}\n"
     assert LAST[line] in added(tmp_path, text)
+
+
+def test_a_sum_is_divided_by_the_last_size_over_all_ranks(tmp_path: Path) -> None:
+    loss = "F.cross_entropy(brain(a), b, reduction='sum')"
+    text = f"{HEAD}{STEP}".replace("F.cross_entropy(brain(a), b)", f"{loss} / b.size(-1)")
+    assert f"penalty = dd.sum({loss} / dd.global_shape(b)[-1])" in added(tmp_path, text)
+
+
+def test_the_last_size_of_a_batch_that_is_one_tensor(tmp_path: Path) -> None:
+    loop = "for a in DataLoader(labels, 5):\n    total += a.size(-1)\nprint(total)\n"
+    text = f"{HEAD}total = 0\n{STEP}{loop}"
+    assert "total += dd.global_shape(a)[-1]" in added(tmp_path, text)
 
 
 def test_the_last_size_elsewhere_is_that_of_what_a_rank_holds(tmp_path: Path) -> None:

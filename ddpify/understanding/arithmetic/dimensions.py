@@ -51,6 +51,11 @@ def after(name: str, ndim: int, rest: Sequence[Value]) -> int:
     return 0
 
 
+def keeps(name: str) -> bool:
+    """Whether a function surely keeps every dimension."""
+    return name in _KEEPING
+
+
 def of_layer(layer: Instance, given: Sequence[Value]) -> int:
     """How many dimensions the result of one of PyTorch's layers has."""
     assert isinstance(layer.type, str)

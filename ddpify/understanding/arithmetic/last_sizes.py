@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -14,22 +15,49 @@ if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
 
 _ADDING = (cst.AddAssign, cst.SubtractAssign)
+_FORMS = (Form.TENSOR, Form.SHAPE, Form.BATCH)
+_TELLING = ("print", "append")
 
 
 def note(run: Interpreter, node: cst.BaseExpression, data: Data, dim: object) -> None:
-    """Note where ``x.size(-1)`` goes into a total; elsewhere it is that of what a rank holds."""
-    rows = data.placement is Placement.SHARD and data.form in (Form.TENSOR, Form.SHAPE)
+    """Note where ``x.size(-1)`` counts samples; elsewhere it is that of what a rank holds."""
+    rows = data.placement is Placement.SHARD and data.form in _FORMS
     unsure = dim == -1 and data.dim == 0 == data.ndim
     seen = rows and unsure and not run.collating and not run.frames_forward()
-    if seen and _is_added_up(run, node):
+    if seen and (_is_added_up(run, node) or any(_is_added_up(run, n) for n in _named(run, node))):
         run.facts.last_sizes.setdefault(node, run.site(node))
 
 
+def _named(run: Interpreter, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """Where the name is read that a size gets."""
+    statement = run.module.parents[node]
+    if not isinstance(statement, cst.Assign) or statement.value is not node:
+        return
+    structure = run.module.structure
+    names = {t.target.value for t in statement.targets if isinstance(t.target, cst.Name)}
+    inside = structure.function(node)
+    for read in structure.all(cst.Name):
+        if read.value in names and structure.function(read) is inside:
+            yield read
+
+
 def _is_added_up(run: Interpreter, node: cst.CSTNode) -> bool:
+    """Whether a number goes into a total, or divides the sum of a rank's rows."""
     parents = run.module.parents
     below, above = node, parents[node]
     while isinstance(above, cst.BinaryOperation):
+        if isinstance(above.operator, cst.Divide) and above.right is below:
+            summed = run.seen(above.left).data
+            return any(data.placement is Placement.SUM for data in summed)
         below, above = above, parents[above]
     if isinstance(above, cst.AugAssign) and isinstance(above.operator, _ADDING):
         return above.value is below and run.outlives_batch(above.target)
-    return False
+    return isinstance(above, cst.FormattedStringExpression) or _is_told(parents[above], above)
+
+
+def _is_told(call: cst.CSTNode, argument: cst.CSTNode) -> bool:
+    """Whether an argument is printed, or kept in a list."""
+    if not isinstance(call, cst.Call) or not isinstance(argument, cst.Arg):
+        return False
+    name = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
+    return isinstance(name, cst.Name) and name.value in _TELLING

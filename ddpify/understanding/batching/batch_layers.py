@@ -30,6 +30,7 @@ from ddpify.understanding.values import (
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
 
+_LINEAR = "torch.nn.Linear"
 RECURRENT = ("torch.nn.RNN", "torch.nn.LSTM", "torch.nn.GRU")
 _MULTIPLYING = (("num_layers", "2", 1), ("bidirectional", "6", False))  # name, position, default
 # How many of the first arguments hold samples, and where a mask of positions by positions stands.
@@ -80,7 +81,25 @@ def layer(
         return _recurrent(target, args, batch_dims)
     if any(one.data for one in args):
         return None
-    return next((one for one in args if wholes(one)), None)
+    return _through(run, target, next((one for one in args if wholes(one)), None))
+
+
+def _through(run: Interpreter, target: Instance, taken: Value | None) -> Value | None:
+    """What a layer makes of a batch: a Linear sums over the last dimension, which has no rows."""
+    if taken is None:
+        return None
+    for atom in wholes(taken) if _LINEAR in _first_kinds(target) else ():
+        if atom.last:
+            run.facts.refuted.update((birth, atom.at_birth) for birth in atom.births)
+    return value(*(replace(a, last=False) if isinstance(a, Whole) else a for a in taken.atoms))
+
+
+def _first_kinds(layer: Instance) -> set[str]:
+    """The kinds of what takes the input: of a Sequential, its first layer."""
+    if layer.type != "torch.nn.Sequential":
+        return {layer.kind}
+    first = layer.arguments.get("0", UNKNOWN)
+    return {kind for one in first.atoms if isinstance(one, Instance) for kind in _first_kinds(one)}
 
 
 def _note_masks(

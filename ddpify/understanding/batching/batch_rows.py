@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.arithmetic import bounds, tensor_sizes
+from ddpify.understanding.arithmetic import bounds, dimensions, tensor_sizes
 from ddpify.understanding.batching.batches import DIMENSIONS, Operand, unborn, wholes
 from ddpify.understanding.values import (
     REPLICATED,
@@ -55,6 +55,7 @@ def attribute(run: Interpreter, atom: Whole, name: str, *, called: bool) -> Valu
 def item(run: Interpreter, node: cst.Subscript, atom: Whole) -> Value:
     """``tensor[...]``: part of the rows is another batch, part of the rest the same one."""
     dim, place = atom.dim, 0
+    last = atom.last and len(node.slice) == 1
     note_indices(run, node)
     if isinstance(_first_index(run, node).constant(), str):
         refute(run, atom)  # a file or a table that holds arrays cannot be split as one
@@ -68,12 +69,12 @@ def item(run: Interpreter, node: cst.Subscript, atom: Whole) -> Value:
             dim, place = dim + (place <= dim), place + 1
             continue
         if place == dim:
-            return _rows(run, atom, dim, part, index)
+            return _rows(run, replace(atom, last=last), dim, part, index)
         if index is not None and not wholes(index) and not _listed(part):
             dim -= 1
         else:
             place += 1
-    return value(moved(atom, dim))
+    return value(replace(moved(atom, dim), last=last))
 
 
 def note_indices(run: Interpreter, node: cst.Subscript) -> None:
@@ -99,9 +100,10 @@ def _rows(
         return value(moved(atom, dim))
     if _takes_one(part):
         return value(Number(), Whole(dim, dim, mixed=True))  # a batch of one sample
+    kept = Whole(dim, dim, last=atom.last and isinstance(part, cst.Slice))
     several = index is None or _listed(part) or bool(wholes(index))
     if several or any(isinstance(a, Data) for a in index.atoms):  # type: ignore[union-attr]
-        return value(Whole(dim, dim))
+        return value(kept)
     refute(run, atom)
     return REPLICATED
 
@@ -148,7 +150,7 @@ def function(
         return _pieces(run, name, atom, rest, keywords)
     if name in _ALONG:
         return _along(run, name, atom, rest, keywords)
-    return value(atom)
+    return value(replace(atom, last=atom.last and dimensions.keeps(name)))
 
 
 def _within(rest: Sequence[Value]) -> bool:
@@ -160,7 +162,7 @@ def _within(rest: Sequence[Value]) -> bool:
 
 def moved(atom: Whole, dim: int) -> Whole:
     """The same rows, along another dimension."""
-    return replace(atom, dim=dim, at_birth=atom.at_birth if atom.births else dim)
+    return replace(atom, dim=dim, at_birth=atom.at_birth if atom.births else dim, last=False)
 
 
 def _reshaped(run: Interpreter, atom: Whole, rest: Sequence[Value]) -> Value:
@@ -239,7 +241,7 @@ def joined(operands: Iterable[Operand]) -> Value | None:
     for _, held in operands:
         found = [a for a in held.atoms if isinstance(a, Whole)]
         if found:
-            return value(Number(), *found)
+            return value(Number(), *(replace(atom, last=False) for atom in found))
     return None
 
 

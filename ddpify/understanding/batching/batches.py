@@ -74,15 +74,18 @@ def unborn(*, guessed: bool = False) -> Value:
     return value(Number(), *(Whole(dim, dim, guessed=guessed) for dim in DIMENSIONS))
 
 
-def without(made: Value, single: frozenset[int]) -> Value:
+def without(made: Value, single: frozenset[int], ndim: int) -> Value:
     """A new tensor of which some dimensions have the size 1: the rows do not lie along those.
 
-    What has one sample behind its time steps is no batch, though it enters a model.
+    What has one sample behind its time steps is no batch, though it enters a model. ``ndim`` is
+    how many dimensions it has, 0 where that is not known.
     """
     kept = (a for a in made.atoms if not (isinstance(a, Whole) and a.dim == 0 and 0 in single))
-    return value(
-        *(replace(a, mixed=True) if isinstance(a, Whole) and a.dim in single else a for a in kept)
-    )
+    return value(*(_of_size(a, single, ndim) if isinstance(a, Whole) else a for a in kept))
+
+
+def _of_size(atom: Whole, single: frozenset[int], ndim: int) -> Whole:
+    return replace(atom, mixed=atom.dim in single, last=atom.dim == ndim - 1)
 
 
 def unpacked(run: Interpreter, part: Value) -> Value:

@@ -25,6 +25,7 @@ _BEFORE_SIZE = {
     **dict.fromkeys("randint uniform normal".split(), 2),
 }
 _VARIADIC = frozenset("zeros ones empty rand randn".split())  # torch.zeros(2, 3)
+_OF_ONE_DIMENSION = ("arange", "linspace", "randperm")
 _SHAPED = _VARIADIC | frozenset("full randint normal uniform random standard_normal".split())
 
 
@@ -62,6 +63,16 @@ def rows_of_one(run: Interpreter, node: cst.BaseExpression, short: str) -> froze
     if short in _SHAPED:
         return frozenset(dim for dim, one in enumerate(_ones(run, node, short)) if one)
     return frozenset(_lists_of_one(run, node) if short in _OF_VALUES else ())
+
+
+def dimensions(run: Interpreter, node: cst.BaseExpression, short: str) -> int:
+    """How many dimensions a tensor is made with, by the sizes in the call; 0 where not known."""
+    if short in _OF_ONE_DIMENSION or not isinstance(node, cst.Call):
+        return int(short in _OF_ONE_DIMENSION)
+    sizes = [a.value for a in node.args if a.keyword is None]
+    if short in _VARIADIC and len(sizes) == 1 and isinstance(sizes[0], cst.Integer):
+        return 1
+    return len(_ones(run, node, short)) if short in _SHAPED else 0
 
 
 def _ones(run: Interpreter, node: cst.Call, short: str) -> list[bool]:

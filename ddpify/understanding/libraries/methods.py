@@ -11,6 +11,7 @@ from ddpify.understanding.language.arguments import Keywords
 from ddpify.understanding.libraries import (
     draws,
     loaded,
+    modes,
     options,
     own_functions,
     path_objects,
@@ -96,7 +97,8 @@ def _object_method(  # type: ignore[no-untyped-def]
         return drawn
     if atom.type in _SCALERS and name == "scale":
         return args[0] if args else UNKNOWN
-    if atom.role is None and name in RETURNS_MODEL and isinstance(atom.type, str):
+    other = modes.is_other_method(name, [*args, *kwargs.values()])
+    if atom.role is None and name in RETURNS_MODEL and isinstance(atom.type, str) and not other:
         world.moved(run, node, args, kwargs)
         run.facts.event(atom, "move", run.site(node))  # of use if it turns out to be a model
         return value(atom)

@@ -10,7 +10,7 @@ from ddpify.understanding.batching import batch_layers, batches, entering
 from ddpify.understanding.libraries import layers, modes, world
 from ddpify.understanding.libraries.actions import WRITING_METHODS
 from ddpify.understanding.libraries.instances import MOVES, RETURNS_MODEL, generator
-from ddpify.understanding.libraries.opaque import opaque
+from ddpify.understanding.libraries.opaque import call_unknown, opaque
 from ddpify.understanding.libraries.tensor_methods import of_plain
 from ddpify.understanding.values import (
     REPLICATED,
@@ -41,6 +41,8 @@ def of_model(  # type: ignore[no-untyped-def]
     if layers.adds(atom, name) and args:
         run.put(atom, "*", args[-1])
         return value(atom)
+    if modes.is_other_method(name, [*args, *kwargs.values()]):
+        return call_unknown(run, node, args, kwargs)
     if name in RETURNS_MODEL:
         if name in MOVES:
             world.moved(run, node, args, kwargs)

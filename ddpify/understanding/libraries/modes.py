@@ -8,10 +8,18 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import modes
-from ddpify.understanding.values import Instance, Value
+from ddpify.understanding.values import Const, Instance, Number, Value
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
+
+
+def is_other_method(name: str, given: list[Value]) -> bool:
+    """Whether ``train(...)`` or ``eval(...)`` gets what no module's own takes, as a loader."""
+    if name == "eval":
+        return bool(given)
+    held = (atom for one in given for atom in one.atoms)
+    return name == "train" and not all(isinstance(atom, (Const, Number)) for atom in held)
 
 
 def switched(

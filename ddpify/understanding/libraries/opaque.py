@@ -134,7 +134,7 @@ def _of_what_is_whole(run: Interpreter, node: cst.BaseExpression, given: list[Va
     """What unseen code makes of arguments among which are no rows of this rank."""
     held = next((one for one in given if batches.wholes(one)), None)
     if held is not None:
-        return value(*batches.wholes(held))
+        return value(*(replace(whole, last=False) for whole in batches.wholes(held)))
     reduced = [a for one in given for a in deep_atoms(one) if isinstance(a, Data)]
     return value(reduced[0] if reduced else run.instance(node, run.module, "an object"))
 

@@ -244,7 +244,8 @@ def _on_batches(
     if made is not None and single.number(run, node, name, args, kwargs):
         return REPLICATED
     if made is not None:
-        made = batches.without(made, single.rows_of_one(run, node, short))
+        ones = single.rows_of_one(run, node, short)
+        made = batches.without(made, ones, single.dimensions(run, node, short))
         return _as_before(made, operands) if short in _CONVERTING else made
     if not any(batches.wholes(held) for _, held in operands):
         return None
