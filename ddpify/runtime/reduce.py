@@ -305,6 +305,8 @@ def _gathered_along(x: Any, share: Share, stacked: bool, dim: int) -> Any:
 
 
 def _gathered(x: Any, share: Share, stacked: bool) -> Any:
+    if isinstance(x, numbers.Number) or getattr(x, "ndim", 1) == 0:
+        return _of_all(x)  # where a function gives rows in one call, a number in another
     if isinstance(x, torch.Tensor):
         return _gather_tensor(x, share, stacked)
     if isinstance(x, dict):
@@ -319,6 +321,14 @@ def _gathered(x: Any, share: Share, stacked: bool) -> Any:
     if _is_numpy_array(x):
         return _gather_tensor(torch.from_numpy(x), share, stacked).numpy()
     raise TypeError(f"cannot gather a {type(x).__name__}: not tensors, arrays or a list")
+
+
+def _of_all(x: Any) -> Any:
+    """A number that all ranks hold alike."""
+    held = exchanged(torch.as_tensor([complex(x)], dtype=torch.complex128))
+    if not torch.allclose(held, held[:1], rtol=0, atol=0, equal_nan=True):
+        raise TypeError(f"cannot gather a {type(x).__name__} that is another on each rank")
+    return x
 
 
 def _per_sample(rows: int, share: Share) -> int:

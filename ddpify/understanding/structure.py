@@ -98,6 +98,17 @@ class Structure:
         named = (one for one in self.all(cst.Attribute) if one.attr.value == "backward")
         return {around for one in named for around in self.up(one)}
 
+    @cached_property
+    def arguments_given(self) -> frozenset[tuple[str, str | int]]:
+        """The last names of what calls call, each with the name or position of an argument."""
+        named = ((call, dotted(call.func)) for call in self.all(cst.Call))
+        return frozenset(
+            (name.rsplit(".", 1)[-1], place if one.keyword is None else one.keyword.value)
+            for call, name in named
+            if name
+            for place, one in enumerate(call.args)
+        )
+
     def up(self, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         """What encloses a node, from the inside out."""
         above = self.parents.get(node)

@@ -124,3 +124,28 @@ def distance(out, kinds, weight=None, shown=True):
 def test_what_a_call_gives_by_name_is_no_setting(tmp_path: Path) -> None:
     step = STEP.replace("F.cross_entropy(brain(a), b)", "distance(brain(a), b, shown=False)")
     assert not any("gather" in line for line in added(tmp_path, GIVEN + HEAD + step))
+
+
+EPOCH = """\
+def epoch(loader, training=True):
+    seen = []
+    for a, b in loader:
+        out = brain(a)
+        if training:
+            penalty = F.cross_entropy(out, b)
+            rule.zero_grad()
+            penalty.backward()
+            rule.step()
+            seen.append(penalty.item())
+    if training:
+        return max(seen), len(seen)
+    return out.detach().numpy(), b.numpy()
+worst, steps = epoch(feed)
+print(worst, steps)
+"""
+
+
+@pytest.mark.parametrize("told", ["training=False", "False"])
+def test_a_flag_that_other_calls_tell_is_what_its_default_says(tmp_path: Path, told: str) -> None:
+    lines = added(tmp_path, HEAD + EPOCH + f"rows, kinds = epoch(check, {told})\nprint(rows)\n")
+    assert not any("worst" in line or "steps" in line for line in lines)

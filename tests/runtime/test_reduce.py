@@ -267,12 +267,22 @@ def test_rows_come_back_in_order() -> None:
         assert run(_gathered, size) == [expected] * size
 
 
+def _numbers() -> list[Any]:
+    _batch(6)
+    return [dd.gather(one) for one in (3, 0.5, math.inf, np.float32(2), torch.tensor(4.0).numpy())]
+
+
+def test_a_number_of_all_ranks_stays_one() -> None:
+    assert run(_numbers, 2) == [[3, 0.5, math.inf, 2, 4]] * 2
+
+
 @pytest.mark.parametrize(
     ("job", "text"),
     [
         (lambda: dd.gather(torch.ones(len(_batch(6)) + 1)), "not a multiple of the 3 sample"),
         (lambda: dd.global_batch_size(len(_batch(6)) + 1), "not a multiple of the 3 sample"),
         (lambda: dd.gather({_batch(6).sum()}), "cannot gather a set"),
+        (lambda: dd.gather(_batch(6).sum()), "cannot gather a Tensor that is another on each"),
     ],
 )
 def test_what_has_no_row_per_sample_is_an_error(job: Callable[[], Any], text: str) -> None:

@@ -328,6 +328,8 @@ def bind_parameters(
             scope.names[name] = _keyword(run, parameter, kwargs)
             if parameter.default is not None and name not in kwargs:
                 _leave_out(run, name, receiver, scope, computes)
+                if _is_chosen_by_calls(run, function, parameter, names.index(parameter)):
+                    scope.passes(name)
     for parameter in parameters.kwonly_params:
         if parameter.name.value in kwargs:
             scope.passes(parameter.name.value)
@@ -358,6 +360,25 @@ def _computes(function: Function, args: list[Value], kwargs: Keywords) -> bool:
     if not any(isinstance(a, (Data, Whole)) for a in given):
         return False
     return function.node not in function.module.structure.holding_backward
+
+
+def _is_chosen_by_calls(
+    run: Interpreter, function: Function, parameter: cst.Param, position: int
+) -> bool:
+    """Whether a training function's flag is told by other calls: ``epoch(net, training=False)``.
+
+    Then what leaves it out means its default, which is no setting.
+    """
+    flag = isinstance(parameter.default, cst.Name) and parameter.default.value in ("True", "False")
+    node, structure = function.node, function.module.structure
+    if not flag or not isinstance(node, cst.FunctionDef) or node not in structure.holding_backward:
+        return False
+    places = (parameter.name.value, position - (function.owner is not None))
+    return any(
+        (node.name.value, place) in file.structure.arguments_given
+        for file in run.project.files
+        for place in places
+    )
 
 
 def _leave_out(
