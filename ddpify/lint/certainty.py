@@ -92,7 +92,7 @@ def is_kept_by_rank(
     """Whether a condition around a node, here or where its function is called, surely asks for
     the rank.
     """
-    if any(_surely_asks_rank(control, guard.test) for guard in control.rank_guards(node)):
+    if any(surely_asks_rank(control, guard.test) for guard in control.rank_guards(node)):
         return True
     function = control.script.structure_of(node).function(node)
     if function is None or function in seen:
@@ -102,7 +102,8 @@ def is_kept_by_rank(
     return any(is_kept_by_rank(control, site.node, inner) for site in callers)
 
 
-def _surely_asks_rank(control: Control, test: cst.BaseExpression) -> bool:
+def surely_asks_rank(control: Control, test: cst.BaseExpression) -> bool:
+    """Whether a condition asks for what is a rank in all ways in which it gets its value."""
     return any(_is_surely_rank(control, one, set()) for one in but_entries(test))
 
 

@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ddpify.errors import DdpifyError
 from ddpify.lint.config import Settings
 from ddpify.lint.diagnostics import Diagnostic, by_place
 from ddpify.lint.files.relevance import MOST_FILES, files_without_training, is_program
-from ddpify.lint.scripts.kinds import DISTRIBUTED, SINGLE
+from ddpify.lint.scripts.kinds import OTHER
 from ddpify.records import record
 from ddpify.source import Source
 from ddpify.understanding.libraries.frameworks import ALL, frameworks_of
-
-if TYPE_CHECKING:
-    from ddpify.lint.scripts.script import Script
 
 # A file without any of these words has nothing that a rule could find, whatever it imports.
 _OF_RULES = re.compile(
@@ -31,8 +27,6 @@ _OF_OLD_NAMES = re.compile(
 )
 # The same for the rules that look at files without training, too.
 _OF_ANY_FILE = re.compile(_OF_OLD_NAMES.pattern + r"|distributed|[sS]ampler|cuda import|ddpify")
-# Groups of rules whose findings are about what a rank does.
-_OF_RANKS = frozenset("data device wrapping synchronisation checkpoint rng performance".split())
 
 
 @record
@@ -84,8 +78,7 @@ def _check(
     if quiet is not None and not _OF_ANY_FILE.search(source.text):
         return Read(needs=quiet)
     from ddpify.lint import registry
-    from ddpify.lint.certainty import is_certain
-    from ddpify.lint.scripts.one_process import concerns_no_rank
+    from ddpify.lint.files_of_a_run import OF_RANKS, findings_of, in_other_files
     from ddpify.lint.scripts.script import Script
 
     # Where a framework does the rest, what remains are names that stand in the file itself.
@@ -97,60 +90,14 @@ def _check(
         most_files=1 if alone else most_files,
         follow=not alone,
     )
-    found: dict[tuple[object, ...], Diagnostic] = {}
-    for rule in registry.load_all(codes):
-        if rule.group in covered:
-            continue
-        for finding in registry.findings(rule, script):
-            if rule.group in _OF_RANKS and concerns_no_rank(script.control, finding.node):
-                continue
-            if script.kind == DISTRIBUTED and not is_certain(script, rule, finding.node):
-                continue
-            one = _diagnostic(rule, script, source.path, finding)
-            found.setdefault(one.subject, one)
+    rules = [rule for rule in registry.load_all(codes) if rule.group not in covered]
+    found = findings_of(script, rules, source.path)
     if found:
         source.confirm(script.module.parsed.code)  # it is the text in which they have places
-    starts = script.kind == SINGLE and script.starts_training and not _OF_RANKS & covered
+    starts = script.kind != OTHER and script.starts_training and not OF_RANKS & covered
     others = list(quiet or ())
     others += [str(f.path.resolve()) for f in script.project.files if f is not script.module]
     declared = script.__dict__.get("requirements")
     others += [str(declared)] if declared is not None else []
-    covers, elsewhere = _in_other_files(script, settings.codes) if starts else ((), ())
-    return Read(
-        tuple(sorted(found.values(), key=by_place)), tuple(sorted(others)), None, covers, elsewhere
-    )
-
-
-def _in_other_files(
-    script: Script, codes: set[str]
-) -> tuple[tuple[str, ...], tuple[Diagnostic, ...]]:
-    """The files that take part in a training of one process, and what it needs in them."""
-    from ddpify.lint.registry import load
-    from ddpify.lint.scripts.positions import Positions
-
-    inner = [file for file in script.project.files if file.editable and file is not script.module]
-    places = {file: Positions(file) for file in inner}
-    found: dict[tuple[object, ...], Diagnostic] = {}
-    for step in script.steps:
-        if step.refused or step.site.module not in places or step.code not in codes:
-            continue
-        rule, path = load(step.code), str(step.site.module.path.resolve())
-        span = places[step.site.module].span(step.site.node)
-        one = Diagnostic(path, span, rule.code, rule.name, step.text, rule.severity, single=True)
-        found.setdefault((path, *one.subject), one)
-    return tuple(str(file.path.resolve()) for file in inner), tuple(
-        sorted(found.values(), key=by_place)
-    )
-
-
-def _diagnostic(rule, script, path: str, finding) -> Diagnostic:  # type: ignore[no-untyped-def]
-    return Diagnostic(
-        path,
-        script.positions.span(finding.node),
-        rule.code,
-        rule.name,
-        finding.message,
-        rule.severity,
-        single=script.kind == SINGLE and rule.group in _OF_RANKS,
-        fix=finding.fix,
-    )
+    covers, elsewhere = in_other_files(script, settings.codes, found) if starts else ((), ())
+    return Read(tuple(sorted(found, key=by_place)), tuple(sorted(others)), None, covers, elsewhere)

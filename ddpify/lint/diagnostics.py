@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 
 from ddpify.records import record
@@ -67,7 +67,8 @@ class Diagnostic:
     """One finding.
 
     ``single`` marks what is no error yet: the script runs in one process, and this is what
-    `ddpify convert` takes care of. ``cell`` is the 1-based cell of a notebook.
+    `ddpify convert` takes care of. ``cell`` is the 1-based cell of a notebook. ``about`` is the
+    file and line of the place itself, where this is a call that leads to it.
     """
 
     path: str
@@ -79,6 +80,7 @@ class Diagnostic:
     single: bool = field(compare=False, default=False)
     fix: Fix | None = field(compare=False, default=None)
     cell: int | None = None
+    about: tuple[str, int] | None = field(compare=False, default=None)
 
     @property
     def subject(self) -> tuple[object, ...]:
@@ -94,6 +96,10 @@ class Diagnostic:
     def fixable(self) -> bool:
         """Whether any option applies its fix."""
         return self.fix is not None
+
+    def without_fix(self) -> Diagnostic:
+        """The same finding, for a reader alone."""
+        return replace(self, fix=None)
 
 
 def by_place(one: Diagnostic) -> tuple[str, int, Span, str, str]:

@@ -121,7 +121,14 @@ def _settled(
         # What it would need as a script of its own is beside the point where nobody runs it so.
         own = [one for one in found if read.covers or not one.single]
         known = {one.subject for one in own}
-        more = {one.subject: one for one in given if one.subject not in known and one.code in codes}
+        known |= {(one.code, one.span) for one in (*own, *given) if not one.single}
+        more = {
+            one.subject: one
+            for one in given
+            if one.code in codes
+            and one.subject not in known
+            and not (one.single and (one.code, one.span) in known)
+        }
         found = own + [replace(one, path=path) for one in more.values()]
     comments = suppressions.read(text)
     kept = suppressions.apply(found, comments)

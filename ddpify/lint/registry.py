@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import libcst as cst
 
     from ddpify.lint.scripts.script import Script
+    from ddpify.understanding.facts import Site
 
 ENGINE_CODES = frozenset({"DDP000", "DDP001"})  # found by the engine itself, without a rule file
 TEXT_CODES = frozenset({"DDP905"})  # also found in files that are not Python
@@ -23,11 +24,15 @@ TEXT_CODES = frozenset({"DDP905"})  # also found in files that are not Python
 
 @record
 class Finding:
-    """What a rule yields: the node that it is about, one sentence, and perhaps a fix."""
+    """What a rule yields: the node that it is about, one sentence, and perhaps a fix.
+
+    ``about`` is the place itself, where the node is a call that leads to it.
+    """
 
     node: cst.CSTNode
     message: str
     fix: Fix | None = None
+    about: Site | None = None
 
 
 Check = Callable[["Script"], Iterator[Finding]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -79,11 +80,27 @@ def _with_what_others_need(
             given.setdefault(path, [])
         for one in result.read.elsewhere:
             given[one.path].append(one)
+    said = {
+        (one.code, (one.path, one.span.line))
+        for _, result in results
+        for one in result.read.elsewhere
+        if not one.single
+    }
+    read = {os.path.realpath(document.path) for document, _ in results} if said else set()
     for document, result in results:
         needed = given.get(os.path.realpath(document.path)) if given else None
         if needed is not None and document.kind == PYTHON and result.failure is None:
             result = joined(document, settings, result, tuple(needed))
-        yield document, result
+        yield document, replace(result, found=tuple(_not_said(result.found, said, read)))
+
+
+def _not_said(
+    found: Iterable[Diagnostic], said: set[tuple[str, tuple[str, int]]], read: set[str]
+) -> Iterator[Diagnostic]:
+    """The findings but for calls that lead to a place which is said in a file that is read."""
+    for one in found:
+        if one.about is None or one.about[0] not in read or (one.code, one.about) not in said:
+            yield one
 
 
 def _read_or_report(path: Path, folders: Sequence[Path]) -> tuple[Document, Result | None]:

@@ -72,15 +72,14 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Fix, Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.epochs import Loop, rounds, samplers_of
 from ddpify.lint.scripts.one_process import never_runs
 from ddpify.lint.scripts.repairs import at_head_of
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.labels.origins import draws
-from ddpify.understanding.libraries.distributed import is_distributed_sampler, splits
+from ddpify.understanding.libraries.distributed import is_distributed_sampler
 from ddpify.understanding.syntax import argument
-from ddpify.understanding.values import UNKNOWN, Class, Instance, Value
-
-Loop = cst.For | cst.While
+from ddpify.understanding.values import Class, Instance, Value
 
 
 @rule("missing-set-epoch", group="data", severity=Severity.SILENT, applies="distributed")
@@ -95,7 +94,7 @@ def check(script: Script) -> Iterator[Finding]:
             continue  # told, or something that is not seen is
         if _is_seeded_anew(script, sampler):
             continue
-        found = _epoch_loop(script, sampler)
+        found = rounds(script, sampler)
         if found is None or _makes_itself_known(sampler):
             continue
         if not script.strict and never_runs(script.control, sampler.site):
@@ -105,13 +104,22 @@ def check(script: Script) -> Iterator[Finding]:
             continue
         if not script.strict and _is_for_another(script, sampler, inner, told):
             continue
-        node = sampler.site if sampler.module is script.module else inner
-        if script.owners.get(node) is script.module:
+        node = _place(script, sampler, inner)
+        if node is not None:
             yield Finding(
                 node,
                 "every epoch has the same order: set_epoch() is not called on this sampler",
-                _fix(script, sampler, outer),
+                _fix(script, sampler, outer) if isinstance(inner, cst.For) else None,
             )
+
+
+def _place(script: Script, sampler: Instance, loop: cst.CSTNode) -> cst.CSTNode | None:
+    """Where it is said, once for all files of a run: where it starts, or at the sampler."""
+    entry, module = script.project.entry, script.module
+    own = module is entry or entry not in (sampler.module, script.owners.get(loop))
+    if sampler.module is module:
+        return sampler.site if own else None
+    return loop if module is entry and script.owners.get(loop) is module else None
 
 
 def _told_the_same(script: Script) -> Iterator[Finding]:
@@ -120,7 +128,7 @@ def _told_the_same(script: Script) -> Iterator[Finding]:
     for call in script.method_calls("set_epoch"):
         told = script.value(cst.ensure_type(call.func, cst.Attribute).value).atoms
         for sampler in (one for one in shuffling if told == (one,)):
-            found = _epoch_loop(script, sampler)
+            found = rounds(script, sampler)
             if found is not None and _stays(script, call, found[1]):
                 message = "every epoch has the same order: this number is the same in each"
                 yield Finding(call, message)
@@ -160,12 +168,14 @@ def _told(script: Script) -> Iterator[cst.BaseExpression]:
             yield call.args[0].value
 
 
-def _is_for_another(script: Script, sampler: Instance, loop: cst.For, told: list[Value]) -> bool:
+def _is_for_another(
+    script: Script, sampler: Instance, begun: cst.For | cst.Call, told: list[Value]
+) -> bool:
     """Whether a loop goes over several loaders, of which it may train with another one only:
     with one that is told the epoch, or with the first.
     """
-    loaders = script.loaders_in(loop.iter)
-    held = [one.arguments.get("sampler", UNKNOWN).atoms for one in loaders]
+    loaders = script.loaders_in(begun.iter if isinstance(begun, cst.For) else begun)
+    held = [[*samplers_of(one)] for one in loaders]
     others = [atom for atoms in held if sampler not in atoms for atom in atoms]
     first = sampler in held[0] if held else True
     return not first or any(atom in known.atoms for atom in others for known in told)
@@ -212,9 +222,7 @@ def _draws(script: Script, function: cst.FunctionDef | None) -> bool:
 def _shuffling(script: Script) -> list[Instance]:
     found: dict[Instance, None] = {}
     for loader in script.facts.loaders:
-        for atom in loader.arguments.get("sampler", UNKNOWN).atoms:
-            if splits(atom) and isinstance(atom, Instance) and _shuffles(atom):
-                found[atom] = None
+        found |= dict.fromkeys(one for one in samplers_of(loader) if _shuffles(one))
     return list(found)
 
 
@@ -229,27 +237,6 @@ def _shuffles(sampler: Instance) -> bool:
 def _makes_itself_known(sampler: Instance) -> bool:
     """A class of the project may keep the epoch by itself."""
     return isinstance(sampler.type, Class) and "__iter__" in sampler.type.scope.names
-
-
-def _epoch_loop(script: Script, sampler: Instance) -> tuple[cst.For, Loop] | None:
-    """A loop over the sampler's loader that trains, and the loop around it."""
-    for structure in script.structures.values():
-        for loop in structure.all(cst.For):
-            loaders = script.loaders_in(loop.iter)
-            if not any(sampler in one.arguments.get("sampler", UNKNOWN).atoms for one in loaders):
-                continue
-            outer = [one for one in script.control.around(loop) if not _once(script, one)]
-            if outer and script.trains(loop):
-                return loop, outer[0]
-    return None
-
-
-def _once(script: Script, loop: Loop) -> bool:
-    """``for _ in range(1)``, also by a name that is nothing else."""
-    call = loop.iter if isinstance(loop, cst.For) else None
-    if not isinstance(call, cst.Call) or "builtins.range" not in script.names(call.func):
-        return False
-    return [script.value(one.value).constant() for one in call.args] == [1]
 
 
 def _fix(script: Script, sampler: Instance, loop: Loop) -> Fix | None:

@@ -2,7 +2,8 @@
 
 ## What it does
 Looks for `break`, `return` and the like in training loops under a condition on what only this rank
-has seen: its loss, its metric, its clock.
+has seen: its loss, its metric, its clock, or how many of its samples it picks; and for those that
+rank 0 alone reaches.
 
 ## Why is this bad
 One rank stops and the others go on to the next collective, which waits for it: the job hangs.
@@ -34,6 +35,33 @@ for epoch in range(epochs):
         break
 ```
 
+```python
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        kept = x[y > 0]
+        if len(kept) == 0:
+            continue
+        model(kept).sum().backward()
+        optimizer.step()
+```
+
+```python
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    total = torch.zeros(1, device=device)
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        total += loss.detach()
+    dist.all_reduce(total)
+    if rank == 0:
+        print(total.item())
+        if total.item() < 0.1:
+            break
+```
+
 ## Use instead
 ```python
 best, bad = 1e9, 0
@@ -63,6 +91,32 @@ for epoch in range(epochs):
         break
 ```
 
+```python
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        kept = x[y > 0]
+        # a loss of all ranks, also of those that have picked nothing
+        (model(x).sum() * 0 + (model(kept).sum() if len(kept) else 0)).backward()
+        optimizer.step()
+```
+
+```python
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    total = torch.zeros(1, device=device)
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        total += loss.detach()
+    dist.all_reduce(total)
+    if rank == 0:
+        print(total.item())
+    if total.item() < 0.1:
+        break
+```
+
 ## Also fine
 All ranks evaluate all of the data, and so decide alike.
 ```python
@@ -89,8 +143,10 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from ddpify.lint.certainty import surely_asks_rank
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.picked import asks_for_any, counts_picked
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.understood import ALL_COLLECTIVES
 from ddpify.lint.scripts.unseen_code import UnseenCode
@@ -127,6 +183,36 @@ def check(script: Script) -> Iterator[Finding]:
                     f"each rank decides by its own {script.code(guard.test, 40)}: one {leaves}, the"
                     " others wait for it forever",
                 )
+    for node in script.structure.all(cst.Break, cst.Return):
+        if _leaves_others(script, node):
+            yield Finding(
+                node, "only some ranks leave the loop here: the others wait for them forever"
+            )
+
+
+def _leaves_others(script: Script, node: cst.Break | cst.Return) -> bool:
+    """Whether a condition on the rank, inside a loop that trains, stands around its end."""
+    order = script.structure.order
+    for guard in script.control.rank_guards(node):
+        if guard.left_early or not surely_asks_rank(script.control, guard.test):
+            continue
+        loops = script.structure.loops(node)
+        left = loops[:1] if isinstance(node, cst.Break) else loops
+        inside = [one for one in left if order[one] < order[guard.statement] and script.trains(one)]
+        if inside and not _others_leave(guard):
+            return True
+    return False
+
+
+def _others_leave(guard: Guard) -> bool:
+    """Whether the other branch of a condition has a way out, too."""
+    statement = guard.statement
+    if not isinstance(statement, cst.If):
+        return True
+    other = statement.orelse if guard.positive else statement.body
+    return other is not None and any(
+        isinstance(one, (cst.Break, cst.Return, cst.Raise)) for one in walk(other)
+    )
 
 
 def _exits(script: Script) -> Iterator[cst.CSTNode]:
@@ -178,7 +264,8 @@ def _is_local(script: Script, test: cst.BaseExpression) -> bool:
     if CLOCK in script.labels(test):
         return True
     if not script.has_runtime:
-        return is_own(script, test)
+        own = is_own(script, test) and not asks_for_any(script, test)
+        return own or counts_picked(script, test)
     read = {part.node for part in script.parts}
     return any(node in read for node in walk(test))
 

@@ -41,7 +41,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Fix, Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.scripts.repairs import drop_argument
+from ddpify.lint.scripts.repairs import drop_argument, spelled
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.labels.origins import DEVICES, LOCAL_RANK, RANK, SPAWNED
 from ddpify.understanding.libraries.distributed import SAMPLER, splits
@@ -59,20 +59,31 @@ def check(script: Script) -> Iterator[Finding]:
                 or not any(map(splits, script.instances(call)))
             ):
                 continue
-            labels = script.labels(one.value)
-            local = LOCAL_RANK in labels and not labels & {RANK, SPAWNED}
-            counted = DEVICES in labels or isinstance(one.value, cst.Integer)
-            if local or (
-                counted and one.keyword is not None and one.keyword.value == "num_replicas"
-            ):
-                fix = None
-                if one.keyword is not None:
-                    fix = Fix(
-                        "let the sampler ask the process group", (drop_argument(script, call, one),)
-                    )
-                yield Finding(
-                    one,
-                    f"{script.code(one.value, 40)} is that of one node: on several, ranks read the"
-                    " same data and miss the rest",
-                    fix,
-                )
+            if not _is_of_a_node(script, one):
+                continue
+            yield Finding(
+                one,
+                f"{script.code(one.value, 40)} is that of one node: on several, ranks read the"
+                " same data and miss the rest",
+                _fix(script, call, one),
+            )
+
+
+def _is_of_a_node(script: Script, given: cst.Arg) -> bool:
+    labels = script.labels(given.value)
+    if LOCAL_RANK in labels and not labels & {RANK, SPAWNED}:
+        return True
+    counted = DEVICES in labels or isinstance(given.value, cst.Integer)
+    return counted and given.keyword is not None and given.keyword.value == "num_replicas"
+
+
+def _fix(script: Script, call: cst.Call, given: cst.Arg) -> Fix | None:
+    """Without the argument; where the number of parts stays given, with the group's rank."""
+    title = "let the sampler ask the process group"
+    if given.keyword is None:
+        return None
+    stays = [one for one in script.arguments(call, "num_replicas") if one is not given]
+    dist = spelled(script, "torch.distributed")
+    if given.keyword.value == "rank" and stays and not _is_of_a_node(script, stays[0]):
+        return script.replace(given.value, f"{dist}.get_rank()", title) if dist else None
+    return Fix(title, (drop_argument(script, call, given),))

@@ -78,25 +78,34 @@ _IS_TRAINED_RAW = f"what is wrapped here is trained past its wrapper, in another
 def check(script: Script) -> Iterator[Finding]:
     """Training calls of what was wrapped, past its wrapper."""
     for wrap in script.wraps:
-        if wrap.wrapper.type != DDP or len(wrap.held) > 1:
+        held = [one for one in wrap.held if one is not wrap.wrapper]  # of ``self.x = DDP(self.x)``
+        if wrap.wrapper.type != DDP or len(held) > 1:
             continue
         if any(event.gradient for event in script.events(wrap.wrapper, "call")):
             continue
-        if not wrap.held:
+        if not held:
             yield from _of_the_same_name(script, wrap)
             continue
-        for event in _calls_after(script, wrap):
+        for event in _calls_after(script, wrap, held[0]):
             call = event.site.node
             here = event.site.module is script.module
-            if not (here or wrap.site.module is script.module):
+            if not _is_said_here(script, wrap, here):
                 continue
-            if _only_raw(script, wrap.held[0], call):
+            if _only_raw(script, held[0], call):
                 yield Finding(call if here else wrap.call, _IS_RAW if here else _IS_TRAINED_RAW)
                 break
 
 
+def _is_said_here(script: Script, wrap: Wrap, is_called_here: bool) -> bool:
+    """Whether this is the file to say it in: where a run starts, or where the model is called."""
+    entry = script.project.entry
+    if script.module is entry:
+        return is_called_here or wrap.site.module is entry
+    return is_called_here and wrap.site.module is not entry
+
+
 def _of_the_same_name(script: Script, wrap: Wrap) -> Iterator[Finding]:
-    """What is wrapped is not seen: its name, which stands for nothing else in the function, is."""
+    """What is wrapped is not seen: its name, which stands for nothing else from there on, is."""
     structure, given = script.structure, argument(wrap.call, "module", 0)
     function = structure.function(wrap.call) if wrap.site.module is script.module else None
     name = given.value.value if given is not None and isinstance(given.value, cst.Name) else None
@@ -104,7 +113,7 @@ def _of_the_same_name(script: Script, wrap: Wrap) -> Iterator[Finding]:
     if function is None or name is None or not isinstance(kept, cst.Assign):
         return
     read = [one for one in structure.inside(function.body, cst.Name) if one.value == name]
-    if any(isinstance(structure.parents.get(one), cst.AssignTarget) for one in read):
+    if any(_is_set_anew(structure, one, wrap.call) for one in read):
         return
     if not _is_asked_only(structure, kept, function):
         return
@@ -114,6 +123,13 @@ def _of_the_same_name(script: Script, wrap: Wrap) -> Iterator[Finding]:
         if loops and not script.control.without_grad(call):
             yield Finding(call, _IS_RAW)
             return
+
+
+def _is_set_anew(structure: Structure, name: cst.Name, wrap: cst.Call) -> bool:
+    """Whether a name may stand for something else after the wrap than in it."""
+    if not isinstance(structure.parents.get(name), cst.AssignTarget):
+        return False
+    return structure.order[name] > structure.order[wrap] or bool(structure.loops(wrap))
 
 
 def _is_asked_only(structure: Structure, kept: cst.Assign, function: cst.FunctionDef) -> bool:
@@ -128,10 +144,10 @@ def _is_asked_only(structure: Structure, kept: cst.Assign, function: cst.Functio
     return True
 
 
-def _calls_after(script: Script, wrap: Wrap) -> Iterator[Event]:
+def _calls_after(script: Script, wrap: Wrap, raw: Instance) -> Iterator[Event]:
     """Calls with gradients that come after the wrap, in loops that train."""
     after = False
-    for event in script.events(wrap.held[0], "wrap", "call"):
+    for event in script.events(raw, "wrap", "call"):
         after = after or event.site.node is wrap.site.node
         trains = after and event.kind == "call" and event.gradient
         if trains and any(script.trains(loop) for loop in script.control.around(event.site.node)):

@@ -68,6 +68,7 @@ from ddpify.lint.scripts.unseen_code import UnseenCode
 from ddpify.lint.scripts.whole_data import sees_all_data
 from ddpify.understanding.labels.callees import called
 from ddpify.understanding.labels.freshness import target_names
+from ddpify.understanding.labels.last_set import last_of
 from ddpify.understanding.labels.origins import ANY_RANK, TOTAL
 
 _FUNCTIONS = (
@@ -104,20 +105,43 @@ def check(script: Script) -> Iterator[Finding]:
         for argument in call.args:
             parts = [
                 one
-                for one in displayed(argument.value)
+                for one in _shown(script, argument.value)
                 if TOTAL in script.labels(one)
                 and is_surely_own(script, one)
                 and not (_is_path(script, one) or _is_of_a_step(script, one))
             ]
             if any(map(unseen.may_be_whole, parts)):
                 continue
-            if any(meters.is_total(one) for one in parts if not sees_all_data(script, one)):
-                yield Finding(
-                    argument,
-                    f"{script.code(argument.value, 40)} is rank 0's own part of the data: reduce it"
-                    " over the ranks before it is reported",
-                )
+            parts = [
+                one for one in parts if not sees_all_data(script, one) and meters.is_total(one)
+            ]
+            if parts:
+                yield Finding(argument, _sentence(script, parts))
                 break
+
+
+def _sentence(script: Script, parts: list[cst.BaseExpression]) -> str:
+    names = [*dict.fromkeys(script.code(one, 40) for one in parts)]
+    shown = " and ".join(names) if len(names) < 3 else f"{names[0]} and {len(names) - 1} more"
+    are = "is" if len(names) == 1 else "are"
+    return (
+        f"{shown} {are} rank 0's own part of the data: reduce it over the ranks before it is"
+        " reported"
+    )
+
+
+def _shown(script: Script, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """What a report shows, one by one; also of a text that a name is set to before it."""
+    if isinstance(node, cst.Name) and not _is_path(script, node):
+        moves = script.flow.moves_to(script.control.slots(node))
+        last = last_of(script.structure, node, [move.node for move in moves])
+        made = [move.value for move in moves if move.node is last and move.value is not None]
+        if len(made) == 1 and not isinstance(made[0], (cst.Name, cst.Attribute)):
+            shown = [*displayed(made[0])]
+            if shown != made:
+                yield from shown
+                return
+    yield from displayed(node)
 
 
 def _parts(script: Script) -> Iterator[Finding]:

@@ -37,7 +37,8 @@ if rank == 0:
 
 ## Fix safety
 Safe for a statement of its own in a script without sharded (FSDP) models, whose state all ranks
-must gather.
+must gather. At the call of a function that writes, only where that does nothing else: no step, no
+collective, nothing that is kept.
 
 ## When not to follow it
 Sharded checkpoints that all ranks write together (DCP, DeepSpeed).
@@ -63,6 +64,7 @@ from ddpify.understanding.facts import Effect, Site
 from ddpify.understanding.labels.callees import called
 from ddpify.understanding.labels.origins import ANY_RANK, CLOCK, LOCAL, RANDOM, TAKEN
 from ddpify.understanding.libraries.actions import COMMANDS
+from ddpify.understanding.libraries.kinds import is_model
 from ddpify.understanding.libraries.runtime_names import MAIN_SAVES
 from ddpify.understanding.libraries.system_commands import takes_away
 from ddpify.understanding.structure import walk
@@ -108,9 +110,10 @@ def check(script: Script) -> Iterator[Finding]:
             continue  # where it is opened says enough
         name = effect.name.rsplit(".", 1)[-1]
         if not _has_own_path(script, effect) and not _excused(script, effect, node):
-            fix = None if script.has_fsdp else _fix(script, node, name)
+            fix = None if script.has_fsdp else _fix(script, effect, node, name)
             what = f"all ranks write the same file with {name}(){_elsewhere(effect, node)}"
-            yield Finding(node, f"{what}: it may be corrupt", fix)
+            about = effect.site if node is not effect.site.node else None
+            yield Finding(node, f"{what}: it may be corrupt", fix, about)
 
 
 def _takes_away(effect: Effect) -> bool:
@@ -124,18 +127,33 @@ def _elsewhere(effect: Effect, node: cst.CSTNode) -> str:
     return "" if node is effect.site.node else place
 
 
-def _fix(script: Script, node: cst.CSTNode, name: str) -> Fix | None:
+def _fix(script: Script, effect: Effect, node: cst.CSTNode, name: str) -> Fix | None:
     """``torch.save`` as ddpify's runtime has it; any other statement under a test for rank 0."""
     dd = runtime(script)
     if dd is not None and isinstance(node, cst.Call) and "torch.save" in script.names(node.func):
         return script.replace(node.func, f"{dd}.save", "save on rank 0, in one step")
+    if node is not effect.site.node and not _only_writes(script, node):
+        return None
     return on_rank_zero(script, node, name)
+
+
+def _only_writes(script: Script, call: cst.CSTNode) -> bool:
+    """Whether what a call runs can be left to rank 0: no step, no meeting, nothing that is kept."""
+    return not script.collectives(call) and not any(
+        one in script.facts.backwards
+        or isinstance(one, (cst.AugAssign, cst.Global))
+        or (isinstance(one, cst.AssignTarget) and not isinstance(one.target, (cst.Name, cst.Tuple)))
+        or (isinstance(one, cst.Call) and any(map(is_model, script.instances(one.func))))
+        for one in script.reached(call)
+    )
 
 
 def _place(script: Script, effect: Effect) -> cst.CSTNode | None:
     """The place itself, or the call in this file that leads to it."""
     if effect.site.module is script.module:
         return effect.site.node
+    if script.module is not script.project.entry:
+        return None
     site: Site | None = next((c for c in reversed(effect.calls) if c.module is script.module), None)
     return site.node if site is not None else None
 

@@ -10,7 +10,7 @@ _TEXTS = (cst.SimpleString, cst.ConcatenatedString, cst.FormattedString)
 
 
 def displayed(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
-    """The values in an f-string, in ``text % values`` and in ``text.format(values)``, one by one.
+    """The values in a display, in an f-string, in ``text % values`` and in ``text.format(values)``.
 
     Each is judged by itself: that one of them was reduced says nothing about the others.
     """
@@ -33,5 +33,8 @@ def displayed(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         and isinstance(node.func.value, _TEXTS)
     ):
         yield from (argument.value for argument in node.args)
+    elif isinstance(node, (cst.Dict, cst.List, cst.Tuple)):
+        for element in node.elements:
+            yield from displayed(element.value)
     else:
         yield node

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from functools import cache, cached_property
 
 import libcst as cst
@@ -10,16 +11,30 @@ import libcst as cst
 from ddpify.lint.scripts import doubts, parts
 from ddpify.lint.scripts.control import Control
 from ddpify.lint.scripts.parts import Part
+from ddpify.lint.scripts.positions import Positions
 from ddpify.lint.scripts.reading import Reading
 from ddpify.lint.scripts.steps import Step, steps_of
 from ddpify.understanding.labels.callees import called, initialisers
 from ddpify.understanding.libraries.distributed import REDUCING
+from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
 from ddpify.understanding.values import Instance
+
+# What is known of the file that is read, not of all files together.
+_OF_THE_FILE = ("structure", "works_on_parts", "parts", "steps")
 
 
 class Script(Reading):
     """A file that is read, with the control flow in it and what convert would do."""
+
+    def read_for(self, module: ModuleFile) -> Script:
+        """The same run with the rules' eyes on another of its files."""
+        made = copy(self)
+        for name in _OF_THE_FILE:
+            made.__dict__.pop(name, None)
+        made.__dict__["kind"] = self.kind
+        made.source, made.module, made.positions = module.source, module, Positions(module)
+        return made
 
     @cached_property
     def control(self) -> Control:

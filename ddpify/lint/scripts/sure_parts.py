@@ -27,8 +27,10 @@ def is_surely_own(script: Script, node: cst.BaseExpression) -> bool:
 
 def _is_sure(script: Script, one: Dependency, seen: set[Slot]) -> bool:
     slot = one.slot
-    if slot is None or slot in seen or not script.flow.labels.get(slot, set()) & _PARTS:
+    if slot is None or not script.flow.labels.get(slot, set()) & _PARTS:
         return False
+    if slot in seen:
+        return True  # made from itself: what else it is made of decides
     if slot[0] not in ("name", "result"):
         return True  # objects are told apart by what each is told
     moves = [
@@ -48,9 +50,9 @@ def _is_sure(script: Script, one: Dependency, seen: set[Slot]) -> bool:
 
 
 def _adds(move: Move) -> bool:
-    """``x += y``, ``x.append(y)``, ``x[key] = y``."""
+    """``x += y``, ``x.append(y)``, ``x[key] = y``, ``x = (x * i + y) / n``."""
     if isinstance(move.node, cst.Assign):
-        return any(isinstance(one.target, cst.Subscript) for one in move.node.targets)
+        return move.adds or any(isinstance(one.target, cst.Subscript) for one in move.node.targets)
     return isinstance(move.node, (cst.AugAssign, cst.Call))
 
 
@@ -63,6 +65,8 @@ def _brings_part(script: Script, move: Move, asked: Dependency, seen: set[Slot])
 def _says_nothing(script: Script, move: Move, slot: Slot) -> bool:
     """Whether a move sets a start, goes on from what is there, or takes what another run left."""
     if move.value is None or any(one.slot == slot for one in move.source):
+        return True
+    if isinstance(move.value, cst.Name) and move.value.value in ("None", "True", "False"):
         return True
     if not move.source and all(_is_plain(script, one) for one in walk(move.value)):
         return True

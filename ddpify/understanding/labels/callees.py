@@ -7,8 +7,11 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.understanding.facts import Facts
-from ddpify.understanding.labels.scopes import parameters
+from ddpify.understanding.labels.scopes import collecting, parameters
+from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import Bound, Class, Function, Instance, Value
+
+_PROPERTIES = ("property", "cached_property")
 
 
 def called(facts: Facts, node: cst.Call) -> Iterator[Function]:
@@ -25,6 +28,24 @@ def called(facts: Facts, node: cst.Call) -> Iterator[Function]:
                 yield from found.of(Function) if found is not None else ()  # type: ignore[misc]
 
 
+def read_as(facts: Facts, node: cst.Attribute) -> Iterator[Function]:
+    """The properties that an attribute runs and whose result it gives."""
+    held = facts.values.get(node.value)
+    for atom in held.atoms if held is not None else ():
+        if isinstance(atom, Instance) and isinstance(atom.type, Class):
+            found = atom.type.find(node.attr.value)
+            for one in found.atoms if found is not None else ():
+                if isinstance(one, Function) and _is_property(one):
+                    yield one
+
+
+def _is_property(function: Function) -> bool:
+    if isinstance(function.node, cst.Lambda):
+        return False
+    names = (dotted(one.decorator) or "" for one in function.node.decorators)
+    return any(name.rsplit(".", 1)[-1] in _PROPERTIES for name in names)
+
+
 def initialisers(facts: Facts, node: cst.Call) -> Iterator[Function]:
     """The ``__init__`` functions that a call runs."""
     held = facts.values.get(node.func)
@@ -34,18 +55,45 @@ def initialisers(facts: Facts, node: cst.Call) -> Iterator[Function]:
             yield from found.of(Function) if found is not None else ()  # type: ignore[misc]
 
 
+def fields(facts: Facts, node: cst.Call) -> Iterator[tuple[Class, str, cst.BaseExpression]]:
+    """What a call gives the fields of a data class that it makes."""
+    held = facts.values.get(node.func)
+    for atom in held.atoms if held is not None else ():
+        if isinstance(atom, Class) and atom.find("__init__") is None:
+            names = [name for name in _declared(atom) if not any(a.star for a in node.args)]
+            for position, argument in enumerate(node.args):
+                if argument.keyword is not None:
+                    yield atom, argument.keyword.value, argument.value
+                elif position < len(names):
+                    yield atom, names[position], argument.value
+
+
+def _declared(made: Class) -> Iterator[str]:
+    """``name: type`` in the body of a class and, before it, of its bases."""
+    for base in made.project_bases():
+        yield from _declared(base)
+    for line in made.node.body.body:
+        for one in line.body if isinstance(line, cst.SimpleStatementLine) else ():
+            if isinstance(one, cst.AnnAssign) and isinstance(one.target, cst.Name):
+                yield one.target.value
+
+
 def passed(function: Function, skip: int, call: cst.Call) -> Iterator[tuple[cst.Arg, str]]:
     """The arguments of a call, each with the name of its parameter, where that is known.
 
     ``skip`` is how many parameters come by themselves, as ``self`` does.
     """
     names = [p.name.value for p in parameters(function.node)]
+    more, named = collecting(function.node)
     position = skip
     for argument in call.args:
         if argument.star:
             position = len(names)
         elif argument.keyword is not None:
-            yield argument, argument.keyword.value
+            known = named is None or argument.keyword.value in names
+            yield argument, argument.keyword.value if known else named or ""
         elif position < len(names):
             yield argument, names[position]
             position += 1
+        elif more is not None:
+            yield argument, more

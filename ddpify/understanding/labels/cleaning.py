@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 
 import libcst as cst
 
@@ -25,6 +26,33 @@ def reducing_methods(structures: dict[ModuleFile, Structure]) -> dict[str, set[o
                 if owner is not None and _reduces(function, known):
                     found[function.name.value].add(owner)
     return {name: owners for name, owners in found.items() if name not in _NOT_SYNCHRONISING}
+
+
+def synchronising_calls(
+    structures: dict[ModuleFile, Structure], methods: dict[str, set[object]]
+) -> Iterator[tuple[ModuleFile, cst.Call, str]]:
+    """Calls of these methods, with the name: not in one of them that nobody calls."""
+    todo = [
+        (module, call, call.func.attr.value, _method_around(structure, call))
+        for module, structure in structures.items()
+        for call in structure.all(cst.Call)
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in methods
+    ]
+    run: set[str] = set()
+    while todo:
+        now = [one for one in todo if one[3] not in methods or one[3] in run]
+        if not now:
+            return
+        todo = [one for one in todo if one[3] in methods and one[3] not in run]
+        run |= {name for _, _, name, _ in now}
+        yield from ((module, call, name) for module, call, name, _ in now)
+
+
+def _method_around(structure: Structure, node: cst.CSTNode) -> str | None:
+    function = structure.function(node)
+    if function is None or structure.class_of(function) is None:
+        return None
+    return function.name.value
 
 
 def gathering_functions(structures: dict[ModuleFile, Structure]) -> set[str]:

@@ -11,7 +11,7 @@ import libcst as cst
 from ddpify.records import record
 from ddpify.understanding.facts import Facts
 from ddpify.understanding.labels import origins
-from ddpify.understanding.labels.callees import called
+from ddpify.understanding.labels.callees import called, read_as
 from ddpify.understanding.labels.cleaning import gathering_functions
 from ddpify.understanding.labels.origins import CLEAN, LENGTH
 from ddpify.understanding.labels.slots import Slot, Slots
@@ -92,6 +92,8 @@ class Dependencies:
             return
         for slot in self.slots.of_attribute(node, module):
             yield Dependency(slot, pure=pure, node=node)
+        for function in read_as(self.facts, node):
+            yield Dependency(("result", function.node), pure=pure, node=node, given=())
         if node.attr.value == "local_rank" and self._local_rank_is_an_option:
             yield Dependency(label=origins.LOCAL_RANK, node=node)
         if node.attr.value not in origins.SHAPE_LIKE:

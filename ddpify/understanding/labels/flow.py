@@ -14,7 +14,7 @@ from functools import cached_property
 import libcst as cst
 
 from ddpify.understanding.facts import Facts
-from ddpify.understanding.labels.cleaning import reducing_methods
+from ddpify.understanding.labels.cleaning import reducing_methods, synchronising_calls
 from ddpify.understanding.labels.dependencies import Dependencies, Dependency
 from ddpify.understanding.labels.moves import Collector, Move, widths
 from ddpify.understanding.labels.origins import (
@@ -280,10 +280,9 @@ class Flow:
         """
         methods = reducing_methods(self.structures)
         classes: set[object] = set()
-        for module, structure in self.structures.items():
-            for call in structure.all(cst.Call):
-                if isinstance(call.func, cst.Attribute) and call.func.attr.value in methods:
-                    self.cleaned |= self.slots(call.func.value, module)
-                    classes |= methods[call.func.attr.value]
+        for module, call, name in synchronising_calls(self.structures, methods):
+            assert isinstance(call.func, cst.Attribute)
+            self.cleaned |= self.slots(call.func.value, module)
+            classes |= methods[name]
         held = {slot for move in self.moves for slot in move.targets}
         self.cleaned |= {s for s in held if s[0] == "attribute" and s[1] in classes}

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import libcst as cst
 
 from ddpify.understanding.labels import origins
-from ddpify.understanding.labels.callees import called, initialisers, passed
+from ddpify.understanding.labels.callees import called, fields, initialisers, passed
 from ddpify.understanding.labels.dependencies import Dependencies, Dependency, constant_key
 from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.libraries import options
@@ -31,7 +31,10 @@ _KEEPERS = frozenset("append extend add update insert put appendleft".split())
 
 @dataclass(slots=True)
 class Move:
-    """A value that goes from an expression into slots; ``adds`` for ``+=`` and the like."""
+    """A value that goes from an expression into slots.
+
+    ``adds`` for ``+=``, ``append`` and what goes on from the value before: ``x = (x * i + y) / n``.
+    """
 
     targets: list[Slot]
     source: list[Dependency]
@@ -88,10 +91,13 @@ class Collector:
         if ones is not None and isinstance(source, cst.Call):
             self._unpack(ones, source, node)
             return
-        slots = self.slots.of_target(target, self.module)
+        slots = set(self.slots.of_target(target, self.module))
         entries = _entries(source) if isinstance(target, (cst.Name, cst.Attribute)) else None
         if entries is None:
-            self.move(slots, source, node, key=constant_key(target))
+            goes_on = isinstance(source, cst.BinaryOperation) and not slots.isdisjoint(
+                self.dependencies.slots_of(source, self.module)
+            )
+            self.move(slots, source, node, adds=goes_on, key=constant_key(target))
         for key, one in entries or ():
             self.move(slots, one, node, key=key)
 
@@ -185,6 +191,8 @@ class Collector:
             self._pass(node, function, skip=1 if bound else 0)
         for function in initialisers(self.facts, node):
             self._pass(node, function, skip=1)
+        for made, name, given in fields(self.facts, node):
+            self.move([("attribute", made.node, name)], given, node)
         self._library(node)
         self._option(node)
         self._keep(node)

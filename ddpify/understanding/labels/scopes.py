@@ -28,6 +28,7 @@ def scopes_of(structure: Structure) -> Scopes:
     found = Scopes(fresh=Freshness(structure.tree).names)
     for function in structure.all(cst.FunctionDef, cst.Lambda):
         found.local[function] |= {p.name.value for p in parameters(function)}
+        found.local[function] |= {name for name in collecting(function) if name is not None}
     for statement in structure.all(cst.Global, cst.Nonlocal):
         owner = structure.function(statement)
         if owner is not None:
@@ -43,6 +44,15 @@ def parameters(function: FunctionNode) -> list[cst.Param]:
     """The named parameters of a function, in order."""
     given = function.params
     return [*given.posonly_params, *given.params, *given.kwonly_params]
+
+
+def collecting(function: FunctionNode) -> tuple[str | None, str | None]:
+    """The names for further arguments: of ``*args`` and of ``**kwargs``."""
+    more, named = function.params.star_arg, function.params.star_kwarg
+    return (
+        more.name.value if isinstance(more, cst.Param) else None,
+        named.name.value if named is not None else None,
+    )
 
 
 def bindings(structure: Structure) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression]]:

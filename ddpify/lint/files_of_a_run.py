@@ -1,0 +1,103 @@
+"""What the rules find in the file that a run starts with, and in the files that take part in it.
+
+A file that others import says little by itself: whether a process group is there when its functions
+run, and which ranks call them, stands where they are called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ddpify.lint.certainty import is_certain
+from ddpify.lint.diagnostics import Diagnostic, by_place
+from ddpify.lint.registry import Finding, Rule, findings, load, load_all
+from ddpify.lint.scripts.kinds import DISTRIBUTED, SINGLE
+from ddpify.lint.scripts.one_process import concerns_no_rank
+from ddpify.lint.scripts.positions import Positions
+from ddpify.lint.scripts.script import Script
+from ddpify.understanding.libraries.frameworks import frameworks_of
+from ddpify.understanding.project import ModuleFile
+
+# Groups of rules whose findings are about what a rank does.
+OF_RANKS = frozenset("data device wrapping synchronisation checkpoint rng performance".split())
+# What goes wrong in a file by what its callers do.
+_BY_CALLERS = frozenset(
+    "rank-local-control-flow unreduced-metric write-on-all-ranks collective-under-rank-condition"
+    " rank-zero-forward missing-set-epoch len-dataset-as-local-denominator rank-conditional-update"
+    " forward-bypass rank-local-learning-rate stale-unwrapped-reference".split()
+)
+Found = tuple[Diagnostic, ...]
+
+
+def findings_of(script: Script, rules: Iterable[Rule], path: str) -> list[Diagnostic]:
+    """What rules find in the file that a script is read for; of each subject the first."""
+    found: dict[tuple[object, ...], Diagnostic] = {}
+    for rule in rules:
+        for finding in findings(rule, script):
+            if rule.group in OF_RANKS and concerns_no_rank(script.control, finding.node):
+                continue
+            if script.kind == DISTRIBUTED and not is_certain(script, rule, finding.node):
+                continue
+            one = _diagnostic(rule, script, path, finding)
+            found.setdefault(one.subject, one)
+    return list(found.values())
+
+
+def in_other_files(
+    script: Script, codes: set[str], found: Iterable[Diagnostic]
+) -> tuple[tuple[str, ...], Found]:
+    """The files that take part in what a script starts, and what is found in them.
+
+    Not what is ``found`` in the script itself to be mended there.
+    """
+    inner = [file for file in script.project.files if file.editable and file is not script.module]
+    said = _needed(script, inner, codes) if script.kind == SINGLE else _wrong(script, inner, codes)
+    mended = {(one.code, one.about) for one in found if one.fix is not None}
+    more = {
+        (one.path, *one.subject): one
+        for one in said
+        if (one.code, (one.path, one.span.line)) not in mended
+    }
+    return tuple(str(file.path.resolve()) for file in inner), tuple(
+        sorted(more.values(), key=by_place)
+    )
+
+
+def _needed(script: Script, inner: list[ModuleFile], codes: set[str]) -> Iterator[Diagnostic]:
+    """What a training of one process needs in its files."""
+    places = {file: Positions(file) for file in inner}
+    for step in script.steps:
+        if step.refused or step.site.module not in places or step.code not in codes:
+            continue
+        rule, path = load(step.code), str(step.site.module.path.resolve())
+        span = places[step.site.module].span(step.site.node)
+        yield Diagnostic(path, span, rule.code, rule.name, step.text, rule.severity, single=True)
+
+
+def _wrong(script: Script, inner: list[ModuleFile], codes: set[str]) -> Iterator[Diagnostic]:
+    """What ranks do wrong in the files of a run of several processes.
+
+    Without fixes: once one of them is made, the places of the others are not known anew.
+    """
+    rules = [rule for rule in load_all(codes) if rule.name in _BY_CALLERS]
+    for file in inner:
+        covered = {group for one in frameworks_of(file.source.text) for group in one.covers}
+        path = str(file.path.resolve())
+        chosen = [rule for rule in rules if rule.group not in covered]
+        for one in findings_of(script.read_for(file), chosen, path):
+            yield one.without_fix()
+
+
+def _diagnostic(rule: Rule, script: Script, path: str, finding: Finding) -> Diagnostic:
+    about = finding.about
+    return Diagnostic(
+        path,
+        script.positions.span(finding.node),
+        rule.code,
+        rule.name,
+        finding.message,
+        rule.severity,
+        single=script.kind == SINGLE and rule.group in OF_RANKS,
+        fix=finding.fix,
+        about=(str(about.module.path.resolve()), about.line) if about is not None else None,
+    )

@@ -1,0 +1,119 @@
+"""What a rank has by its own samples alone: how many it picks from a batch, and whether any."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.whole_data import is_own
+from ddpify.understanding.labels.last_set import last_of
+from ddpify.understanding.labels.moves import Move
+from ddpify.understanding.structure import walk
+
+_DISPLAYS = (cst.List, cst.ListComp, cst.Dict, cst.DictComp, cst.Set, cst.SetComp)
+_SIZES = frozenset({"shape", "size", "numel", "nelement"})
+
+
+def counts_picked(script: Script, test: cst.BaseExpression) -> bool:
+    """Whether a test asks how many there are: ``len(kept) == 0``, ``not kept``, ``x.shape[0]``.
+
+    Also ``batch is None``, where a loader's own function gives no batch of samples it cannot read.
+    """
+    return any(_is_picked(script, one) for one in _counted(script, test)) or any(
+        _asks_for_batch(script, one) for one in walk(test)
+    )
+
+
+def asks_for_any(script: Script, test: cst.BaseExpression) -> bool:
+    """``not kept`` of a collection: what is in it says nothing, how much was picked does."""
+    node = _plain(test)
+    moves = _moves_before(script, node) if isinstance(node, cst.Name) else []
+    return any(isinstance(move.value, _DISPLAYS) for move in moves)
+
+
+def _plain(test: cst.BaseExpression) -> cst.BaseExpression:
+    while isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        test = test.expression
+    return test
+
+
+def _asks_for_batch(script: Script, node: cst.CSTNode) -> bool:
+    if not isinstance(node, cst.Comparison) or len(node.comparisons) != 1:
+        return False
+    asked = node.comparisons[0]
+    if not isinstance(asked.operator, (cst.Is, cst.IsNot)) or not isinstance(node.left, cst.Name):
+        return False
+    moves = _moves_before(script, node.left)
+    return bool(moves) and all(move.node in script.batch_loops for move in moves)
+
+
+def _counted(script: Script, test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """What is counted in a test."""
+    plain = _plain(test)
+    if isinstance(plain, cst.Name):
+        yield plain
+    for one in walk(test):
+        if isinstance(one, cst.Call) and script.names(one.func) == {"builtins.len"}:
+            yield from (given.value for given in one.args)
+        elif isinstance(one, cst.Attribute) and one.attr.value in _SIZES:
+            yield one.value
+
+
+def _is_picked(script: Script, node: cst.BaseExpression) -> bool:
+    if not isinstance(node, cst.Name):
+        return _picks(script, node)
+    moves = _moves_before(script, node)
+    return any(_adds_some(script, one) for one in moves) and all(
+        _may_start(one) or _adds_some(script, one) for one in moves
+    )
+
+
+def _moves_before(script: Script, node: cst.Name) -> list[Move]:
+    """What may have set a name where it is read: the last assignment alone, where one surely is."""
+    moves = script.flow.moves_to({*script.control.slots(node)})
+    last = last_of(script.structure_of(node), node, [move.node for move in moves])
+    return [move for move in moves if last is None or move.node is last]
+
+
+def _adds_some(script: Script, move: Move) -> bool:
+    """Whether a move gives a name what is picked, or appends it where a rank's own sample says."""
+    if move.value is None:
+        return False
+    if not isinstance(move.node, cst.Call):
+        return _picks(script, move.value)
+    loops = script.structure_of(move.node).loops(move.node)
+    order = script.structure_of(move.node).order
+    return any(
+        order[guard.statement] > order[loops[0]] and is_own(script, guard.test)
+        for guard in (script.control.guards(move.node) if loops else ())
+    )
+
+
+def _picks(script: Script, node: cst.BaseExpression) -> bool:
+    """``[x for x in batch if ...]``, ``rows[mask]`` by a mask of the rank's own."""
+    if isinstance(node, cst.ListComp):
+        return any(is_own(script, one.test) for one in node.for_in.ifs)
+    if not isinstance(node, cst.Subscript) or len(node.slice) != 1:
+        return False
+    index = node.slice[0].slice
+    return isinstance(index, cst.Index) and _is_mask(script, index.value)
+
+
+def _is_mask(script: Script, node: cst.BaseExpression) -> bool:
+    """Whether an index is a question about each of the rank's own rows."""
+    if isinstance(node, cst.Name):
+        moves = _moves_before(script, node)
+        return bool(moves) and all(
+            one.value is not None and _is_mask(script, one.value) for one in moves
+        )
+    asks = isinstance(node, (cst.Comparison, cst.UnaryOperation)) or (
+        isinstance(node, cst.BinaryOperation) and isinstance(node.operator, (cst.BitAnd, cst.BitOr))
+    )
+    return asks and is_own(script, node)
+
+
+def _may_start(move: Move) -> bool:
+    """``kept = []``."""
+    return isinstance(move.value, cst.List) and not move.value.elements

@@ -1,0 +1,353 @@
+"""What is wrong in other words than on a rule's page, each with a twin that is right."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pytest
+
+from tests.lint.conftest import Lint
+from tests.lint.setups import SETUPS
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Code in which a rule finds something, and the change that mends it."""
+
+    code: str
+    wrong: str
+    old: str
+    new: str
+
+
+ENDLESS = """
+def endless(batches):
+    epoch = 0
+    while True:
+        pass
+        for batch in batches:
+            yield batch
+        epoch += 1
+
+stream = endless(loader)
+for step in range(1000):
+    x, y = next(stream)
+    criterion(model(x), y).backward()
+    optimizer.step()
+"""
+BEGUN_ANEW = """
+it, epoch = iter(loader), 0
+for step in range(1000):
+    try:
+        x, y = next(it)
+    except StopIteration:
+        epoch += 1
+        pass
+        it = iter(loader)
+        x, y = next(it)
+    criterion(model(x), y).backward()
+    optimizer.step()
+"""
+IN_BATCHES = """
+batches = torch.utils.data.BatchSampler(sampler, 8, drop_last=True)
+for epoch in range(epochs):
+    pass
+    for x, y in DataLoader(dataset, batch_sampler=batches):
+        criterion(model(x), y).backward()
+        optimizer.step()
+"""
+PICKS = """
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        kept = {kept}
+        if {test}:
+            continue
+        model(torch.stack(list(kept))).sum().backward()
+        optimizer.step()
+"""
+APPENDS = """
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        kept = []
+        for one in x:
+            if one.sum() > 0:
+                kept.append(one)
+        if not kept:
+            continue
+        model(torch.stack(kept)).sum().backward()
+        optimizer.step()
+"""
+NO_BATCH = """
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for batch in loader:
+        if batch is None:
+            continue
+        x, y = batch
+        criterion(model(x), y).backward()
+        optimizer.step()
+"""
+STOPPED_BY_ONE = """
+class Stopping:
+    def __init__(self):
+        self.bad = 0
+    def __call__(self, score):
+        self.bad += 1
+        return self.bad > 3
+
+stopping = Stopping()
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    total = torch.zeros(1, device=device)
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        total += loss.detach()
+    dist.all_reduce(total)
+    if rank == 0 and stopping(total.item()):
+        break
+    dist.barrier()
+"""
+MEAN_SO_FAR = """
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    mean = torch.zeros(1, device=device)
+    for i, (x, y) in enumerate(loader):
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        mean = (mean * i + loss.item()) / (i + 1)
+    if rank == 0:
+        print("loss", mean)
+"""
+METER = """
+class Meter:
+    def __init__(self):
+        self.sum, self.count = 0.0, 0
+    def update(self, value, n=1):
+        self.sum += value * n
+        self.count += n
+    @property
+    def mean(self):
+        return self.sum / max(self.count, 1)
+
+def train():
+    meter = Meter()
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        meter.update(loss.item(), len(x))
+    return meter.mean, 1.0
+
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    mean, seconds = train()
+    if rank == 0:
+        print(mean)
+"""
+NAMED_METERS = """
+from collections import defaultdict
+
+class Smoothed:
+    def __init__(self):
+        self.total, self.count = 0.0, 0
+    def update(self, value):
+        self.total += value
+        self.count += 1
+    def synchronize(self):
+        both = torch.tensor([self.total, self.count])
+        dist.all_reduce(both)
+        self.total, self.count = both.tolist()
+    @property
+    def mean(self):
+        return self.total / self.count
+
+class Logger:
+    def __init__(self):
+        self.meters = defaultdict(Smoothed)
+    def update(self, **values):
+        for name, value in values.items():
+            self.meters[name].update(value)
+    def synchronize(self):
+        for meter in self.meters.values():
+            meter.synchronize()
+
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    logger = Logger()
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        logger.update(loss=loss.item())
+    pass
+    if rank == 0:
+        print({"epoch": epoch, "loss": logger.meters["loss"].mean})
+"""
+STATE = """
+from dataclasses import dataclass
+
+@dataclass
+class State:
+    rank: int
+    is_main: bool
+
+state = State(rank, is_main=rank == 0)
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    total = 0.0
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        total += loss.item()
+    if state.is_main:
+        print(total)
+"""
+KEPT_BEFORE = """
+class Flow:
+    def __init__(self, net):
+        self.net = net
+    def loss(self, x, y):
+        return criterion(self.net(x), y)
+
+class Trainer:
+    def __init__(self, net):
+        self.net = net
+        self.flow = Flow(net)
+    def wrap(self):
+        self.net = DDP(self.net, device_ids=[local_rank])
+
+trainer = Trainer(Net().to(device))
+trainer.wrap()
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        trainer.flow.loss(x, y).backward()
+        optimizer.step()
+"""
+SUM = "        total += loss.item()\n"
+WHOLE = "        dist.all_reduce(loss)\n"
+TOLD = "loader.sampler.set_epoch(epoch)"
+PAIRS = {
+    "a generator that starts anew": Pair(
+        "DDP102", ENDLESS, "        pass\n", "        batches.sampler.set_epoch(epoch)\n"
+    ),
+    "an iterator that starts anew": Pair("DDP102", BEGUN_ANEW, "pass", TOLD),
+    "a sampler inside of one for batches": Pair(
+        "DDP102", IN_BATCHES, "pass", "sampler.set_epoch(epoch)"
+    ),
+    "a list of those that": Pair(
+        "DDP402",
+        PICKS.format(kept="[one for one in x if one.sum() > 0]", test="len(kept) == 0"),
+        "one.sum() > 0",
+        "epoch > 0",
+    ),
+    "rows by a mask": Pair(
+        "DDP402", PICKS.format(kept="x[y > 0]", test="kept.shape[0] == 0"), "[y > 0]", "[:4]"
+    ),
+    "what is appended": Pair("DDP402", APPENDS, "one.sum() > 0", "epoch > 0"),
+    "no batch at all": Pair("DDP402", NO_BATCH, "batch is None", "epoch is None"),
+    "a way out for rank 0": Pair("DDP402", STOPPED_BY_ONE, "rank == 0 and stopping", "stopping"),
+    "a mean so far": Pair(
+        "DDP405", MEAN_SO_FAR, "        mean =", "        dist.all_reduce(loss)\n        mean ="
+    ),
+    "a meter with a property": Pair(
+        "DDP405",
+        METER,
+        "    mean, seconds = train()\n",
+        "    mean, seconds = train()\n    mean = dd_mean(mean)\n",
+    ),
+    "meters by name that nobody synchronises": Pair(
+        "DDP405", NAMED_METERS, "    pass\n", "    logger.synchronize()\n"
+    ),
+    "the rank in a data class": Pair("DDP405", STATE, SUM, WHOLE + SUM),
+    "a model that is kept before an attribute is wrapped": Pair(
+        "DDP304",
+        KEPT_BEFORE,
+        "trainer.wrap()\n",
+        "trainer.wrap()\ntrainer.flow.net = trainer.net\n",
+    ),
+}
+HELP = """
+def dd_mean(number):
+    held = torch.tensor(number, device=device)
+    dist.all_reduce(held)
+    return held.item() / world_size
+"""
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_it_is_found_and_its_twin_is_not(name: str, lint_text: Lint) -> None:
+    pair = PAIRS[name]
+    head = SETUPS["distributed"] + HELP
+    assert pair.old in pair.wrong
+    right = pair.wrong.replace(pair.old, pair.new, 1)
+    assert [one.code for one in lint_text(head + pair.wrong, select=(pair.code,))] == [pair.code]
+    assert not lint_text(head + right, select=(pair.code,))
+
+
+def test_a_model_that_is_not_seen_is_known_by_its_name(lint_text: Lint) -> None:
+    text = (
+        "from elsewhere import build\n"
+        + SETUPS["distributed"]
+        + """
+def main():
+    net = build().to(device)
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    wrapped = DDP(net, device_ids=[local_rank])
+    for epoch in range(epochs):
+        sampler.set_epoch(epoch)
+        for x, y in loader:
+            criterion(net(x), y).backward()
+            optimizer.step()
+
+main()
+"""
+    )
+    assert [one.code for one in lint_text(text, select=("DDP304",))] == ["DDP304"]
+    anew = text.replace("    for epoch", "    net = wrapped\n    for epoch")
+    assert not lint_text(anew, select=("DDP304",))
+
+
+def test_a_report_names_what_is_a_part(lint_text: Lint) -> None:
+    text = SETUPS["distributed"] + STATE.replace(
+        "print(total)", 'print(f"epoch {epoch} of {epochs}: " f"{total / 3} in {time.time()}")'
+    )
+    (found,) = lint_text(text, select=("DDP405",))
+    assert found.message.startswith("total / 3 is rank 0's own part of the data:")
+
+
+@pytest.mark.parametrize(
+    ("report", "said"),
+    [("print(total, epoch)", ["total"]), ('print({"a": total, "b": total / 2})', ["total and"])],
+)
+def test_of_several_numbers_those_that_are(report: str, said: list[str], lint_text: Lint) -> None:
+    text = SETUPS["distributed"] + STATE.replace("print(total)", report)
+    found = lint_text(text, select=("DDP405",))
+    assert [one.message.startswith(words) for one, words in zip(found, said, strict=True)] == [True]
+
+
+def test_rank_zero_may_leave_a_loop_of_its_own(lint_text: Lint) -> None:
+    text = (
+        SETUPS["distributed"]
+        + """
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        criterion(model(x), y).backward()
+        optimizer.step()
+    if rank == 0:
+        for x, y in DataLoader(dataset, 4):
+            if x.sum() > 3:
+                break
+"""
+    )
+    assert not lint_text(text, select=("DDP402",))
+    both = text.replace("if rank == 0:\n        for", "if rank == 0:\n        break\n    else:\n"
+                        "        break\n    if rank == 0:\n        for")  # fmt: skip
+    assert not lint_text(both, select=("DDP402",))

@@ -1,0 +1,134 @@
+"""What the rules find in the files of a run of several processes, by who calls them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ddpify.lint import runner
+from ddpify.lint.config import Settings
+from ddpify.lint.diagnostics import Diagnostic
+from tests.lint.setups import SETUPS
+
+TRAINER = """\
+import json
+import torch
+import torch.nn.functional as F
+
+def note(path, total):
+    with open(path, "w") as file:
+        json.dump({"loss": total}, file)
+
+def save(net):
+    torch.save(net.state_dict(), "net.pt")
+
+class Trainer:
+    def __init__(self, model, rank):
+        self.model, self.rank = model, rank
+        self.optimizer = torch.optim.SGD(model.parameters(), 0.1)
+
+    def fit(self, loader, epochs):
+        for epoch in range(epochs):
+            loader.sampler.set_epoch(epoch)
+            total = 0.0
+            for x, y in loader:
+                loss = F.cross_entropy(self.model(x), y)
+                self.optimizer.zero_grad()
+                loss.backward()
+                self.optimizer.step()
+                total += loss.item()
+            if self.rank == 0:
+                print("loss", total)
+            note("loss.json", epoch)
+        save(self.model.module)
+"""
+ENTRY = (
+    "from trainer import Trainer\n"
+    + SETUPS["distributed"].split("optimizer =")[0]
+    + 'if __name__ == "__main__":\n    Trainer(model, rank).fit(loader, epochs)\n'
+)
+FOUND = [("trainer.py", 6, "DDP501"), ("trainer.py", 10, "DDP501"), ("trainer.py", 28, "DDP405")]
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "trainer.py").write_text(TRAINER)
+    (tmp_path / "train.py").write_text(ENTRY)
+    return tmp_path
+
+
+def linted(folder: Path, *names: str) -> list[Diagnostic]:
+    paths = [folder / name for name in names] or sorted(folder.rglob("*.py"))
+    settings = Settings(root=folder)
+    results = runner.lint_files(paths, settings, folders=[folder], jobs=1, cached=False)
+    return [one for _, result in results for one in result.found]
+
+
+def places(found: list[Diagnostic]) -> list[tuple[str, int, str]]:
+    return [(Path(one.path).name, one.span.line, one.code) for one in found]
+
+
+def test_it_is_said_where_it_stands(project: Path) -> None:
+    assert places(linted(project)) == FOUND
+
+
+def test_where_that_file_is_not_linted_it_is_said_at_the_call(project: Path) -> None:
+    (found,) = linted(project, "train.py")
+    assert (found.code, found.span.line) == ("DDP501", len(ENTRY.splitlines()))
+    assert "trainer.py:10" in found.message
+
+
+def test_a_file_that_ranks_run_is_no_script_of_one_process(project: Path) -> None:
+    """By itself it trains in one process: for several, it would be converted."""
+    assert all(one.single for one in linted(project, "trainer.py"))
+    assert not any(one.single for one in linted(project))
+
+
+def test_callers_that_are_rank_zero_alone(project: Path) -> None:
+    guarded = TRAINER.replace(
+        "            note(", "            if self.rank == 0:\n                note("
+    )
+    guarded = guarded.replace("        save(", "        if self.rank == 0:\n            save(")
+    (project / "trainer.py").write_text(guarded)
+    assert [code for _, _, code in places(linted(project))] == ["DDP405"]
+
+
+def test_a_comment_there_silences_it(project: Path) -> None:
+    ignored = 'print("loss", total)  # ddpify: ignore[DDP405]'
+    (project / "trainer.py").write_text(TRAINER.replace('print("loss", total)', ignored))
+    assert places(linted(project)) == FOUND[:2]
+
+
+def test_a_fix_that_can_be_made_at_the_call_is_kept(project: Path) -> None:
+    entry = ENTRY.replace("Trainer(model", "save(model.module)\n    Trainer(model")
+    (project / "train.py").write_text(entry.replace("import Trainer", "import Trainer, save"))
+    trainer = TRAINER.replace("        save(self.model.module)\n", "")
+    (project / "trainer.py").write_text(trainer)
+    (found,) = (one for one in linted(project) if "save()" in one.message)
+    assert (Path(found.path).name, found.fixable) == ("train.py", True)
+
+
+def test_a_training_is_not_left_to_rank_zero(project: Path) -> None:
+    """The call that leads to a write is that of all: a fix would stop the other ranks."""
+    (found,) = linted(project, "train.py")
+    assert found.code == "DDP501" and not found.fixable
+
+
+def test_a_sampler_that_is_told_no_epoch_is_said_once(project: Path) -> None:
+    told = "            loader.sampler.set_epoch(epoch)\n"
+    (project / "trainer.py").write_text(TRAINER.replace(told, ""))
+    (project / "data.py").write_text(
+        "from torch.utils.data import DataLoader\n"
+        "from torch.utils.data.distributed import DistributedSampler\n\n"
+        "def build(dataset):\n"
+        "    return DataLoader(dataset, 8, sampler=DistributedSampler(dataset))\n"
+    )
+    entry = ENTRY.replace("fit(loader,", "fit(build(dataset),").replace(
+        "from trainer", "from data import build\nfrom trainer"
+    )
+    (project / "train.py").write_text(entry)
+    assert [one for one in places(linted(project)) if one[2] == "DDP102"] == [
+        ("data.py", 5, "DDP102")
+    ]
