@@ -8,7 +8,8 @@ makes many thousands of objects. Here type checkers alone keep watch.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
@@ -26,4 +27,19 @@ Kind = TypeVar("Kind")
 @dataclass_transform(frozen_default=True)
 def record(made: type[Kind]) -> type[Kind]:
     """A dataclass whose objects are equal, and hash alike, where all their fields are equal."""
-    return dataclass(slots=True, unsafe_hash=True)(made)
+    kind = dataclass(slots=True, eq=False, repr=False)(made)
+    names = [one.name for one in fields(kind) if one.compare]  # type: ignore[arg-type]
+    held = attrgetter(*names)  # compiling methods for each class takes longer than this
+
+    def equal(self: Kind, other: object) -> bool:
+        if self is other:
+            return True
+        return held(self) == held(other) if type(other) is kind else NotImplemented
+
+    def shown(self: Kind) -> str:
+        return f"{kind.__qualname__}({', '.join(f'{n}={getattr(self, n)!r}' for n in names)})"
+
+    kind.__eq__ = equal  # type: ignore[assignment, method-assign]
+    kind.__hash__ = lambda self: hash(held(self))  # type: ignore[method-assign]
+    kind.__repr__ = shown  # type: ignore[assignment, method-assign]
+    return kind

@@ -25,12 +25,12 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _lint(given: list[str]) -> int | None:
     """The exit code of a plain ``lint``; None where the command line is not plain."""
-    from ddpify.lint import light_nodes, options
+    from ddpify.lint import light_libcst, options
 
     read = options.read(given)
     if read is None:
         return None
-    light_nodes.install()
+    light_libcst.install()
     from ddpify.errors import DdpifyError
     from ddpify.lint.command import run
 

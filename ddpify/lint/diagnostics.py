@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from enum import IntEnum
+from typing import NamedTuple
 
 from ddpify.records import record
 
@@ -34,8 +35,7 @@ class Severity(IntEnum):
         return {"SILENT": "silent-wrong"}.get(self.name, self.name.lower())
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Edit:
+class Edit(NamedTuple):
     """Replace the characters from ``start`` up to ``end`` of the file's text."""
 
     start: int
@@ -52,8 +52,7 @@ class Fix:
     applicability: Applicability = Applicability.SAFE
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Span:
+class Span(NamedTuple):
     """A stretch of a file: lines from 1, columns from 1; ``end_column`` is one past the last."""
 
     line: int
@@ -62,7 +61,7 @@ class Span:
     end_column: int
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Diagnostic:
     """One finding.
 

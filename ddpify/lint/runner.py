@@ -134,12 +134,12 @@ def _pooled(documents: Sequence[Document], settings: Settings, workers: int) -> 
     from concurrent.futures import ProcessPoolExecutor
     from multiprocessing import get_context
 
-    from ddpify.lint import light_nodes
+    from ddpify.lint import light_libcst
 
     # Large files first, so that none is left over at the end; results come back in order.
     order = sorted(range(len(documents)), key=lambda n: -len(documents[n].data))
     with ProcessPoolExecutor(
-        workers, mp_context=get_context("spawn"), initializer=light_nodes.install
+        workers, mp_context=get_context("spawn"), initializer=light_libcst.install
     ) as pool:
         job = partial(lint, settings=settings)
         results = dict(

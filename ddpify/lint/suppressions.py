@@ -15,7 +15,7 @@ _OWN = re.compile(r"#\s*ddpify:\s*(?P<kind>ignore|file-ignore)(?:\[(?P<names>[^\
 _NOQA = re.compile(r"#\s*noqa:\s*(?P<names>[A-Za-z]+[0-9]+(?:[,\s]+[A-Za-z]+[0-9]+)*)", re.I)
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Suppression:
     """One comment. ``codes`` None: everything. ``lines`` None: the whole file."""
 

@@ -19,7 +19,7 @@ class Turn:
     code: str
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Choices:
     """What a conversion has decided so far, for the next run to take into account."""
 

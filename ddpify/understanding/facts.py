@@ -120,7 +120,7 @@ class OutOfTurn:
     calls: Calls = ()
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Draw:
     """A call that draws rows for the batch along ``dim``, and what in it is of this rank alone.
 
@@ -155,7 +155,7 @@ class Entry:
     model: Instance
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Facts:
     """All facts of one run of the interpreter."""
 

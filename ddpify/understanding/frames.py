@@ -11,7 +11,7 @@ from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.values import Data, Instance, Scope, Value
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Loop:
     """A loop in progress: names its body has set, and whether each round takes a batch."""
 
@@ -35,7 +35,7 @@ class Loop:
         return self.taken
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Frame:
     """One call in progress."""
 

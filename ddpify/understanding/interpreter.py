@@ -9,12 +9,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import islice
 
 import libcst as cst
 
 from ddpify.understanding import readers
 from ddpify.understanding.choices import Choices
+from ddpify.understanding.contexts import Contexts, into_forward
 from ddpify.understanding.facts import Demand, Effect, Facts, Site
 from ddpify.understanding.frames import Frame
 from ddpify.understanding.modes import Modes
@@ -35,8 +35,6 @@ from ddpify.understanding.values import (
     value,
 )
 
-_CONTEXT = 3  # calls that tell apart the objects made at one place
-_MOST_CONTEXTS = 16  # of one place; what comes later shares one object, or the work would explode
 _READ_IN_FORWARDS = (
     readers.A_KEPT_TENSOR, readers.A_VIEW, readers.PAIRS, readers.A_HOOK, readers.A_DRAW,
     readers.A_CUT, readers.ALL_ROWS,
@@ -82,7 +80,7 @@ class Interpreter(ABC):
         # Whether this pass changes what it has read before: only then does the next one differ.
         self.reads_change = False
         self.functions: dict[cst.CSTNode, Function] = {}
-        self._contexts: dict[cst.CSTNode, int] = {}
+        self._contexts = Contexts()
         self.classes: dict[cst.CSTNode, Class] = {}
         self._namespaces: dict[ModuleFile, Namespace] = {}
         self.called: set[cst.CSTNode] = set()
@@ -123,12 +121,11 @@ class Interpreter(ABC):
 
     def instance(self, node: cst.CSTNode, module: ModuleFile, kind: Class | str) -> Instance:
         """The object made at a place, one for each way of the last few calls that lead there."""
-        callers = self._last_calls()
+        callers = self._contexts.last_calls(self.frames)
         known = kind if isinstance(kind, str) else kind.node  # classes may share their name
         key = (node, callers, known)
-        if key not in self.heap:
-            made = self._contexts[node] = self._contexts.get(node, 0) + 1
-            key = key if made <= _MOST_CONTEXTS else (node, self._into_forward(), known)
+        if key not in self.heap and self._contexts.are_too_many(node):
+            key = (node, into_forward(self.frames), known)
         if key not in self.heap:
             maker = self.frames[-1].receiver if self.frames else None
             self.heap[key] = Instance(node, module, kind, maker=maker, calls=key[1])
@@ -136,21 +133,6 @@ class Interpreter(ABC):
                 loop.node for frame in self.frames for loop in frame.loops if loop.taken
             )
         return self.heap[key]
-
-    def _last_calls(self) -> tuple[cst.CSTNode, ...]:
-        """The innermost calls in progress, outermost first."""
-        found: list[cst.CSTNode] = []
-        for frame in reversed(self.frames):
-            if frame.call is not None:
-                found.append(frame.call.node)
-                if len(found) == _CONTEXT:
-                    break
-        return tuple(reversed(found))
-
-    def _into_forward(self) -> tuple[cst.CSTNode, ...]:
-        """The call by which the forward in progress was entered, on a rank's rows or on others."""
-        entered = (f.call.node for f in self.frames if f.in_forward and f.call is not None)
-        return tuple(islice(entered, 1))
 
     def put(self, target: Instance, name: str, new: Value) -> None:
         """Let an attribute or element of an object be this too."""

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from ddpify.understanding.facts import Facts, Site, Switch
-from ddpify.understanding.labels.freshness import target_names
-from ddpify.understanding.labels.scopes import bindings
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.values import Instance
 
@@ -43,7 +41,7 @@ class Layers:
         return model in known
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Modes:
     """What a pass has answered about the modes of models."""
 
@@ -187,9 +185,8 @@ def _is_meant(switch: Switch, site: Site) -> bool:
     order, start, end = structure.order, _order(switch.site), _order(site)
     around = set(structure.loops(site.node)) - set(structure.loops(switch.site.node))
     return not any(
-        name in target_names(target)
-        and (start < order[node] < end or around.intersection(structure.loops(node)))
-        for node, target in bindings(structure)
+        start < order[node] < end or around.intersection(structure.loops(node))
+        for node in site.module.parsed.scopes.bound.get(name, ())
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from types import TracebackType
 
 import libcst as cst
-from libcst.metadata.position_provider import PositionProvidingCodegenState
+from libcst._nodes.internal import CodegenState
 
 Offsets = tuple[int, int]
 
@@ -44,11 +44,11 @@ class _Recording:
         known[self.node] = (begin, end)
 
 
-class _State(PositionProvidingCodegenState):
+class _State(CodegenState):
     """Receives the tokens of a tree in order, as LibCST's provider does."""
 
     def __init__(self, indent: str, newline: str) -> None:
-        super().__init__(indent, newline, provider=None)  # type: ignore[arg-type]
+        super().__init__(indent, newline)
         self.at = 0
         self.known: dict[cst.CSTNode, Offsets] = {}
         self._begun: list[int] = []

@@ -171,6 +171,14 @@ class Structure:
                 break
             yield one  # type: ignore[misc]
 
+    def below(self, node: cst.CSTNode) -> list[cst.CSTNode]:
+        """A node and all below it, in source order, as :func:`walk` gives them."""
+        return self._nodes[self.order[node] : self._ends[node] + 1]
+
+    @cached_property
+    def _nodes(self) -> list[cst.CSTNode]:
+        return list(self.order)
+
     @cached_property
     def _ends(self) -> dict[cst.CSTNode, int]:
         """The place in the order of the last node at or below each node."""

@@ -185,7 +185,7 @@ class Device:
     conditional: bool = False
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Function:
     """A function or lambda of the project."""
 
@@ -203,7 +203,7 @@ class Bound:
     function: Function
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Class:
     """A class of the project."""
 
@@ -253,7 +253,7 @@ def _grown(held: dict[str, Value], name: str, new: Value) -> bool:
     return True
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Instance:
     """An object made at one place: of a project class, a library class, or a container.
 
@@ -391,7 +391,7 @@ class Super:
     receiver: Instance
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Namespace:
     """A module of the project, as a value."""
 
@@ -498,7 +498,7 @@ class Value:
         return bool(self.atoms)
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Scope:
     """Names and what they stand for at the point that the interpreter has reached."""
 

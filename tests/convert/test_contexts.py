@@ -6,6 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from ddpify.source import read_source
+from ddpify.understanding.interpretation import interpret
+from ddpify.understanding.project import Project
 from tests.convert.examples import HEAD, STEP, added, convert_text
 
 LOOP = """\
@@ -161,3 +164,50 @@ def test_a_model_is_wrapped_where_it_alone_is(tmp_path: Path, made: str, wrapped
     lines = added(tmp_path, HEAD + MOVED.format(made))
     assert wrapped in lines
     assert sum("dd.wrap" in line for line in lines) == 1
+
+
+FIT = """\
+def build():
+    return nn.Linear(4, 3)
+
+
+def fit(count):
+    {}
+    rule = torch.optim.SGD(made.parameters(), lr=0.1)
+    for a, b in feed:
+        rule.zero_grad()
+        F.cross_entropy(made(a), b).backward()
+        rule.step()
+
+
+"""
+EITHER = """\
+def main():
+    if len(labels) > 9:
+        fit(1)
+        {}
+    fit(2)
+
+
+main()
+"""
+
+
+def test_models_that_get_names_in_both_branches_are_told_apart(tmp_path: Path) -> None:
+    """Each has an optimizer of its own there, so that each is wrapped."""
+    made = "made = build().cuda() if torch.cuda.is_available() else build()"
+    branch = f"{made}\n        rule = torch.optim.SGD(made.parameters(), lr=0.1)"
+    chosen = f"if count > 9:\n        {branch}\n    else:\n        {branch}\n    count = 1"
+    text = FIT.replace("    rule = torch.optim.SGD(made.parameters(), lr=0.1)\n", "")
+    lines = added(tmp_path, HEAD + text.format(chosen) + "fit(len(labels))\n")
+    assert lines.count("made = dd.wrap(made)") == 2
+
+
+@pytest.mark.parametrize(("end", "count"), [("return", 1), ("pass", 2)])
+def test_of_calls_that_exclude_each_other_one_makes_a_model(
+    tmp_path: Path, end: str, count: int
+) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(HEAD + FIT.format("made = nn.Linear(4, 3)") + EITHER.format(end))
+    facts = interpret(Project(read_source(path)))
+    assert sum(bool(model.calls) for model in facts.models) == count

@@ -320,7 +320,7 @@ def test_light_nodes_are_those_of_a_process_that_lints(script: Path) -> None:
     try_it = "import libcst; libcst.Name('x').value = 'y'; print(hash(libcst.Name('x')) != 0)"
     frozen = python("-c", f"import ddpify.lint.command; {try_it}", cwd=script.parent)
     assert "FrozenInstanceError" in frozen.stderr
-    light = "from ddpify.lint import light_nodes; light_nodes.install()"
+    light = "from ddpify.lint import light_libcst; light_libcst.install()"
     assert python("-c", f"{light}; {try_it}", cwd=script.parent).stdout == "True\n"
 
 
@@ -328,7 +328,7 @@ def test_light_nodes_render_as_others_do(script: Path) -> None:
     text = SETUPS["single"] + "match 1, *[2]:\n    case (a, *b) if a: print(f'{a!r:>3}', *b)\n"
     script.write_text(text)
     code = (
-        "from ddpify.lint import light_nodes; light_nodes.install(); import libcst;"
+        "from ddpify.lint import light_libcst; light_libcst.install(); import libcst;"
         " print(libcst.parse_module(open('train.py').read()).code, end='')"
     )
     assert python("-c", code, cwd=script.parent).stdout == text

@@ -50,9 +50,10 @@ class _SetByRank:
 
     def _is_of_some(self, move: Move) -> bool:
         """Whether only some ranks make an assignment, or make it from something else."""
-        chosen = move.value is not None and any(
-            isinstance(one, cst.IfExp) and self.control.asks_rank(one.test)
-            for one in walk(move.value)
+        source, asks = move.value, self.control.asks_rank
+        chosen = source is not None and any(
+            asks(one.test)
+            for one in self.control.script.structure_of(source).inside(source, cst.IfExp)
         )
         guards = self.control.rank_guards(move.node)
         if move.passes:

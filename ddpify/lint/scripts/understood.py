@@ -31,7 +31,7 @@ from ddpify.understanding.libraries.distributed import (
 from ddpify.understanding.libraries.runtime_names import imports_runtime
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.requirements import declaring_file, minimum_torch
-from ddpify.understanding.structure import Structure, walk
+from ddpify.understanding.structure import Structure
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import UNKNOWN, Instance, Value
 
@@ -209,7 +209,7 @@ class Understood:
         todo = [(node, depth)]
         while todo:
             one, left = todo.pop()
-            for inner in walk(one):
+            for inner in self.structure_of(one).below(one):
                 yield inner
                 if not isinstance(inner, cst.Call) or left == 0:
                     continue

@@ -10,7 +10,7 @@ import libcst as cst
 from ddpify.understanding.labels import origins
 from ddpify.understanding.libraries.distributed import REDUCING_NAMES
 from ddpify.understanding.project import ModuleFile
-from ddpify.understanding.structure import Structure, walk
+from ddpify.understanding.structure import Structure
 
 _NOT_SYNCHRONISING = frozenset("forward __init__ __call__ train fit run main step".split())
 
@@ -23,7 +23,7 @@ def reducing_methods(structures: dict[ModuleFile, Structure]) -> dict[str, set[o
         for structure in structures.values():
             for function in structure.all(cst.FunctionDef):
                 owner = structure.class_of(function)
-                if owner is not None and _reduces(function, known):
+                if owner is not None and _reduces(structure, function, known):
                     found[function.name.value].add(owner)
     return {name: owners for name, owners in found.items() if name not in _NOT_SYNCHRONISING}
 
@@ -64,7 +64,7 @@ def gathering_functions(structures: dict[ModuleFile, Structure]) -> set[str]:
         f"{owner.name.value}.apply"
         for structure in structures.values()
         for function in structure.all(cst.FunctionDef)
-        if function.name.value == "forward" and _reduces(function, set())
+        if function.name.value == "forward" and _reduces(structure, function, set())
         for owner in (structure.class_of(function),)
         if owner is not None and any("Function" in _text(base.value) for base in owner.bases)
     }
@@ -80,11 +80,10 @@ def _text(node: cst.BaseExpression) -> str:
     return ".".join(origins.name_of(node).split(".")[-2:])
 
 
-def _reduces(function: cst.FunctionDef, known: set[str]) -> bool:
+def _reduces(structure: Structure, function: cst.FunctionDef, known: set[str]) -> bool:
     """Whether a function's body calls a collective, by name: it may not have been run."""
-    for node in walk(function.body):
-        if type(node) is cst.Call:
-            short = origins.name_of(node.func).rsplit(".", 1)[-1]
-            if short in REDUCING_NAMES or short in known:
-                return True
+    for call in structure.inside(function.body, cst.Call):
+        short = origins.name_of(call.func).rsplit(".", 1)[-1]
+        if short in REDUCING_NAMES or short in known:
+            return True
     return False

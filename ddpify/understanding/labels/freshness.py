@@ -13,7 +13,7 @@ from ddpify.understanding.structure import children, walk
 Loop = cst.For | cst.While
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Use:
     """What code reads before it sets it, what it surely sets, and what it may set."""
 

@@ -20,7 +20,7 @@ Names = frozenset[str]
 _NONE: Names = frozenset()
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Liveness:
     """The names that are live where the body of each ``for`` and ``while`` starts."""
 

@@ -29,7 +29,7 @@ from ddpify.understanding.values import (
 _KEEPERS = frozenset("append extend add update insert put appendleft".split())
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Move:
     """A value that goes from an expression into slots.
 

@@ -20,7 +20,7 @@ from ddpify.understanding.labels.moves import Move
 from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.libraries.path_objects import PATH
 from ddpify.understanding.project import ModuleFile
-from ddpify.understanding.structure import Structure, walk
+from ddpify.understanding.structure import Structure
 from ddpify.understanding.values import UNKNOWN, Class, Function, Instance
 
 _SETS = ("builtins.set", "builtins.frozenset")
@@ -169,7 +169,7 @@ class Ordering:
             if source is not None and self.is_unordered(source, module):
                 yield source
         for loop in structure.all(cst.For):
-            source = self._numbering_loop(loop)
+            source = self._numbering_loop(structure, loop)
             if source is not None and self.is_unordered(source, module):
                 yield source
         yield from self._samples(module)
@@ -202,16 +202,16 @@ class Ordering:
             return inner.args[0].value if numbers else None
         return self._numbered(inner)
 
-    def _numbering_loop(self, loop: cst.For) -> cst.BaseExpression | None:
+    def _numbering_loop(self, structure: Structure, loop: cst.For) -> cst.BaseExpression | None:
         """``x`` of a loop that stores numbers along ``x``: an index, a length or a counter."""
         source = self._numbered(loop.iter)
         counters = set(target_names(loop.target)) if source is not None else set()
         if isinstance(loop.target, cst.Tuple) and source is not None:
             counters = set(target_names(loop.target.elements[0].value))
-        for one in walk(loop.body):
-            if isinstance(one, cst.AugAssign) and isinstance(one.operator, cst.AddAssign):
+        for one in structure.inside(loop.body, cst.AugAssign):
+            if isinstance(one.operator, cst.AddAssign):
                 counters |= set(target_names(one.target))
-        stores = [one for one in walk(loop.body) if isinstance(one, cst.Assign)]
+        stores = structure.inside(loop.body, cst.Assign)
         if any(self._stores_number(one, counters) for one in stores):
             return source if source is not None else loop.iter
         return None

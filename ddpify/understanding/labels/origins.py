@@ -40,7 +40,8 @@ _CALLS = {
     "mpi4py.MPI.COMM_WORLD.Get_size": WORLD,
     "torch.load": LOADED,
     **dict.fromkeys(
-        "time.time time.perf_counter time.strftime time.ctime time.monotonic time.localtime"
+        "time.time time.time_ns time.perf_counter time.perf_counter_ns time.monotonic"
+        " time.process_time timeit.default_timer time.strftime time.ctime time.localtime"
         " datetime.datetime.now datetime.datetime.utcnow datetime.datetime.today"
         " datetime.date.today datetime.now uuid.uuid4 uuid.uuid1 os.getpid tempfile.mkdtemp"
         " tempfile.mktemp tempfile.TemporaryDirectory tempfile.mkstemp tempfile.NamedTemporaryFile"

@@ -49,7 +49,7 @@ class Use:
         return self.path, self.site.module
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Places:
     """The files of one script."""
 

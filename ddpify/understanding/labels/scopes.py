@@ -14,13 +14,14 @@ from ddpify.understanding.structure import Structure
 FunctionNode = cst.FunctionDef | cst.Lambda
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class Scopes:
     """The names of each function, those that it shares with what is around it, and fresh ones."""
 
     local: dict[cst.CSTNode, set[str]] = field(default_factory=lambda: defaultdict(set))
     shared: dict[cst.CSTNode, set[str]] = field(default_factory=lambda: defaultdict(set))
     fresh: dict[cst.CSTNode, set[str]] = field(default_factory=dict)  # of loops and blocks
+    bound: dict[str, list[cst.CSTNode]] = field(default_factory=dict)  # where each name is set
 
 
 def scopes_of(structure: Structure) -> Scopes:
@@ -33,10 +34,12 @@ def scopes_of(structure: Structure) -> Scopes:
         owner = structure.function(statement)
         if owner is not None:
             found.shared[owner] |= {item.name.value for item in statement.names}
-    for node, target in bindings(structure):
+    for node, target in _bindings(structure):
         owner = structure.function(node)
-        if owner is not None:
-            found.local[owner] |= set(target_names(target))
+        for name in target_names(target):
+            found.bound.setdefault(name, []).append(node)
+            if owner is not None:
+                found.local[owner].add(name)
     return found
 
 
@@ -55,7 +58,7 @@ def collecting(function: FunctionNode) -> tuple[str | None, str | None]:
     )
 
 
-def bindings(structure: Structure) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression]]:
+def _bindings(structure: Structure) -> Iterator[tuple[cst.CSTNode, cst.BaseExpression]]:
     """Every place that binds names, with its target."""
     for node in structure.all(cst.AssignTarget):
         yield node, node.target

@@ -27,7 +27,7 @@ def if_(run: Interpreter, node: cst.If) -> bool:
     return _branches(run, node, truth)
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, repr=False, slots=True)
 class _End:
     """What one branch leaves: whether it can be taken, and not against a default alone."""
 

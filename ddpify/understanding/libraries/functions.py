@@ -185,7 +185,20 @@ _CHANGING = {
     "torch.nn.utils.prune": "l1_unstructured random_unstructured ln_structured remove identity",
 }
 
+
+def _reading(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    """What a clock says is a number, and no object of its own at each place that reads it."""
+    return REPLICATED
+
+
+_CLOCKS = (
+    "time.time time.time_ns time.perf_counter time.perf_counter_ns time.monotonic"
+    " time.process_time timeit.default_timer"
+).split()
 FUNCTIONS: dict[str, Callable[..., Value]] = {
+    **dict.fromkeys(_CLOCKS, _reading),
     **{
         f"{module}.{name}": _changed_layer
         for module, names in _CHANGING.items()

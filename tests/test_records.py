@@ -1,0 +1,35 @@
+"""Records: equality and hashes by their fields."""
+
+from __future__ import annotations
+
+from dataclasses import field, replace
+
+from ddpify.records import record
+
+
+@record
+class Place:
+    """A place in a file, with a note that does not count."""
+
+    path: str
+    line: int = 1
+    note: str = field(default="", compare=False)
+
+
+@record
+class Other:
+    """The same fields, of another kind."""
+
+    path: str
+    line: int = 1
+
+
+def test_records_are_equal_where_all_that_counts_is() -> None:
+    assert Place("a", 2, "seen") == Place("a", 2) != Place("a", 3)
+    other: object = Other("a")
+    assert Place("a") != other
+    assert len({Place("a"), Place("a", note="twice"), Place("b"), other}) == 3
+
+
+def test_records_are_shown_and_changed_as_dataclasses_are() -> None:
+    assert repr(replace(Place("a"), line=4)) == "Place(path='a', line=4)"
