@@ -86,8 +86,10 @@ def check(script: Script) -> Iterator[Finding]:
     """Places where samples of one batch first meet, on the way to a loss."""
     if not script.wraps or script.uses(*_GATHERS):
         return
-    for node in script.structure.order:
-        if not _is_coupled(script, node) or any(_is_coupled(script, c) for c in children(node)):
+    order = script.structure.order
+    coupled = {node for node in script.facts.values if node in order and _is_coupled(script, node)}
+    for node in sorted(coupled, key=order.__getitem__):
+        if not coupled.isdisjoint(children(node)):
             continue
         if (
             isinstance(node, cst.Name)

@@ -133,8 +133,9 @@ class Understood:
         A name that ends with a dot is a prefix. Only this file's, unless ``everywhere``.
         """
         found: dict[cst.Call, None] = {}
+        prefixes = tuple(name for name in names if name.endswith("."))
         for name, sites in self.facts.library_calls.items():
-            if name in names or any(n.endswith(".") and name.startswith(n) for n in names):
+            if name in names or name.startswith(prefixes):
                 for site in sites.values():
                     if isinstance(site.node, cst.Call) and (
                         everywhere or site.module is self.module
