@@ -40,6 +40,8 @@ for x, y in feed:
         "return features[i], [coarse, fine]",
         "scales = [part for part in (coarse, fine)]\n        return features[i], tuple(scales)",
         "scales = [coarse]\n        scales.append(fine)\n        return features[i], scales",
+        "scales = [coarse, fine]\n        if i < 0:\n            parts = more(scales)\n"
+        "            scales = parts[1:]\n        return features[i], scales",
     ],
 )
 def test_items_of_such_a_part_are_rows(tmp_path: Path, given: str) -> None:

@@ -6,7 +6,8 @@ on: ``y[0]`` of ``image, [coarse, fine]`` is a tensor with a row for each sample
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import groupby
 
 import libcst as cst
 
@@ -26,7 +27,8 @@ from ddpify.understanding.values import (
 )
 
 _LISTS = (cst.List, cst.ListComp, cst.Tuple)
-_Shape = tuple[bool, ...]  # for each part of a sample, whether it is a tuple or list
+# For each part of a sample, whether it is a tuple or list; None where it may be either.
+_Shape = tuple[bool | None, ...]
 
 
 def yielded(loader: Instance) -> Value | None:
@@ -36,13 +38,24 @@ def yielded(loader: Instance) -> Value | None:
     if whole or any(name in arguments for name in ("collate_fn", "batch_sampler")):
         return None
     shapes = {_shape(atom) for atom in arguments.get("dataset", UNKNOWN).of(Instance)}  # type: ignore[arg-type]
-    shape = shapes.pop() if len(shapes) == 1 else None
-    if shape is None or not any(shape):
+    known = [shape for shape in shapes if shape is not None]
+    if len(known) < len(shapes) or not any(any(shape) for shape in known):
         return None
     sources = frozenset({loader})
-    forms = (Form.BATCH if several else Form.TENSOR for several in shape)
-    parts = (value(Data(Placement.SHARD, sources, form=form)) for form in forms)
-    return value(Tup(tuple(parts)))
+    return value(*(_batch(alike, sources) for alike in _of_one_length(known)))
+
+
+def _of_one_length(shapes: Iterable[_Shape]) -> Iterator[list[_Shape]]:
+    """Those of data sets among which a setting chooses, apart by how many parts a sample has."""
+    by_length = sorted(shapes, key=len)
+    for _, alike in groupby(by_length, key=len):
+        yield list(alike)
+
+
+def _batch(shapes: list[_Shape], sources: frozenset[Instance]) -> Tup:
+    several = (True in told and False not in told for told in zip(*shapes, strict=True))
+    forms = (Form.BATCH if one else Form.TENSOR for one in several)
+    return Tup(tuple(value(Data(Placement.SHARD, sources, form=form)) for form in forms))
 
 
 def _shape(dataset: Instance) -> _Shape | None:
@@ -65,11 +78,16 @@ def _returned(function: Function) -> _Shape | None:
     return shapes.pop() if len(shapes) == 1 else None
 
 
-def _is_list(function: Function, part: cst.BaseExpression) -> bool:
-    if isinstance(part, cst.Name):
-        made = list(_assigned(function, part.value))
-        return bool(made) and all(_is_display(one) for one in made)
-    return _is_display(part)
+def _is_list(function: Function, part: cst.BaseExpression) -> bool | None:
+    made = list(_assigned(function, part.value)) if isinstance(part, cst.Name) else [part]
+    if not made or not all(_is_display(one) or _is_cut(one) for one in made):
+        return False
+    return True if any(map(_is_display, made)) else None
+
+
+def _is_cut(part: cst.BaseExpression) -> bool:
+    """Whether this is ``parts[1:]``: as much a list as what it is taken of."""
+    return isinstance(part, cst.Subscript) and isinstance(part.slice[0].slice, cst.Slice)
 
 
 def _is_display(part: cst.BaseExpression) -> bool:

@@ -250,7 +250,8 @@ def _element(run: Interpreter, node: cst.BaseExpression, atom: Atom) -> Value:
 
 def unpacked(run: Interpreter, whole: Value, position: int, count: int) -> Value:
     """What the element at a position of ``a, b = whole`` gets."""
-    return join(*(_part(run, atom, position, count) for atom in whole.atoms))
+    fitting = [a for a in whole.atoms if not isinstance(a, Tup) or len(a.items) == count]
+    return join(*(_part(run, atom, position, count) for atom in fitting or whole.atoms))
 
 
 def _part(run: Interpreter, atom: Atom, position: int, count: int) -> Value:
