@@ -8,7 +8,14 @@ import libcst as cst
 
 from ddpify.understanding.arithmetic import tensor_items, tensor_pairs
 from ddpify.understanding.batching import batches, filled, keeping, listed, several, tables
-from ddpify.understanding.language import attributes, births, elements, growing, totals
+from ddpify.understanding.language import (
+    attributes,
+    births,
+    elements,
+    growing,
+    own_attributes,
+    totals,
+)
 from ddpify.understanding.libraries.kinds import is_model
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.syntax import OPERATORS
@@ -208,6 +215,7 @@ def _assign_attribute(run: Interpreter, target: cst.Attribute, new: Value) -> No
             run.facts.event(atom.owner, "change", run.site(target))
         elif atom == Lib("sys") and target.attr.value in ("stdout", "stderr"):
             _prints_into(run, target, new)
+    own_attributes.note(run, target, owner, new)
 
 
 def _prints_into(run: Interpreter, node: cst.BaseExpression, stream: Value) -> None:

@@ -9,7 +9,7 @@ import libcst as cst
 
 from ddpify.understanding.arithmetic import gradients, tensors
 from ddpify.understanding.batching import batch_rows
-from ddpify.understanding.language import imports
+from ddpify.understanding.language import imports, own_attributes
 from ddpify.understanding.libraries import instances, kinds
 from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import (
@@ -55,6 +55,9 @@ def evaluate(run: Interpreter, node: cst.Attribute) -> Value:
     name = node.attr.value
     for atom in owner.atoms if name == "grad" else ():
         gradients.read(run, node, atom)
+    own = own_attributes.found(run, node, owner)
+    if own is not None:
+        return own
     return join(*[attribute_of(run, node, atom, name) for atom in _having(owner, name)])
 
 

@@ -96,6 +96,8 @@ def join_ends(run: Interpreter, ends: list[dict[str, Value]]) -> bool:
     names.clear()
     for name in dict.fromkeys(n for end in ends for n in end):
         names[name] = join(*(end[name] for end in ends if name in end))
+    for name in [one for one in names if "." in one and not all(one in end for end in ends)]:
+        del names[name]  # an attribute that is not set on one of the ways
     return True
 
 

@@ -11,7 +11,7 @@ from ddpify.understanding.batching import at_hand, batches, entering
 from ddpify.understanding.facts import Site
 from ddpify.understanding.forms import Form
 from ddpify.understanding.frames import Frame
-from ddpify.understanding.language import attributes, births, fitting
+from ddpify.understanding.language import attributes, births, fitting, own_attributes
 from ddpify.understanding.libraries import (
     criteria,
     instances,
@@ -216,6 +216,7 @@ def call_function(
     if not run.follow and site is not None:
         return UNKNOWN
     run.called.add(function.node)
+    own_attributes.forget(run, receiver)
     if site is not None and run.facts.called_from(function.node, site):
         run.modes.searches.clear()
     call = _Call(function, args, kwargs, receiver, site, forward)

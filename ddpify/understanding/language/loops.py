@@ -10,7 +10,7 @@ from ddpify.understanding.batching import at_hand, batches, together
 from ddpify.understanding.forms import Form
 from ddpify.understanding.frames import Loop
 from ddpify.understanding.labels.liveness import taken_over
-from ddpify.understanding.language import assignments, branches, elements, totals
+from ddpify.understanding.language import assignments, branches, elements, own_attributes, totals
 from ddpify.understanding.libraries import draws, instances
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
@@ -96,6 +96,7 @@ def while_(run: Interpreter, node: cst.While) -> bool:
 def _loop(run: Interpreter, node, body, orelse, bind) -> bool:  # type: ignore[no-untyped-def]
     scope = run.frame.scope
     key = (node, tuple((frame.call, frame.receiver) for frame in run.frames))
+    own_attributes.drop(scope.names)  # which a round may set for the next one
     before, against = dict(scope.names), run.frame.against_default
     for name, late in run.loop_ends.get(key, {}).items():
         scope.names[name] = join(scope.names.get(name, UNKNOWN), late)
@@ -112,6 +113,7 @@ def _loop(run: Interpreter, node, body, orelse, bind) -> bool:  # type: ignore[n
         run.reads_change |= loop.asked
     endless = isinstance(node, cst.While) and isinstance(node.test, cst.Name)
     reached = branches.join_ends(run, [before, *loop.left])
+    own_attributes.drop(scope.names)
     if run.loop_ends.get(key) != scope.names:
         run.loop_ends[key] = dict(scope.names)
         run.reads_change |= _starts_otherwise(scope, loop, before, started)
