@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
@@ -13,8 +13,10 @@ from ddpify.planning.refusals import Refusal
 from ddpify.records import record
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Demand, Facts, Site
+from ddpify.understanding.forms import Form
 from ddpify.understanding.labels.flow import Flow
 from ddpify.understanding.labels.places import Places
+from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import ModuleFile, Project
 from ddpify.understanding.values import UNKNOWN
 
@@ -103,8 +105,19 @@ class Plan:
         if reduction.how == "gather" and held and all(data.counting for data in held):
             self.count(node for data in held for node in data.counting)
             return
+        if reduction.how == "count" and self._is_summed(reduction.node):
+            reduction = replace(reduction, how="sum")
         self.reductions[reduction.node] = reduction
         self.choices.reduced.add(reduction.node)
+
+    def _is_summed(self, node: cst.CSTNode) -> bool:
+        """Whether a number of rows is, on another way, that of the rows that a mask leaves.
+
+        The sum over the ranks is right for both.
+        """
+        got = self.facts.reduced.get(node, set()) | set(self.facts.values.get(node, UNKNOWN).data)
+        numbers = {data.placement for data in got if data.form is Form.NUMBER}
+        return numbers == {Placement.COUNT, Placement.SUM}
 
     def count(self, numbers: Iterable[cst.BaseExpression]) -> None:
         """Decide that numbers of this rank's rows are to be those of all."""

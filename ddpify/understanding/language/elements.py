@@ -37,6 +37,7 @@ from ddpify.understanding.values import (
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
 CONTAINERS = ("list", "dict", "set", "generator")
+_MODULES = ("torch.nn.Module", "torch.nn.modules.Module", "torch.nn.modules.module.Module")
 
 
 def subscript(run: Interpreter, node: cst.Subscript) -> Value:
@@ -250,8 +251,22 @@ def _element(run: Interpreter, node: cst.BaseExpression, atom: Atom) -> Value:
 
 def unpacked(run: Interpreter, whole: Value, position: int, count: int) -> Value:
     """What the element at a position of ``a, b = whole`` gets."""
-    fitting = [a for a in whole.atoms if not isinstance(a, Tup) or len(a.items) == count]
+    fitting = [atom for atom in whole.atoms if _is_unpacked(atom, count)]
     return join(*(_part(run, atom, position, count) for atom in fitting or whole.atoms))
+
+
+def _is_unpacked(atom: Atom, count: int) -> bool:
+    """Whether something may have so many parts, where another thing may come there as well."""
+    if isinstance(atom, Tup):
+        return len(atom.items) == count
+    made = atom.type if isinstance(atom, Instance) else None
+    return not isinstance(made, Class) or not kinds.is_model(atom) or _is_iterable(made)  # type: ignore[arg-type]
+
+
+def _is_iterable(made: Class) -> bool:
+    """Whether objects of a model's class can be gone through: its own do not say how."""
+    own = made.find("__iter__") or made.find("__getitem__")
+    return own is not None or any(base not in _MODULES for base in made.library_bases())
 
 
 def _part(run: Interpreter, atom: Atom, position: int, count: int) -> Value:

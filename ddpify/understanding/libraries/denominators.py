@@ -125,7 +125,8 @@ def _is_tensor(weight: Value) -> bool:
 
 def _given(loss: LossCall, name: str) -> bool:
     held = _held(loss, name)
-    return held.constant() is not None and (bool(held) or name in loss.options)
+    default = (None, IGNORED) if name == "ignore_index" else (None,)
+    return held.constant() not in default and (bool(held) or name in loss.options)
 
 
 def _held(loss: LossCall, name: str) -> Value:
@@ -143,7 +144,8 @@ def _option(loss: LossCall, name: str) -> str:
     if loss.module is not None:
         return f"{_function_of(loss.node)}.{name}"
     given = loss.argument(name, _POSITIONS[name])
-    return code_of(given) if given is not None else name
+    known = _held(loss, name).constant()
+    return code_of(given) if given is not None else str(known) if known is not ... else name
 
 
 def _function_of(node: cst.BaseExpression) -> str:

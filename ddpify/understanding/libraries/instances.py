@@ -10,7 +10,7 @@ import libcst as cst
 from ddpify.understanding.batching import batches, collating, nested
 from ddpify.understanding.forms import Form
 from ddpify.understanding.language.arguments import Keywords
-from ddpify.understanding.libraries import distributed, layers, modes, path_objects, world
+from ddpify.understanding.libraries import distributed, layers, losses, modes, path_objects, world
 from ddpify.understanding.libraries.actions import WRITING_METHODS
 from ddpify.understanding.libraries.kinds import BARS, is_loader, is_model
 from ddpify.understanding.libraries.runtime_names import SHARDED
@@ -146,11 +146,23 @@ def instance_attribute(
         run.facts.unwraps.setdefault(node, run.site(node))
         return value(atom)  # what a DataParallel wrapper holds
     known = name in _KNOWN_MODEL_METHODS or layers.adds(atom, name)
+    if isinstance(atom.type, Class) and losses.is_option(name):
+        return _option_of_a_loss(atom, name)
     if is_model(atom) and isinstance(atom.type, str) and not known:
         return value(atom)  # a layer of a library model counts as the model
     if is_model(atom) and name in _OF_LAYERS:
         return value(Params(atom))  # what ``modules()`` gave is one of its layers
     return None
+
+
+def _option_of_a_loss(atom: Instance, name: str) -> Value | None:
+    """``self.reduction`` of a project's class that derives from a loss, and is made as that is."""
+    assert isinstance(atom.type, Class)
+    derived = any(losses.is_module(base) for base in atom.type.library_bases())
+    by_position = isinstance(atom.site, cst.Call) and any(a.keyword is None for a in atom.site.args)
+    if not derived or by_position or atom.type.find("__init__") is not None:
+        return None
+    return atom.arguments.get(name) or losses.default(name)
 
 
 def option(atom: Instance, name: str, held: Value) -> Value:

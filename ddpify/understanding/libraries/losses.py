@@ -12,7 +12,7 @@ from ddpify.understanding.batching import batches, collating, together
 from ddpify.understanding.forms import Form
 from ddpify.understanding.libraries.denominators import LossCall, denominator
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.values import REPLICATED, UNKNOWN, Data, Value, value
+from ddpify.understanding.values import REPLICATED, UNKNOWN, Const, Data, Value, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
@@ -39,6 +39,7 @@ _MODULES = {
     "TripletMarginWithDistanceLoss": "triplet_margin_with_distance_loss",
 }  # fmt: skip
 
+_DEFAULTS = {"reduction": "mean", "ignore_index": -100, "weight": None}
 # Forms of rows that are those of one sample each.
 _A_ROW_EACH = (Form.TENSOR, Form.BATCH, Form.YIELDED)
 
@@ -58,6 +59,16 @@ def is_module(name: str) -> bool:
 def function_name(module: str) -> str:
     """The functional form of a loss class."""
     return _MODULES[module.rsplit(".", 1)[-1]]
+
+
+def is_option(name: str) -> bool:
+    """Whether a loss class keeps an option of this name."""
+    return name in _DEFAULTS
+
+
+def default(name: str) -> Value:
+    """What an option is unless told."""
+    return value(Const(_DEFAULTS[name]))
 
 
 def call(run: Interpreter, loss: LossCall) -> Value:
@@ -118,7 +129,9 @@ def _of_rows(run: Interpreter, loss: LossCall, data: list[Data], shards: list[Da
     loaders = frozenset(loader for d in data for loader in d.loaders)
     names = frozenset(name for d in shards for name in d.names)
     names = names if placement is Placement.WEIGHTED else frozenset()
-    return Data(placement, loaders, births, names, counted=counted, one_each=True)
+    left = placement is Placement.SHARD and any(d.ragged for d in shards)  # a loss for each
+    form = Form.MASKED if left else Form.TENSOR
+    return Data(placement, loaders, births, names, form=form, counted=counted, one_each=True)
 
 
 def _placement(loss: LossCall, shards: list[Data]) -> Placement:
