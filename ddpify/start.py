@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import gc
+import os
 import sys
 
 
@@ -14,6 +15,16 @@ def main(arguments: list[str] | None = None) -> int:
     gc.set_threshold(100_000, 20, 20)
     # They go when the process ends, without a last search for garbage, which takes as long.
     atexit.register(gc.freeze)
+    try:
+        code = _run(given)
+        sys.stdout.flush()
+    except BrokenPipeError:  # ``ddpify lint | head``
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    return code
+
+
+def _run(given: list[str]) -> int:
     if given[:1] == ["lint"]:
         code = _lint(given[1:])
         if code is not None:

@@ -110,7 +110,7 @@ def _from_files(paths: Sequence[Path], options: Options, settings: Settings) -> 
 
 
 def _mention_others(results: Sequence[tuple[Document, Result]]) -> None:
-    """Say which files that were not asked for a training of one process needs changes in."""
+    """Say which files that were not asked for there is something in, by what is started here."""
     asked = {os.path.realpath(document.path) for document, _ in results}
     others = sorted({one.path for _, result in results for one in result.read.elsewhere} - asked)
     if others:

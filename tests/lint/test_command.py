@@ -46,6 +46,16 @@ def test_exit_codes(script: Path, ddpify: Ddpify) -> None:
     assert ddpify("lint", script, "--output-format", "xml").code == 2
 
 
+def test_a_reader_that_goes_away(script: Path) -> None:
+    """``ddpify lint | head``: no traceback."""
+    command = [sys.executable, "-m", "ddpify", "lint", "--no-cache", str(script)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 1
+
+
 def test_no_files_is_no_error(tmp_path: Path, ddpify: Ddpify) -> None:
     assert ddpify("lint", tmp_path).code == 0
 

@@ -351,3 +351,22 @@ for epoch in range(epochs):
     both = text.replace("if rank == 0:\n        for", "if rank == 0:\n        break\n    else:\n"
                         "        break\n    if rank == 0:\n        for")  # fmt: skip
     assert not lint_text(both, select=("DDP402",))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (PICKS.format(kept="x[y > 0]", test="len(kept) == 0"), "gradients of different steps"),
+        ("if rank == 0:\n    model(torch.zeros(1, 10)).sum().backward()\n", "backward() averages"),
+        (
+            "norm = DDP(nn.BatchNorm1d(10).to(device))\n"
+            "if rank == 0:\n    with torch.no_grad():\n        norm(torch.zeros(4, 10))\n",
+            "its forward sends the buffers",
+        ),
+        ('f = open("log.txt", "a")\nf.write("x")\n' + NO_BATCH, "once for each of them"),
+        ('f = open("log.txt", "w")\nf.write("x")\n' + NO_BATCH, "may be corrupt"),
+    ],
+)
+def test_what_is_said_is_true_of_the_script(text: str, said: str, lint_text: Lint) -> None:
+    found = lint_text(SETUPS["distributed"] + text, select=("DDP402", "DDP403", "DDP501"))
+    assert [one.message for one in found if said in one.message]

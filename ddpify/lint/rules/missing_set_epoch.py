@@ -88,8 +88,10 @@ def check(script: Script) -> Iterator[Finding]:
     if not script.updates:
         return
     yield from _told_the_same(script)
-    told = [script.value(node) for node in _told(script)]
-    for sampler in _shuffling(script):
+    entered = script.module is script.project.entry
+    shuffling = [one for one in _shuffling(script) if entered or one.module is script.module]
+    told = [script.value(node) for node in _told(script)] if shuffling else []
+    for sampler in shuffling:
         if any(sampler in held.atoms or not any(held.of(Instance)) for held in told):
             continue  # told, or something that is not seen is
         if _is_seeded_anew(script, sampler):

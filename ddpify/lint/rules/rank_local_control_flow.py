@@ -7,7 +7,8 @@ rank 0 alone reaches.
 
 ## Why is this bad
 One rank stops and the others go on to the next collective, which waits for it: the job hangs.
-Early stopping is the usual case.
+Early stopping is the usual case. A rank that leaves out a step is one ahead from then on: gradients
+of different steps are averaged, and when it is through, the others wait.
 
 ## Example
 ```python
@@ -154,6 +155,11 @@ from ddpify.lint.scripts.whole_data import is_own
 from ddpify.understanding.labels.origins import CLOCK
 from ddpify.understanding.structure import Guard, walk
 
+_LEFT = "one leaves the loop, the others wait for it forever"
+_LEFT_OUT = (
+    "where one leaves out a step, gradients of different steps are averaged from then on, and in"
+    " the end the others wait for it forever"
+)
 _EXITS = ("sys.exit", "builtins.exit", "builtins.quit", "os._exit")
 
 
@@ -175,14 +181,9 @@ def check(script: Script) -> Iterator[Finding]:
                 continue
             if guard.test not in reported:
                 reported.add(guard.test)
-                leaves = (
-                    "leaves out a step" if isinstance(node, cst.Continue) else "leaves the loop"
-                )
-                yield Finding(
-                    guard.test,
-                    f"each rank decides by its own {script.code(guard.test, 40)}: one {leaves}, the"
-                    " others wait for it forever",
-                )
+                what = _LEFT_OUT if isinstance(node, cst.Continue) else _LEFT
+                asked = script.code(guard.test, 40)
+                yield Finding(guard.test, f"each rank decides by its own {asked}: {what}")
     for node in script.structure.all(cst.Break, cst.Return):
         if _leaves_others(script, node):
             yield Finding(

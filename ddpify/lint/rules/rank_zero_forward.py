@@ -80,10 +80,23 @@ def check(script: Script) -> Iterator[Finding]:
             reported.add(node)
             yield Finding(
                 node,
-                "only some ranks run the wrapped model: its forward waits for the others (with"
-                " buffers or shards), and this hangs",
+                f"only some ranks run the wrapped model: {_what_waits(script, call)} waits for the"
+                " others, and this hangs",
                 _fix(script, call) if node is call else None,
             )
+
+
+def _what_waits(script: Script, call: cst.Call) -> str:
+    """Its forward, with shards or buffers; else the gradients of what comes out."""
+    held = [*script.instances(call.func)]
+    if isinstance(call.func, cst.Attribute) and call.func.attr.value == "forward":
+        held += script.instances(call.func.value)
+    wrappers = [one for one in held if is_wrapper(one)]
+    if any(one.type != DDP for one in wrappers) or any(script.events(one, "shard") for one in held):
+        return "its forward gathers the shards and"
+    if any(map(_sends_buffers, wrappers)):
+        return "its forward sends the buffers and"
+    return "backward() averages the gradients and"
 
 
 def _calls_wrapper(script: Script, call: cst.Call) -> bool:

@@ -111,9 +111,12 @@ def check(script: Script) -> Iterator[Finding]:
         name = effect.name.rsplit(".", 1)[-1]
         if not _has_own_path(script, effect) and not _excused(script, effect, node):
             fix = None if script.has_fsdp else _fix(script, effect, node, name)
-            what = f"all ranks write the same file with {name}(){_elsewhere(effect, node)}"
+            place = f"the same file with {name}(){_elsewhere(effect, node)}"
+            what = f"all ranks write {place}: it may be corrupt"
+            if _appends(script, effect):
+                what = f"all ranks append to {place}: what is added comes once for each of them"
             about = effect.site if node is not effect.site.node else None
-            yield Finding(node, f"{what}: it may be corrupt", fix, about)
+            yield Finding(node, what, fix, about)
 
 
 def _takes_away(effect: Effect) -> bool:
@@ -219,8 +222,7 @@ def _only_some_write(script: Script, effect: Effect) -> bool:
 def _appended(script: Script, effect: Effect) -> list[cst.Call]:
     """What is written into a file that is opened to append to it."""
     call = effect.site.node
-    mode = argument(call, "mode", 1) if isinstance(call, cst.Call) else None
-    if mode is None or "a" not in str(script.value(mode.value).constant()):
+    if not _appends(script, effect):
         return []
     opened = {
         slot
@@ -234,6 +236,14 @@ def _appended(script: Script, effect: Effect) -> list[cst.Call]:
         if isinstance(write.func, cst.Attribute)
         and script.flow.slots(write.func.value, script.owners[write]) & opened
     ]
+
+
+def _appends(script: Script, effect: Effect) -> bool:
+    """``open(path, "a")``."""
+    call = effect.site.node
+    mode = argument(call, "mode", 1) if isinstance(call, cst.Call) else None
+    opens = effect.name.rsplit(".", 1)[-1] == "open"
+    return opens and mode is not None and "a" in str(script.value(mode.value).constant())
 
 
 def _has_own_path(script: Script, effect: Effect) -> bool:

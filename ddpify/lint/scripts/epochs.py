@@ -32,27 +32,23 @@ def rounds(script: Script, sampler: Instance) -> tuple[cst.For | cst.Call, Loop]
 
     A loop over it, in the training or in a generator that the training reads from, or ``iter()``.
     """
-    for structure in script.structures.values():
-        for one in structure.all(cst.For, cst.Call):
-            begun = one.iter if isinstance(one, cst.For) else _iterated(script, one)
-            if begun is None or not _goes_through(script, begun, sampler):
-                continue
-            outer = [loop for loop in script.control.around(one) if not _once(script, loop)]
-            if outer and _feeds_training(script, one, outer[0]):
-                return one, outer[0]
+    for one, begun in _begun(script):
+        if not any(sampler in samplers_of(loader) for loader in script.loaders_in(begun)):
+            continue
+        outer = [loop for loop in script.control.around(one) if not _once(script, loop)]
+        if outer and _feeds_training(script, one, outer[0]):
+            return one, outer[0]
     return None
 
 
-def _goes_through(script: Script, node: cst.BaseExpression, sampler: Instance) -> bool:
-    return any(sampler in samplers_of(loader) for loader in script.loaders_in(node))
-
-
-def _iterated(script: Script, call: cst.Call) -> cst.BaseExpression | None:
-    """``loader`` of ``iter(loader)`` that a name keeps: more than one batch is taken from it."""
-    if "builtins.iter" not in script.names(call.func) or len(call.args) != 1:
-        return None
-    kept = script.structure_of(call).parents.get(call)
-    return call.args[0].value if isinstance(kept, cst.Assign) else None
+def _begun(script: Script) -> Iterator[tuple[cst.For | cst.Call, cst.BaseExpression]]:
+    """What loops go through, and ``loader`` of ``it = iter(loader)``: more than one batch."""
+    for structure in script.structures.values():
+        yield from ((loop, loop.iter) for loop in structure.all(cst.For))
+    for call in script.calls("builtins.iter", everywhere=True):
+        kept = script.structure_of(call).parents.get(call)
+        if isinstance(kept, cst.Assign) and len(call.args) == 1:
+            yield call, call.args[0].value
 
 
 def _feeds_training(script: Script, node: cst.For | cst.Call, outer: Loop) -> bool:
