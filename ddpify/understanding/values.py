@@ -18,6 +18,7 @@ import libcst as cst
 from ddpify.records import record
 from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.syntax import dotted
 
 if TYPE_CHECKING:
     from ddpify.understanding.project import ModuleFile
@@ -225,6 +226,25 @@ class Class:
                 return found
         return None
 
+    def fields(self) -> list[str]:
+        """What a data class is made with, in order: ``name: type`` in it and before, in its bases.
+
+        Nothing for a class that says itself what it is made with.
+        """
+        if self.find("__init__") is not None or not self._is_data_class():
+            return []
+        found = [name for base in self.project_bases() for name in base.fields()]
+        for line in self.node.body.body:
+            for one in line.body if isinstance(line, cst.SimpleStatementLine) else ():
+                if isinstance(one, cst.AnnAssign) and isinstance(one.target, cst.Name):
+                    found += [one.target.value] if _is_given(one) else []
+        return list(dict.fromkeys(found))
+
+    def _is_data_class(self) -> bool:
+        made = (one.decorator for one in self.node.decorators)
+        names = (dotted(one.func if isinstance(one, cst.Call) else one) or "" for one in made)
+        return any(name.rsplit(".", 1)[-1] == "dataclass" for name in names)
+
     def project_bases(self) -> Iterator[Class]:
         """The bases that the project itself defines."""
         for value in self.bases:
@@ -241,6 +261,15 @@ class Class:
 
 
 _ATTRIBUTES, _ARGUMENTS = object(), object()  # all of them
+
+
+def _is_given(field_of: cst.AnnAssign) -> bool:
+    """Whether a field of a data class is an argument: not ``ClassVar``, ``field(init=False)``."""
+    kind = field_of.annotation.annotation
+    of_class = dotted(kind.value if isinstance(kind, cst.Subscript) else kind) or ""
+    given = field_of.value.args if isinstance(field_of.value, cst.Call) else ()
+    left_out = any(a.keyword is not None and a.keyword.value == "init" for a in given)
+    return not left_out and not of_class.endswith("ClassVar")
 
 
 def _grown(held: dict[str, Value], name: str, new: Value) -> bool:

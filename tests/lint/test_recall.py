@@ -208,6 +208,31 @@ for epoch in range(epochs):
     if state.is_main:
         print(total)
 """
+SPLITS = """
+from dataclasses import dataclass, field
+
+@dataclass
+class Split:
+    loader: DataLoader
+    sampler: DistributedSampler
+    seen: int = field(init=False, default=0)
+
+def build(shuffle):
+    made = DistributedSampler(dataset, shuffle=shuffle)
+    return Split(DataLoader(dataset, 8, sampler=made), sampler=made)
+
+splits = {name: build(name == "train") for name in ("train", "val")}
+for epoch in range(epochs):
+    splits["train"].sampler.set_epoch(epoch)
+    total = 0.0
+    for x, y in splits["train"].loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        total += loss.item()
+    if rank == 0:
+        print(total)
+"""
 KEPT_BEFORE = """
 class Flow:
     def __init__(self, net):
@@ -265,6 +290,7 @@ PAIRS = {
     "meters by name that nobody synchronises": Pair(
         "DDP405", NAMED_METERS, "    pass\n", "    logger.synchronize()\n"
     ),
+    "loaders in a dictionary of data classes": Pair("DDP405", SPLITS, SUM, WHOLE + SUM),
     "the rank in a data class": Pair("DDP405", STATE, SUM, WHOLE + SUM),
     "a model that is kept before an attribute is wrapped": Pair(
         "DDP304",

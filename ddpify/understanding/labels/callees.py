@@ -59,23 +59,16 @@ def fields(facts: Facts, node: cst.Call) -> Iterator[tuple[Class, str, cst.BaseE
     """What a call gives the fields of a data class that it makes."""
     held = facts.values.get(node.func)
     for atom in held.atoms if held is not None else ():
-        if isinstance(atom, Class) and atom.find("__init__") is None:
-            names = [name for name in _declared(atom) if not any(a.star for a in node.args)]
-            for position, argument in enumerate(node.args):
-                if argument.keyword is not None:
-                    yield atom, argument.keyword.value, argument.value
-                elif position < len(names):
-                    yield atom, names[position], argument.value
-
-
-def _declared(made: Class) -> Iterator[str]:
-    """``name: type`` in the body of a class and, before it, of its bases."""
-    for base in made.project_bases():
-        yield from _declared(base)
-    for line in made.node.body.body:
-        for one in line.body if isinstance(line, cst.SimpleStatementLine) else ():
-            if isinstance(one, cst.AnnAssign) and isinstance(one.target, cst.Name):
-                yield one.target.value
+        if not isinstance(atom, Class):
+            continue
+        names = atom.fields()
+        for position, argument in enumerate(node.args if names else ()):
+            if argument.star:
+                break
+            if argument.keyword is not None:
+                yield atom, argument.keyword.value, argument.value
+            elif position < len(names):
+                yield atom, names[position], argument.value
 
 
 def passed(function: Function, skip: int, call: cst.Call) -> Iterator[tuple[cst.Arg, str]]:

@@ -142,7 +142,19 @@ def _instantiate(
             call_function(run, function, args, kwargs, instance, run.site(node))  # type: ignore[arg-type]
     else:
         instances.given_to_base(run, instance, args, kwargs)
+        _fill_fields(run, node, instance, made, args, kwargs)
     return value(instance)
+
+
+def _fill_fields(run, node, instance: Instance, made: Class, args, kwargs) -> None:  # type: ignore[no-untyped-def]
+    """A data class keeps what it is made with."""
+    names = made.fields()
+    for name, given in [*zip(names, args, strict=False), *kwargs.items()]:
+        if name in names:
+            run.put(instance, name, given)
+    after = made.find("__post_init__") if names else None
+    for function in after.of(Function) if after is not None else ():
+        call_function(run, function, [], {}, instance, run.site(node))  # type: ignore[arg-type]
 
 
 def call_instance(
