@@ -105,6 +105,7 @@ CODES: dict[str, str] = {
     "DDP709": "double-init",
     "DDP710": "ranks-started-by-hand",
     "DDP711": "rendezvous-by-hand",
+    "DDP712": "rank-is-text",
     "DDP801": "accumulation-without-no-sync",
     "DDP802": "barrier-in-step-loop",
     "DDP804": "workers-per-rank",

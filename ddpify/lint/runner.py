@@ -132,6 +132,7 @@ def _workers(documents: Sequence[Document], jobs: int | None) -> int:
 
 def _pooled(documents: Sequence[Document], settings: Settings, workers: int) -> Iterator[Result]:
     from concurrent.futures import ProcessPoolExecutor
+    from concurrent.futures.process import BrokenProcessPool
     from multiprocessing import get_context
 
     from ddpify.lint import light_libcst
@@ -141,8 +142,14 @@ def _pooled(documents: Sequence[Document], settings: Settings, workers: int) -> 
     with ProcessPoolExecutor(
         workers, mp_context=get_context("spawn"), initializer=light_libcst.install
     ) as pool:
-        job = partial(lint, settings=settings)
-        results = dict(
-            zip(order, pool.map(job, [documents[n] for n in order], chunksize=4), strict=True)
+        found = pool.map(
+            partial(lint, settings=settings), [documents[n] for n in order], chunksize=4
         )
+        try:
+            results = dict(zip(order, found, strict=True))
+        except BrokenProcessPool as error:
+            raise usage(
+                "a process of lint was ended from outside, perhaps for its memory",
+                remedy="lint fewer files at once, or with --jobs 1",
+            ) from error
     yield from (results[n] for n in range(len(documents)))

@@ -486,6 +486,7 @@ LAUNCH = [
     ),
     _mutant("DDP704", T, (JOIN, '    dist.init_process_group("gloo")\n')),
     _mutant("DDP706", F, (" / dist.get_world_size()\n", " / torch.cuda.device_count()\n")),
+    _mutant("DDP712", F, ("        if rank == 0:\n", '        if os.environ["RANK"] == 0:\n')),
     _mutant(
         "DDP710",
         F,
