@@ -30,6 +30,7 @@ class Outcome:
     diffs: list[str] = field(default_factory=list)
     fixed: int = 0
     files: int = 0
+    failed: int = 0
 
 
 def run(paths: Sequence[Path], options: Options) -> int:
@@ -140,6 +141,7 @@ def _take(
     to_stdout: bool = False,
 ) -> None:
     if result.failure is not None:
+        outcome.failed += 1
         print(f"ddpify: {document.path}: not analysed ({result.failure})", file=sys.stderr)
     if (options.fix or options.diff) and any(one.fixable for one in result.found):
         document, result = _fix(outcome, document, result, options, settings, to_stdout)
@@ -199,7 +201,8 @@ def _show(outcome: Outcome, options: Options) -> None:
     if options.quiet and not found and options.output_format in ("full", "concise"):
         return
     text = report.render(
-        report.Report(found, outcome.texts, outcome.fixed, outcome.files), options.output_format
+        report.Report(found, outcome.texts, outcome.fixed, outcome.files, outcome.failed),
+        options.output_format,
     )
     if options.output_file is not None:
         options.output_file.write_text(text + "\n", "utf-8")

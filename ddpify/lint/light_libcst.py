@@ -45,8 +45,11 @@ def _light(dataclass: Callable[..., Any]) -> Any:
 
 
 def _first_init(self: Any, *given: object, **named: object) -> None:
-    """The constructor of a class of nodes of which there is none yet: it makes the real one."""
-    kind = type(self)
+    """The constructor of a class of nodes of which there is none yet: it makes the real one.
+
+    Of that class: a class derived from it, which calls this, keeps its own.
+    """
+    kind: Any = next(one for one in type(self).__mro__ if vars(one).get("__init__") is _first_init)
     kind.__init__ = _init_of(kind)
     kind.__init__(self, *given, **named)
 

@@ -352,6 +352,29 @@ def test_light_nodes_change_no_finding(script: Path, ddpify: Ddpify) -> None:
         assert light.strip() == ddpify(*arguments).stdout.strip() != ""
 
 
+def test_light_nodes_serve_more_than_one_file(script: Path) -> None:
+    script.write_text(SETUPS["distributed"] + 'torch.save({}, "m.pt")\n')
+    (script.parent / "other.py").write_text(script.read_text())
+    arguments = ("-m", "ddpify", "lint", ".", "--no-cache", "--output-format", "concise")
+    done = python(*arguments, cwd=script.parent)
+    assert [line.split(":")[0] for line in done.stdout.splitlines() if "DDP501" in line] == [
+        "other.py",
+        "train.py",
+    ]
+    assert "not analysed" not in done.stderr
+
+
+def test_what_was_not_analysed_has_not_passed(
+    script: Path, ddpify: Ddpify, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ValueError("a defect")
+
+    monkeypatch.setattr("ddpify.lint.checking._check", fail)
+    done = ddpify("lint", script, "--no-cache")
+    assert done.code == 0 and "passed" not in done.stdout and "not all" in done.stdout
+
+
 @pytest.mark.parametrize("seed", ["0", "1", "42"])
 def test_hash_seeds_change_nothing(script: Path, seed: str) -> None:
     script.write_text(SETUPS["single"] + 'torch.save(model.state_dict(), "m.pt")\n')

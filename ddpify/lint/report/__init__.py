@@ -31,6 +31,7 @@ class Report:
     texts: Mapping[tuple[str, int | None], str] = field(default_factory=dict)
     fixed: int = 0
     files: int = 0
+    failed: int = 0  # files that could not be analysed
 
     def text_of(self, one: Diagnostic) -> str | None:
         """The text that a finding's lines are of."""
@@ -57,7 +58,10 @@ def place(one: Diagnostic) -> str:
 def summary(report: Report) -> str:
     """The last line: how much was found, and what can be done about it."""
     if not report.found:
-        return "All checks passed." + (f" {report.fixed} fixed." if report.fixed else "")
+        rest = f" {report.fixed} fixed." if report.fixed else ""
+        if report.failed:
+            return f"No findings, but not all was analysed: see above.{rest}"
+        return f"All checks passed.{rest}"
     single = sum(one.single for one in report.found)
     bugs = len(report.found) - single
     parts = []
