@@ -37,7 +37,7 @@ from ddpify.understanding.values import (
 
 _READ_IN_FORWARDS = (
     readers.A_KEPT_TENSOR, readers.A_VIEW, readers.PAIRS, readers.A_HOOK, readers.A_DRAW,
-    readers.A_CUT, readers.ALL_ROWS,
+    readers.A_CUT, readers.ALL_ROWS, readers.A_STATISTIC,
 )  # fmt: skip
 _REDUCIBLE = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED)
 

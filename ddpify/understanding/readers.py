@@ -16,6 +16,7 @@ A_SLICE = "a slice as long as the batch"  # of what every rank holds for all sam
 A_GRADIENT = "a change in place of the samples' gradient"  # which is N times too large there
 A_HOOK = "a hook on the samples' gradient"  # which each rank has for its own samples, N times
 A_CUT = "a cut into pieces as long as a whole batch"  # of rows of several tensors
+A_STATISTIC = "a statistic of all samples"  # which a model's forward takes
 A_ROW = "a write into the row at one position"  # which is another sample on each rank
 # What shows rows to people: gathered there, an evaluation goes on with a rank's rows.
 SHOWING = frozenset({"print()", "str()", "repr()", "a formatted string", "an f-string"})

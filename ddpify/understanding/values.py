@@ -386,8 +386,11 @@ class Instance:
         return self._methods[name]
 
     def held(self) -> Iterator[Atom]:
-        """The atoms of its attributes, and of what containers hold there. It notes no reading."""
-        todo, seen = [*self._attributes.values()], {id(self)}
+        """The atoms of its attributes and arguments, and of what containers hold there.
+
+        It notes no reading.
+        """
+        todo, seen = [*self._attributes.values(), *self._arguments.values()], {id(self)}
         while todo:
             for atom in todo.pop().atoms:
                 yield atom

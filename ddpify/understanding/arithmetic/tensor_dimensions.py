@@ -29,6 +29,7 @@ KEEPING_DIMENSIONS = frozenset(
     "softmax log_softmax softmin cumsum cumprod logcumsumexp cummax cummin msort topk sort argsort"
     " argpartition split chunk tensor_split array_split normalize diff".split()
 )
+_ONE_NUMBER = frozenset("median nanmedian std var quantile nanquantile".split())
 _SIZE_FIRST = frozenset(  # or another number
     "topk split chunk tensor_split array_split norm diff kthvalue quantile nanquantile percentile"
     " nanpercentile".split()
@@ -133,6 +134,12 @@ def mixes_rows(name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str
     given = rest[1:] if name in _SIZE_FIRST else rest
     dims = [dimensions.place(d, data.ndim) for one in named_dimensions(given, kwargs) for d in one]
     return data.dim in dims
+
+
+def is_of_all_samples(name: str, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
+    """Whether a function gives one number that no rank's rows alone have, as ``x.std()`` does."""
+    given = rest[1:] if name in _SIZE_FIRST else rest
+    return name in _ONE_NUMBER and not given and not {"dim", "axis"} & kwargs.keys()
 
 
 def keeps_dimensions(kwargs: Mapping[str, Value]) -> bool:

@@ -19,7 +19,7 @@ from ddpify.understanding.values import (
     value,
 )
 
-TRANSPOSING = frozenset("t T transpose permute swapaxes movedim".split())
+TRANSPOSING = frozenset("t T transpose permute swapaxes swapdims movedim".split())
 
 
 def without_counts(whole: Value) -> Value:

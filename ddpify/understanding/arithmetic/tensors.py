@@ -24,6 +24,7 @@ from ddpify.understanding.arithmetic.tensor_dimensions import (
     PARTING,
     along,
     coupled,
+    is_of_all_samples,
     keeps_dimensions,
     kept_form,
     mixes_rows,
@@ -340,6 +341,9 @@ def _one(
     if name in OVER_A_DIMENSION:
         bare = name in _OVER_ALL and not rest and not kwargs
         inside = run.frames_forward() and not run.collating
+        if inside and is_of_all_samples(name, rest, kwargs):
+            run.demand(operand, value(data), readers.A_STATISTIC)
+            return REPLICATED
         if inside and (mixes_rows(name, data, rest, kwargs) or (bare and _scales_rows(run, node))):
             run.facts.statistics.setdefault(node, run.site(node))
         made = along(run, name, data, rest, kwargs)

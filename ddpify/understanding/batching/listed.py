@@ -15,7 +15,7 @@ from ddpify.understanding.arithmetic import bounds
 from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import Structure, walk
-from ddpify.understanding.syntax import names_of
+from ddpify.understanding.syntax import dotted, names_of
 from ddpify.understanding.values import Atom, Data, Instance, Tup, Value, deep_atoms, join, value
 
 if TYPE_CHECKING:
@@ -51,12 +51,19 @@ def is_filled_from_each(run: Interpreter, call: cst.CSTNode, made: Instance) -> 
     statement = structure.statement(call)
     if not isinstance(loop, cst.For) or structure.parents[statement] is not loop.body:
         return False
-    new = isinstance(made.site, cst.List) and not made.site.elements
+    new = is_empty(made.site)
     if not new or run.module.holds(loop, made.site) or run.is_older(made):
         return False
     left = any(isinstance(one, (cst.Break, cst.Continue, cst.Return)) for one in walk(loop.body))
     numbers = isinstance(call, cst.Call) and _are_numbers(run.seen(call.args[0].value))
     return not left and _is_alone(structure, call) and _goes_through_rows(run, loop, numbers)
+
+
+def is_empty(made: cst.CSTNode) -> bool:
+    """Whether this is ``[]`` or ``list()``."""
+    if isinstance(made, cst.Call):
+        return dotted(made.func) == "list" and not made.args
+    return isinstance(made, cst.List) and not made.elements
 
 
 def is_filled_at_once(run: Interpreter, call: cst.CSTNode, made: Instance) -> bool:
@@ -65,7 +72,7 @@ def is_filled_at_once(run: Interpreter, call: cst.CSTNode, made: Instance) -> bo
     loop = next(
         (node for node in structure.up(call) if isinstance(node, (cst.For, cst.While))), None
     )
-    new = isinstance(made.site, cst.List) and not made.site.elements
+    new = is_empty(made.site)
     if (
         not new
         or run.is_older(made)

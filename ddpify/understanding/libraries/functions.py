@@ -26,6 +26,7 @@ from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
     REPLICATED,
     UNKNOWN,
+    Atom,
     Bound,
     Class,
     Const,
@@ -119,7 +120,7 @@ def _autograd_grad(
 ) -> Value:
     """``torch.autograd.grad(outputs, inputs)``; of parameters, they pass by what averages them."""
     inputs = args[1] if len(args) > 1 else kwargs.get("inputs", UNKNOWN)
-    if any(isinstance(atom, Params) for atom in deep_atoms(inputs)):
+    if any(_is_of_a_model(atom) for atom in deep_atoms(inputs)):
         run.facts.taken_gradients.setdefault(node, run.site(node))
     outputs = args[0] if args else kwargs.get("outputs", UNKNOWN)
     batches.meet(run, argument_pairs(node, args, kwargs)[:2], surely=True)
@@ -127,6 +128,11 @@ def _autograd_grad(
     if known is not None:
         return known
     return tensor_function(run, node, "torch.autograd.grad", "grad", args, kwargs)
+
+
+def _is_of_a_model(atom: Atom) -> bool:
+    """Whether a value is a model's parameter: a layer also stands for its own, as ``.weight``."""
+    return isinstance(atom, Params) or (isinstance(atom, Instance) and is_model(atom))
 
 
 def _autograd_backward(

@@ -142,6 +142,8 @@ def instance_attribute(
     held = distributed.held_model(atom)
     if held is not None and name == "module":
         return held
+    if is_model(atom) and name == "_modules":
+        return _by_name(run, node, atom)
     if is_model(atom) and name == "module":
         run.facts.unwraps.setdefault(node, run.site(node))
         return value(atom)  # what a DataParallel wrapper holds
@@ -163,6 +165,13 @@ def _option_of_a_loss(atom: Instance, name: str) -> Value | None:
     if not derived or by_position or atom.type.find("__init__") is not None:
         return None
     return atom.arguments.get(name) or losses.default(name)
+
+
+def _by_name(run: Interpreter, node: cst.BaseExpression, model: Instance) -> Value:
+    """A model's layers, as a dictionary."""
+    made = run.instance(node, run.module, "dict")
+    run.put(made, "*", layers.own_of(run, node, model))
+    return value(made)
 
 
 def option(atom: Instance, name: str, held: Value) -> Value:
@@ -198,7 +207,7 @@ def iterate(run: Interpreter, node: cst.BaseExpression, atom: Instance) -> Value
         shown = atom.attribute("iterable") is not None
         return run.iterate(node, value(*_shown(atom, set())) if shown else REPLICATED)
     if is_model(atom):
-        return value(atom)
+        return layers.own_of(run, node, atom)
     if isinstance(atom.type, Class):
         found = atom.type.find("__iter__")
         if found is not None:

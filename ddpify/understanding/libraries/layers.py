@@ -7,9 +7,11 @@ single one. A layer that gets targets too may give a loss.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding.libraries.kinds import is_model
 from ddpify.understanding.structure import walk
 from ddpify.understanding.values import (
     UNKNOWN,
@@ -19,7 +21,11 @@ from ddpify.understanding.values import (
     Instance,
     Value,
     deep_atoms,
+    value,
 )
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
 
 SEQUENTIAL = "torch.nn.Sequential"
 _CONTAINERS = (SEQUENTIAL, "torch.nn.ModuleList", "torch.nn.ModuleDict")
@@ -44,6 +50,26 @@ def _returns_a_tuple(layer: Instance) -> bool:
         for function in functions
         for node in walk(function.node)  # type: ignore[union-attr]
     )
+
+
+def own_of(run: Interpreter, node: cst.BaseExpression, model: Instance) -> Value:
+    """What ``children()`` of a model gives: any of its layers.
+
+    Each counts as the model, but in a forward that would call itself.
+    """
+    if not (run.frame.in_forward and run.frame.receiver is model):
+        return value(model)
+    made = run.instance(node, run.module, "torch.nn.ModuleList")
+    held = (a for one in _given(model) for a in deep_atoms(one) if isinstance(a, Instance))
+    for number, layer in enumerate(dict.fromkeys(a for a in held if a is not model)):
+        if is_model(layer):
+            run.give(made, str(number), value(layer))
+    return value(made)
+
+
+def is_of_several(model: Instance) -> bool:
+    """Whether a class of the project is one of PyTorch's containers of layers."""
+    return isinstance(model.type, Class) and bool({*model.type.library_bases()} & {*_CONTAINERS})
 
 
 def draws_weights(name: str) -> bool:
@@ -75,12 +101,15 @@ def _has_rows(one: Value) -> bool:
 def _held(container: Instance, seen: set[Instance]) -> Iterator[Instance]:
     """The project's layers in a container, and in those that it holds."""
     seen.add(container)
-    given = (*container.arguments.values(), *container.attributes.values())
-    for atom in (atom for one in given for atom in deep_atoms(one)):
+    for atom in (atom for one in _given(container) for atom in deep_atoms(one)):
         if isinstance(atom, Instance) and isinstance(atom.type, Class):
             yield atom
         elif isinstance(atom, Instance) and atom.type in _CONTAINERS and atom not in seen:
             yield from _held(atom, seen)
+
+
+def _given(container: Instance) -> tuple[Value, ...]:
+    return (*container.arguments.values(), *container.attributes.values())
 
 
 def _takes(layer: Instance, count: int) -> bool:

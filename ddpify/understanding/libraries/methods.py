@@ -22,7 +22,12 @@ from ddpify.understanding.libraries.instances import RETURNS_MODEL
 from ddpify.understanding.libraries.kinds import is_loss, is_model
 from ddpify.understanding.libraries.model_methods import of_model, of_parameters
 from ddpify.understanding.libraries.opaque import sink_method
-from ddpify.understanding.libraries.tensor_methods import of_batch, of_plain, of_tensor
+from ddpify.understanding.libraries.tensor_methods import (
+    IN_PLACE,
+    of_batch,
+    of_plain,
+    of_tensor,
+)
 from ddpify.understanding.structure import walk
 from ddpify.understanding.values import (
     REPLICATED,
@@ -52,12 +57,13 @@ def call_method(
 ) -> Value:
     """A method of a tensor, a number, a container or a library object."""
     results = []
+    name = IN_PLACE.get(method.name, method.name)
     known = any(isinstance(atom, (Instance, Whole)) for atom in method.receiver.atoms)
     for atom in method.receiver.atoms:
         if known and isinstance(atom, Number):
             continue  # what else may come here is the same kind of object, as far as is known
         if isinstance(atom, Data):
-            results.append(of_tensor(run, node, atom, method.name, args, kwargs))
+            results.append(of_tensor(run, node, atom, name, args, kwargs))
         elif isinstance(atom, Whole):
             results.append(of_batch(run, node, atom, method.name, args, kwargs))
         elif isinstance(atom, Instance):
@@ -69,7 +75,17 @@ def call_method(
         else:
             plain = of_plain(run, node, atom, method.name, args, kwargs)
             results.append(loaded.method(run, atom, method.name, args, plain))
-    return join(*results)
+    made = join(*results)
+    if name != method.name and isinstance(node, cst.Call):
+        _laid_out(run, node, made)
+    return made
+
+
+def _laid_out(run: Interpreter, node: cst.Call, made: Value) -> None:
+    """``x.transpose_(0, 1)`` leaves its dimensions in another order under the tensor's name."""
+    tensor = node.func.value if isinstance(node.func, cst.Attribute) else None
+    if isinstance(tensor, cst.Name) and made.data:
+        run.bind(tensor.value, made)
 
 
 def _object_method(  # type: ignore[no-untyped-def]

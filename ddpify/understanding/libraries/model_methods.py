@@ -59,13 +59,16 @@ def of_model(  # type: ignore[no-untyped-def]
     if name in ("modules", "buffers"):
         return value(atom)
     if name == "children":
-        return value(_child(run, node, atom))
+        return layers.own_of(run, node, atom)
     if name == "load_state_dict":
         run.facts.event(atom, "load", run.site(node))
         return REPLICATED
     if name in ("named_modules", "named_children"):
-        found = _child(run, node, atom) if name == "named_children" else atom
-        return generator(run, node, value(Tup((REPLICATED, value(found)))))
+        found = layers.own_of(run, node, atom) if name == "named_children" else value(atom)
+        return generator(run, node, value(Tup((REPLICATED, found))))
+    if name == "add_module" or (name == "__init__" and layers.is_of_several(atom)):
+        for number, one in enumerate(args):
+            run.give(atom, f"{name} {number}", one)
     if name in ("state_dict", "zero_grad", "add_module"):
         return REPLICATED
     if name == "register_buffer" and args:
@@ -83,12 +86,6 @@ def of_model(  # type: ignore[no-untyped-def]
         args, kwargs = entering.entered(run, node, atom, args, kwargs)
     batch_layers.inherited(run, atom, args)
     return opaque(run, node, atom, args, kwargs)
-
-
-def _child(run: Interpreter, node: cst.BaseExpression, model: Instance) -> Instance:
-    """A layer of a model: it counts as the model, but in a forward that would call itself."""
-    in_own = run.frame.in_forward and run.frame.receiver is model
-    return run.instance(node, run.module, "torch.nn.Module") if in_own else model
 
 
 def _register_buffer(run: Interpreter, model: Instance, name: object) -> None:

@@ -48,6 +48,8 @@ _STRING_METHODS = frozenset(
 _FACTS_OF_A_TENSOR = frozenset(
     "dim ndimension is_floating_point element_size stride get_device is_contiguous".split()
 )
+# What lays a tensor itself out anew, and the method that gives such a view of it.
+IN_PLACE = {f"{name}_": name for name in "t transpose swapaxes swapdims unsqueeze".split()}
 _COPYING = ("expand", "repeat", "tile")
 
 
@@ -161,6 +163,8 @@ def _fact(node: cst.BaseExpression, atom: Data, name: str, args: list[Value]) ->
         return tensor_sizes.size(atom, node, args)
     if name in ("dim", "ndimension") and atom.ndim:
         return value(Const(atom.ndim))
+    if name == "type" and not args and isinstance(node, cst.Call) and not node.args:
+        return REPLICATED
     if name in _FACTS_OF_A_TENSOR:
         return REPLICATED
     if name in ("numel", "nelement"):

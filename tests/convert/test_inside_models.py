@@ -1,0 +1,149 @@
+"""What a model's forward does over all samples, and the layers that it goes through."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ddpify.planning.refusals import Refusal
+from tests.convert.examples import HEAD, STEP, added, convert_text
+
+MODEL = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.Linear(4, 3)
+        self.scale = 1.0
+
+    def forward(self, x):
+        x = self.inner(x)
+        LINE
+        return x * self.scale
+
+
+brain = Net()
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "wanted"),
+    [
+        ("self.scale = torch.median(x[x > 0])", "torch.median(dd.gather_ragged(x[x > 0]))"),
+        ("self.scale = 1 / (1 + x.std())", "1 / (1 + dd.gather(x).std())"),
+        ("self.scale = x.quantile(0.5)", "dd.gather(x).quantile(0.5)"),
+    ],
+)
+def test_a_statistic_of_all_samples_is_that_of_all_ranks(
+    tmp_path: Path, line: str, wanted: str
+) -> None:
+    lines = added(tmp_path, HEAD + MODEL.replace("LINE", line) + STEP)
+    assert any(wanted in one for one in lines)
+
+
+@pytest.mark.parametrize("line", ["self.scale = x.std(1, keepdim=True)", "n = x.max()"])
+def test_others_stay(tmp_path: Path, line: str) -> None:
+    lines = added(tmp_path, HEAD + MODEL.replace("LINE", line) + STEP)
+    assert not any("dd.gather" in one for one in lines)
+
+
+LAYERS = """\
+class Centred(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.shift = nn.Parameter(torch.zeros(4))
+
+    def forward(self, x, mode):
+        return x - x.mean(0) + self.shift, mode
+
+
+class Stack(nn.Sequential):
+    INIT
+    def forward(self, x, mode="train"):
+        for layer in CHILDREN:
+            x, mode = layer(x, mode)
+        return x
+
+
+brain = Stack(*[Centred() for _ in range(3)])
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+"""
+INIT = "def __init__(self, *layers):\n        super().__init__(*layers)\n"
+
+
+@pytest.mark.parametrize("init", ["pass", INIT])
+@pytest.mark.parametrize("children", ["self._modules.values()", "self", "self.children()"])
+def test_a_container_of_the_script_runs_its_layers(
+    tmp_path: Path, children: str, init: str
+) -> None:
+    model = LAYERS.replace("CHILDREN", children).replace("INIT", init)
+    lines = added(tmp_path, HEAD + model + STEP)
+    assert "return x - dd.mean(x.mean(0)) + self.shift, mode" in lines
+
+
+def test_layers_that_are_added_by_name_run_too(tmp_path: Path) -> None:
+    init = "def __init__(self, layer):\n        super().__init__()\n"
+    model = LAYERS.replace("CHILDREN", "self._modules.values()").replace(
+        "INIT", init + '        self.add_module("first", layer)\n'
+    )
+    lines = added(
+        tmp_path, HEAD + model.replace("*[Centred() for _ in range(3)]", "Centred()") + STEP
+    )
+    assert "return x - dd.mean(x.mean(0)) + self.shift, mode" in lines
+
+
+SEQUENCE = """\
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = nn.GRU(2, 3, batch_first=FIRST)
+
+    def forward(self, x):
+        steps = torch.stack([x[:, :2], x[:, 2:]])
+        LINE
+        return out.sum(DIM)
+
+
+brain = Net()
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "first", "dim"),
+    [
+        ("out, _ = self.inner(steps.transpose_(0, 1))", "True", "1"),
+        ("steps.transpose_(0, 1)\n        out, _ = self.inner(steps)", "True", "1"),
+        ("out, _ = self.inner(x[:, :2].clone().unsqueeze_(0))", "False", "0"),
+    ],
+)
+def test_a_tensor_that_is_laid_out_anew_in_place(
+    tmp_path: Path, line: str, first: str, dim: str
+) -> None:
+    model = SEQUENCE.replace("LINE", line).replace("FIRST", first).replace("DIM", dim)
+    lines = added(tmp_path, HEAD + model + STEP)
+    assert "penalty = dd.mean(F.cross_entropy(brain(a), b))" in lines
+
+
+def test_the_name_of_a_tensors_type_is_alike_on_all_ranks(tmp_path: Path) -> None:
+    body = "    if a.type() == b.type():\n        a = a * 2\n    penalty = "
+    lines = added(tmp_path, HEAD + STEP.replace("    penalty = ", body))
+    assert not any("dd.gather" in line for line in lines)
+
+
+@pytest.mark.parametrize("last", ["brain.weight", "brain.layers[-1].weight"])
+def test_gradients_of_a_layer_that_the_script_takes_itself(tmp_path: Path, last: str) -> None:
+    deep = "brain.layers = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 3))\n"
+    body = f"    grads = torch.autograd.grad(penalty, {last}, retain_graph=True)[0]\n"
+    body += "    penalty = penalty * grads.norm()\n    penalty.backward()\n"
+    with pytest.raises(Refusal, match="takes gradients of a model's parameters"):
+        convert_text(tmp_path, HEAD + deep + STEP.replace("    penalty.backward()\n", body))
+
+
+@pytest.mark.parametrize("empty", ["[]", "list()"])
+def test_a_list_that_gets_an_item_for_each_row(tmp_path: Path, empty: str) -> None:
+    body = f"    outs = {empty}\n    for row in a:\n        outs.append(row * 2)\n"
+    body += "    a = torch.stack(outs, dim=0)\n    penalty = "
+    lines = added(tmp_path, HEAD + STEP.replace("    penalty = ", body))
+    assert "penalty = dd.mean(F.cross_entropy(brain(a), b))" in lines
