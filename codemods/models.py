@@ -14,6 +14,7 @@ from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import Refusal, without_a_model
 from ddpify.understanding.facts import Event, Site
+from ddpify.understanding.labels.scopes import scopes_of
 from ddpify.understanding.layers import batchnorm_in
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
@@ -69,6 +70,8 @@ def _last_shaping(plan: Plan, model: Instance) -> Event | None:
             continue  # a DataParallel of one branch, after which the other one uses the model too
         if event.kind == "change" and event is not shaping[0] and _is_set_again(event.site):
             continue  # a layer that is frozen from some epoch on, say: the wrapper goes by that
+        if event.kind == "change" and event is not shaping[0] and _is_set_from_inside(event.site):
+            continue  # by a function that has no name of its own for the model
         # What a helper does that is called in a loop it may do to other models, again and again.
         if kept is event or (kept is not None and not _is_repeated(kept.site)):
             return kept
@@ -86,6 +89,16 @@ def _is_set_again(site: Site) -> bool:
     name, ready = _made_ready(site)
     loops = (n for n in site.module.structure.up(ready) if isinstance(n, (cst.For, cst.While)))
     return name is not None and any(_used_after(site.module, n, ready, name) for n in loops)
+
+
+def _is_set_from_inside(site: Site) -> bool:
+    """Whether a function freezes, or lets train, a model of the names around it."""
+    name, function = name_of_model(site.node, site.module), site.module.function(site.node)
+    frozen = isinstance(site.node, cst.Attribute) and site.node.attr.value.startswith("requires")
+    if function is None or name is None or not frozen:
+        return False
+    own = scopes_of(site.module.structure).local[function]
+    return "." not in name and name not in own
 
 
 def _made_ready(site: Site) -> tuple[str | None, cst.CSTNode]:

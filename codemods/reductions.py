@@ -18,7 +18,7 @@ from ddpify.understanding.forms import Form
 from ddpify.understanding.libraries import denominators
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import brief, code_of
-from ddpify.understanding.values import UNKNOWN, Value
+from ddpify.understanding.values import UNKNOWN, Tup, Value
 
 _TEXT = {
     "mean": "the mean over the global batch",
@@ -64,13 +64,27 @@ def edit(plan: Plan, edits: Edits) -> None:
                 attention=True,
             )
     for node in plan.choices.split:
-        edits.wrap(node, f"{plan.options.alias}.split")
+        split = f"{plan.options.alias}.split"
+        several = any(isinstance(a, Tup) for a in plan.facts.values.get(node, UNKNOWN).atoms)
+        edits.change(node, _of_each(split)) if several else edits.wrap(node, split)
         edits.note(plan.site(node), f"{brief(node)}: works on the whole batch; this rank's rows")
     for site in unused_losses(plan.facts):
         edits.note(site, "nothing here calls this: it stays as it is", attention=True)
     _named_sizes(plan, edits)
     _unmended(plan, edits)
     _orders(plan, edits)
+
+
+def _of_each(function: str) -> Callable[[cst.CSTNode], cst.CSTNode]:
+    """From ``f(x)``, which gives a tuple, to ``map(function, f(x))``."""
+
+    def change(updated: cst.CSTNode) -> cst.CSTNode:
+        assert isinstance(updated, cst.BaseExpression)
+        return cst.Call(
+            cst.Name("map"), [cst.Arg(cst.parse_expression(function)), cst.Arg(updated)]
+        )
+
+    return change
 
 
 def _arguments(plan: Plan, reduction: Reduction) -> Callable[[cst.CSTNode], str]:

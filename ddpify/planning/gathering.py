@@ -13,7 +13,7 @@ from ddpify.understanding.libraries.kinds import is_criterion, is_loss, is_model
 from ddpify.understanding.libraries.whole_calls import is_loss_of_a_model
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
-from ddpify.understanding.values import UNKNOWN, Data, Instance, Value, deep_atoms
+from ddpify.understanding.values import UNKNOWN, Data, Instance, Tup, Value, deep_atoms
 
 
 def gather_names(plan: Plan, demand: Demand) -> bool:
@@ -99,12 +99,25 @@ def gather_arguments(plan: Plan, demand: Demand) -> bool:
             plan.record(Reduction(node, "gather"))
         for node in counts:
             plan.record(Reduction(node, "sum"))
-        rows = any(d.placement in (Placement.ROWS, Placement.SHARD) for d in returned.data)
-        if shards and rows and not _is_trained_on(plan, returned.data):
-            loaders = frozenset(loader for d in returned.data for loader in d.loaders)
-            plan.choices.split[call.node] = loaders
+        made = _parts_of(call, returned)
+        rows = any(d.placement in (Placement.ROWS, Placement.SHARD) for d in made)
+        if shards and rows and not _is_trained_on(plan, made):
+            plan.choices.split[call.node] = frozenset(one for d in made for one in d.loaders)
         return bool(shards)
     return False
+
+
+def _parts_of(call: Site, returned: Value) -> list[Data]:
+    """What a call returns, or what each name gets of a tuple that is taken apart there."""
+    above = call.module.parents[call.node]
+    parts = [atom for atom in returned.atoms if isinstance(atom, Tup)]
+    if returned.data or len(parts) != 1 or not isinstance(above, cst.Assign):
+        return returned.data
+    items = parts[0].items
+    named = isinstance(above.targets[0].target, (cst.Tuple, cst.List))
+    rows = [d for item in items for d in item.data if d.placement is not Placement.REPLICATE]
+    each = all(len(item.atoms) == len(item.data) == 1 for item in items)
+    return rows if named and each and len(rows) == len(items) else []
 
 
 def split_again(plan: Plan) -> bool:

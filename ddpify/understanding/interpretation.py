@@ -33,6 +33,7 @@ from ddpify.understanding.values import (
     Instance,
     Number,
     Scope,
+    Tup,
     Value,
     Whole,
     deep_atoms,
@@ -144,7 +145,7 @@ class Interpretation(Interpreter):
         if choices.batches:
             result = batches.split(self, node, result)
         if choices.split and node in choices.split:
-            result = value(Data(Placement.SHARD, choices.split[node]))
+            result = own_rows(result, choices.split[node])
         if choices.reduced and node in choices.reduced:
             result = self.reduce(node, result)
         self.latest[node] = result = self.facts.record(node, result)
@@ -209,6 +210,13 @@ class Interpretation(Interpreter):
         for data in local:
             self.demand(node, value(data), readers.A_KEPT_COLLECTION)
         return births.reduced(new) if local else new
+
+
+def own_rows(whole: Value, loaders: frozenset[Instance]) -> Value:
+    """This rank's rows of a whole batch, or of each part of a tuple of them."""
+    mine = value(Data(Placement.SHARD, loaders))
+    parts = [a for a in whole.atoms if isinstance(a, Tup)] if len(whole.atoms) == 1 else []
+    return value(Tup(tuple(mine for _ in parts[0].items))) if parts else mine
 
 
 def _is_forward(function: Function) -> bool:

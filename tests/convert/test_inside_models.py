@@ -147,3 +147,49 @@ def test_a_list_that_gets_an_item_for_each_row(tmp_path: Path, empty: str) -> No
     body += "    a = torch.stack(outs, dim=0)\n    penalty = "
     lines = added(tmp_path, HEAD + STEP.replace("    penalty = ", body))
     assert "penalty = dd.mean(F.cross_entropy(brain(a), b))" in lines
+
+
+SPELLED = """\
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torchtext.data import BucketIterator
+
+table = {0: [0, 1], 1: [1, 1]}
+brain = nn.EmbeddingBag(4, 3)
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+for batch in BucketIterator.splits(None, batch_size=6):
+    text = batch.text
+    spelled = torch.LongTensor([[table[w] for w in row] for row in text.tolist()])
+    loss = F.cross_entropy(brain(text) + brain(spelled[:, :, 0]), batch.label)
+    rule.zero_grad()
+    loss.backward()
+    rule.step()
+"""
+
+
+def test_words_that_rows_are_looked_up_in_are_rows(tmp_path: Path) -> None:
+    lines = added(tmp_path, SPELLED)
+    assert "text = dd.shard_batch(batch.text)" in lines
+    assert not any("spelled =" in line for line in lines)
+
+
+PARAMETERS = """\
+def train(model):
+    for one in brain.parameters():
+        one.requires_grad = True
+    for a, b in feed:
+        rule.zero_grad()
+        F.cross_entropy(brain(a), b).backward()
+        rule.step()
+
+
+for epoch in range(2):
+    train(brain)
+"""
+
+
+def test_a_model_of_the_names_around_is_wrapped_where_it_is_made(tmp_path: Path) -> None:
+    lines = added(tmp_path, HEAD + PARAMETERS)
+    assert "brain = dd.wrap(nn.Linear(4, 3))" in lines
+    assert sum("dd.wrap" in line for line in lines) == 1

@@ -52,3 +52,11 @@ def test_a_loop_on_one_line_splits_its_batch_first(tmp_path: Path) -> None:
     )
     after = convert_text(tmp_path, text).data.decode()
     assert "for x, y in all():\n    x, y = dd.shard_batch(x, y)\n    loss = dd.mean(" in after
+
+
+def test_what_is_written_behind_a_colon_is_for_rank_zero(tmp_path: Path) -> None:
+    text = f"{HEAD}for step in range(4):\n    {PARTS[0]}\n"
+    text += "".join(f"    {part}\n" for part in PARTS[1:])
+    text = f"import os\n{text}if os.path.exists('last.pt'): os.remove('last.pt')\n"
+    after = "    if dd.is_main():\n        os.remove('last.pt')\n"
+    assert convert_text(tmp_path, text).data.decode().endswith(after)

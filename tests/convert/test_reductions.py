@@ -994,3 +994,23 @@ for a, b in feed:
     lines = added(tmp_path, HEAD + text)
     assert "penalty = dd.mean(penalty)" in lines
     assert not any("gather" in line for line in lines)
+
+
+FLIPPED = """\
+def flipped(one, two):
+    ones, twos = torch.zeros(one.size()), torch.zeros(two.size())
+    for row in range(len(one)):
+        side = random.random() < 0.5
+        ones[row] = one[row].flip(0) if side else one[row]
+        twos[row] = two[row]
+    return ones, twos
+
+
+"""
+
+
+def test_each_part_of_a_tuple_of_whole_batches_is_split_again(tmp_path: Path) -> None:
+    body = "    a, b = flipped(a, b)\n    penalty = (brain(a)[:, 0] - b).mean()\n"
+    step = STEP.replace("    penalty = F.cross_entropy(brain(a), b)\n", body)
+    lines = added(tmp_path, "import random\n" + HEAD + FLIPPED + step)
+    assert "a, b = map(dd.split, flipped(dd.gather(a), dd.gather(b)))" in lines

@@ -363,3 +363,25 @@ def test_a_name_that_is_given_already_is_no_decision(tmp_path: Path) -> None:
     plan.facts = interpret(project, replace(plan.choices, named={}))
     assert plan.facts.out_of_turn
     assert not take_turns(plan)
+
+
+MOVED = """\
+def moved(xs):
+    return [x.to("cpu") for x in xs]
+
+
+other = DataLoader(TensorDataset(features), batch_size=6)
+for (a, b), (c,) in zip(feed, other):
+    a, c = moved([a, c])
+    rule.zero_grad()
+    made, judged = brain(a), brain(c)
+    wanted = torch.ones(made.size())
+    penalty = F.mse_loss(made, wanted) + F.mse_loss(judged, wanted)
+    penalty.backward()
+    rule.step()
+"""
+
+
+def test_items_of_a_list_that_a_comprehension_moves_stay_apart(tmp_path: Path) -> None:
+    lines = added(tmp_path, HEAD + MOVED)
+    assert "penalty = dd.mean(F.mse_loss(made, wanted) + F.mse_loss(judged, wanted))" in lines

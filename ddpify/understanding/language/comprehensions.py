@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -10,6 +11,7 @@ from ddpify.understanding import readers
 from ddpify.understanding.batching import at_hand, listed, several, together
 from ddpify.understanding.forms import Form
 from ddpify.understanding.language import assignments, births, branches, elements
+from ddpify.understanding.language.arguments import local_data
 from ddpify.understanding.libraries import draws, instances, kinds
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
@@ -90,18 +92,32 @@ def _item(run: Interpreter, node: Comprehension) -> Value:
 def _of_a_tuple(run: Interpreter, node: cst.BaseSimpleComp) -> Value | None:
     """``[x.to(device) for x in batch]`` of a tuple: what each of its elements becomes."""
     plain = not node.for_in.ifs and node.for_in.inner_for_in is None
-    taken = run.eval(node.for_in.iter).atoms if plain else ()
-    if len(taken) != 1 or not isinstance(taken[0], Tup):
+    items = _items(run.eval(node.for_in.iter)) if plain else None
+    if items is None:
         return None
     names = run.frame.scope.names
     before = dict(names)
     made = run.instance(node, run.module, "list")
-    for number, item in enumerate(taken[0].items):
+    for number, item in enumerate(items):
         assignments.assign(run, node.for_in.target, item)
         run.put(made, f"[{number}]", run.eval(node.elt))
     names.clear()
     names.update(before)
     return value(made)
+
+
+def _items(taken: Value) -> Sequence[Value] | None:
+    """The elements of a tuple, or of a list that is written out with rows of the batch in it."""
+    if len(taken.atoms) != 1:
+        return None
+    (atom,) = taken.atoms
+    if isinstance(atom, Tup):
+        return atom.items
+    written = isinstance(atom, Instance) and isinstance(atom.site, cst.List)
+    if not written or atom.attribute("*") is not None or not any(local_data(taken)):
+        return None
+    held = [atom.attribute(f"[{number}]") for number in range(len(atom.site.elements))]
+    return [one for one in held if one is not None] if None not in held else None
 
 
 def _goes_through_batches(run: Interpreter, iterable: Value) -> bool:

@@ -29,6 +29,7 @@ from ddpify.understanding.values import (
     Tup,
     Value,
     Whole,
+    deep_atoms,
     join,
     may_be_integer,
     value,
@@ -51,11 +52,16 @@ def subscript(run: Interpreter, node: cst.Subscript) -> Value:
 
 def _looked_up(run: Interpreter, node: cst.Subscript, found: Value) -> Value:
     """What ``names[row]`` finds in a collection of plain things: another for another row."""
-    if run.frames_forward() or not all(isinstance(a, (Const, Number)) for a in found.atoms):
+    if run.frames_forward() or not all(_is_plain(a) for a in deep_atoms(found)):
         return found
     held = [data for index in tensor_items.indices(node) for data in run.seen(index).data]
     rows = [data for data in held if data.placement is Placement.ROWS and data.births]
     return value(*rows) if rows else found
+
+
+def _is_plain(atom: Atom) -> bool:
+    """Whether this is a number, a text or a list, such as the letters of a word."""
+    return isinstance(atom, (Const, Number, Tup)) or getattr(atom, "type", None) == "list"
 
 
 def _indexed(owner: Value, key: str) -> list[Atom]:
