@@ -113,8 +113,9 @@ def _items(taken: Value) -> Sequence[Value] | None:
     (atom,) = taken.atoms
     if isinstance(atom, Tup):
         return atom.items
-    written = isinstance(atom, Instance) and isinstance(atom.site, cst.List)
-    if not written or atom.attribute("*") is not None or not any(local_data(taken)):
+    if not isinstance(atom, Instance) or not isinstance(atom.site, cst.List):
+        return None
+    if atom.attribute("*") is not None or not any(local_data(taken)):
         return None
     held = [atom.attribute(f"[{number}]") for number in range(len(atom.site.elements))]
     return [one for one in held if one is not None] if None not in held else None
