@@ -131,11 +131,11 @@ def sum(x: Any, *, on_rows: bool = False, of: object = None) -> Any:
     """From a sum over this rank's samples to the sum over the global batch.
 
     x: a tensor or array of any shape, the same on all ranks, or a number; integers stay integers.
-    Returns the same kind; the same object where the batch at hand is not shared. A collective,
-    and differentiable like mean(). ``on_rows`` and ``of`` as there.
+    Returns the same kind; the same object where the batch at hand is not shared, and None for None.
+    A collective, and differentiable like mean(). ``on_rows`` and ``of`` as there.
     """
     share = shared_as(of)
-    if share is None:
+    if share is None or x is None:
         return x
     factor = 0 if share.ghost else 1
     if isinstance(x, torch.Tensor):

@@ -33,6 +33,7 @@ rule = torch.optim.SGD(brain.parameters(), lr=0.1)
         ("self.scale = torch.median(x[x > 0])", "torch.median(dd.gather_ragged(x[x > 0]))"),
         ("self.scale = 1 / (1 + x.std())", "1 / (1 + dd.gather(x).std())"),
         ("self.scale = x.quantile(0.5)", "dd.gather(x).quantile(0.5)"),
+        ("self.scale = x.std(0).mean()", "dd.gather(x).std(0).mean()"),
     ],
 )
 def test_a_statistic_of_all_samples_is_that_of_all_ranks(
@@ -193,3 +194,57 @@ def test_a_model_of_the_names_around_is_wrapped_where_it_is_made(tmp_path: Path)
     lines = added(tmp_path, HEAD + PARAMETERS)
     assert "brain = dd.wrap(nn.Linear(4, 3))" in lines
     assert sum("dd.wrap" in line for line in lines) == 1
+
+
+STATES = """\
+class Net(nn.Module):
+    def __init__(self, rows):
+        super().__init__()
+        self.rows = rows
+        self.words = EMBEDDING
+        self.inner = nn.GRU(4, 3)
+        self.start()
+
+    def start(self, rows=None):
+        if rows:
+            size = rows
+        else:
+            size = self.rows
+        self.state = torch.zeros(1, size, 3)
+
+    def forward(self, x):
+        x = self.words(x.permute(1, 0))
+        out, self.state = self.inner(x.float(), self.state)
+        return out[-1]
+
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--rows", type=int, default=6)
+opt = parser.parse_args()
+words = torch.randint(0, 9, (24, 5))
+feed = DataLoader(TensorDataset(words, labels), batch_size=opt.rows)
+check = DataLoader(TensorDataset(words, labels), batch_size=opt.rows)
+brain = Net(opt.rows)
+rule = torch.optim.SGD(brain.inner.parameters(), lr=0.1)
+for a, b in feed:
+    brain.start()
+    rule.zero_grad()
+    F.cross_entropy(brain(a), b).backward()
+    rule.step()
+for a, b in check:
+    with torch.no_grad():
+        brain.start(len(b))
+        print(F.cross_entropy(brain(a), b).item())
+"""
+
+
+@pytest.mark.parametrize("made", ["nn.Embedding(9, 4)", "nn.Embedding"])
+def test_states_of_as_many_rows_as_an_option_says_are_split_where_a_layer_gets_them(
+    tmp_path: Path, made: str
+) -> None:
+    layer = f"{made}.from_pretrained(torch.randn(9, 4))"
+    lines = added(tmp_path, "import argparse\n" + HEAD + STATES.replace("EMBEDDING", layer))
+    assert not any("torch.zeros" in line for line in lines)
+    state = "dd.split(self.state, dim=1, rows=x.size(1))"
+    assert f"out, self.state = self.inner(x.float(), {state})" in lines
+    assert "if dd.sum(rows):" in lines

@@ -29,7 +29,7 @@ KEEPING_DIMENSIONS = frozenset(
     "softmax log_softmax softmin cumsum cumprod logcumsumexp cummax cummin msort topk sort argsort"
     " argpartition split chunk tensor_split array_split normalize diff".split()
 )
-_ONE_NUMBER = frozenset("median nanmedian std var quantile nanquantile".split())
+_OF_ALL_SAMPLES = frozenset("median nanmedian std var quantile nanquantile".split())
 _SIZE_FIRST = frozenset(  # or another number
     "topk split chunk tensor_split array_split norm diff kthvalue quantile nanquantile percentile"
     " nanpercentile".split()
@@ -136,10 +136,13 @@ def mixes_rows(name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str
     return data.dim in dims
 
 
-def is_of_all_samples(name: str, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
-    """Whether a function gives one number that no rank's rows alone have, as ``x.std()`` does."""
+def is_of_all_samples(
+    name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]
+) -> bool:
+    """Whether a function gives what no rank's rows alone have, as ``x.std()`` and ``x.std(0)``."""
     given = rest[1:] if name in _SIZE_FIRST else rest
-    return name in _ONE_NUMBER and not given and not {"dim", "axis"} & kwargs.keys()
+    everything = not given and not {"dim", "axis"} & kwargs.keys()
+    return name in _OF_ALL_SAMPLES and (everything or mixes_rows(name, data, rest, kwargs))
 
 
 def keeps_dimensions(kwargs: Mapping[str, Value]) -> bool:

@@ -341,7 +341,7 @@ def _one(
     if name in OVER_A_DIMENSION:
         bare = name in _OVER_ALL and not rest and not kwargs
         inside = run.frames_forward() and not run.collating
-        if inside and is_of_all_samples(name, rest, kwargs):
+        if inside and is_of_all_samples(name, data, rest, kwargs):
             run.demand(operand, value(data), readers.A_STATISTIC)
             return REPLICATED
         if inside and (mixes_rows(name, data, rest, kwargs) or (bare and _scales_rows(run, node))):

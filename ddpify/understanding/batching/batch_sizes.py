@@ -24,12 +24,21 @@ MAKING = frozenset(
     " FloatTensor LongTensor DoubleTensor".split()
 )
 
+_OF_SIZES_ALONE = frozenset(
+    "ones zeros empty rand randn standard_normal Tensor FloatTensor LongTensor DoubleTensor".split()
+)
+
 
 def sized_like(run: Interpreter, call: cst.BaseExpression) -> frozenset[Instance]:
-    """The loaders whose batch size is among the sizes that a call names."""
+    """The loaders whose batch size is the first of the sizes that a call names.
+
+    States of layers have it second: they are split where the layers get them.
+    """
     if not isinstance(call, cst.Call) or not run.in_batch_loop():
         return frozenset()
-    sizes = [part for argument in call.args for part in _parts(argument.value)]
+    sizes = [part for argument in call.args for part in _first_parts(argument.value)]
+    name = (dotted(call.func) or "").rpartition(".")[2]
+    sizes = sizes[:1] if name in _OF_SIZES_ALONE else sizes
     return frozenset(
         loader for loader in run.facts.loaders if any(_is_size(run, loader, one) for one in sizes)
     )
@@ -103,6 +112,12 @@ def _parts(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
         yield node.right if counted else node.left
     else:
         yield node
+
+
+def _first_parts(node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """A size, or the first of a tuple of them."""
+    displayed = isinstance(node, (cst.Tuple, cst.List)) and bool(node.elements)
+    yield from _parts(node.elements[0].value if displayed else node)  # type: ignore[attr-defined]
 
 
 def size_of(loader: Instance) -> str | None:

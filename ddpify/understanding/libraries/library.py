@@ -83,6 +83,8 @@ def _by_family(  # type: ignore[no-untyped-def]
         return made
     if is_module_class(name):
         return library_model(run, node, name, args, kwargs)
+    if short == "from_pretrained" and name.startswith("torch.nn."):  # a layer of given weights
+        return library_model(run, node, name.rpartition(".")[0], [], {})
     if sequences.is_function(name):
         return sequences.call(run, node, name, args, kwargs)
     if name.startswith("torch.nn.utils."):

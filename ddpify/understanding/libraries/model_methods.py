@@ -9,7 +9,12 @@ import libcst as cst
 from ddpify.understanding.batching import batch_layers, batches, entering
 from ddpify.understanding.libraries import layers, modes, world
 from ddpify.understanding.libraries.actions import WRITING_METHODS
-from ddpify.understanding.libraries.instances import MOVES, RETURNS_MODEL, generator
+from ddpify.understanding.libraries.instances import (
+    MOVES,
+    RETURNS_MODEL,
+    generator,
+    library_model,
+)
 from ddpify.understanding.libraries.opaque import call_unknown, opaque
 from ddpify.understanding.libraries.tensor_methods import of_plain
 from ddpify.understanding.values import (
@@ -52,6 +57,8 @@ def of_model(  # type: ignore[no-untyped-def]
         elif name in ("train", "eval"):
             modes.switched(run, node, atom, name, [*args, *kwargs.values()])
         return value(atom)
+    if name == "from_pretrained" and atom.kind.startswith("torch.nn."):
+        return library_model(run, node, atom.kind, [], {})
     if name == "parameters":
         return value(Params(atom))
     if name == "named_parameters":

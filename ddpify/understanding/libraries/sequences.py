@@ -36,6 +36,8 @@ _PADDING = ("pad_packed_sequence", "pad_sequence")
 _TOTAL_LENGTH = 3  # its position among the arguments of pad_packed_sequence
 _CELLS = ("torch.nn.RNNCell", "torch.nn.LSTMCell", "torch.nn.GRUCell")
 
+_ALIKE = frozenset("float double half to cuda cpu type contiguous clone detach".split())
+
 
 def is_function(name: str) -> bool:
     """Whether a qualified name packs or pads sequences."""
@@ -146,6 +148,7 @@ def note_states(
 
 def _rows_code(shown: cst.BaseExpression, rows: Data, layer: Instance) -> str:
     """Code for the number of rows in a layer's input."""
+    shown = _of_the_same_sizes(shown)
     if dotted(shown) is None:
         return ""
     if rows.form is Form.PACKED:
@@ -153,3 +156,12 @@ def _rows_code(shown: cst.BaseExpression, rows: Data, layer: Instance) -> str:
     told = batch_layers.is_batch_first(layer)
     batch_first = layer.type in _CELLS or (rows.dim == 0 if told is None else told)
     return f"{code_of(shown)}.size({0 if batch_first else 1})"
+
+
+def _of_the_same_sizes(shown: cst.BaseExpression) -> cst.BaseExpression:
+    """``x`` of ``x.float().contiguous()``."""
+    while isinstance(shown, cst.Call) and isinstance(shown.func, cst.Attribute):
+        if shown.func.attr.value not in _ALIKE:
+            break
+        shown = shown.func.value
+    return shown
