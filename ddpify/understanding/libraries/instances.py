@@ -117,7 +117,8 @@ _KNOWN_MODEL_METHODS = (
         " __call__ register_forward_hook register_forward_pre_hook register_full_backward_hook"
         " register_full_backward_pre_hook register_backward_hook register_hook"
         " register_post_accumulate_grad_hook get_parameter add_module generate no_sync join"
-        " register_comm_hook clip_grad_norm_ set_requires_gradient_sync save from_pretrained".split()
+        " register_comm_hook clip_grad_norm_ set_requires_gradient_sync save"
+        " from_pretrained".split()
     )
 )
 
