@@ -42,7 +42,7 @@ def _values() -> list[Any]:
             dd.sum((x > 1).sum()).item(),
             dd.sum((x > 1).any()).item(),
             dd.sum(bool(n)),
-            dd.sum(None),
+            dd.sum(None) is None,
             dd.sum(np.int64(x.sum())),
             dd.sum(np.float64(x.sum())),
             dd.global_batch_size(x),
