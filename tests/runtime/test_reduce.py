@@ -42,7 +42,6 @@ def _values() -> list[Any]:
             dd.sum((x > 1).sum()).item(),
             dd.sum((x > 1).any()).item(),
             dd.sum(bool(n)),
-            dd.sum(None) is None,
             dd.sum(np.int64(x.sum())),
             dd.sum(np.float64(x.sum())),
             dd.global_batch_size(x),
@@ -51,6 +50,15 @@ def _values() -> list[Any]:
             dd.global_batch_size(3 * len(x)),
         ]
     return found
+
+
+def _of_nothing() -> list[Any]:
+    _batch(5)
+    return [dd.sum(None)]
+
+
+def test_the_sum_of_nothing_is_nothing() -> None:
+    assert all(found == [None] for found in run(_of_nothing, 2))
 
 
 def _left_by_a_mask() -> list[Any]:
