@@ -10,7 +10,8 @@ import libcst as cst
 
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
-from ddpify.understanding.syntax import brief
+from ddpify.understanding.facts import Site
+from ddpify.understanding.syntax import argument, brief, code_of
 
 _CLOSED = (cst.Name, cst.Attribute, cst.Call, cst.Subscript)
 _ALONE = (cst.Arg, cst.Assign, cst.Return)  # around what needs no parentheses
@@ -20,10 +21,41 @@ def edit(plan: Plan, edits: Edits) -> None:
     """Divide gradients of rows, or the loss that they are taken of, by the number of ranks."""
     found = {**plan.facts.row_gradients, **plan.facts.scaled_losses}
     for node, site in found.items():
-        if site.module.editable:
+        if (
+            site.module.editable
+            and node in plan.facts.scaled_without_graph
+            and _is_bare(node, site)
+        ):
+            _start_from(node, site, f"{plan.options.alias}.world_size()", edits)
+        elif site.module.editable:
             alone = isinstance(site.module.parents[node], _ALONE)
             _divide(node, f"{plan.options.alias}.world_size()", edits, alone=alone)
+        if site.module.editable:
             edits.note(site, f"{brief(node)}: gradients of samples, as those of one process")
+
+
+def _is_bare(loss: cst.CSTNode, site: Site) -> bool:
+    """Whether a call takes gradients of a loss that has a name, from one on."""
+    call = site.module.parents[site.module.parents[loss]]
+    named = isinstance(loss, cst.Name) and isinstance(call, cst.Call)
+    return named and argument(call, "grad_outputs", 2) is None  # type: ignore[arg-type]
+
+
+def _start_from(loss: cst.CSTNode, site: Site, divisor: str, edits: Edits) -> None:
+    """Let ``torch.autograd.grad(loss, x)`` start from a part of one: no graph would be recorded
+    for a part of the loss.
+    """
+    call = site.module.parents[site.module.parents[loss]]
+    assert isinstance(call, cst.Call)
+    seed = f"{code_of(loss)}.new_tensor(1 / {divisor})"
+
+    def change(updated: cst.CSTNode) -> cst.CSTNode:
+        assert isinstance(updated, cst.Call)
+        made = cst.parse_expression(f"f(grad_outputs={seed})")
+        assert isinstance(made, cst.Call)
+        return updated.with_changes(args=[*updated.args, *made.args])
+
+    edits.change(call, change)
 
 
 def _divide(node: cst.CSTNode, divisor: str, edits: Edits, *, alone: bool) -> None:

@@ -234,6 +234,7 @@ class Facts:
     row_gradients: dict[cst.CSTNode, Site] = field(default_factory=dict)  # x.grad of rows
     loose_gradients: dict[cst.CSTNode, Site] = field(default_factory=dict)  # of no model's tensors
     scaled_losses: dict[cst.CSTNode, Site] = field(default_factory=dict)  # in autograd.grad()
+    scaled_without_graph: set[cst.CSTNode] = field(default_factory=set)  # of those, under no_grad()
     reached_backwards: set[cst.CSTNode] = field(default_factory=set)  # of those, by some call
     backwards: dict[cst.CSTNode, tuple[Site, Value]] = field(default_factory=dict)
     library_calls: dict[str, dict[cst.CSTNode, Site]] = field(default_factory=dict)

@@ -277,3 +277,31 @@ def test_a_hook_that_gets_a_parameter_before_the_average_is_refused(tmp_path: Pa
     text = HEAD + HOOKS.format(method="register_post_accumulate_grad_hook") + STEP
     with pytest.raises(Refusal, match="before its gradient is averaged"):
         added(tmp_path, text)
+
+
+ATTACK = """\
+def harder(a, b):
+    a = a.detach().requires_grad_()
+    with torch.enable_grad():
+        cost = F.cross_entropy(brain(a), b)
+    return a + torch.sign(torch.autograd.grad(cost, [a]GIVEN)[0])
+
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted"),
+    [
+        ("", "cost, [a], grad_outputs=cost.new_tensor(1 / dd.world_size())"),
+        (", torch.ones(())", "cost / dd.world_size(), [a], torch.ones(())"),
+    ],
+)
+def test_no_graph_is_needed_for_a_gradient_of_samples_under_no_grad(
+    tmp_path: Path, given: str, wanted: str
+) -> None:
+    test = (
+        "with torch.no_grad():\n    for a, b in check:\n        print(brain(harder(a, b)).sum())\n"
+    )
+    lines = added(tmp_path, HEAD + ATTACK.replace("GIVEN", given) + STEP + test)
+    assert f"return a + torch.sign(torch.autograd.grad({wanted})[0])" in lines

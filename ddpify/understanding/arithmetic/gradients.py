@@ -81,6 +81,8 @@ def of_inputs(
     shown = argument(node, "outputs", 0) if isinstance(node, cst.Call) else None
     if shown is not None and any(a.reduced for a in held) and not run.frames_forward():
         run.facts.scaled_losses.setdefault(shown.value, run.site(shown.value))
+        if run.no_grad:
+            run.facts.scaled_without_graph.add(shown.value)
         return value(replace(rows[0], births=frozenset(), form=Form.BATCH))
     return None
 
