@@ -26,6 +26,10 @@ model.load_state_dict(torch.load(path, map_location=device))
 if rank == 0:
     torch.save({"model": model.state_dict()}, path)
 ```
+```python
+if rank == 0:
+    torch.save(model.module.state_dict() if hasattr(model, "module") else model.state_dict(), path)
+```
 
 ## Fix safety
 Unsafe: code elsewhere may expect the prefix.
@@ -46,6 +50,7 @@ from ddpify.lint.scripts.script import Script
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
 
+_QUESTIONS = frozenset({"builtins.hasattr", "builtins.isinstance"})
 _STRIPPERS = ("torch.nn.modules.utils.consume_prefix_in_state_dict_if_present",)
 
 
@@ -60,6 +65,8 @@ def check(script: Script) -> Iterator[Finding]:
         for node in walk(save.args[0]) if save.args else ():
             if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
                 continue
+            if _asks_whether_wrapped(script, node):
+                continue
             if node.func.attr.value == "state_dict" and script.is_ddp(node.func.value):
                 text = f"{code_of(node.func.value)}.module"
                 fix = script.replace(
@@ -68,6 +75,16 @@ def check(script: Script) -> Iterator[Finding]:
                 yield Finding(
                     node, "its keys start with 'module.': a plain model cannot load them", fix
                 )
+
+
+def _asks_whether_wrapped(script: Script, node: cst.Call) -> bool:
+    """``a.module.state_dict() if hasattr(a, "module") else a.state_dict()``."""
+    tests = (guard.test for guard in script.control.guards(node))
+    return any(
+        isinstance(one, cst.Call) and bool(script.names(one.func) & _QUESTIONS)
+        for test in tests
+        for one in walk(test)
+    )
 
 
 def _is_expected(script: Script) -> bool:
