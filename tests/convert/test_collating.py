@@ -152,3 +152,20 @@ for i in range(0, 40, 10):
 def test_where_the_samples_lie_is_not_guessed_of_a_model_out_of_a_file(tmp_path: Path) -> None:
     with pytest.raises(DdpifyError, match="the model comes whole out of a file"):
         convert_text(tmp_path, LOADED)
+
+
+OWN_LOADER = """\
+class Feed(DataLoader):
+    def __init__(self, lines, batch_size):
+        super().__init__(lines, batch_size, shuffle=True, collate_fn=put)
+
+
+"""
+
+
+def test_a_loader_of_the_script_collates_as_its_base_is_told(tmp_path: Path) -> None:
+    put = SEVERAL["all of a sample at once"]
+    made = "DataLoader(lines, batch_size=8, shuffle=True, collate_fn=put)"
+    text = WORDS.replace("PUT", put).replace(f"feed = {made}", f"{OWN_LOADER}feed = Feed(lines, 8)")
+    lines = added(tmp_path, text)
+    assert "penalty = dd.mean(away.mean(), weight=len(away))" in lines

@@ -18,8 +18,8 @@ from ddpify.understanding.libraries import (
     world,
 )
 from ddpify.understanding.libraries.container_methods import of_container
-from ddpify.understanding.libraries.instances import RETURNS_MODEL
-from ddpify.understanding.libraries.kinds import is_loss, is_model
+from ddpify.understanding.libraries.instances import RETURNS_MODEL, given_to_base
+from ddpify.understanding.libraries.kinds import is_loader, is_loss, is_model
 from ddpify.understanding.libraries.model_methods import of_model, of_parameters
 from ddpify.understanding.libraries.opaque import sink_method
 from ddpify.understanding.libraries.tensor_methods import (
@@ -100,6 +100,9 @@ def _object_method(  # type: ignore[no-untyped-def]
         atom.role = "model"
     if is_model(atom):
         return of_model(run, node, atom, name, args, kwargs)
+    if name == "__init__" and is_loader(atom):  # super().__init__(dataset, collate_fn=...)
+        given_to_base(run, atom, args, kwargs)
+        return REPLICATED
     if atom.role == "optimizer" and name == "step":
         for one in args:
             _closure(run, node, one)
