@@ -16,7 +16,7 @@ from ddpify.planning import kept_whole
 from ddpify.planning.refusals import Refusal
 from ddpify.understanding.batching.batches import DIMENSIONS
 from ddpify.understanding.choices import Choices
-from ddpify.understanding.facts import Entry, Facts, Place
+from ddpify.understanding.facts import Entry, Facts, Place, Site
 
 
 def split_batches(facts: Facts, choices: Choices) -> bool:
@@ -186,7 +186,7 @@ def _split_evaluations(facts: Facts, choices: Choices) -> bool:
     both = [site for node, site in facts.reduced_whole.items() if node in facts.reduced]
     if not both:
         return False
-    if choices.split_all:
+    if choices.split_all or _lasts(facts, choices):
         if all(_keep_whole(facts, choices, site.node) for site in both):
             return True
         raise Refusal(
@@ -199,6 +199,30 @@ def _split_evaluations(facts: Facts, choices: Choices) -> bool:
     choices.split_all = True
     choices.replicated -= choices.batches.keys()
     return True
+
+
+def _lasts(facts: Facts, choices: Choices) -> bool:
+    """Whether what is trained on is split once, before the loops: all samples, for each step.
+
+    Were an evaluation's samples split as well, the last split would be the one at hand for both.
+    """
+    modules = {call.module for calls in facts.callers.values() for call in calls}
+    modules |= {site.module for site, _ in facts.backwards.values()}
+    split = choices.trained & choices.batches.keys()
+    places = (Site(node, module) for node in split for module in modules if node in module.parents)
+    return any(_runs_once(facts, place, set()) for place in places)
+
+
+def _runs_once(facts: Facts, place: Site, known: set[cst.CSTNode]) -> bool:
+    """Whether a place is in no loop, nor is a call of the function that it is in."""
+    structure = place.module.structure
+    function = structure.function(place.node)
+    if any(isinstance(one, (cst.For, cst.While)) for one in structure.up(place.node)):
+        return False
+    if function is None or function in known:
+        return function is None
+    calls = facts.callers.get(function, set())
+    return bool(calls) and all(_runs_once(facts, call, known | {function}) for call in calls)
 
 
 def _keep_whole(facts: Facts, choices: Choices, node: cst.CSTNode) -> bool:

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.arithmetic import tensor_sizes
-from ddpify.understanding.batching import at_hand, collating, listed, several, together
+from ddpify.understanding.batching import (
+    at_hand,
+    batches,
+    collating,
+    listed,
+    several,
+    together,
+    whole_data,
+)
 from ddpify.understanding.forms import Form
 from ddpify.understanding.language import attributes, elements, narrowing
 from ddpify.understanding.language.arguments import Keywords, argument_pairs
@@ -260,6 +268,9 @@ def _dict(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs:
 
 def _iter(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
     made = run.instance(node, run.module, "generator")
+    if args and whole_data.is_taken(run, node, args[0]):
+        made.hold("*", batches.yielded(run))
+        return value(made)
     made.hold("*", elements.iterate(run, node, args[0]) if args else UNKNOWN)
     return value(made)
 
