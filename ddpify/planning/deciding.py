@@ -17,6 +17,7 @@ from ddpify.planning import (
     kept_whole,
     mending,
     own_backwards,
+    too_deep,
 )
 from ddpify.planning.batches import split_batches
 from ddpify.planning.options import Options
@@ -156,13 +157,8 @@ def _interpreted(project: Project, choices: Choices) -> Facts:
     """
     try:
         return interpret(project, choices)
-    except RecursionError:
-        raise Refusal(
-            project.entry,
-            None,
-            "its calls are nested too deeply to be followed",
-            "report this script",
-        ) from None
+    except RecursionError as error:
+        raise too_deep.refusal(project, error) from None
 
 
 def _run_whole(plan: Plan) -> bool:

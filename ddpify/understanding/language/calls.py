@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from types import FrameType
 from typing import TYPE_CHECKING, NamedTuple
 
 import libcst as cst
@@ -294,6 +295,15 @@ def _run_body(run: Interpreter, call: _Call) -> Value:
     finally:
         run.frames.pop()
     return _returned(run, function, frame.returned or frame.returned_against)
+
+
+def call_in(frame: FrameType) -> tuple[cst.CSTNode, Site] | None:
+    """The function that a frame of Python's own stack runs, with its call; None for other frames.
+
+    An error that has unwound the stack has left no other trace of the calls in progress.
+    """
+    call = frame.f_locals.get("call") if frame.f_code is _run_body.__code__ else None
+    return (call.function.node, call.site) if call is not None and call.site else None
 
 
 def _returned(run: Interpreter, function: Function, returned: list[Value]) -> Value:
