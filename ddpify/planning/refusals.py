@@ -121,6 +121,15 @@ def refuse_before(facts: Facts, project: Project, choices: Choices) -> None:
             "no torch.optim optimizer was found that steps on these gradients",
             "use an optimizer object, so that it is known which parameters are trained",
         )
+    for site in facts.part_steps.values():
+        raise _at(
+            site,
+            "each round of this loop is a step of its own, on a part of one of the loader's"
+            " batches: on a single sample, or on a batch within it",
+            "let the loader give what a step trains on: one batch from its collate_fn, with a"
+            " batch_sampler for samples that go together; name parts that have a row for each"
+            " sample, as in: first, second = batch",
+        )
     if not choices.trained:
         if facts.optimizers and not any(map(_steps_a_model, facts.optimizers)):
             raise without_a_model(facts, project)

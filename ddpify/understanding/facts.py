@@ -182,6 +182,8 @@ class Facts:
     draws: dict[cst.CSTNode, Draw] = field(default_factory=dict)  # random rows for a batch
     counted_slices: dict[cst.CSTNode, Draw] = field(default_factory=dict)  # noise[: len(batch)]
     drawn_whole: dict[cst.CSTNode, Site] = field(default_factory=dict)  # for what all ranks hold
+    # Loops over what a loader's batch holds, of which each round is a step of its own.
+    part_steps: dict[cst.CSTNode, Site] = field(default_factory=dict)
     # The calls that lead to a draw for this rank's rows, and for what all ranks hold.
     drawn_through: dict[cst.CSTNode, set[Calls]] = field(default_factory=dict)
     drawn_whole_through: dict[cst.CSTNode, set[Calls]] = field(default_factory=dict)

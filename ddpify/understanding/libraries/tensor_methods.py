@@ -17,7 +17,7 @@ from ddpify.understanding.arithmetic import (
     tensors,
     views,
 )
-from ddpify.understanding.batching import batch_sizes, batches, stores
+from ddpify.understanding.batching import batch_sizes, batches, part_steps, stores
 from ddpify.understanding.forms import Form
 from ddpify.understanding.language.arguments import argument_pairs, local_data
 from ddpify.understanding.libraries import draws, world
@@ -241,6 +241,7 @@ def backward(
     run.facts.backwards[node] = (run.site(node), join(known, loss))
     if run.running_entry:
         run.facts.reached_backwards.add(node)
+    part_steps.note(run)
     run.demand(receiver, loss, "backward()")
     for data in loss.of(Data):
         run.choices.trained |= {loader.site for loader in data.loaders}  # type: ignore[union-attr]
