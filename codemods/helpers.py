@@ -28,7 +28,9 @@ def where_it_stays(plan: Plan, model: Instance, event: Event, name_of: NameOf) -
         given = function is not None and name in {p.name.value for p in parameters(function)}
         if function is None or function in seen or not given:
             return event
-        passes_on = _gives_back_any(plan, model, event.site.node)
+        passes_on = _gives_back_any(plan, model, event.site.node) and not any(
+            _trains(plan, model, one) for one in walk(function)
+        )
         if not passes_on and not _is_helper(plan, model, function, event.site.node):
             return event
         seen.add(function)
@@ -66,12 +68,17 @@ def _is_helper(plan: Plan, model: Instance, function: cst.FunctionDef, place: cs
 
 def _runs(plan: Plan, model: Instance, call: cst.Call) -> bool:
     """Whether a call runs the model with a graph, or gives it to a function of the project."""
-    if any(e.site.node is call and e.gradient for e in plan.facts.events.get(model, ())):
+    if _trains(plan, model, call):
         return True
     called = any(site.node is call for sites in plan.facts.callers.values() for site in sites)
     return called and any(
         model in plan.facts.values.get(argument.value, UNKNOWN).atoms for argument in call.args
     )
+
+
+def _trains(plan: Plan, model: Instance, call: cst.CSTNode) -> bool:
+    """Whether a call runs the model with a graph."""
+    return any(e.site.node is call and e.gradient for e in plan.facts.events.get(model, ()))
 
 
 def _calls_with(

@@ -272,10 +272,18 @@ def _is_given(field_of: cst.AnnAssign) -> bool:
     return not left_out and not of_class.endswith("ClassVar")
 
 
+def _not_surely_literal(known: Value) -> Value:
+    """What is a literal, or something that is not known: no test of it may be decided."""
+    literal = bool(known) and all(type(atom) is Const for atom in known.atoms)
+    return join(known, REPLICATED) if literal else known
+
+
 def _grown(held: dict[str, Value], name: str, new: Value) -> bool:
     """Let what is held under a name be this too; whether it was not."""
     old = held.get(name, UNKNOWN)
     both = join(old, new)
+    if name in held and not (old and new):
+        both = _not_surely_literal(both)
     if both == old and name in held:
         return False
     held[name] = both

@@ -1,0 +1,68 @@
+"""Trainers: objects that get a model, move and train it, and give it back."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.convert.examples import HEAD, added
+
+TRAINER = """\
+class {name}:
+    def train(self, net):
+        net = net.to("cpu")
+        rule = torch.optim.SGD(net.parameters(), lr=0.1)
+        for a, b in feed:
+            rule.zero_grad()
+            F.cross_entropy(net(a), b).backward()
+            rule.step()
+        return net
+
+
+"""
+METHOD = """\
+def built(kind):
+    assert kind in ("small", "large")
+    made = None
+    if kind == "small":
+        made = nn.Linear(4, 3)
+    if kind == "large":
+        made = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 3))
+    return made
+
+
+class Method:
+    def __init__(self):
+        self.kind = self.net = self.other = None
+
+    def build(self, kind):
+        self.kind = kind
+        self.net = built(kind)
+
+    def pretrain(self):
+        self.other = built(self.kind)
+        self.other = First().train(self.other)
+
+    def fit(self):
+        self.net = Second().train(self.net)
+
+
+def main(kind):
+    method = Method()
+    method.build(kind)
+    method.pretrain()
+    method.fit()
+
+
+"""
+
+
+def test_models_that_trainers_train_are_wrapped_before(tmp_path: Path) -> None:
+    """Also those of a kind that is None at first, and then nothing that is known."""
+    text = HEAD.replace("import torch\n", "import click\nimport torch\n", 1)
+    text += TRAINER.format(name="First") + TRAINER.format(name="Second")
+    text += METHOD.replace("def main", "@click.command()\ndef main") + "main()\n"
+    lines = added(tmp_path, text)
+    assert not any("dd.wrap(" in line and "train(" in line for line in lines)
+    wraps = ("self.net = dd.wrap(self.net)", 'net = dd.wrap(net.to("cpu"))')
+    assert any(line in wraps for line in lines)
+    assert "self.other = dd.wrap(self.other)" in lines
