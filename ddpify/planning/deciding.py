@@ -84,6 +84,7 @@ def make_plan(
                 break  # it would go round in a circle
             states.add(state)
         if not _decide_more(plan):
+            gathering.forget_ways_back(plan)
             _refuse_what_is_lost(plan)
             return plan
     for demand in plan.unmet:

@@ -13,6 +13,7 @@ from ddpify.understanding.libraries.kinds import is_criterion, is_loss, is_model
 from ddpify.understanding.libraries.whole_calls import is_loss_of_a_model
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
+from ddpify.understanding.syntax import names_of
 from ddpify.understanding.values import UNKNOWN, Data, Instance, Tup, Value, deep_atoms
 
 
@@ -118,6 +119,19 @@ def _parts_of(call: Site, returned: Value) -> list[Data]:
     rows = [d for item in items for d in item.data if d.placement is not Placement.REPLICATE]
     each = all(len(item.atoms) == len(item.data) == 1 for item in items)
     return rows if named and each and len(rows) == len(items) else []
+
+
+def forget_ways_back(plan: Plan) -> None:
+    """Leave whole what a function returns where all of it is split, only to be gathered again."""
+    for call in list(plan.choices.split):
+        above = plan.site(call).module.parents[call]
+        target = above.targets[0].target if isinstance(above, cst.Assign) else None
+        names = list(names_of(target)) if isinstance(target, (cst.Name, cst.Tuple)) else []
+        made = [plan.reductions.get(name) for name in names]
+        if names and all(one is not None and one.how == "gather" for one in made):
+            del plan.choices.split[call]
+            for name in names:
+                del plan.reductions[name]
 
 
 def split_again(plan: Plan) -> bool:

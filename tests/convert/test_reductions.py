@@ -5,12 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from textwrap import dedent
 
+import libcst as cst
 import pytest
 
 from ddpify.convert import convert_file
 from ddpify.errors import DdpifyError
 from ddpify.planning import deciding
+from ddpify.planning.deciding import make_plan
+from ddpify.planning.gathering import forget_ways_back
+from ddpify.planning.options import Options
+from ddpify.planning.plan import Reduction
 from ddpify.planning.refusals import Refusal
+from ddpify.source import read_source
+from ddpify.understanding.project import Project
+from ddpify.understanding.syntax import names_of
 from tests.conftest import FIXTURES
 from tests.convert.examples import HEAD, STEP, added, changed_lines, convert_text
 
@@ -1014,3 +1022,20 @@ def test_each_part_of_a_tuple_of_whole_batches_is_split_again(tmp_path: Path) ->
     step = STEP.replace("    penalty = F.cross_entropy(brain(a), b)\n", body)
     lines = added(tmp_path, "import random\n" + HEAD + FLIPPED + step)
     assert "a, b = map(dd.split, flipped(dd.gather(a), dd.gather(b)))" in lines
+
+
+@pytest.mark.parametrize("gathered", [1, 2])
+def test_what_is_split_to_be_gathered_again_stays_whole(tmp_path: Path, gathered: int) -> None:
+    body = "    a, b = flipped(a, b)\n    penalty = (brain(a)[:, 0] - b).mean()\n"
+    step = STEP.replace("    penalty = F.cross_entropy(brain(a), b)\n", body)
+    path = tmp_path / "train.py"
+    path.write_text("import random\n" + HEAD + FLIPPED + step)
+    plan = make_plan(Project(read_source(path)), Options())
+    (call,) = plan.choices.split
+    above = cst.ensure_type(plan.site(call).module.parents[call], cst.Assign)
+    names = list(names_of(above.targets[0].target))
+    for name in names[:gathered]:
+        plan.record(Reduction(name, "gather"))
+    forget_ways_back(plan)
+    assert bool(plan.choices.split) is (gathered < len(names))
+    assert any(name in plan.reductions for name in names) is (gathered < len(names))
