@@ -120,7 +120,7 @@ class OutOfTurn:
     calls: Calls = ()
 
 
-@dataclass(eq=False, repr=False, slots=True)
+@dataclass(repr=False, slots=True)
 class Draw:
     """A call that draws rows for the batch along ``dim``, and what in it is of this rank alone.
 
