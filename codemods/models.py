@@ -14,7 +14,6 @@ from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import Refusal, without_a_model
 from ddpify.understanding.facts import Event, Site
-from ddpify.understanding.labels.scopes import scopes_of
 from ddpify.understanding.layers import batchnorm_in
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
@@ -97,7 +96,7 @@ def _is_set_from_inside(site: Site) -> bool:
     frozen = isinstance(site.node, cst.Attribute) and site.node.attr.value.startswith("requires")
     if function is None or name is None or not frozen:
         return False
-    own = scopes_of(site.module.structure).local[function]
+    own = site.module.parsed.scopes.local[function]
     return "." not in name and name not in own
 
 

@@ -67,7 +67,8 @@ def into_forward(frames: Sequence[Frame]) -> Context:
 
 def _are_one_way(one: Site, other: Site) -> bool:
     """Whether of two calls in one function only one happens in each call of that function."""
-    if one.module is not other.module or (_is_used(one) and _is_used(other)):
+    unused = any(call.module.is_unused(call.node) for call in (one, other))
+    if one.module is not other.module or not unused:
         return False
     structure = one.module.structure
     held = {guard.test: guard.positive for guard in structure.guards(one.node)}
@@ -76,8 +77,3 @@ def _are_one_way(one: Site, other: Site) -> bool:
         and not structure.loops(guard.statement)  # where each round may go another way
         for guard in structure.guards(other.node)
     )
-
-
-def _is_used(call: Site) -> bool:
-    """Whether something is done with what a call gives."""
-    return not isinstance(call.module.parents.get(call.node), cst.Expr)

@@ -96,6 +96,10 @@ class ModuleFile:
         several = isinstance(line, cst.SimpleStatementLine) and len(line.body) > 1
         return node if apart or several else self.statement(line)
 
+    def is_unused(self, call: cst.CSTNode) -> bool:
+        """Whether nothing is done with what a call gives."""
+        return isinstance(self.parents.get(call), cst.Expr)
+
     def function(self, node: cst.CSTNode) -> cst.FunctionDef | None:
         """The innermost function around a node."""
         while node in self.parents:

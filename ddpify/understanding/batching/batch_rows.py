@@ -31,7 +31,7 @@ _ALONG = frozenset(
     " topk logsumexp".split()
 )
 _PAIRS = frozenset("max min sort topk".split())  # values and their positions
-_TRANSPOSING = frozenset("t T transpose permute swapaxes swapdims movedim mT".split())
+_TRANSPOSING = tensor_sizes.TRANSPOSING | {"mT"}
 _RESHAPING = frozenset("view reshape flatten ravel".split())
 _FACTS = frozenset("shape device dtype ndim requires_grad is_cuda layout size".split())
 _NUMBERS = frozenset("size item tolist dim numel nelement ndimension backward __len__".split())

@@ -54,7 +54,7 @@ def method(run: Interpreter, node: cst.Call, args: list[Value], kwargs: Keywords
     """A call such as ``self.memory.index_copy_(0, labels, rows)``."""
     if not isinstance(node.func, cst.Attribute) or not run.in_batch_loop():
         return
-    if isinstance(run.module.parents.get(node), cst.Expr):
+    if run.module.is_unused(node):
         tables.item(run, node.func.value)  # table[label].append(...)
     if not stores.is_in_place(node):
         return

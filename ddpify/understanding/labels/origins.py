@@ -22,6 +22,11 @@ TAKEN = {given: plain for plain, given in GIVEN.items()}
 DATA = frozenset({LOCAL, TOTAL, LOADED, *TAKEN})
 ANY_RANK = frozenset({RANK, LOCAL_RANK, SPAWNED, TOLD})
 
+# What a clock says, as a number.
+READINGS = (
+    "time.time time.time_ns time.perf_counter time.perf_counter_ns time.monotonic"
+    " time.process_time timeit.default_timer"
+).split()
 _CALLS = {
     "torch.distributed.get_rank": RANK,
     "torch.distributed.get_node_local_rank": LOCAL_RANK,
@@ -39,9 +44,9 @@ _CALLS = {
     "mpi4py.MPI.COMM_WORLD.Get_rank": RANK,
     "mpi4py.MPI.COMM_WORLD.Get_size": WORLD,
     "torch.load": LOADED,
+    **dict.fromkeys(READINGS, CLOCK),
     **dict.fromkeys(
-        "time.time time.time_ns time.perf_counter time.perf_counter_ns time.monotonic"
-        " time.process_time timeit.default_timer time.strftime time.ctime time.localtime"
+        "time.strftime time.ctime time.localtime"
         " datetime.datetime.now datetime.datetime.utcnow datetime.datetime.today"
         " datetime.date.today datetime.now uuid.uuid4 uuid.uuid1 os.getpid tempfile.mkdtemp"
         " tempfile.mktemp tempfile.TemporaryDirectory tempfile.mkstemp tempfile.NamedTemporaryFile"

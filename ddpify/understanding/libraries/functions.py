@@ -10,6 +10,7 @@ import libcst as cst
 from ddpify.understanding import modes
 from ddpify.understanding.arithmetic import gradients
 from ddpify.understanding.batching import batches
+from ddpify.understanding.labels.origins import READINGS
 from ddpify.understanding.language.arguments import Keywords, argument_pairs
 from ddpify.understanding.libraries import (
     by_name,
@@ -199,12 +200,8 @@ def _reading(
     return REPLICATED
 
 
-_CLOCKS = (
-    "time.time time.time_ns time.perf_counter time.perf_counter_ns time.monotonic"
-    " time.process_time timeit.default_timer"
-).split()
 FUNCTIONS: dict[str, Callable[..., Value]] = {
-    **dict.fromkeys(_CLOCKS, _reading),
+    **dict.fromkeys(READINGS, _reading),
     **{
         f"{module}.{name}": _changed_layer
         for module, names in _CHANGING.items()

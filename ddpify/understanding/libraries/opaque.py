@@ -248,17 +248,12 @@ def _seen(atom: Atom, dim: int, ndim: int) -> Atom:
     return replace(atom, opaque=False, dim=dim, ndim=ndim)
 
 
-def is_unused(run: Interpreter, node: cst.BaseExpression) -> bool:
-    """Whether nothing is done with what a call gives."""
-    return isinstance(run.module.parents.get(node), cst.Expr)
-
-
 def sink_method(
     run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords, name: str
 ) -> Value:
     """A method of a library object: with its result unused, it takes what it gets for itself."""
     handed.note_loaders(run, node, name, args, kwargs)
-    unused = is_unused(run, node)
+    unused = run.module.is_unused(node)
     local = False
     for expression, one in argument_pairs(node, args, kwargs):
         held = list(local_data(one))

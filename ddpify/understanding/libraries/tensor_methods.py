@@ -22,7 +22,7 @@ from ddpify.understanding.forms import Form
 from ddpify.understanding.language.arguments import argument_pairs, local_data
 from ddpify.understanding.libraries import draws, world
 from ddpify.understanding.libraries.instances import MOVES, generator
-from ddpify.understanding.libraries.opaque import is_unused, sink_method
+from ddpify.understanding.libraries.opaque import sink_method
 from ddpify.understanding.libraries.tensor_calls import tensor_function
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.syntax import dotted
@@ -69,7 +69,7 @@ def of_batch(  # type: ignore[no-untyped-def]
     repeated = _repeated(run, name, args)
     if repeated is not None:
         return repeated
-    if atom.guessed and is_unused(run, node) and not name.endswith("_"):
+    if atom.guessed and run.module.is_unused(node) and not name.endswith("_"):
         return sink_method(
             run, node, args, kwargs, name
         )  # no tensor after all: its result would be used
@@ -267,7 +267,7 @@ def of_plain(  # type: ignore[no-untyped-def]
     drawn = draws.method(run, node, atom, name)
     if drawn is not None:
         return drawn
-    if is_unused(run, node) and not name.endswith("_"):
+    if run.module.is_unused(node) and not name.endswith("_"):
         return sink_method(run, node, args, kwargs, name)  # no tensor, either
     repeated = _repeated(run, name, args)
     if repeated is not None:

@@ -111,12 +111,12 @@ def acts(
         run.effect("folder", node, name)
     elif name in WRITES or name in FILLED or _opens(name, args, kwargs):
         run.effect("write", node, name)
-    elif name in COMMANDS and isinstance(run.module.parents[node], cst.Expr):
+    elif name in COMMANDS and run.module.is_unused(node):
         run.effect("write", node, name)  # whatever the command does: nobody asks for its result
     elif name in COMMANDS or name in ASKING:
         if not only_tells(node):
             run.effect("command", node, name)
-    elif name.startswith(LOGGING) and isinstance(run.module.parents[node], cst.Expr):
+    elif name.startswith(LOGGING) and run.module.is_unused(node):
         run.effect("log", node, name)
     elif name in WRITERS:
         run.effect("writer", node, name)
