@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 STDIN = "-"
 MAX_BYTES = 5_000_000
+_MOST_BRACKETS = (
+    200  # in each other, as Python allows: of thousands, LibCST's parser ends the process
+)
 
 _CODING = re.compile(rb"^[ \t\f]*#.*?coding[:=][ \t]*([-\w.]+)")
 _BLANK_OR_COMMENT = re.compile(rb"^[ \t\f]*(?:#.*)?$")
@@ -287,6 +291,8 @@ def _syntax_error(source: Source, error: SyntaxError) -> DdpifyError:
 
 def _newer_python(source: Source) -> str | None:
     """Lowest Python with syntax that LibCST finds here and the running Python lacks, if any."""
+    if _deepest_bracket(source.data) > _MOST_BRACKETS:
+        return None
     try:
         module = _parse(source.data, source.path)
         versions = [version for node in _nodes(module) for version in _introduced(node)]
@@ -294,6 +300,12 @@ def _newer_python(source: Source) -> str | None:
         return None
     newest = max(versions, default=(3, 0))
     return ".".join(map(str, newest)) if newest > sys.version_info[:2] else None
+
+
+def _deepest_bracket(data: bytes) -> int:
+    """How deep brackets lie in each other, those in strings and comments included."""
+    steps = ((byte in b"([{") - (byte in b")]}") for byte in data)
+    return max(accumulate(steps), default=0)
 
 
 def _nodes(node: libcst.CSTNode) -> Iterator[libcst.CSTNode]:

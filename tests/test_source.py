@@ -62,6 +62,7 @@ def test_coding_after_code_is_not_a_coding_line() -> None:
         (b"# coding: hex\nx = 1\n", 1, "not an encoding of text"),
         (b"x = 1\rdef f(): pass\r", None, "to the byte"),
         (b"x = " + b"-" * 3000 + b"1\n", None, "nested too deeply"),
+        (b"x = " + b"(" * 3000 + b"1" + b")" * 3000 + b"\n", 1, "too many nested parentheses"),
         (b"x = " + b"+".join([b"1"] * 900) + b"\n", None, "nested too deeply"),
     ],
 )
