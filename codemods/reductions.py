@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import libcst as cst
 from ddpify.codemods.draws import is_gathered
@@ -137,15 +137,23 @@ def _along(plan: Plan, reduction: Reduction) -> str:
     if reduction.how not in ("gather", "shape"):
         return ""
     dims = {data.dim for data in plan.facts.reduced.get(reduction.node, ())}
-    if len(dims) > 1:
-        site = plan.site(reduction.node)
-        message = "the batch is the first dimension of this in one call, and not in another"
-        plan.refuse(Refusal(site.module, site.node, message, "give each layout a call of its own"))
-    dim = max(dims, default=0)
+    dim = _one_dimension(plan, plan.site(reduction.node), dims)
     forms = {d.form for d in plan.facts.reduced.get(reduction.node, ())}
     # Heads or steps, each of all rows.
     stacked = Form.STACKED in forms or forms == {Form.INTERLEAVED}
     return (", stacked=True" if stacked else "") + (f", dim={dim}" if dim > 0 else "")
+
+
+def _one_dimension(plan: Plan, site: Site, dims: Collection[int]) -> int:
+    """The dimension along which rows lie.
+
+    Raises:
+        Refusal: They lie along one dimension in one call, and along another in the next.
+    """
+    if len(dims) > 1:
+        message = "the batch is the first dimension of this in one call, and not in another"
+        plan.refuse(Refusal(site.module, site.node, message, "give each layout a call of its own"))
+    return max(dims, default=0)
 
 
 def _rebind(plan: Plan, reduction: Reduction, edits: Edits) -> None:
@@ -178,7 +186,8 @@ def _orders(plan: Plan, edits: Edits) -> None:
             for size in draw.counts:
                 whole_count(size, alias, edits)
     for node, regrouped in plan.facts.regrouped.items():
-        extra = ", stacked=True" if regrouped.stacked else ""
+        dim = _one_dimension(plan, regrouped.site, regrouped.dims)
+        extra = (", stacked=True" if regrouped.stacked else "") + (f", dim={dim}" if dim else "")
         edits.wrap(regrouped.rows, f"{alias}.gather", extra)
         if node in plan.reductions and plan.reductions[node].how == "gather":
             continue

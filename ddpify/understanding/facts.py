@@ -76,6 +76,7 @@ class Regrouped:
     site: Site
     rows: cst.BaseExpression
     stacked: bool = False  # of several tensors, under each other
+    dims: frozenset[int] = frozenset({0})  # those along which the rows lie, call by call
 
 
 @record

@@ -37,7 +37,8 @@ from ddpify.understanding.values import (
 
 _READ_IN_FORWARDS = (
     readers.A_KEPT_TENSOR, readers.A_VIEW, readers.PAIRS, readers.A_HOOK, readers.A_DRAW,
-    readers.A_CUT, readers.ALL_ROWS, readers.A_STATISTIC,
+    readers.A_CUT, readers.ALL_ROWS, readers.A_STATISTIC, readers.A_COUNT,
+    readers.A_ROW,
 )  # fmt: skip
 _REDUCIBLE = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED)
 

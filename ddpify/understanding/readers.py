@@ -17,6 +17,8 @@ A_GRADIENT = "a change in place of the samples' gradient"  # which is N times to
 A_HOOK = "a hook on the samples' gradient"  # which each rank has for its own samples, N times
 A_CUT = "a cut into pieces as long as a whole batch"  # of rows of several tensors
 A_STATISTIC = "a statistic of all samples"  # which a model's forward takes
+A_CHANGE = "a change in place"  # by rows at one position, which differ among ranks
+A_COUNT = "arithmetic of a model with the number of samples"  # of all ranks
 A_ROW = "a write into the row at one position"  # which is another sample on each rank
 # What shows rows to people: gathered there, an evaluation goes on with a rank's rows.
 SHOWING = frozenset({"print()", "str()", "repr()", "a formatted string", "an f-string"})

@@ -275,18 +275,19 @@ def test_rows_of_one_branch_are_gathered_before_they_meet_those_of_all(tmp_path:
 
 
 @pytest.mark.parametrize(
-    ("code", "noted"),
+    ("code", "expected"),
     [
-        ("x - x.mean(dim=0, keepdim=True)", False),  # made that of all rows
-        ("x / torch.std(x, 0)", False),
-        ("x / torch.amax(x, 0)", True),
-        ("x - x.mean(dim=1, keepdim=True)", False),
-        ("x - x.mean(-1, keepdim=True)", False),
-        ("torch.cat(torch.chunk(x, 2, dim=0))", False),
+        ("x - x.mean(dim=0, keepdim=True)", "x - dd.mean(x.mean(dim=0, keepdim=True))"),
+        ("x / torch.std(x, 0)", "x / torch.std(dd.gather(x), 0)"),
+        ("x / torch.amax(x, 0)", "x / torch.amax(dd.gather(x), 0)"),
+        ("torch.softmax(x, 0)", "dd.split(torch.softmax(dd.gather(x), 0))"),
+        ("x - x.mean(dim=1, keepdim=True)", ""),
+        ("x - x.mean(-1, keepdim=True)", ""),
+        ("torch.cat(torch.chunk(x, 2, dim=0))", ""),
     ],
 )
-def test_statistics_of_the_batch_in_a_forward_are_named(
-    tmp_path: Path, code: str, noted: bool
+def test_statistics_of_the_batch_in_a_forward_are_of_all_ranks(
+    tmp_path: Path, code: str, expected: str
 ) -> None:
     model = (
         "class Net(nn.Module):\n"
@@ -294,9 +295,9 @@ def test_statistics_of_the_batch_in_a_forward_are_named(
         "        self.out = nn.Linear(4, 3)\n\n"
         f"    def forward(self, x):\n        return self.out({code})\n\n\nbrain = Net()"
     )
-    text = HEAD.replace("brain = nn.Linear(4, 3)", model) + STEP
-    notes = [note for note in convert_text(tmp_path, text).notes if note.attention]
-    assert any("mixes samples" in str(note) for note in notes) is noted
+    lines = added(tmp_path, HEAD.replace("brain = nn.Linear(4, 3)", model) + STEP)
+    changed = [line for line in lines if "self.out(" in line]
+    assert changed == ([f"return self.out({expected})"] if expected else [])
 
 
 def test_an_extreme_of_the_batch_takes_all_rows_where_it_is_computed(tmp_path: Path) -> None:
@@ -671,21 +672,22 @@ def test_what_goes_by_the_whole_batch(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "noted"),
+    ("line", "expected"),
     [
-        ("out = out / out.abs().max()", True),
-        ("out = (out - out.min()) * 2", True),
-        ("out /= out.norm()", True),
-        ("out = out[:, : int(out.max()) + 1]", False),
-        ("out = out / out.norm(dim=1, keepdim=True)", False),
+        ("out = out / out.abs().max()", "out = out / dd.gather(out.abs()).max()"),
+        ("out = (out - out.min()) * 2", "out = (out - dd.gather(out).min()) * 2"),
+        ("out /= out.norm()", "out /= dd.gather(out).norm()"),
+        ("out = out[:, : int(out.max()) + 1]", ""),
+        ("out = out / out.norm(dim=1, keepdim=True)", ""),
     ],
 )
-def test_an_extreme_of_all_rows_in_a_forward_is_noted(
-    tmp_path: Path, line: str, noted: bool
+def test_an_extreme_of_all_rows_in_a_forward_is_of_all_ranks(
+    tmp_path: Path, line: str, expected: str
 ) -> None:
     text = HEAD + STATISTIC.replace("nn.Linear(5, 3)", "nn.Linear(4, 3)").format(lines=line) + STEP
-    notes = convert_text(tmp_path, text.replace("        mid = out.mean(0).mean()\n", "")).notes
-    assert any("mixes samples" in one.text for one in notes) == noted
+    lines = added(tmp_path, text.replace("        mid = out.mean(0).mean()\n", ""))
+    gathered = [one for one in lines if "dd.gather" in one]
+    assert gathered == ([expected] if expected else [])
 
 
 WITHIN = {

@@ -34,11 +34,6 @@ WRITES = {
     "a queue": "self.kept[:, : len(x)] = x.T",
     "by index": "self.kept.index_copy_(1, torch.arange(len(x)), x.T)",
     "rows at labels": "self.kept[x.argmax(1)] += 1",
-    "through a view": "self.kept.data.copy_(x.max(0).values)",
-    "in a chain": "self.kept.mul_(0.9).add_(x.max(0).values)",
-    "a new value": "self.kept = 0.9 * self.kept + x.max(0).values",
-    "in a list before itself": "self.kept = torch.cat([x.T, self.kept], 1)[:, :60]",
-    "a layer's parameter": "self.layer.weight.data.copy_(x[:3])",
 }
 
 
@@ -49,6 +44,36 @@ def test_a_forward_that_keeps_rows_is_refused(tmp_path: Path, name: str) -> None
         convert_text(tmp_path, text)
     line = text.splitlines().index("        " + WRITES[name]) + 1
     assert refusal.value.line == line
+
+
+OF_ALL_RANKS = {
+    "through a view": (
+        "self.kept.data.copy_(x.max(0).values)",
+        "self.kept.data.copy_(dd.gather(x).max(0).values)",
+    ),
+    "in a chain": (
+        "self.kept.mul_(0.9).add_(x.max(0).values)",
+        "self.kept.mul_(0.9).add_(dd.gather(x).max(0).values)",
+    ),
+    "a new value": (
+        "self.kept = 0.9 * self.kept + x.max(0).values",
+        "self.kept = 0.9 * self.kept + dd.gather(x).max(0).values",
+    ),
+    "in a list before itself": (
+        "self.kept = torch.cat([x.T, self.kept], 1)[:, :60]",
+        "self.kept = torch.cat([dd.gather(x.T, dim=1), self.kept], 1)[:, :60]",
+    ),
+    "a layer's parameter": (
+        "self.layer.weight.data.copy_(x[:3])",
+        "self.layer.weight.data.copy_(dd.gather(x)[:3])",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OF_ALL_RANKS)
+def test_a_forward_keeps_what_it_takes_of_the_rows_of_all_ranks(tmp_path: Path, name: str) -> None:
+    written, expected = OF_ALL_RANKS[name]
+    assert expected in added(tmp_path, with_forward(written))
 
 
 FINE = {

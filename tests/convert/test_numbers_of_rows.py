@@ -202,21 +202,24 @@ def _forward(lines: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("lines", "noted"),
+    ("lines", "expected"),
     [
-        ("if x.max() > 1:\n    x = x / 2", True),
-        ("most = x.max().item()\nx = x / (most + 1)", True),
-        ("low, high = x.min(), x.max()\nx = (x - low) / (high - low)", True),
-        ("x = x / len(x)", True),
-        ("most = x.max()\nx = x[:, : int(most) + 4]", False),
-        ("x = x / x.size(1)", False),
+        ("if x.max() > 1:\n    x = x / 2", "if dd.gather(x).max() > 1:"),
+        ("most = x.max().item()\nx = x / (most + 1)", "most = dd.gather(x).max().item()"),
+        (
+            "low, high = x.min(), x.max()\nx = (x - low) / (high - low)",
+            "low, high = dd.gather(x).min(), dd.gather(x).max()",
+        ),
+        ("x = x / len(x)", "x = x / dd.global_batch_size(x)"),
+        ("most = x.max()\nx = x[:, : int(most) + 4]", ""),
+        ("x = x / x.size(1)", ""),
     ],
 )
-def test_what_a_forward_goes_by_of_its_batch_is_noted(
-    tmp_path: Path, lines: str, noted: bool
+def test_what_a_forward_goes_by_of_its_batch_is_of_all_ranks(
+    tmp_path: Path, lines: str, expected: str
 ) -> None:
-    notes = convert_text(tmp_path, _forward(lines)).notes
-    assert any("mixes samples" in one.text for one in notes) == noted
+    found = [one for one in added(tmp_path, _forward(lines)) if "dd.g" in one]
+    assert found == ([expected] if expected else [])
 
 
 def test_a_forward_that_draws_with_numpy_row_by_row_is_refused(tmp_path: Path) -> None:

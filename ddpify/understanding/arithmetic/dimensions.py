@@ -6,8 +6,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
+import libcst as cst
+
+from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import UNKNOWN, Const, Data, Instance, Tup, Value
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
 
 # What maps each element by itself, or keeps every dimension.
 _KEEPING = frozenset(
@@ -119,3 +126,20 @@ def _last(layers: Instance) -> str | None:
     kinds = {atom.type for atom in held.atoms if isinstance(atom, Instance)}
     found = kinds.pop() if len(kinds) == 1 else None
     return found if isinstance(found, str) else None
+
+
+def unpacked(run: Interpreter, shown: cst.BaseExpression) -> int:
+    """How many sizes ``b, heads, steps, d = x.shape`` takes of a name in this function; else 0."""
+    structure = run.module.structure
+    around = structure.function(shown) or structure.tree
+    code = code_of(shown)
+    for one in structure.inside(around, cst.Assign):
+        target, given = one.targets[0].target, one.value
+        if isinstance(given, cst.Call) and not given.args:  # x.size()
+            given = given.func
+        if not isinstance(given, cst.Attribute) or not isinstance(target, cst.Tuple):
+            continue
+        if given.attr.value in ("shape", "size") and code_of(given.value) == code:
+            plain = all(isinstance(element, cst.Element) for element in target.elements)
+            return len(target.elements) if plain else 0
+    return 0

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding import readers
 from ddpify.understanding.arithmetic import tensor_pairs
 from ddpify.understanding.arithmetic.tensor_pairs import Operand
 from ddpify.understanding.batching import batch_rows, batches
@@ -50,8 +51,10 @@ def contracted(
     batch = {letters[d.dim] for letters, d in rows}
     first = rows[0][1]
     place = output.find(min(batch))
-    if run.frames_forward() and (len(batch) > 1 or place < 0):
-        return None
+    if run.frames_forward() and len(batch) > 1:
+        for shown, held in listed(run, operands):
+            run.demand(shown, value(*held.data), readers.A_STATISTIC)
+        return value(replace(first.placed(Placement.REPLICATE), form=Form.GATHERED))
     if len(batch) > 1:
         return tensor_pairs.mixed(run, node, first, operands)
     loaders = frozenset(loader for _, d in rows for loader in d.loaders)

@@ -18,26 +18,33 @@ OVER_A_DIMENSION = frozenset(
     " log_softmax cumsum cumprod topk sort argsort mode kthvalue unbind chunk split tensor_split"
     " array_split count_nonzero logcumsumexp cummax cummin msort diff"
     " nanmean nansum mean sum average softmin normalize cosine_similarity argpartition nanmedian"
-    " quantile nanquantile percentile nanpercentile std_mean var_mean aminmax".split()
+    " quantile nanquantile percentile nanpercentile std_mean var_mean aminmax vector_norm"
+    " fft ifft rfft irfft hfft ihfft".split()
 )
 ROW_WISE_WITHOUT_DIMENSION = frozenset("softmax log_softmax softmin normalize".split())
 # Along the first dimension, unless they are told otherwise.
 PARTING = frozenset("split chunk tensor_split array_split".split())
 ORDERING = frozenset("sort argsort topk".split())  # which give positions
-_OVER_THE_LAST = frozenset("topk sort argsort diff".split())  # unless they are told otherwise
-KEEPING_DIMENSIONS = frozenset(
+_FOURIER = frozenset("fft ifft rfft irfft hfft ihfft".split())
+_OVER_THE_LAST = _FOURIER | frozenset(
+    "topk sort argsort diff".split()
+)  # unless they are told otherwise
+KEEPING_DIMENSIONS = _FOURIER | frozenset(
     "softmax log_softmax softmin cumsum cumprod logcumsumexp cummax cummin msort topk sort argsort"
     " argpartition split chunk tensor_split array_split normalize diff".split()
 )
 _OF_ALL_SAMPLES = frozenset("median nanmedian std var quantile nanquantile".split())
-_SIZE_FIRST = frozenset(  # or another number
-    "topk split chunk tensor_split array_split norm diff kthvalue quantile nanquantile percentile"
-    " nanpercentile".split()
+_SIZE_FIRST = _FOURIER | frozenset(  # or another number
+    "vector_norm normalize topk split chunk tensor_split array_split norm diff kthvalue quantile"
+    " nanquantile percentile nanpercentile".split()
 )
-_PAIRS = frozenset(  # values and indices, or two values
+PAIRS = frozenset(  # values and indices, or two values
     "max min median nanmedian mode topk sort kthvalue std_mean var_mean aminmax cummax"
     " cummin".split()
 )
+
+
+SUMMING = frozenset("mean average nanmean sum nansum count_nonzero".split())
 
 
 def over_all_rows(dim: int, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
@@ -110,7 +117,7 @@ def along(
             gone = 0 if kept else sum(isinstance(p, int) and 0 <= p < data.dim for p in places)
             one_each = not kept and dimensions.may_leave_one_each(data, len(dims))
             within = replace(data, dim=data.dim - gone, one_each=one_each)
-            results.append(_within_rows(name, within, pair=name in _PAIRS))
+            results.append(_within_rows(name, within, pair=name in PAIRS))
         else:
             number = not dims or data.one_each or data.ndim == 1
             results.append(value(replace(_along_rows(run, name, data), one_each=number)))
@@ -134,6 +141,16 @@ def mixes_rows(name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str
     given = rest[1:] if name in _SIZE_FIRST else rest
     dims = [dimensions.place(d, data.ndim) for one in named_dimensions(given, kwargs) for d in one]
     return data.dim in dims
+
+
+def may_mix_rows(name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
+    """Whether a dimension that is counted from the end may be that of the rows.
+
+    Where the number of dimensions is not known, the last one is taken for one of each sample.
+    """
+    given = rest[1:] if name in _SIZE_FIRST else rest
+    dims = [d for one in named_dimensions(given, kwargs) for d in one]
+    return not data.ndim and any(isinstance(d, int) and d < -1 for d in dims)
 
 
 def is_of_all_samples(

@@ -9,6 +9,7 @@ import libcst as cst
 
 from ddpify.understanding import readers
 from ddpify.understanding.arithmetic import (
+    across_samples,
     bounds,
     dimensions,
     last_sizes,
@@ -26,7 +27,7 @@ from ddpify.understanding.batching import (
     listed,
     together,
 )
-from ddpify.understanding.facts import Draw, Regrouped
+from ddpify.understanding.facts import Draw
 from ddpify.understanding.forms import Form
 from ddpify.understanding.libraries import sequences
 from ddpify.understanding.placement import Placement
@@ -80,12 +81,22 @@ def item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
         if atom.placement is Placement.COUPLED or atom.form is Form.GATHERED:
             bounds.count_sizes(run, bounds.of_slices(node))
         if atom.form is Form.GATHERED:
+            bounds.count_sizes(run, by)
             bounds.count_all_rows(run, by)
         tensor_pairs.beside_whole(
             run, [(node.value, atom), *tensor_pairs.held_tensors([(i, run.seen(i)) for i in by])]
         )
+        if atom.form is Form.GATHERED and atom.dim == 0 and _is_one_position(run, node):
+            return value(atom.placed(Placement.REPLICATE))
         return value(replace(atom, births=tensor_pairs.births(atom), ndim=0))
     return value(_index(run, node, atom))
+
+
+def _is_one_position(run: Interpreter, node: cst.Subscript) -> bool:
+    """Whether ``x[0]`` takes one row, at a position that is the same on all ranks."""
+    first = node.slice[0].slice
+    index = run.seen(first.value).constant() if isinstance(first, cst.Index) else None
+    return isinstance(index, int) and not isinstance(index, bool)
 
 
 def indices(node: cst.Subscript) -> list[cst.BaseExpression]:
@@ -240,7 +251,11 @@ def _whole_rows(run: Interpreter, node: cst.Subscript, atom: Data) -> Data:
 def write(run: Interpreter, target: cst.Subscript, owner: Value, new: Value) -> None:
     """A write into the row at a position that all ranks share: each has another row there."""
     first = target.slice[0].slice
-    if run.frames_forward() or run.collating or not isinstance(first, cst.Index):
+    if run.collating:
+        return
+    if isinstance(first, cst.Slice):
+        _write_slice(run, target, first, owner)
+    if not isinstance(first, cst.Index):
         return
     if any(data.placement is Placement.SHARD for data in owner.data):
         run.demand(target, value(*new.positions), readers.A_ROW)
@@ -253,10 +268,24 @@ def write(run: Interpreter, target: cst.Subscript, owner: Value, new: Value) -> 
     index = run.seen(first.value)
     shared = bool(index.atoms) and all(may_be_integer(a) or _is_place(a) for a in index.atoms)
     for data in owner.data if shared else ():
-        rows = data.placement is Placement.SHARD and data.form is Form.TENSOR and data.dim == 0
-        if rows and not data.opaque:
+        if _is_plain_batch(data):
             unmendable = Data(Placement.SHARD, data.loaders, form=Form.PACKED)
             run.demand(target, value(unmendable), readers.A_ROW)
+
+
+def _write_slice(run: Interpreter, target: cst.Subscript, part_: cst.Slice, owner: Value) -> None:
+    """A write into rows between fixed bounds: each rank has others there."""
+    fixed = any(isinstance(run.seen(bound).constant(), int) for bound in bounds.written(part_))
+    for data in owner.data if fixed and not bounds.counted_in(run, part_) else ():
+        if _is_plain_batch(data):
+            unmendable = Data(Placement.SHARD, data.loaders, form=Form.PACKED)
+            run.demand(target, value(unmendable), readers.A_ROW)
+
+
+def _is_plain_batch(data: Data) -> bool:
+    """Whether these are a rank's rows, one after the other."""
+    rows = data.placement is Placement.SHARD and data.form is Form.TENSOR
+    return rows and data.dim == 0 and not data.opaque
 
 
 def _is_place(atom: Atom) -> bool:
@@ -325,6 +354,13 @@ def _index_rows(
     counted = bool(index.positions)
     if counted and kind == "index" and run.frames_forward() and atom.dim == 0:
         return replace(atom, births=frozenset(), dim=collating.NO_ROWS)  # one sample after another
+    taken = None
+    if not counted and kind in ("index", "slice"):
+        taken = across_samples.taken_by_position(
+            run, node, atom, index if kind == "index" else None
+        )
+    if taken is not None:
+        return taken
     if (atom.opaque and not counted) or run.frames_forward():
         # An element of an unseen container; in a forward, which treats each sample alone, the
         # dimension that is indexed is not the batch.
@@ -359,13 +395,9 @@ def regrouped(
     run: Interpreter, node: cst.BaseExpression, rows: cst.BaseExpression, atom: Data
 ) -> Data:
     """Rows of the batch in another order: this rank's, once the whole batch is put in order."""
-    if run.frames_forward() or not run.module.editable or atom.form is Form.PERMUTATION:
+    if not run.module.editable or atom.form is Form.PERMUTATION:
         return atom.placed(Placement.COUPLED)
-    at_hand.used(run, node, [atom])
-    stacked = atom.form is Form.STACKED
-    run.facts.regrouped.setdefault(node, Regrouped(run.site(node), rows, stacked))
-    placed = atom.placed(Placement.SHARD)
-    return replace(placed, form=Form.STACKED) if stacked else placed
+    return across_samples.on_all_rows(run, node, rows, atom)
 
 
 def replicated_item(run: Interpreter, node: cst.Subscript) -> Value:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import readers
-from ddpify.understanding.arithmetic import dimensions, tensor_sizes
+from ddpify.understanding.arithmetic import across_samples, dimensions, tensor_sizes
 from ddpify.understanding.batching import batch_rows, batches, collating, together
 from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement, combine
@@ -41,10 +41,11 @@ def binary(
     repeated = _repeated(run, left[1], right[1]) if operator == "*" else None
     if repeated is not None:
         return repeated
+    known = all(len({d.dim for d in side.data}) <= 1 for _, side in (left, right))
     results: list[Value] = []
     for one in _parts(left[1]):
         for other in _parts(right[1]):
-            pair = _pair(run, node, operator, (left[0], one), (right[0], other))
+            pair = _pair(run, node, operator, (left[0], one), (right[0], other), known=known)
             plain = [v for v, d in ((left[1], one), (right[1], other)) if d is None]
             ndim = 0 if operator == "@" else dimensions.of_pair(one, other, plain)
             results.append(with_ndim(pair, ndim))
@@ -109,8 +110,11 @@ def _pair(
     operator: str,
     left: tuple[cst.BaseExpression, Data | None],
     right: tuple[cst.BaseExpression, Data | None],
+    *,
+    known: bool,
 ) -> Value:
-    _count_whole(run, node, left, right)
+    """One possible pair; ``known`` is whether the rows lie along one dimension in each operand."""
+    _count_whole(run, left, right)
     a, b = _placement(operator, left[1], right[1]), _placement(operator, right[1], left[1])
     placement = _met(run, operator, left[1], right[1])
     held = [d for d in (left[1], right[1]) if d is not None]
@@ -118,6 +122,8 @@ def _pair(
     if placement is Placement.SHARD and operator != "@" and left[1] and right[1]:
         together.combine(run, left[1], right[1])
     loaders = frozenset(loader for d in held for loader in d.loaders)
+    if operator != "@" and across_samples.split_beside(run, left, right):
+        return value(replace(base.placed(Placement.SHARD), loaders=loaders, dim=base.dim))
     if beside_whole(run, [left, right]):
         return value(replace(base.placed(Placement.REPLICATE), loaders=loaders, form=Form.GATHERED))
     note_used_on_rows(run, held)
@@ -127,6 +133,11 @@ def _pair(
         made = _result(operator, base, placement, left[1], right[1])
         result = replace(made, names=_names(left, right))
         if placement is Placement.COUPLED and surely_crossed(left[1], right[1]):
+            plain = left[1] is not None and right[1] is not None and both_plain(left[1], right[1])
+            if plain and not known:
+                return value(replace(base.placed(Placement.SHARD), loaders=loaders))
+            if plain and operator != "@" and run.frames_forward() and run.module.editable:
+                return _pairs_of_all(run, left, right)
             _demand_in_forward(run, node, result)
         if placement is Placement.ROWS:
             result = replace(result, births=births(left[1]) | births(right[1]))
@@ -138,6 +149,17 @@ def _pair(
     return value(replace(base.placed(kept), loaders=loaders))
 
 
+def _pairs_of_all(
+    run: Interpreter,
+    *operands: tuple[cst.BaseExpression, Data | None],
+) -> Value:
+    """Rows beside other rows in a forward: both are those of all ranks."""
+    held = [(shown, data) for shown, data in operands if data is not None]
+    for shown, data in held:
+        run.demand(shown, value(data), readers.A_STATISTIC)
+    return value(replace(held[0][1].placed(Placement.REPLICATE), form=Form.GATHERED))
+
+
 def _names(*operands: tuple[cst.BaseExpression, Data | None]) -> frozenset[cst.BaseExpression]:
     """Where rows that meet could be gathered: not those that a number only counts."""
     rows = [(e, d) for e, d in operands if d is not None and d.placement is not Placement.COUNT]
@@ -146,7 +168,6 @@ def _names(*operands: tuple[cst.BaseExpression, Data | None]) -> frozenset[cst.B
 
 def _count_whole(
     run: Interpreter,
-    node: cst.CSTNode,
     left: tuple[cst.BaseExpression, Data | None],
     right: tuple[cst.BaseExpression, Data | None],
 ) -> None:
@@ -159,10 +180,9 @@ def _count_whole(
         if numbers is None or not plain:
             continue
         counted = numbers.placement is Placement.COUNT
-        if counted and run.frames_forward() and not run.collating:
-            run.facts.statistics.setdefault(node, run.site(node))
-        elif counted:
-            run.demand(shown, value(numbers), readers.ARITHMETIC)
+        if counted:
+            inside = run.frames_forward()
+            run.demand(shown, value(numbers), readers.A_COUNT if inside else readers.ARITHMETIC)
         elif numbers.counting and not run.frames_forward():
             run.demand(shown, value(numbers), readers.POSITIONS)
 
@@ -244,8 +264,15 @@ def surely_crossed(left: Data | None, right: Data | None) -> bool:
     """Whether rows meet other rows wherever that is: views under each other, or ``x @ y.t()``."""
     if left is None or right is None or {left.dim, right.dim} != {0, 1}:
         return False
+    if both_plain(left, right):
+        return True
     alike = left.form == right.form and left.form in (Form.STACKED, Form.PAIRS)
     return alike or (right.dim == 1 and right.ndim == 2)
+
+
+def both_plain(left: Data, right: Data) -> bool:
+    """Whether both are rows whose place is known: no states, stacks, or what is not seen."""
+    return left.form is right.form is Form.TENSOR and not (left.opaque or right.opaque)
 
 
 def _result(

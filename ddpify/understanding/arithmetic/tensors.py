@@ -11,6 +11,7 @@ import libcst as cst
 
 from ddpify.understanding import readers
 from ddpify.understanding.arithmetic import (
+    across_samples,
     dimensions,
     tensor_items,
     tensor_pairs,
@@ -21,12 +22,14 @@ from ddpify.understanding.arithmetic.tensor_dimensions import (
     KEEPING_DIMENSIONS,
     ORDERING,
     OVER_A_DIMENSION,
+    PAIRS,
     PARTING,
     along,
     coupled,
     is_of_all_samples,
     keeps_dimensions,
     kept_form,
+    may_mix_rows,
     mixes_rows,
     named_dimensions,
     over_all_rows,
@@ -36,6 +39,8 @@ from ddpify.understanding.batching import batch_rows, batches, collating
 from ddpify.understanding.forms import Form
 from ddpify.understanding.libraries import sequences
 from ddpify.understanding.libraries.denominators import number_of_rows
+from ddpify.understanding.operators.rules import Rule
+from ddpify.understanding.operators.table import rule_of
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
@@ -64,13 +69,9 @@ LINEAR = frozenset(
 # What gives something whole of all rows, without being a sum of what each rank gives.
 _SAME_ELEMENTS = frozenset("long int detach clone contiguous numpy Variable squeeze".split())
 _OVER_ALL = frozenset(
-    "max min amax amin median std var norm logsumexp prod any all nanmedian quantile nanquantile"
+    "max min amax amin median std var norm vector_norm logsumexp prod any all nanmedian quantile"
+    " nanquantile"
     " percentile nanpercentile".split()
-)
-SELF_COUPLING = frozenset(
-    "unique bincount histc histogram cdist pdist corrcoef cov outer ger kron cartesian_prod"
-    " combinations tensordot trapz trapezoid dist svdvals matrix_rank pca_lowrank svd_lowrank lstsq"
-    " unique_consecutive".split()
 )
 # What brings rows together in a tensor that all ranks hold.
 _ADDING_BY_INDEX = frozenset(
@@ -85,6 +86,10 @@ _NUMBERS = (Form.NUMBER, Form.MULTIPLE, Form.ROUNDED)
 _POSITIONS_OF_SOME = ("nonzero", "argwhere", "flatnonzero")
 _DOTS = frozenset("dot vdot".split())
 _REPEATING = frozenset("expand expand_as repeat tile repeat_interleave".split())
+_WEIGHTED = frozenset(
+    "linear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d".split()
+)
+_PICKED = (Placement.ROWS, Placement.COUPLED)
 # Functions of two tensors that broadcast them against each other.
 BROADCASTING = frozenset(
     "cosine_similarity pairwise_distance where maximum minimum max min fmax fmin logaddexp".split()
@@ -164,6 +169,8 @@ def function(
     if name in ("to", "type_as"):  # of another tensor they take its kind alone
         operands = operands[:1]
     batches.meet(run, operands)
+    if name.endswith("_") and not name.endswith("__"):
+        _keep_own_rows(run, operands[1:])
     if name in tensor_pairs.BINARY and len(operands) > 1:
         return tensor_pairs.binary(run, node, tensor_pairs.BINARY[name], operands[0], operands[1])
     if name in ("eq", "ne", "gt", "lt", "ge", "le", "equal"):
@@ -186,6 +193,8 @@ def function(
         if not data:
             whole = tensor_items.all_found(run, [n for n, _ in operands])
             return REPLICATED if whole else _selected_by(rest, kwargs)
+    if name in _WEIGHTED and any(_has_rows(held) for _, held in operands[1:]):
+        return across_samples.coupled_operands(run, node, operands)
     if name in BROADCASTING and _meet_crosswise(run, [one for _, one in data]):
         return tensor_pairs.mixed(run, node, data[0][1], operands)
     results = []
@@ -227,6 +236,42 @@ def _take_whole_numbers(run: Interpreter, name: str, numbers: list[Operand]) -> 
             run.demand(node, value(*counts), f"{name}()")
 
 
+def _in_forward(
+    run: Interpreter,
+    node: cst.BaseExpression,
+    name: str,
+    operand: cst.BaseExpression,
+    data: Data,
+    rest: Sequence[Value],
+    kwargs: Mapping[str, Value],
+) -> Value | None:
+    """A function along the samples of a forward's batch, or over all of it; None for others."""
+    if is_of_all_samples(name, data, rest, kwargs):
+        return across_samples.of_all_rows(run, operand, data)
+    over_all = name in _OVER_ALL and not rest and not kwargs and _scales_rows(run, node)
+    if run.module.editable:
+        mixed = across_samples.along_samples(run, node, name, operand, data, rest, kwargs)
+        if mixed is None and over_all:
+            mixed = across_samples.of_all_rows(run, operand, data)
+        if mixed is not None:
+            return mixed
+    if over_all or mixes_rows(name, data, rest, kwargs):
+        run.facts.statistics.setdefault(node, run.site(node))
+    return None
+
+
+def _keep_own_rows(run: Interpreter, others: list[Operand]) -> None:
+    """What is changed in place keeps its placement: rows at one position are those of all ranks."""
+    for shown, held in others:
+        picked = (data for data in held.data if data.placement in _PICKED)
+        run.demand(shown, value(*picked), readers.A_CHANGE)
+
+
+def _has_rows(held: Value) -> bool:
+    """Whether this may be a rank's rows, along any dimension."""
+    return any(d.placement is Placement.SHARD and d.dim != collating.NO_ROWS for d in held.data)
+
+
 def _meet_crosswise(run: Interpreter, rows: list[Data]) -> bool:
     return any(tensor_pairs.crossed(run, one, other) for one, other in combinations(rows, 2))
 
@@ -266,12 +311,29 @@ def on_whole(
     reduced = [a for _, v in operands for a in v.atoms if isinstance(a, Data)]
     if not reduced or name == "detach":
         return REPLICATED
+    number = replace(reduced[0].placed(Placement.REPLICATE), births=reduced[0].births)
+    if rule_of(name) is Rule.COUPLING and name not in across_samples.WITH_ROWS:
+        return value(number)
+    told = bool(rest) or bool({"dim", "axis"} & kwargs.keys())
+    if name in PAIRS and told and reduced[0].form is Form.GATHERED and not (rest and rest[0].data):
+        return _pair_of_whole(name, reduced[0], rest, kwargs)
     over_rows = name in OVER_A_DIMENSION and over_all_rows(reduced[0].dim, rest, kwargs)
     if name == "argsort" and over_rows:
         return value(replace(reduced[0].placed(Placement.REPLICATE), form=Form.PERMUTATION))
-    number = over_rows and name not in KEEPING_DIMENSIONS
-    added_up = replace(reduced[0].placed(Placement.REPLICATE), births=reduced[0].births)
-    return value(added_up if number else reduced[0])
+    gone = over_rows and name not in KEEPING_DIMENSIONS
+    return value(number if gone else reduced[0])
+
+
+def _pair_of_whole(
+    name: str, rows: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]
+) -> Value:
+    """Values and indices of the rows of all ranks, or along them."""
+    if not mixes_rows(name, rows, rest, kwargs):
+        return value(Tup((value(rows), value(rows))))
+    if name == "sort":
+        return across_samples.ordered(rows, name)
+    number = value(replace(rows.placed(Placement.REPLICATE), births=rows.births))
+    return value(Tup((number, number)))
 
 
 def on_batches(
@@ -300,6 +362,8 @@ def _one(
 ) -> Value:
     if data.placement.partial:
         return _on_partial(run, name, operand, data)
+    if not data.ndim and isinstance(operand, cst.Name):
+        data = replace(data, ndim=dimensions.unpacked(run, operand))
     if data.opaque and _names_a_dimension(rest, kwargs):
         data = replace(data, opaque=False)  # a tensor of several dimensions, and no loss or list
     if data.placement is Placement.ROWS:
@@ -330,6 +394,10 @@ def _one(
         return views.reshaped(run, name, data, rest, operand)
     if name == "argsort" and data.form is Form.PERMUTATION:
         return value(replace(data, births=frozenset()))  # the way back
+    if name == "renorm" and data.dim != collating.NO_ROWS:
+        each = len(rest) > 1 and rest[1].constant() == data.dim
+        rows = replace(data, births=frozenset())
+        return value(rows if each else across_samples.on_all_rows(run, node, operand, data))
     if name in OVER_A_DIMENSION and data.dim == collating.NO_ROWS:
         row = keeps_dimensions(kwargs) and named_dimensions(rest, kwargs) == [(0,)]
         left = replace(data, births=frozenset(), ndim=0)  # still of this sample alone
@@ -339,16 +407,16 @@ def _one(
         run.demand(operand, value(data), readers.POSITIONS)  # they go on to those of all ranks
         return REPLICATED
     if name in OVER_A_DIMENSION:
-        bare = name in _OVER_ALL and not rest and not kwargs
         inside = run.frames_forward() and not run.collating
-        if inside and is_of_all_samples(name, data, rest, kwargs):
-            run.demand(operand, value(data), readers.A_STATISTIC)
-            return REPLICATED
-        if inside and (mixes_rows(name, data, rest, kwargs) or (bare and _scales_rows(run, node))):
-            run.facts.statistics.setdefault(node, run.site(node))
+        in_forward = _in_forward(run, node, name, operand, data, rest, kwargs) if inside else None
+        if in_forward is not None:
+            return in_forward
+        unsure = name in across_samples.KEPT and may_mix_rows(name, data, rest, kwargs)
+        if unsure and run.module.editable and not run.collating and data.form is Form.TENSOR:
+            return value(across_samples.on_all_rows(run, node, operand, data))
         made = along(run, name, data, rest, kwargs)
-        unsure = name in ORDERING and not data.ndim and () in named_dimensions(rest, kwargs)
-        return _ordered(made, operand) if unsure else made
+        by_default = name in ORDERING and not data.ndim and () in named_dimensions(rest, kwargs)
+        return _ordered(made, operand) if by_default else made
     if name == "grad":  # torch.autograd.grad: one gradient for each input
         return value(replace(data, births=frozenset(), form=Form.BATCH))
     if name in REORDERING and data.counting:
@@ -358,13 +426,14 @@ def _one(
     if data.form is Form.PERMUTATION and name not in (*LINEAR, *_SAME_ELEMENTS):
         return value(replace(data.placed(Placement.REPLICATE), form=Form.GATHERED))
     if name == "batch_norm" and _by_batch(rest, kwargs):
-        if run.frames_forward():
-            run.facts.statistics.setdefault(node, run.site(node))
+        if run.frames_forward() and run.module.editable:
+            return value(across_samples.on_all_rows(run, node, operand, data))
         return value(replace(data.placed(coupled(run)), births=frozenset()))
     if name in _DOTS and not run.frames_forward():
         return value(data.placed(Placement.SUM))
-    if name in SELF_COUPLING:
-        return value(data.placed(coupled(run)))
+    by_rule = across_samples.by_rule(run, node, name, operand, data, rest)
+    if by_rule is not None:
+        return by_rule
     repeated = name in _REPEATING and data.form is Form.STATE  # which is several of them by now
     form = Form.TENSOR if repeated else kept_form(data)
     if data.form is Form.ORDER and name in _SAME_ELEMENTS:

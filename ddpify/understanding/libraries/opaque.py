@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.arithmetic import dimensions, patterns, tensor_pairs
+from ddpify.understanding.arithmetic import dimensions, patterns, tensor_pairs, tensors
 from ddpify.understanding.batching import batch_layers, batches, listed
 from ddpify.understanding.forms import Form
 from ddpify.understanding.language.arguments import Keywords, argument_pairs, local_data
@@ -155,6 +155,9 @@ def call_instance(
     kwargs: Keywords,
 ) -> Value:
     """``object(...)`` of a library object."""
+    along = _along_a_dimension(run, node, target, args)
+    if along is not None:
+        return along
     if target.kind in patterns.LAYERS:
         shown = patterns.layer(run, node, target, args)
         if shown is not None:
@@ -200,6 +203,18 @@ def call_instance(
     return result
 
 
+def _along_a_dimension(
+    run: Interpreter, node: cst.BaseExpression, target: Instance, args: list[Value]
+) -> Value | None:
+    """What a layer that is a function of one dimension, as ``nn.Softmax(0)``, makes of rows."""
+    name = _OF_A_DIMENSION.get(target.kind)
+    dim = target.arguments.get("dim") or target.arguments.get("0")
+    if name is None or dim is None or len(args) != 1 or not args[0].data:
+        return None
+    operands = argument_pairs(node, args, {})
+    return tensors.function(run, node, name, operands, {"dim": dim}, [])
+
+
 def _note_all_rows(
     run: Interpreter, node: cst.BaseExpression, target: Instance, args: list[Value]
 ) -> None:
@@ -209,6 +224,11 @@ def _note_all_rows(
         run.facts.on_all_rows.setdefault(node, run.site(node))
 
 
+_OF_A_DIMENSION = {
+    "torch.nn.Softmax": "softmax",
+    "torch.nn.LogSoftmax": "log_softmax",
+    "torch.nn.Softmin": "softmin",
+}
 _WITH_WEIGHTS = ("torch.nn.Conv", "torch.nn.Linear", "torch.nn.Bilinear", "torch.nn.Sequential")
 
 

@@ -38,6 +38,7 @@ from ddpify.understanding.values import (
     UNKNOWN,
     Data,
     Instance,
+    Number,
     Tup,
     Value,
     Whole,
@@ -56,6 +57,7 @@ _ROW_BY_ROW = frozenset("gather take_along_dim where lerp".split()) | tensors.BR
 _FROM_VALUES = frozenset("tensor as_tensor array asarray".split())
 _CONVERTING = frozenset("tensor as_tensor from_numpy array asarray".split())
 _OF_A_SIZE = frozenset("zeros ones empty full arange eye identity linspace logspace".split())
+_FILLED = frozenset("zeros ones empty".split())
 _OF_PAIRS = frozenset("triu_indices tril_indices".split())
 _NUMPYS_OF_A_SIZE = _OF_A_SIZE | frozenset("repeat tile reshape broadcast_to".split())
 _BY_PATTERN = frozenset({"einops.rearrange", "einops.reduce", "einops.repeat"})
@@ -271,6 +273,7 @@ def _sized(run: Interpreter, node: cst.BaseExpression, short: str, counts: list[
     shown = list(own_sizes.parts_of(run, node, short)) if isinstance(node, cst.Call) else []
     sizes = [part for part in shown if part.data.placement is Placement.COUNT]
     made = replace(counts[0].placed(Placement.SHARD), dim=sizes[0].dim if sizes else 0)
+    made = replace(made, ndim=_dimensions(run, node) if short in _FILLED else 0)
     if short in ("randperm", "permutation"):
         counted = [part.node for part in sizes]
         at_hand.used(run, node, counts)
@@ -279,6 +282,17 @@ def _sized(run: Interpreter, node: cst.BaseExpression, short: str, counts: list[
     if short in _COUNTING:
         made = replace(made, form=Form.RANGE, births=frozenset(part.node for part in sizes))
     return value(made)
+
+
+def _dimensions(run: Interpreter, node: cst.BaseExpression) -> int:
+    """How many dimensions ``torch.zeros(2, n)`` or ``torch.zeros(sizes)`` has; 0 if not known."""
+    given = [a.value for a in node.args if a.keyword is None] if isinstance(node, cst.Call) else []
+    if len(given) != 1:
+        return len(given)
+    sizes = run.seen(given[0])
+    known = {len(a.items) for a in sizes.of(Tup)}  # type: ignore[union-attr]
+    known |= {len(a.attributes) for a in sizes.of(Instance) if a.kind == "list"}  # type: ignore[union-attr]
+    return known.pop() if len(known) == 1 else 0
 
 
 def _concatenated(
@@ -293,15 +307,20 @@ def _concatenated(
     inner = [a for a in deep_atoms(pieces) if isinstance(a, Data) and a.placement.local]
     if not inner:
         whole = [a for a in deep_atoms(pieces) if isinstance(a, Data)]
-        return value(*whole[:1])
+        return value(*(replace(a, flat=a.flat or a.form is Form.GATHERED) for a in whole[:1]))
     kept = queues.kept(run, node, inner)
     if kept is not None:
         return kept
+    given = args[1] if len(args) > 1 else kwargs.get("dim") or kwargs.get("axis") or UNKNOWN
+    dim = given.constant() if given else 0
+    if short not in ("stack", "hstack") and _under_replicated(run, node, inner[0], dim):
+        for piece, held in queues.pieces(run, node):
+            run.demand(piece, value(*held.data), readers.A_STATISTIC)
+        gathered = inner[0].placed(Placement.REPLICATE)
+        return value(replace(gathered, form=Form.GATHERED, flat=True))
     inner = _beside_rows(run, node, inner)
     worst = [d for d in inner if d.placement is not Placement.SHARD]
     first = (worst or inner)[0]
-    given = args[1] if len(args) > 1 else kwargs.get("dim") or kwargs.get("axis") or UNKNOWN
-    dim = given.constant() if given else 0
     one_by_one = _taken_one_by_one(pieces, first)
     if one_by_one is not None:
         return value(collating.joined(one_by_one, short, dim))
@@ -329,6 +348,16 @@ def _concatenated(
         births = frozenset(b for d in worst if d.placement is Placement.ROWS for b in d.births)
         return value(replace(first.placed(first.placement), births=births))
     return value(_rows_joined(run, node, short, pieces, inner, dim))
+
+
+def _under_replicated(run: Interpreter, node: cst.BaseExpression, rows: Data, dim: object) -> bool:
+    """Whether a forward puts samples under what all ranks hold: together they are no batch."""
+    plain = rows.placement is Placement.SHARD and rows.form is Form.TENSOR and not rows.opaque
+    inside = run.frames_forward() and run.module.editable and not run.collating
+    if not (plain and inside and dim == rows.dim):
+        return False
+    shown = queues.pieces(run, node)
+    return any(held.atoms and all(type(a) is Number for a in held.atoms) for _, held in shown)
 
 
 def _beside_rows(run: Interpreter, node: cst.BaseExpression, inner: list[Data]) -> list[Data]:

@@ -1,0 +1,188 @@
+"""Operators that mix the samples of a batch, where the code asks for one along the batch dimension.
+
+Such an operator needs the rows of all ranks. Where its result has a row for each sample, as that
+of ``softmax(x, 0)`` or ``x.flip(0)``, each rank takes its own rows of it afterwards. Where it has
+none, as that of ``x.norm()``, all ranks hold the same result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding import readers
+from ddpify.understanding.arithmetic.tensor_dimensions import (
+    KEEPING_DIMENSIONS,
+    ORDERING,
+    PAIRS,
+    PARTING,
+    SUMMING,
+    may_mix_rows,
+    mixes_rows,
+)
+from ddpify.understanding.batching import at_hand, collating
+from ddpify.understanding.facts import Regrouped
+from ddpify.understanding.forms import Form
+from ddpify.understanding.operators.rules import Rule
+from ddpify.understanding.operators.table import MIXING, rule_of
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.values import REPLICATED, Data, Tup, Value, value
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+# Of what couples samples, what has a row for each of them all the same.
+WITH_ROWS = frozenset("cdist inner tensordot outer ger addr".split())
+# As large as what they get, whether that is one matrix of samples or a matrix for each sample.
+_SQUARE = frozenset("cholesky inv inverse matrix_exp matrix_power tril triu".split())
+_APART = (Rule.ELEMENTWISE, Rule.PER_SAMPLE, Rule.BY_ARGUMENTS)
+KEPT = KEEPING_DIMENSIONS - ORDERING - PARTING - frozenset({"argpartition", "diff"})
+
+
+def along_samples(
+    run: Interpreter,
+    node: cst.BaseExpression,
+    name: str,
+    operand: cst.BaseExpression,
+    data: Data,
+    rest: Sequence[Value],
+    kwargs: Mapping[str, Value],
+) -> Value | None:
+    """What a function of a dimension gives in a forward, along the samples; None for others.
+
+    Means and sums are left to the reductions over ranks.
+    """
+    if name in SUMMING:
+        return None
+    if not mixes_rows(name, data, rest, kwargs):
+        unsure = name in KEPT and may_mix_rows(name, data, rest, kwargs)
+        return value(on_all_rows(run, node, operand, data)) if unsure else None
+    if name in KEPT and data.form in (Form.TENSOR, Form.STATE) and not data.one_each:
+        return value(on_all_rows(run, node, operand, data))
+    if name in (*PARTING, "unbind"):
+        return None
+    if name in ORDERING:
+        return _in_order(run, name, operand, data)
+    return of_all_rows(run, operand, data, pair=name in PAIRS)
+
+
+def _in_order(run: Interpreter, name: str, operand: cst.BaseExpression, data: Data) -> Value | None:
+    """The samples of all ranks in order, and their order."""
+    if name == "topk":
+        return of_all_rows(run, operand, data, pair=True)
+    run.demand(operand, value(data), readers.A_STATISTIC)
+    return ordered(data, name)
+
+
+def ordered(data: Data, name: str) -> Value:
+    """What sorting the rows of all ranks gives: their order, behind the rows for ``sort``."""
+    whole = data.placed(Placement.REPLICATE)
+    order = value(replace(whole, form=Form.PERMUTATION))
+    rows = value(replace(whole, form=Form.GATHERED))
+    return order if name == "argsort" else value(Tup((rows, order)))
+
+
+def on_all_rows(
+    run: Interpreter, node: cst.BaseExpression, rows: cst.BaseExpression, data: Data
+) -> Data:
+    """This rank's rows of what an expression makes of ``rows`` once those of all are gathered."""
+    at_hand.used(run, node, [data])
+    stacked = data.form is Form.STACKED
+    known = run.facts.regrouped.get(node)
+    dims = (known.dims if known is not None else frozenset()) | {data.dim}
+    run.facts.regrouped[node] = Regrouped(run.site(node), rows, stacked, dims)
+    placed = replace(data.placed(Placement.SHARD), dim=data.dim)
+    return replace(placed, form=Form.STACKED) if stacked else placed
+
+
+def of_all_rows(
+    run: Interpreter, rows: cst.BaseExpression, data: Data, *, pair: bool = False
+) -> Value:
+    """What has no rows of its own: the same on all ranks, once the rows of all are gathered."""
+    run.demand(rows, value(data), readers.A_STATISTIC)
+    return value(Tup((REPLICATED, REPLICATED))) if pair else REPLICATED
+
+
+def by_rule(
+    run: Interpreter,
+    node: cst.BaseExpression,
+    name: str,
+    operand: cst.BaseExpression,
+    data: Data,
+    rest: Sequence[Value],
+) -> Value | None:
+    """What an operator that mixes samples whatever it is told makes of rows; None for others.
+
+    So does one that no table lists, as far as anybody knows.
+    """
+    alone = run.collating or data.dim == collating.NO_ROWS
+    rule = rule_of(name)
+    beside_weights = name == "cdist" and bool(rest) and not rest[0].data
+    if alone or beside_weights or (rule is None and data.opaque) or rule in _APART:
+        return None
+    square = name in MIXING or name in _SQUARE
+    if rule is Rule.OF_MATRICES and (data.ndim > 2 or data.dim > 1):
+        return None
+    if square and data.form is Form.TENSOR and run.module.editable:
+        return value(on_all_rows(run, node, operand, data))
+    if not run.frames_forward():
+        return value(data.placed(Placement.COUPLED))
+    run.demand(operand, value(data), readers.A_STATISTIC)
+    rows = rule is None or name in WITH_ROWS
+    whole = data.placed(Placement.REPLICATE)
+    return value(replace(whole, form=Form.GATHERED)) if rows else REPLICATED
+
+
+def split_beside(
+    run: Interpreter,
+    left: tuple[cst.BaseExpression, Data | None],
+    right: tuple[cst.BaseExpression, Data | None],
+) -> bool:
+    """Whether a rank's rows meet rows of all ranks in a forward: it takes its own of those, too."""
+    if not run.frames_forward() or run.collating or not run.module.editable:
+        return False
+    for (_, own), (shown, gathered) in ((left, right), (right, left)):
+        if own is None or gathered is None or gathered.form is not Form.GATHERED or gathered.flat:
+            continue  # a slice has fewer rows
+        if own.placement is Placement.SHARD and own.dim == gathered.dim == 0:
+            run.facts.given_back[shown] = own.loaders
+            return True
+    return False
+
+
+def taken_by_position(
+    run: Interpreter, node: cst.Subscript, atom: Data, index: Value | None
+) -> Data | None:
+    """What a fixed position or slice takes of the samples in a forward; None for another index.
+
+    All ranks take it of the rows of all.
+    """
+    rows = atom.form is Form.TENSOR and not atom.opaque and not run.collating
+    if not rows or not run.frames_forward() or not run.module.editable:
+        return None
+    above = run.module.parents.get(node)
+    written = isinstance(above, cst.AugAssign) and above.target is node  # which is judged there
+    fixed = index is None or (isinstance(index.constant(), int) and not index.data)
+    if written or not fixed:
+        return None
+    run.demand(node.value, value(atom), readers.A_STATISTIC)
+    whole = atom.placed(Placement.REPLICATE)
+    return whole if index is not None else replace(whole, form=Form.GATHERED, flat=True)
+
+
+def coupled_operands(
+    run: Interpreter,
+    node: cst.BaseExpression,
+    operands: Sequence[tuple[cst.BaseExpression, Value]],
+) -> Value:
+    """What a layer makes of rows whose weights are rows, too: each sample beside all others."""
+    found = [(shown, data) for shown, held in operands for data in held.data]
+    names = frozenset(name for shown, data in found for name in (data.names or {shown}))
+    if not run.frames_forward():
+        return value(replace(found[0][1].placed(Placement.COUPLED), names=names))
+    for shown, data in found:
+        run.demand(shown, value(data), readers.A_STATISTIC)
+    return value(replace(found[0][1].placed(Placement.REPLICATE), form=Form.GATHERED))

@@ -1,0 +1,154 @@
+"""Operators that mix samples, converted and run: in a forward and in the loop, at 2 and 3 ranks.
+
+Batches of six samples do not divide among four, and the last batch has five. Each case trains in
+float64; parameters after each step are compared with those of one process.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import indent
+
+import pytest
+
+from ddpify.convert import Options, convert_file
+from ddpify.errors import DdpifyError
+from tests.training_runs import TrainingRuns, assert_same_steps, assert_succeeded
+
+SCRIPT = """\
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+torch.set_default_dtype(torch.float64)
+samples, kinds = torch.randn(17, 5), torch.randint(0, 3, (17,))
+feed = DataLoader(TensorDataset(samples, kinds), batch_size=6, shuffle=True)
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Linear(5, 5), nn.Linear(5, 3)
+
+    def forward(self, x):
+        h = torch.tanh(self.first(x))
+        FORWARD
+        return self.second(h)
+
+
+net = Net()
+rule = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+for x, y in feed:
+    rule.zero_grad()
+    out = net(x)
+    z = out
+    LOOP
+    loss = F.cross_entropy(out, y) + (z * out).mean()
+    loss.backward()
+    rule.step()
+    print(f"{loss.item():.6f}")
+"""
+
+IN_FORWARD = [
+    "h = torch.softmax(h, 0)",
+    "h = F.softmax(h, dim=-2)",
+    "h = nn.Softmax(0)(h)",
+    "h = F.normalize(h, dim=0)",
+    "h = h.unsqueeze(0).softmax(1).squeeze(0)",
+    "h = h.T.softmax(1).T",
+    "h = h - h.max()",
+    "h = h - h.max(0)[0]",
+    "h = h / h.norm()",
+    "h = h * torch.linalg.vector_norm(h)",
+    "h = h / h.norm(dim=0, keepdim=True)",
+    "h = h - torch.logsumexp(h, 0)",
+    "h = h * h.prod(0)",
+    "h = (h - h.mean(0)) / (h.std(0) + 1)",
+    "h = h + h[0]",
+    "h = h + h[-1:]",
+    "h = torch.cat([h[1:], h[:1]])",
+    "h = h.flip(0)",
+    "h = torch.roll(h, 1, 0)",
+    "h = h.cumsum(0)",
+    "h = h.sort(0)[0]",
+    "h = torch.fft.fft(h, dim=0).real",
+    "h = torch.tril(h)",
+    "h = F.batch_norm(h, None, None, training=True)",
+    "h = h * len(h)",
+    "h = h / h.size(0)",
+    "h = h * h.trace()",
+    "h = h @ torch.cov(h.t())",
+    "h = h + torch.cdist(h, h).mean(1, keepdim=True)",
+    "h = torch.einsum('bi,ci->bc', h, h) @ h",
+    "h = h * (h[:, None] * h[None]).sum(-1).mean(1, keepdim=True)",
+    "h = torch.tensordot(h, h, dims=([1], [1])) @ h",
+]
+IN_LOOP = [
+    "z = torch.softmax(out, 0)",
+    "z = F.normalize(out, dim=-2)",
+    "z = torch.linalg.vector_norm(out) * out",
+    "z = out * torch.linalg.matrix_norm(out)",
+    "z = torch.linalg.pinv(out).t()",
+    "z = out * out.trace()",
+    "z = torch.tril(out)",
+    "z = torch.inner(out, out) @ out",
+    "z = torch.renorm(out, 2, 0, 1.0)",
+    "z = torch.renorm(out, 2, 1, 1.0)",
+    "z = torch.fft.fft(out, dim=0).real",
+    "z = torch.fft.fft(out, dim=1).real",
+    "z = F.linear(out, out) @ out",
+    "z = out.clone(); z.mul_(out[0])",
+    "z = out[len(out) // 2] * out",
+    "z = torch.take(out, torch.tensor([0, 5, 7])).mean() * out",
+]
+REFUSED = ["h = h.clone(); h[0] = 0.0", "h = h.clone(); h[1:] += 1.0"]
+
+
+def _script(folder: Path, *, forward: str = "pass", loop: str = "pass") -> Path:
+    text = SCRIPT.replace("FORWARD", indent(forward, " " * 8).strip())
+    script = folder / "train.py"
+    script.write_text(text.replace("LOOP", indent(loop, " " * 4).strip()))
+    return script
+
+
+def _assert_trains_the_same(runs: TrainingRuns, script: Path) -> None:
+    converted = script.with_name("train_ddp.py")
+    converted.write_bytes(convert_file(script, Options()).data)
+    original = runs.run(script)
+    assert_succeeded(original)
+    for ranks in (2, 3):
+        trained = runs.run(converted, ranks)
+        assert_succeeded(trained)
+        for rank in trained.ranks:
+            assert_same_steps(original.ranks[0].steps, rank.steps, f"{ranks} ranks")
+        assert trained.ranks[0].stdout == original.ranks[0].stdout
+
+
+@pytest.mark.parametrize("line", IN_FORWARD)
+def test_a_forward_mixes_the_samples_of_all_ranks(
+    tmp_path: Path, runs: TrainingRuns, line: str
+) -> None:
+    _assert_trains_the_same(runs, _script(tmp_path, forward=line))
+
+
+@pytest.mark.parametrize("line", IN_LOOP)
+def test_a_loop_mixes_the_samples_of_all_ranks(
+    tmp_path: Path, runs: TrainingRuns, line: str
+) -> None:
+    _assert_trains_the_same(runs, _script(tmp_path, loop=line))
+
+
+@pytest.mark.parametrize("line", REFUSED)
+def test_a_write_at_one_position_of_a_batch_is_refused(tmp_path: Path, line: str) -> None:
+    with pytest.raises(DdpifyError, match="a write into the row at one position"):
+        convert_file(_script(tmp_path, forward=line), Options())
+
+
+def test_an_operator_that_no_table_lists_gets_the_rows_of_all_ranks(tmp_path: Path) -> None:
+    script = _script(tmp_path, forward="h = h + torch.unheard_of(h)")
+    text = convert_file(script, Options()).data.decode()
+    assert "h = dd.gather(h) + torch.unheard_of(dd.gather(h))" in text or (
+        "h = h + dd.split(torch.unheard_of(dd.gather(h)))" in text
+    )
