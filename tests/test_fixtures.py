@@ -13,6 +13,12 @@ from tests.training_runs import Training, TrainingRuns, assert_same_training
 
 NAMES = sorted(path.parent.name for path in FIXTURES.glob("*/train.py"))
 NEEDS_CUDA = {"hardcoded_cuda"}
+NOT_RESUMABLE = {
+    "random_windows": "batches are not taken by a loop",
+    "shuffled_slices": "batches are not taken by a loop",
+    "trainer_class": "a while loop around the training",
+    "truncated_bptt": "batches are not taken by a loop",
+}
 
 Originals = Callable[[str], Training]
 Convert = Callable[..., Path]
@@ -57,6 +63,27 @@ def test_converted_trains_the_same(
 ) -> None:
     script = converted(name)
     assert_same_training(originals(name), runs.run(script, world_size, beside=FIXTURES / name))
+
+
+@pytest.mark.parametrize("world_size", [1, 2, 3])
+@pytest.mark.parametrize("name", NAMES)
+def test_with_snapshots_trains_the_same(
+    name: str,
+    world_size: int,
+    runs: TrainingRuns,
+    originals: Originals,
+    ddpify: Ddpify,
+    tmp_path: Path,
+) -> None:
+    """Or is refused, with a line: a snapshot after every step changes nothing."""
+    out = tmp_path / "train_ddp.py"
+    options = ("--resume", "--snapshot-steps", "1")
+    done = ddpify("convert", FIXTURES / name / "train.py", "-o", out, *options)
+    if name in NOT_RESUMABLE:
+        assert done.code and NOT_RESUMABLE[name] in done.stderr
+        return
+    assert done.code == 0, done.stderr
+    assert_same_training(originals(name), runs.run(out, world_size, beside=FIXTURES / name))
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 
 from ddpify.runtime.batch import rows_of
+from ddpify.runtime.indices import Batch
 from ddpify.runtime.position import position
 from ddpify.runtime.process import warn_once, world
 from ddpify.runtime.rng import enter_own_stream
@@ -41,7 +42,8 @@ class Parts:
         share = share_of(len(batch), place.rank, place.size) if place.size > 1 else None
         self.shares.append(share)
         if share is None:
-            return batch
+            # A data set gets the list that torch's own sampler would give it.
+            return batch[:] if isinstance(batch, Batch) else batch
         if sampler.draws_here:
             # What follows, in this process, is the fetch of this rank's own samples.
             enter_own_stream()

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -32,11 +32,13 @@ def lazily(loader: Any) -> Iterator[Any]:
     yield from loader
 
 
-def _visit(folder: Path, feed: Callable[[Any], Any], stop: int | None) -> Any:
+def _visit(
+    folder: Path, feed: Callable[[Any], Any], stop: int | None, *, shuffle: bool = True
+) -> Any:
     """Three epochs over numbers: what was visited, and how many samples were loaded for it."""
     take_snapshots(Snapshots(folder, 1, 600))
     torch.manual_seed(2)
-    loader = dd.shard(DataLoader(Numbers(), batch_size=4, shuffle=True))
+    loader = dd.shard(DataLoader(Numbers(), batch_size=4, shuffle=shuffle))
     visited: list[Any] = []
     for epoch in dd.resumable(range(3), visited):
         dd.snapshot()
@@ -61,3 +63,34 @@ def test_a_loop_goes_on_in_the_iteration_of_the_snapshot(
     (again, less), *_ = run(partial(_visit, folder, feed, None), ranks)
     assert again == whole
     assert less < read * 2 / 3  # batches of iterations that are left out are not loaded
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+def test_a_loader_that_does_not_shuffle(tmp_path: Path, ranks: int) -> None:
+    """Its indices are a range, at one process too."""
+    visited, _ = run(partial(_visit, tmp_path, lambda loader: loader, None, shuffle=False), ranks)[
+        0
+    ]
+    epoch = [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9, 10]]
+    assert visited == [[number, *batch] for number in range(3) for batch in epoch]
+
+
+def test_a_data_set_gets_lists_of_indices_at_one_process(tmp_path: Path) -> None:
+    """A data set's own ``__getitems__`` may do with them what it does with torch's."""
+    assert run(partial(_ask_for_batches, tmp_path), 1)[0] == {list}
+
+
+class Asked(Numbers):
+    kinds: ClassVar[set[type]] = set()
+
+    def __getitems__(self, indices: Any) -> list[int]:
+        self.kinds.add(type(indices))
+        return list(indices)
+
+
+def _ask_for_batches(folder: Path) -> Any:
+    take_snapshots(Snapshots(folder, 1, 600))
+    for shuffle in (False, True):
+        for _ in dd.shard(DataLoader(Asked(), batch_size=4, shuffle=shuffle)):
+            pass
+    return Asked.kinds
