@@ -75,6 +75,7 @@ class Snapshots:
         self.checked = False
         self.agreement = Agreement()
         self.muted: int | None = None
+        self.failing = False  # whether the last snapshot could not be written
 
     def load(self) -> dict[str, Any] | None:
         """The newest whole snapshot, on all ranks; None where there is none. A collective.
@@ -187,20 +188,29 @@ class Snapshots:
 
     def _write(self, state: dict[str, Any]) -> bool:
         """Write on rank 0; whether that failed, on all ranks. Training goes on in any case."""
-        failed = False
+        error = None
         if is_main():
             # What is printed before the snapshot is not printed again after a restart.
             sys.stdout.flush()
             try:
                 self.folder.write(self.steps, state)
-            except OSError as error:
-                failed = True
-                print(
-                    f"ddpify: no snapshot at step {self.steps}: {self.folder.path}: "
-                    f"{error.strerror or error}; the one before it stays, and training goes on",
-                    file=sys.stderr,
-                )
-        return bool(_from_main(b"1" if failed else b""))
+            except OSError as raised:
+                error = raised
+            self._report(error)
+        return bool(_from_main(b"1" if error else b""))
+
+    def _report(self, error: OSError | None) -> None:
+        """Say once that snapshots fail, and once that they are written again."""
+        if error is not None and not self.failing:
+            print(
+                f"ddpify: no snapshot at step {self.steps}: {self.folder.path}: "
+                f"{error.strerror or error}; the one before it stays, and training goes on "
+                "(further failures are not reported)",
+                file=sys.stderr,
+            )
+        elif error is None and self.failing:
+            print(f"ddpify: snapshots are written again, at step {self.steps}", file=sys.stderr)
+        self.failing = error is not None
 
     def _end(self) -> None:
         """At the end of the process: a training that has come to its end needs no snapshots."""

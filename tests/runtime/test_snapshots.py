@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 import resource
@@ -17,6 +18,7 @@ import torch
 from torch import nn
 
 from ddpify.runtime.snapshot_files import SnapshotFolder, parse
+from ddpify.runtime.snapshots import Snapshots
 from ddpify.runtime.state import CannotStore, encode, restore
 from tests.runtime.ranks import command, torchrun
 
@@ -153,6 +155,29 @@ def test_a_full_disk_leaves_the_older_snapshot(tmp_path: Path) -> None:
     assert os.listdir(folder.path) == [first.name]
     found = folder.newest()
     assert found is not None and torch.equal(parse(found[1])["a"], torch.ones(10))
+
+
+def test_a_full_disk_is_reported_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    snapshots = Snapshots(tmp_path / "snapshots", 1, 600)
+    snapshots.folder.check_writable()
+    full = OSError(errno.ENOSPC, "No space left on device")
+    written: list[int] = []
+
+    def write(steps: int, _: Any) -> None:
+        if steps in (2, 3, 4):
+            raise full
+        written.append(steps)
+
+    monkeypatch.setattr(snapshots.folder, "write", write)
+    for snapshots.steps in range(1, 7):
+        snapshots._write({})
+    said = capsys.readouterr().err.splitlines()
+    assert written == [1, 5, 6]
+    assert len(said) == 2
+    assert "at step 2" in said[0] and "No space left on device" in said[0]
+    assert said[1] == "ddpify: snapshots are written again, at step 5"
 
 
 def test_two_snapshots_are_kept(tmp_path: Path) -> None:
