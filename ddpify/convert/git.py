@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
 from ddpify.errors import DdpifyError, ExitCode
+
+_OFF = ("core.fsmonitor=false", f"core.hooksPath={os.devnull}")
+_QUIET = {"GIT_OPTIONAL_LOCKS": "0"}
 
 
 def check_clean(folder: Path) -> None:
@@ -33,10 +37,28 @@ def check_clean(folder: Path) -> None:
 
 
 def _git(folder: Path, *arguments: str) -> list[str]:
+    """The lines that git prints, run so that the repository's configuration starts no program."""
     done = subprocess.run(
-        ["git", "-C", str(folder), *arguments], capture_output=True, text=True, check=True
-    )
+        ["git", "-C", str(folder), *_settings(folder), *arguments],
+        capture_output=True, text=True, check=True, env={**os.environ, **_QUIET},
+    )  # fmt: skip
     return done.stdout.splitlines()
+
+
+def _settings(folder: Path) -> list[str]:
+    """Options that turn hooks, the file system monitor and all configured filters off."""
+    listed = subprocess.run(
+        ["git", "-C", str(folder), "config", "--null", "--name-only", "--get-regexp", r"^filter\."],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    drivers = {name.rpartition(".")[0] for name in listed.stdout.split("\0") if name}
+    if any("=" in name for name in drivers):  # -c cannot express it
+        raise OSError("a git filter has '=' in its name")
+    off = [
+        f"{driver}.{key}=" for driver in sorted(drivers) for key in ("clean", "smudge", "process")
+    ]
+    off += [f"{driver}.required=false" for driver in sorted(drivers)]
+    return [part for setting in (*_OFF, *off) for part in ("-c", setting)]
 
 
 def _usage(folder: Path, message: str, remedy: str) -> DdpifyError:

@@ -254,6 +254,24 @@ def test_in_place_changes_a_clean_checkout(ddpify: Ddpify, project: Path) -> Non
     assert changed.stdout.split() == ["data.py", "engine.py", "train.py"]
 
 
+def test_in_place_runs_no_program_that_the_repository_names(ddpify: Ddpify, project: Path) -> None:
+    spy = Path("spy.sh").absolute()
+    spy.write_text(f"#!/bin/sh\ntouch {spy}.ran\ncat\n")
+    spy.chmod(0o755)
+    (project / ".gitattributes").write_text("*.py filter=odd\n")
+    committed(project)
+    hook = project / ".git/hooks/post-index-change"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(spy.read_text())
+    hook.chmod(0o755)
+    for key in ("filter.odd.clean", "filter.odd.smudge", "filter.odd.process", "core.fsmonitor"):
+        git("config", key, str(spy), at=project)
+    git("config", "filter.odd.required", "true", at=project)
+    os.utime(project / "train.py", (1, 1))  # git has to read it again
+    assert ddpify("convert", "project", "--in-place", "--entry", "train.py").code == 0
+    assert not Path(f"{spy}.ran").exists()
+
+
 @pytest.mark.parametrize("name", ["README.md", "new.py"])
 def test_in_place_refuses_what_is_not_committed(ddpify: Ddpify, project: Path, name: str) -> None:
     committed(project)
