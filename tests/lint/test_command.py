@@ -56,6 +56,20 @@ def test_a_reader_that_goes_away(script: Path) -> None:
     assert process.returncode == 1
 
 
+@pytest.mark.parametrize("arguments", [("lint", "train.py", "--no-cache"), ("--version",)])
+def test_modules_of_the_working_directory_are_not_imported(
+    script: Path, arguments: tuple[str, ...]
+) -> None:
+    for name in ("libcst", "typer", "rich"):
+        (script.parent / f"{name}.py").write_text("raise SystemExit('imported')\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "ddpify", *arguments], cwd=script.parent, capture_output=True,
+        text=True, check=False,
+    )  # fmt: skip
+    assert "imported" not in done.stdout + done.stderr
+    assert done.stdout
+
+
 def test_no_files_is_no_error(tmp_path: Path, ddpify: Ddpify) -> None:
     assert ddpify("lint", tmp_path).code == 0
 
