@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from ddpify.planning.changed_state import hold_changed_state
 from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import Refusal
 from ddpify.planning.resumed_loops import Gap, Loops, ResumedLoop, Resumption, chains, reached
@@ -40,6 +41,7 @@ def plan_resumption(plan: Plan, models: list[Instance]) -> Resumption:
     for one in found.loops.values():
         kept_values(plan, found, one)
     name_objects(plan, found, models)
+    hold_changed_state(plan, found)
     _open_files(plan, found)
     return found
 

@@ -18,7 +18,7 @@ from ddpify.understanding.values import Class, Instance
 
 CONTAINERS = ("list", "dict", "set", "collections.defaultdict", "collections.deque",
               "collections.OrderedDict", "collections.Counter")  # fmt: skip
-_FILLING = frozenset(
+FILLING = frozenset(
     "append appendleft extend insert update add pop popleft clear remove setdefault discard "
     "sort reverse".split()
 )
@@ -93,7 +93,7 @@ def reached(plan: Plan, loop: ResumedLoop) -> Iterator[cst.CSTNode]:
 def changed(plan: Plan, node: cst.CSTNode) -> Iterator[Instance]:
     """Containers that a node fills, and objects whose attributes it assigns."""
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
-        if node.func.attr.value in _FILLING:
+        if node.func.attr.value in FILLING:
             yield from _held(plan, node.func.value, containers=True)
     elif isinstance(node, (cst.Assign, cst.AugAssign)):
         targets = (
@@ -137,6 +137,13 @@ def _targets(node: cst.CSTNode) -> list[cst.BaseExpression]:
     if isinstance(node, cst.Assign):
         return [t.target for t in node.targets]
     return [node.target] if isinstance(node, (cst.AugAssign, cst.AnnAssign)) else []
+
+
+def targets_of(node: cst.CSTNode) -> list[cst.BaseExpression]:
+    """What a statement, a loop or a named expression binds or assigns to."""
+    if isinstance(node, (cst.For, cst.CompFor, cst.NamedExpr)):
+        return [node.target]
+    return _targets(node)
 
 
 def attribute_targets(node: cst.CSTNode) -> Iterator[cst.Attribute]:

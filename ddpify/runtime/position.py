@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from ddpify.runtime.rng import capture_streams, reinstate_streams
+from ddpify.runtime.state import arrays_in
 
 
 class Level:
@@ -20,6 +21,12 @@ class Level:
         self.ordinal = ordinal  # among the loops of one iteration of the level around it
         self.first = first  # whether it and all levels around it are the first in theirs
         self.objects = objects
+        # The tensors and arrays in them as the loop began: these are restored in place.
+        self.entered = {
+            path: found
+            for index, one in enumerate(objects)
+            for path, found in arrays_in(one, f"argument {index + 2}").items()
+        }
         self.count = -1  # the iteration that runs
         self.item: int | None = None  # what that iteration is for, where it is a number
         self.values: tuple[Any, ...] = ()

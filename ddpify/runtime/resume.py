@@ -146,7 +146,13 @@ def _restore_objects(level: Level) -> None:
     if saved is None:
         return
     for index, (code, into) in enumerate(zip(saved["objects"], level.objects, strict=True)):
-        restore(code, into, f"argument {index + 2} of resumable()")
+        name = f"argument {index + 2} of resumable()"
+        found = restore(code, into, name)
+        if type(found) in (bool, int, float, str) and found != into:
+            raise RuntimeError(
+                f"{name} is a {type(found).__name__}, which cannot be changed in place: give the "
+                "variable to snapshot() instead"
+            )
 
 
 def _is_target(level: Level) -> bool:

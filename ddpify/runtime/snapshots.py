@@ -24,7 +24,7 @@ from ddpify.runtime.rng import (
     reinstate_streams,
 )
 from ddpify.runtime.snapshot_files import SnapshotFolder, parse
-from ddpify.runtime.state import encode, forms_alone, restore
+from ddpify.runtime.state import changed_in_place, encode, forms_alone, restore
 from ddpify.runtime.terminate import STOPPED, asked_to_stop, watch_for_sigterm
 
 _DUE, _STOP = 1, 2
@@ -176,15 +176,7 @@ class Snapshots:
         }
 
     def _levels(self) -> list[dict[str, Any]]:
-        return [
-            {
-                "count": one.count,
-                "item": one.item,
-                "objects": [encode(o, f"argument {i + 2}") for i, o in enumerate(one.objects)],
-                "values": [encode(v, f"value {i + 1}") for i, v in enumerate(one.values)],
-            }
-            for one in position().levels
-        ]
+        return [_stored(one) for one in position().levels]
 
     def _write(self, state: dict[str, Any]) -> bool:
         """Write on rank 0; whether that failed, on all ranks. Training goes on in any case."""
@@ -235,6 +227,18 @@ class Snapshots:
             os.dup2(self.muted, 1)
             os.close(self.muted)
             self.muted = None
+
+
+def _stored(level: Level) -> dict[str, Any]:
+    """A loop's iteration, and the state of what it changes."""
+    with changed_in_place(level.entered):
+        objects = [encode(o, f"argument {i + 2}") for i, o in enumerate(level.objects)]
+    return {
+        "count": level.count,
+        "item": level.item,
+        "objects": objects,
+        "values": [encode(v, f"value {i + 1}") for i, v in enumerate(level.values)],
+    }
 
 
 def restore_random(saved: list[dict[str, Any]]) -> None:

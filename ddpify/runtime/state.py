@@ -5,11 +5,14 @@ its content. Restoring goes into the objects that the restarted script has made 
 reference to them stays.
 """
 
+import argparse
 import contextlib
 import random
 import sys
-from collections import deque
+import weakref
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
+from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any, cast
 
 import torch
@@ -23,6 +26,52 @@ from ddpify.runtime.process import is_main, world
 _PLAIN = (type(None), bool, int, float, str)
 _LEFT_OUT = (DataLoader, Dataset)
 _gathering = True
+_entered: dict[str, "weakref.ref[Any]"] = {}
+
+
+def arrays_in(value: Any, name: str) -> dict[str, "weakref.ref[Any]"]:
+    """The tensors and arrays in containers and objects of the script, by the paths to them.
+
+    Given back to ``changed_in_place()``, they tell what still is the same object, changed in
+    place, from what has been replaced by another.
+    """
+    found: dict[str, weakref.ref[Any]] = {}
+    seen: set[int] = set()
+    waiting = [(name, value)]
+    while waiting:
+        path, one = waiting.pop()
+        if isinstance(one, torch.Tensor) or _is_array(one):
+            found[path] = weakref.ref(one)
+        elif id(one) not in seen:
+            seen.add(id(one))
+            waiting.extend(_parts(path, one))
+    return found
+
+
+def _parts(path: str, one: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(one, list | tuple | deque):
+        yield from ((f"{path}[{index}]", item) for index, item in enumerate(one))
+    elif isinstance(one, dict):
+        yield from ((f"{path}[{key!r}]", item) for key, item in one.items())
+    elif _is_plain_object(one):
+        held = vars(one).items()
+        yield from ((f"{path}.{key}", item) for key, item in held)
+
+
+@contextlib.contextmanager
+def changed_in_place(entered: dict[str, "weakref.ref[Any]"]) -> Iterator[None]:
+    """Inside, encode() marks the tensors and arrays that a restart is to bring back in place."""
+    global _entered
+    before, _entered = _entered, entered
+    try:
+        yield
+    finally:
+        _entered = before
+
+
+def _stays(value: Any, name: str) -> bool:
+    known = _entered.get(name)
+    return known is not None and known() is value
 
 
 @contextlib.contextmanager
@@ -49,7 +98,8 @@ def encode(value: Any, name: str = "value") -> Any:
         return value
     if isinstance(value, torch.Tensor):
         # What is sharded is cut on the CPU: no device need have room for all of it.
-        return "tensor", _whole(value), "cpu" if is_dtensor(value) else value.device.type
+        place = "cpu" if is_dtensor(value) else value.device.type
+        return "tensor", _whole(value), place, _stays(value, name)
     for kind, types, form in _FORMS:
         if isinstance(value, types):
             return kind, form(value, name)
@@ -59,7 +109,7 @@ def encode(value: Any, name: str = "value") -> Any:
             return found
     if hasattr(value, "state_dict") and hasattr(value, "load_state_dict"):
         return "stateful", encode(value.state_dict(), f"{name}.state_dict()")
-    if _is_script_class(type(value)) and hasattr(value, "__dict__"):
+    if _is_plain_object(value):
         return "object", _attributes(value, name)
     raise CannotStore(
         f"{name} is a {type(value).__module__}.{type(value).__qualname__}, which has no plain form"
@@ -85,8 +135,29 @@ def _decode(code: Any, into: Any, name: str) -> Any:
     if kind == "tensor":
         if is_dtensor(into) and into.shape == content.shape:
             return like_shard(content, into)
+        if rest[1:] == [True] and _fits(into, content):
+            with torch.no_grad():
+                return into.copy_(content)
         return content if rest[0] == "cpu" else content.to(world().device)
     return _RESTORERS[kind](content, into, name)
+
+
+def _fits(into: Any, content: torch.Tensor) -> bool:
+    same = isinstance(into, torch.Tensor) and not is_dtensor(into)
+    return same and into.shape == content.shape and into.dtype == content.dtype
+
+
+def _is_array(value: Any) -> bool:
+    return "numpy" in sys.modules and isinstance(value, sys.modules["numpy"].ndarray)
+
+
+def _is_plain_object(value: Any) -> bool:
+    """Whether an object is what its attributes are: of the script's class, or a namespace."""
+    kind = type(value)
+    if isinstance(value, nn.Module | type | FunctionType | ModuleType):
+        return False
+    named = isinstance(value, argparse.Namespace | SimpleNamespace)
+    return named or (_is_script_class(kind) and hasattr(value, "__dict__"))
 
 
 def _is_script_class(kind: type) -> bool:
@@ -135,11 +206,21 @@ def _read_list(content: list[Any], into: Any, name: str) -> Any:
     return _refilled(into, found, list)
 
 
+def _read_tuple(content: list[Any], into: Any, name: str) -> Any:
+    old = into if isinstance(into, tuple) and len(into) == len(content) else [None] * len(content)
+    return tuple(
+        _decode(code, item, f"{name}[{index}]")
+        for index, (code, item) in enumerate(zip(content, old, strict=True))
+    )
+
+
 def _read_dict(content: list[Any], into: Any, name: str) -> Any:
     old = dict(into) if isinstance(into, dict) else {}
     found = {}
     for key_code, code in content:
         key = _decode(key_code, None, name)
+        if key not in old and isinstance(into, defaultdict) and into.default_factory:
+            old[key] = into.default_factory()  # a container in it is of the same kind
         found[key] = _decode(code, old.get(key), f"{name}[{key!r}]")
     return _refilled(into, found, dict)
 
@@ -255,7 +336,9 @@ def _encode_numpy(value: Any, name: str) -> Any:
     if isinstance(value, numpy.ndarray | numpy.generic) and value.dtype.kind in "biufc":
         array = numpy.ascontiguousarray(value)
         data = torch.from_numpy(array.reshape(-1).view("uint8").copy())
-        return "array", (data, value.dtype.str, list(value.shape), array is value)
+        stays = isinstance(value, numpy.ndarray) and _stays(value, name)
+        is_array = isinstance(value, numpy.ndarray)
+        return "array", (data, value.dtype.str, list(value.shape), is_array, stays)
     if isinstance(value, numpy.random.Generator):
         return "numpy generator", encode(value.bit_generator.state, name)
     if isinstance(value, numpy.random.RandomState):
@@ -264,9 +347,13 @@ def _encode_numpy(value: Any, name: str) -> Any:
 
 
 def _read_array(content: Any, into: Any, _: str) -> Any:
-    numpy = sys.modules["numpy"]
-    data, dtype, shape, is_array = content
+    import numpy
+
+    data, dtype, shape, is_array, stays = content
     array = numpy.frombuffer(data.numpy().tobytes(), dtype).reshape(shape).copy()
+    if stays and _is_array(into) and (into.shape, into.dtype) == (array.shape, array.dtype):
+        into[...] = array
+        return into
     return array if is_array or shape else array[()]
 
 
@@ -296,7 +383,7 @@ _FORMS: tuple[tuple[str, Any, Form], ...] = (
 )
 _RESTORERS: dict[str, Callable[[Any, Any, str], Any]] = {
     "module": _read_module,
-    "tuple": lambda content, _, name: tuple(_decode(code, None, name) for code in content),
+    "tuple": _read_tuple,
     "list": _read_list,
     "dict": _read_dict,
     "set": _read_set,

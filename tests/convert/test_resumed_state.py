@@ -1,0 +1,204 @@
+"""A training that is cut at every step and goes on equals one that nothing disturbed.
+
+Scripts are put together from kinds of state that outlive a round. They print, and save, all that
+they hold; both must be the same bit for bit.
+"""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from ddpify.errors import DdpifyError
+from tests.conftest import FIXTURES
+from tests.convert.examples import convert_text
+
+IMPORTS = """\
+import argparse, copy, random
+from collections import Counter, OrderedDict, defaultdict, deque
+import numpy as np
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+"""
+START = """\
+torch.manual_seed(3)
+features, labels = torch.randn(17, 4), torch.randint(0, 3, (17,))
+feed = DataLoader(TensorDataset(features, labels), batch_size=6, shuffle=SHUFFLE)
+brain = nn.Linear(4, 3)
+rule = torch.optim.SGD(brain.parameters(), lr=0.1, momentum=0.9)
+"""
+LOOP = """\
+for epoch in range(2):
+    for a, b in feed:
+        rule.zero_grad()
+        penalty = F.cross_entropy(brain(a), b)
+        penalty.backward()
+        rule.step()
+        w = brain.weight.detach()
+"""
+TWIN = "ema = copy.deepcopy(brain)\n"
+PAIRS = "for e, p in zip(ema.parameters(), brain.parameters()):\n"
+GRADLESS = "with torch.no_grad():\n    for e, p in zip(ema.parameters(), brain.parameters()):\n"
+SHADOW = "shadow = [p.detach().clone() for p in brain.parameters()]\n"
+TABLE = "shadow = {k: v.clone() for k, v in brain.state_dict().items()}\n"
+METER = """\
+class Meter:
+    def __init__(self):
+        self.n, self.seen, self.mean = 0, [], torch.zeros(4)
+    def update(self, w):
+        self.n += 1
+        self.seen.append(self.n)
+        self.mean.mul_(0.9).add_(w)
+"""
+
+# What is made before the loop, what a round does, and what is held in the end.
+STATES = {
+    "EMA by lerp_": (TWIN, GRADLESS + "        e.lerp_(p, 0.1)\n", "ema.state_dict()"),
+    "EMA by mul_ and add_": (
+        TWIN, GRADLESS + "        e.mul_(0.9).add_(p, alpha=0.1)\n", "ema.state_dict()"),
+    "EMA by copy_": (TWIN, GRADLESS + "        e.copy_(0.9 * e + 0.1 * p)\n", "ema.state_dict()"),
+    "EMA by .data": (
+        TWIN, PAIRS + "    e.data = 0.9 * e.data + 0.1 * p.data\n", "ema.state_dict()"),
+    "EMA by +=": (TWIN, GRADLESS + "        e += 0.1 * (p - e)\n", "ema.state_dict()"),
+    "EMA by _foreach_lerp_": (
+        TWIN, "with torch.no_grad():\n    torch._foreach_lerp_("
+        "list(ema.parameters()), list(brain.parameters()), 0.1)\n", "ema.state_dict()"),
+    "EMA through state_dict()": (
+        TWIN, "now = brain.state_dict()\nfor k, v in ema.state_dict().items():\n"
+        "    v.copy_(0.9 * v + 0.1 * now[k])\n", "ema.state_dict()"),
+    "EMA through named_parameters()": (
+        TWIN, "now = dict(brain.named_parameters())\nwith torch.no_grad():\n"
+        "    for k, v in ema.named_parameters():\n        v.lerp_(now[k], 0.1)\n",
+        "ema.state_dict()"),
+    "EMA by load_state_dict": (
+        TWIN, "if epoch == 0:\n    ema.load_state_dict(brain.state_dict())\n",
+        "ema.state_dict()"),
+    "EMA by a function": (
+        TWIN + "def follow(t, s):\n    with torch.no_grad():\n"
+        "        for e, p in zip(t.parameters(), s.parameters()):\n            e.lerp_(p, 0.1)\n",
+        "follow(ema, brain)\n", "ema.state_dict()"),
+    "a list of tensors": (
+        SHADOW, "for e, p in zip(shadow, brain.parameters()):\n    e.lerp_(p.detach(), 0.1)\n",
+        "shadow"),
+    "a dictionary of tensors": (
+        TABLE, "for k, v in brain.state_dict().items():\n    shadow[k].lerp_(v, 0.1)\n", "shadow"),
+    "a dictionary whose tensors are replaced": (
+        TABLE, "for k, v in brain.state_dict().items():\n"
+        "    shadow[k] = 0.9 * shadow[k] + 0.1 * v\n", "shadow"),
+    "a list with one tensor several times": (
+        "places = [torch.zeros(4)] * 3\n", "places[epoch] = places[epoch] + w[0]\n", "places"),
+    "a list of a model's own parameters": (
+        "own = list(brain.parameters())\n", "with torch.no_grad():\n    own[0].mul_(0.99)\n",
+        "own"),
+    "a memory bank": (
+        "bank, at = torch.zeros(5, 4), 0\n", "bank[at] = w[0]\nat = (at + 1) % 5\n", "[bank, at]"),
+    "a memory bank through a view": (
+        "bank = torch.zeros(5, 4)\n", "row = bank[epoch]\nrow.add_(w[0])\n", "bank"),
+    "a centre": ("centre = torch.zeros(4)\n", "centre.mul_(0.9).add_(w[0])\n", "centre"),
+    "a centre by +=": ("centre = torch.zeros(4)\n", "centre += w[0]\n", "centre"),
+    "out=": ("total = torch.zeros(4)\n", "torch.add(total, w[0], out=total)\n", "total"),
+    "a counter in a list": ("seen = [0]\n", "seen[0] += 1\n", "seen"),
+    "an array": ("hits = np.zeros(3)\n", "hits[epoch] += 1\n", "hits.tolist()"),
+    "a deque": ("last = deque(maxlen=3)\n", "last.append(penalty.item())\n", "list(last)"),
+    "a defaultdict": (
+        "lists = defaultdict(list)\n", "lists[epoch].append(epoch)\n", "dict(lists)"),
+    "a nested dictionary": (
+        "tree = {'a': {'b': []}}\n", "tree['a']['b'].append(epoch)\n", "tree"),
+    "a namespace": ("ns = argparse.Namespace(n=0)\n", "ns.n += 1\n", "ns.n"),
+    "a closure": (
+        "box = {'n': 0}\ndef bump():\n    box['n'] += 1\n", "bump()\n", "box"),
+    "an object": (METER + "m = Meter()\n", "m.update(w[0])\n", "[m.n, m.seen, m.mean]"),
+    "objects in a list": (
+        METER + "ms = [Meter(), Meter()]\n", "for m in ms:\n    m.update(w[0])\n",
+        "[[m.n, m.seen, m.mean] for m in ms]"),
+    "BatchNorm outside of the model": (
+        "extra = nn.BatchNorm1d(4)\n", "extra(w)\n", "extra.state_dict()"),
+    "a torch generator": (
+        "g = torch.Generator().manual_seed(1)\nr = [0.0]\n",
+        "r[0] += torch.rand(1, generator=g).item()\n", "r"),
+    "a Python generator of random numbers": (
+        "chance = random.Random(1)\nr = [0.0]\n", "r[0] += chance.random()\n", "r"),
+    "a NumPy generator": (
+        "chance = np.random.default_rng(1)\nr = [0.0]\n", "r[0] += chance.random()\n", "r"),
+    "all global streams": (
+        "r = [0.0]\n", "r[0] += random.random() + np.random.rand() + torch.rand(1).item()\n", "r"),
+}  # fmt: skip
+
+
+def indented(text: str, by: int) -> str:
+    return "".join(" " * by + line for line in text.splitlines(keepends=True))
+
+
+def script(name: str, *, in_function: bool, shuffle: bool) -> str:
+    made, inside, held = STATES[name]
+    show = f"        print(epoch, penalty.item(), {held})\n"
+    body = START.replace("SHUFFLE", str(shuffle)) + made + LOOP + indented(inside, 8) + show
+    body += f"torch.save([brain.state_dict(), rule.state_dict(), {held}], 'end.pt')\n"
+    if in_function:
+        body = "def main():\n" + indented(body, 4) + "main()\n"
+    return IMPORTS + "random.seed(1)\nnp.random.seed(1)\n" + body
+
+
+def run(converted: Path, folder: Path, *options: str) -> tuple[str, Any, str]:
+    folder.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.cut_runs", str(converted), *options],
+        cwd=folder,
+        env={"PYTHONPATH": str(FIXTURES.parent), "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout, torch.load(folder / "end.pt", weights_only=False), done.stderr
+
+
+def equal(one: Any, other: Any) -> bool:
+    if isinstance(one, torch.Tensor):
+        return torch.equal(one, other)
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(equal(one[key], other[key]) for key in one)
+    if isinstance(one, list | tuple):
+        return len(one) == len(other) and all(map(equal, one, other))
+    return bool(one == other)
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_a_training_cut_at_every_step(name: str, tmp_path: Path) -> None:
+    chance = random.Random(name)
+    text = script(name, in_function=chance.random() < 0.5, shuffle=chance.random() < 0.5)
+    done = convert_text(tmp_path, text, resume=True, snapshot_steps=1)
+    converted = tmp_path / "train_ddp.py"
+    converted.write_bytes(done.data)
+    printed, held, _ = run(converted, tmp_path / "undisturbed", "--undisturbed")
+    again, kept, said = run(converted, tmp_path / "cut")
+    assert again == printed
+    assert equal(held, kept)
+    assert "cut 5 times" in said or "cut 4 times" in said, said
+
+
+NOT_HELD = {
+    "an iterator": ("names = iter(range(99))\n", "print(next(names))\n", "an iterator"),
+    "a generator": ("names = (i for i in range(99))\n", "print(next(names))\n", "an iterator"),
+    "an attribute of a function": (
+        "def f():\n    pass\nf.n = 0\n", "f.n += 1\n", "an attribute of a function"),
+    "an attribute of a class": ("class C:\n    n = 0\n", "C.n += 1\n", "of a function or class"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NOT_HELD)
+def test_what_cannot_be_held_is_refused(name: str, tmp_path: Path) -> None:
+    made, inside, words = NOT_HELD[name]
+    text = IMPORTS + START.replace("SHUFFLE", "True") + made + LOOP + indented(inside, 8)
+    with pytest.raises(DdpifyError, match=words) as refusal:
+        convert_text(tmp_path, text, resume=True)
+    assert refusal.value.line
