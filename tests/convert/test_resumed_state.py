@@ -183,7 +183,8 @@ def test_a_training_cut_at_every_step(name: str, tmp_path: Path) -> None:
     again, kept, said = run(converted, tmp_path / "cut")
     assert again == printed
     assert equal(held, kept)
-    assert "cut 5 times" in said or "cut 4 times" in said, said
+    # The loop over epochs takes snapshots of its own where it hands on values.
+    assert int(said.split("cut ")[1].split()[0]) >= 4, said
 
 
 NOT_HELD = {
