@@ -24,6 +24,7 @@ from ddpify.planning.resumed_loops import (
     targets_of,
 )
 from ddpify.understanding.labels.liveness import assigned
+from ddpify.understanding.libraries.draws import DRAWING
 from ddpify.understanding.libraries.kinds import is_loader, is_model
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
@@ -32,6 +33,7 @@ from ddpify.understanding.values import Class, Const, Device, Instance, Lib, Val
 
 _LOADING = frozenset({"load_state_dict", "update_parameters", "fill", "resize", "partial_fit"})
 _ITERATORS = ("iter", "map", "filter", "zip", "enumerate", "reversed")
+_CHANGED_BY_NAME = ("out", "generator")  # arguments that a call writes to, or draws from
 _FIRST_CHANGED = ("builtins.next", "heapq.", "random.shuffle", "numpy.random.shuffle",
                   "numpy.copyto", "numpy.put", "builtins.setattr")  # fmt: skip
 
@@ -151,14 +153,16 @@ class _Changes:
         arguments = [arg.value for arg in node.args]
         if isinstance(node.func, cst.Attribute):
             method = node.func.attr.value
-            if _is_in_place(method) or method in FILLING or method in _LOADING:
+            if _is_in_place(method) or method in FILLING | _LOADING | DRAWING:
                 yield node.func.value
         if name.startswith(_FIRST_CHANGED):
             yield from arguments[:1]
         elif _is_in_place(name):
             yield from arguments
         yield from (
-            a.value for a in node.args if a.keyword is not None and a.keyword.value == "out"
+            a.value
+            for a in node.args
+            if a.keyword is not None and a.keyword.value in _CHANGED_BY_NAME
         )
         held = self.plan.facts.values.get(node.func, Value())
         if any(_keeps_buffers(atom) for atom in held.atoms):

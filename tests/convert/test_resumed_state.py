@@ -31,7 +31,7 @@ from torch.utils.data import DataLoader, TensorDataset
 """
 START = """\
 torch.manual_seed(3)
-features, labels = torch.randn(17, 4), torch.randint(0, 3, (17,))
+features, labels = torch.randn(11, 4), torch.randint(0, 3, (11,))
 feed = DataLoader(TensorDataset(features, labels), batch_size=6, shuffle=SHUFFLE)
 brain = nn.Linear(4, 3)
 rule = torch.optim.SGD(brain.parameters(), lr=0.1, momentum=0.9)
@@ -183,8 +183,8 @@ def test_a_training_cut_at_every_step(name: str, tmp_path: Path) -> None:
     again, kept, said = run(converted, tmp_path / "cut")
     assert again == printed
     assert equal(held, kept)
-    # The loop over epochs takes snapshots of its own where it hands on values.
-    assert int(said.split("cut ")[1].split()[0]) >= 4, said
+    # Two epochs of two steps; the loop over epochs may take snapshots of its own, too.
+    assert int(said.split("cut ")[1].split()[0]) >= 3, said
 
 
 NOT_HELD = {

@@ -41,6 +41,7 @@ _ARRAYS = frozenset(
     " negative_binomial pareto poisson power rayleigh standard_cauchy standard_exponential"
     " standard_gamma standard_t triangular vonmises wald weibull zipf".split()
 )
+DRAWING = _ARRAYS | {"permutation", "permuted", "shuffle", "bytes"}  # methods of a generator
 _PICKING = frozenset({"randint", "choice", "integers", "random_integers"})
 _SIZE_AT = {"randint": 2, "choice": 1, "integers": 2, "random_integers": 2}
 _ORDERS = ("randperm", "permutation")
