@@ -1,0 +1,1 @@
+"""Converts generated training scripts by the thousand, and runs them to see whether any changed."""

@@ -1,0 +1,1 @@
+"""What generated scripts do: uses of operators, statements, losses, layers."""
