@@ -40,7 +40,7 @@ def arrays_in(value: Any, name: str) -> dict[str, "weakref.ref[Any]"]:
     waiting = [(name, value)]
     while waiting:
         path, one = waiting.pop()
-        if isinstance(one, torch.Tensor) or _is_array(one):
+        if isinstance(one, torch.Tensor) or _is_ndarray_of_numpy(one):
             found[path] = weakref.ref(one)
         elif id(one) not in seen:
             seen.add(id(one))
@@ -147,7 +147,7 @@ def _fits(into: Any, content: torch.Tensor) -> bool:
     return same and into.shape == content.shape and into.dtype == content.dtype
 
 
-def _is_array(value: Any) -> bool:
+def _is_ndarray_of_numpy(value: Any) -> bool:
     return "numpy" in sys.modules and isinstance(value, sys.modules["numpy"].ndarray)
 
 
@@ -351,7 +351,11 @@ def _read_array(content: Any, into: Any, _: str) -> Any:
 
     data, dtype, shape, is_array, stays = content
     array = numpy.frombuffer(data.numpy().tobytes(), dtype).reshape(shape).copy()
-    if stays and _is_array(into) and (into.shape, into.dtype) == (array.shape, array.dtype):
+    if (
+        stays
+        and _is_ndarray_of_numpy(into)
+        and (into.shape, into.dtype) == (array.shape, array.dtype)
+    ):
         into[...] = array
         return into
     return array if is_array or shape else array[()]
