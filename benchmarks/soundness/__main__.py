@@ -1,12 +1,13 @@
 """Generate training scripts, convert them, and compare what they do at 1, 2 and 3 ranks.
 
     python -m benchmarks.soundness --scripts 1000 [--seed 0] [--kind loop,forward] [--jobs 2]
-        [--json FILE] [--examples 40] [--show NUMBER]
+        [--json FILE] [--examples 40] [--once] [--show NUMBER]
 
 Each script is about one operator or idiom. The original runs as one process, the conversion as 2
 and as 3 ranks, in float64, in standing groups of processes. --examples prints the most frequent
-forms that are silently different, that crash and that are refused; --show prints one script and
-its conversion instead. The exit status is 1 where a script is silently different.
+forms that are silently different, that crash and that are refused. --once believes that a
+script goes wrong without trying it again in new processes: faster where many do. --show prints one
+script and its conversion instead. The exit status is 1 where a script is silently different.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def main() -> int:
         show(options.seed, kinds, options.show)
         return 0
     start, results = time.monotonic(), []
-    for result in tried(options.scripts, options.seed, kinds, options.jobs):
+    for result in tried(options.scripts, options.seed, kinds, options.jobs, once=options.once):
         results.append(result)
         if len(results) % 200 == 0:
             print(f"{len(results)} scripts, {time.monotonic() - start:.0f} s", file=sys.stderr)
@@ -62,6 +63,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--json", help="file for all results")
     parser.add_argument("--examples", type=int, default=0)
+    parser.add_argument("--once", action="store_true")
     parser.add_argument("--show", type=int, help="number of the one script to print")
     return parser.parse_args()
 

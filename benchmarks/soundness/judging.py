@@ -130,12 +130,14 @@ def largest_distance(expected: list[Any], actual: list[Any]) -> float:
 
 
 def contents(files: dict[str, bytes]) -> dict[str, Any]:
-    """Checkpoints as objects, other files as text."""
+    """Checkpoints and arrays as objects, other files as text."""
     return {name: content(data) for name, data in files.items()}
 
 
 def content(data: bytes) -> Any:
-    """A checkpoint's object, or a file's text."""
+    """A checkpoint's object, an array as a tensor, or a file's text."""
+    if data.startswith(b"\x93NUMPY"):
+        return torch.from_numpy(np.load(io.BytesIO(data)))
     if data.startswith(b"PK"):
         return torch.load(io.BytesIO(data), weights_only=False)
     return data.decode(errors="replace")

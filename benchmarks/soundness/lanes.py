@@ -8,6 +8,7 @@ import os
 import pickle
 import signal
 import sys
+import traceback
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -30,8 +31,13 @@ class Tried:
     verdict: Verdict
 
 
-def tried(count: int, seed: int, kinds: Sequence[str] = (), jobs: int = 2) -> Iterator[Tried]:
+def tried(
+    count: int, seed: int, kinds: Sequence[str] = (), jobs: int = 2, *, once: bool = False
+) -> Iterator[Tried]:
     """Try the first ``count`` scripts of a seed; yields each as soon as it is known.
+
+    once: believe that a script goes wrong without trying it again in new processes.
+    Raises RuntimeError where not all could be tried, a mistake in a form for example.
 
     Processes are forked: no thread of this one may be running, and it must not have run a
     backward pass.
@@ -42,12 +48,17 @@ def tried(count: int, seed: int, kinds: Sequence[str] = (), jobs: int = 2) -> It
         own, other = Pipe(duplex=False)
         pid = os.fork()
         if pid == 0:
-            _run_lane(other, Lane(count, seed, kinds, jobs, job))
+            _run_lane(other, Lane(count, seed, kinds, jobs, job, once))
         other.close()
         ends.append(own)
         pids.append(pid)
     try:
-        yield from _arriving(ends)
+        missing = count
+        for one in _arriving(ends):
+            missing -= 1
+            yield one
+        if missing:
+            raise RuntimeError(f"{missing} of {count} scripts were not tried")
     finally:
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
@@ -64,6 +75,7 @@ class Lane:
     kinds: Sequence[str]
     jobs: int
     job: int
+    once: bool
 
     def scripts(self) -> Iterator[Script]:
         """Every ``jobs``-th script."""
@@ -85,12 +97,14 @@ def _run_lane(end: Connection, lane: Lane) -> None:
     """Be a forked process that tries its share of the scripts."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     gc.freeze()
-    trial = Trial()
+    trial = Trial(once=lane.once)
     try:
         for script in lane.scripts():
             end.send_bytes(pickle.dumps(Tried(script, trial.verdict(script.text))))
     except (SystemExit, KeyboardInterrupt, BrokenPipeError):
         pass
+    except Exception:
+        traceback.print_exc()
     finally:
         trial.close()
         os._exit(0)

@@ -50,6 +50,9 @@ class Parts:
     forward: list[str] = field(default_factory=lambda: ["out = model(inputs)"])
     result: list[str] = field(default_factory=list)
     loss: list[str] = field(default_factory=lambda: ["loss = F.mse_loss(out, targets)"])
+    clear: list[str] = field(default_factory=lambda: ["optimizer.zero_grad()"])
+    gradients: list[str] = field(default_factory=list)
+    update: list[str] = field(default_factory=lambda: ["optimizer.step()"])
     step: list[str] = field(default_factory=list)
     end: list[str] = field(default_factory=list)
 
@@ -65,8 +68,8 @@ def assembled(parts: Parts, chance: random.Random) -> str:
     ]
     loader = parts.loader or ["loader = DataLoader(data, batch_size={size}{shuffle})"]
     drawn = [line.replace("{size}", str(size)).replace("{shuffle}", shuffle) for line in loader]
-    step = ["optimizer.zero_grad()", "loss.backward()", "optimizer.step()"]
-    inner = [*parts.forward, *parts.result, *parts.loss, *step, *parts.step]
+    update = [*parts.clear, "loss.backward()", *parts.gradients, *parts.update]
+    inner = [*parts.forward, *parts.result, *parts.loss, *update, *parts.step]
     lines = [
         *parts.definitions,
         *data,

@@ -108,7 +108,8 @@ def serve(end: Connection, become: Callable[[], None]) -> None:
             gc.freeze()  # the collector is not to touch, and so copy, every object of torch
             torch.set_num_threads(1)
             remove_chance()
-            torch.set_default_dtype(torch.float64)
+            # torch's own one notes, with a traceback, what accelerators are to do should they come.
+            torch.manual_seed = torch.default_generator.manual_seed
             become()
             recorder = Recorder()
             while True:

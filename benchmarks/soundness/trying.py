@@ -6,12 +6,16 @@ import shutil
 import tempfile
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from benchmarks.soundness.judging import Outcome, Run, Verdict, judged, last_line, original_fails
 from benchmarks.soundness.processes import Group
 from ddpify.convert import convert_file
 from ddpify.errors import DdpifyError
+
+T = TypeVar("T")
 
 SIZES = (2, 3)
 MEMORY = Path("/dev/shm")
@@ -20,11 +24,13 @@ MEMORY = Path("/dev/shm")
 class Trial:
     """Standing groups of ranks, in which scripts are tried one after the other."""
 
-    def __init__(self, seconds: float = 10.0) -> None:
+    def __init__(self, seconds: float = 10.0, *, once: bool = False) -> None:
+        """seconds: until a script hangs. once: do not try again in new processes what is wrong."""
         parent = MEMORY if MEMORY.is_dir() else None
         self._folder = Path(tempfile.mkdtemp(prefix="soundness-", dir=parent))
         self._alone = Group(None, seconds)
         self._groups = [Group(size, seconds) for size in SIZES]
+        self._once = once
         self.seconds = {"original": 0.0, "conversion": 0.0, "ranks": 0.0}
 
     def close(self) -> None:
@@ -56,7 +62,7 @@ class Trial:
             return Verdict(Outcome.BROKEN, last_line(traceback.format_exc()))
 
     def _compared(self, original: Run, text: str) -> Verdict:
-        used = [group for group in self._groups if group.runs]
+        used = not self._once and any(group.runs for group in self._groups)
         verdict = self._worst(original, text, self._groups)
         if verdict.outcome in (Outcome.DIFFERENT, Outcome.CRASH) and used:
             # Only a group that has run nothing else shows that the script itself is to blame.
@@ -84,7 +90,7 @@ class Trial:
             shutil.rmtree(folder, ignore_errors=True)
         return runs
 
-    def _timed(self, part: str, work):  # type: ignore[no-untyped-def]
+    def _timed(self, part: str, work: Callable[[], T]) -> T:
         start = time.monotonic()
         try:
             return work()
