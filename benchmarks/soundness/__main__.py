@@ -23,7 +23,7 @@ from benchmarks.soundness.generator import scripts
 from benchmarks.soundness.judging import Outcome
 from benchmarks.soundness.kinds import KINDS
 from benchmarks.soundness.lanes import tried
-from benchmarks.soundness.report import examples, shares, table, write_json
+from benchmarks.soundness.report import by_dimension, examples, shares, table, write_json
 from ddpify.convert import convert_file
 from ddpify.errors import DdpifyError
 
@@ -43,6 +43,7 @@ def main() -> int:
     seconds = time.monotonic() - start
     print(f"seed {options.seed}: {len(results)} scripts, {len(results) / seconds:.1f} a second")
     print(table(results))
+    print(by_dimension(results))
     parts = shares(results)
     print(", ".join(f"{part:.2%} {outcome.value}" for outcome, part in parts.items()))
     if options.json:

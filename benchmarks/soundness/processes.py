@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import os
 import pickle
@@ -10,7 +9,7 @@ import signal
 import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection, Pipe, wait
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -49,14 +48,16 @@ class Group:
     def finish(self) -> list[Record | None]:
         """What each rank did; None for one that did not end in time."""
         records: list[Record | None] = [None] * len(self._ends)
-        waiting = dict(zip(self._ends, range(len(self._ends)), strict=True))
+        waiting = list(self._ends)
         while waiting and time.monotonic() < self._deadline:
-            for ready in wait(list(waiting), max(0.0, self._deadline - time.monotonic())):
-                rank = waiting.pop(ready)  # type: ignore[arg-type]
-                record = records[rank] = received(ready)
+            for ready in wait(waiting, max(0.0, self._deadline - time.monotonic())):
+                end = cast(Connection, ready)
+                waiting.remove(end)
+                record = records[self._ends.index(end)] = received(end)
                 if record is None or record.error:
                     self._deadline = min(self._deadline, time.monotonic() + GRACE)
-        if (self.size and any(record is None or record.error for record in records)) or waiting:
+        failed = any(record.error for record in records if record)
+        if None in records or (failed and self.size):
             self.end()
         return records
 
@@ -100,21 +101,20 @@ def received(end: Any) -> Record | None:
 
 
 def serve(end: Connection, become: Callable[[], None]) -> None:
-    """Be a forked process: run the scripts that come, until none comes any more."""
-    status = 1
+    """Be a forked process: run the scripts that come, as long as its parent lives."""
+    parent = os.getppid()
     try:
-        with contextlib.suppress(EOFError, KeyboardInterrupt, BrokenPipeError):
-            redirect(2, os.devnull, os.O_WRONLY)  # gloo's own words when it ends a process
-            gc.freeze()  # the collector is not to touch, and so copy, every object of torch
-            torch.set_num_threads(1)
-            remove_chance()
-            # torch's own one notes, with a traceback, what accelerators are to do should they come.
-            torch.manual_seed = torch.default_generator.manual_seed
-            become()
-            recorder = Recorder()
-            while True:
+        redirect(2, os.devnull, os.O_WRONLY)  # gloo's own words when it ends a process
+        gc.freeze()  # the collector is not to touch, and so copy, every object of torch
+        torch.set_num_threads(1)
+        remove_chance()
+        # torch's own one notes, with a traceback, what accelerators are to do should they come.
+        torch.manual_seed = torch.default_generator.manual_seed
+        become()
+        recorder = Recorder()
+        while os.getppid() == parent:
+            if end.poll(1.0):
                 text, folder = pickle.loads(end.recv_bytes())
                 end.send_bytes(pickle.dumps(recorder.run(text, folder)))
-            status = 0
     finally:
-        os._exit(status)
+        os._exit(1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter, defaultdict
 from pathlib import Path
 
@@ -44,20 +45,47 @@ def shares(results: list[Tried]) -> dict[Outcome, float]:
 
 
 def examples(results: list[Tried], outcome: Outcome, most: int) -> str:
-    """The most frequent forms with an outcome, each with its shortest script."""
-    found: dict[tuple[str, str], list[Tried]] = defaultdict(list)
+    """The most frequent operators with an outcome, each with its shortest script."""
+    found: dict[str, list[Tried]] = defaultdict(list)
+    tried = Counter(operator(result.script.form) for result in results)
     for result in results:
         if result.verdict.outcome is outcome:
-            found[result.script.kind, result.script.form].append(result)
+            found[operator(result.script.form)].append(result)
     frequent = sorted(found.items(), key=lambda item: -len(item[1]))[:most]
-    return "\n".join(_example(kind, form, those) for (kind, form), those in frequent)
+    return "\n".join(_example(name, tried[name], those) for name, those in frequent)
 
 
-def _example(kind: str, form: str, those: list[Tried]) -> str:
+def operator(form: str) -> str:
+    """The functions, methods and dimensions of a form: the same for all of its spellings."""
+    names = re.findall(r"([A-Za-z_]\w*)\(", form) or [form]
+    numbers = re.findall(r"(?<![\w.])-?\d\b(?![.:])", form)
+    return " ".join([*names, *numbers])
+
+
+def by_dimension(results: list[Tried]) -> str:
+    """How often each dimension that a form works along is silently different."""
+    tried: Counter[str] = Counter()
+    wrong: Counter[str] = Counter()
+    for result in results:
+        for dimension in set(re.findall(r"dims?=[\[(]?(-?\d)", result.script.form)):
+            tried[dimension] += 1
+            wrong[dimension] += result.verdict.outcome is Outcome.DIFFERENT
+    return "\n".join(
+        f"dim={d:>2}: {wrong[d]} of {tried[d]} silently different" for d in sorted(tried)
+    )
+
+
+def _example(name: str, tried: int, those: list[Tried]) -> str:
     shortest = min(those, key=lambda result: len(result.script.text))
     numbers = " ".join(str(result.script.number) for result in those[:8])
-    head = f"=== {len(those)} x {kind}: {form}\n    scripts {numbers}"
-    return f"{head}\n    {shortest.verdict.detail}\n\n{shortest.script.text}"
+    kinds = Counter(result.script.kind for result in those)
+    places = ", ".join(f"{count} {kind}" for kind, count in kinds.most_common())
+    lines = [
+        f"=== {len(those)} of {tried}: {name}",
+        f"    in {places}; scripts {numbers}",
+        f"    {shortest.script.form}: {shortest.verdict.detail}",
+    ]
+    return "\n".join(lines) + f"\n\n{shortest.script.text}"
 
 
 def write_json(results: list[Tried], path: Path) -> None:

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-import time
 import traceback
-from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
 
 from benchmarks.soundness.judging import Outcome, Run, Verdict, judged, last_line, original_fails
 from benchmarks.soundness.processes import Group
 from ddpify.convert import convert_file
 from ddpify.errors import DdpifyError
-
-T = TypeVar("T")
 
 SIZES = (2, 3)
 MEMORY = Path("/dev/shm")
@@ -31,7 +26,6 @@ class Trial:
         self._alone = Group(None, seconds)
         self._groups = [Group(size, seconds) for size in SIZES]
         self._once = once
-        self.seconds = {"original": 0.0, "conversion": 0.0, "ranks": 0.0}
 
     def close(self) -> None:
         """End all processes, and remove all files."""
@@ -41,14 +35,27 @@ class Trial:
 
     def verdict(self, text: str) -> Verdict:
         """What becomes of a script."""
-        original = self._timed("original", lambda: self._run([self._alone], text)[0])
+        original = self.original(text)
         reason = original_fails(original)
         if reason:
             return Verdict(Outcome.INVALID, reason)
-        converted = self._timed("conversion", lambda: self._converted(text))
-        if isinstance(converted, Verdict):
-            return converted
-        return self._timed("ranks", lambda: self._compared(original, converted))
+        converted = self._converted(text)
+        return converted if isinstance(converted, Verdict) else self.compared(original, converted)
+
+    def original(self, text: str) -> Run:
+        """Run a script as one process."""
+        return self._run([self._alone], text)[0]
+
+    def compared(self, original: Run, text: str) -> Verdict:
+        """Run a conversion's text in ranks, and compare it with the original."""
+        used = not self._once and any(group.runs for group in self._groups)
+        verdict = self._worst(original, text)
+        if verdict.outcome in (Outcome.DIFFERENT, Outcome.CRASH) and used:
+            # Only a group that has run nothing else shows that the script itself is to blame.
+            for group in self._groups:
+                group.end()
+            verdict = self._worst(original, text)
+        return verdict
 
     def _converted(self, text: str) -> str | Verdict:
         """The conversion's text, or why there is none."""
@@ -61,18 +68,8 @@ class Trial:
         except Exception:
             return Verdict(Outcome.BROKEN, last_line(traceback.format_exc()))
 
-    def _compared(self, original: Run, text: str) -> Verdict:
-        used = not self._once and any(group.runs for group in self._groups)
-        verdict = self._worst(original, text, self._groups)
-        if verdict.outcome in (Outcome.DIFFERENT, Outcome.CRASH) and used:
-            # Only a group that has run nothing else shows that the script itself is to blame.
-            for group in self._groups:
-                group.end()
-            verdict = self._worst(original, text, self._groups)
-        return verdict
-
-    def _worst(self, original: Run, text: str, groups: list[Group]) -> Verdict:
-        verdicts = [judged(original, run) for run in self._run(groups, text)]
+    def _worst(self, original: Run, text: str) -> Verdict:
+        verdicts = [judged(original, run) for run in self._run(self._groups, text)]
         order = [Outcome.DIFFERENT, Outcome.CRASH, Outcome.UNDIVIDED, Outcome.SAME]
         return min(verdicts, key=lambda verdict: order.index(verdict.outcome))
 
@@ -89,10 +86,3 @@ class Trial:
             runs.append(Run(records, files))
             shutil.rmtree(folder, ignore_errors=True)
         return runs
-
-    def _timed(self, part: str, work: Callable[[], T]) -> T:
-        start = time.monotonic()
-        try:
-            return work()
-        finally:
-            self.seconds[part] += time.monotonic() - start
