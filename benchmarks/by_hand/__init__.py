@@ -1,0 +1,1 @@
+"""Scripts for one process, their ports by hand, and edits of the ports."""

@@ -1,0 +1,92 @@
+"""Plant bugs in ports written by hand, and right variants beside them; print what verify says.
+
+    python -m benchmarks.by_hand_bugs [REGEX]
+
+Each row of ``CASES`` (benchmarks/by_hand/cases.py) edits a right port in benchmarks/by_hand. A bug
+must be refused, and its first difference must have one of the rules that are named, or say the
+words that are. A right variant (no rule and no words) must be equivalent. REGEX picks cases by
+their names.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+from benchmarks.by_hand.cases import CASES, Case
+from ddpify.verify import Difference, Kind, Verdict, verify, warm_worker
+from ddpify.verify.launch.launcher import Worker
+
+PORTS = Path(__file__).parent / "by_hand"
+RIGHT = ("variant equivalent", "cause right")
+
+
+def main(pattern: str) -> None:
+    """Print a line for each case that ``pattern`` picks, and the totals."""
+    totals: Counter[str] = Counter()
+    for port, cases in CASES.items():
+        script = PORTS / f"{port}.py"
+        with warm_worker(script.read_text()) as worker:
+            for case in cases:
+                if not re.search(pattern, case.name):
+                    continue
+                start = time.monotonic()
+                verdict = planted(port, case, worker)
+                answers = judged(case, verdict)
+                totals.update(answers)
+                marked = "right" if answers[-1] in RIGHT else "WRONG"
+                took = time.monotonic() - start
+                print(f"{marked} {took:5.1f} s  {case.name}: {said(verdict)}", flush=True)
+    print(", ".join(f"{count} {what}" for what, count in totals.items()))
+
+
+def planted(port: str, case: Case, worker: Worker) -> Verdict:
+    """The verdict on the port with the case's edits, at 2 processes."""
+    source = (PORTS / f"{port}_ddp.py").read_text()
+    for old, new in case.edits:
+        if source.count(old) != 1:
+            raise ValueError(f"{case.name}: {source.count(old)} places for {old!r}")
+        source = source.replace(old, new)
+    with tempfile.TemporaryDirectory() as folder:
+        original, converted = Path(folder) / f"{port}.py", Path(folder) / f"{port}_ddp.py"
+        shutil.copy(PORTS / original.name, original)
+        converted.write_text(source)
+        return verify(original, converted, worker=worker, stall=3.0)
+
+
+def judged(case: Case, verdict: Verdict) -> list[str]:
+    """What the totals count for a case, the answer about its cause or variant last."""
+    if not case.is_bug:
+        answer = "variant equivalent" if verdict.kind is Kind.EQUIVALENT else "variant refused"
+        return ["variants", answer]
+    caught = verdict.kind in (Kind.NOT_EQUIVALENT, Kind.EXCEPT)
+    found = _first(verdict)
+    rules = found.cause.rules if found and found.cause else ()
+    named = bool(case.words and re.search(case.words, said(verdict), re.IGNORECASE))
+    right = caught and ((rules[:1] != () and rules[0] in case.rules) or named)
+    return ["bugs", *(["caught"] if caught else []), "cause right" if right else "cause wrong"]
+
+
+def said(verdict: Verdict) -> str:
+    """The verdict, its first difference and the suspected cause, in one line."""
+    found = _first(verdict)
+    if found is None:
+        failures = [verdict.failure, *(one.failure for one in verdict.comparisons)]
+        last = [failure.splitlines()[-1] for failure in failures if failure]
+        return " | ".join([verdict.kind.value, *last])
+    cause = [f"{' '.join(found.cause.rules)} {found.cause.text}"] if found.cause else []
+    return " | ".join([verdict.kind.value, found.text, *cause])
+
+
+def _first(verdict: Verdict) -> Difference | None:
+    found = [item for one in verdict.comparisons for item in one.differences]
+    return found[0] if found else None
+
+
+if __name__ == "__main__":
+    main(sys.argv[1] if len(sys.argv) > 1 else "")
