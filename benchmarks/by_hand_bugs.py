@@ -11,14 +11,13 @@ their names.
 from __future__ import annotations
 
 import re
-import shutil
 import sys
 import tempfile
 import time
 from collections import Counter
 from pathlib import Path
 
-from benchmarks.by_hand.cases import CASES, Case
+from benchmarks.by_hand.cases import CASES, Case, Edit
 from ddpify.verify import Difference, Kind, Verdict, verify, warm_worker
 from ddpify.verify.launch.launcher import Worker
 
@@ -47,16 +46,20 @@ def main(pattern: str) -> None:
 
 def planted(port: str, case: Case, worker: Worker) -> Verdict:
     """The verdict on the port with the case's edits, at 2 processes."""
-    source = (PORTS / f"{port}_ddp.py").read_text()
-    for old, new in case.edits:
-        if source.count(old) != 1:
-            raise ValueError(f"{case.name}: {source.count(old)} places for {old!r}")
-        source = source.replace(old, new)
     with tempfile.TemporaryDirectory() as folder:
-        original, converted = Path(folder) / f"{port}.py", Path(folder) / f"{port}_ddp.py"
-        shutil.copy(PORTS / original.name, original)
-        converted.write_text(source)
-        return verify(original, converted, worker=worker, stall=3.0)
+        paths = [Path(folder) / name for name in (f"{port}.py", f"{port}_ddp.py")]
+        for path, edits in zip(paths, (case.both, case.both + case.edits), strict=True):
+            path.write_text(edited((PORTS / path.name).read_text(), edits))
+        return verify(*paths, worker=worker, stall=3.0)
+
+
+def edited(source: str, edits: tuple[Edit, ...]) -> str:
+    """``source`` with each edit made; raises ValueError where its text is not there once."""
+    for old, new in edits:
+        if source.count(old) != 1:
+            raise ValueError(f"{source.count(old)} places for {old!r}")
+        source = source.replace(old, new)
+    return source
 
 
 def judged(case: Case, verdict: Verdict) -> list[str]:

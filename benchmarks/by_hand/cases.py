@@ -16,12 +16,14 @@ class Case:
         edits: Text to replace and its replacement; the text is there exactly once.
         rules: Codes that are right as the first one suspected.
         words: A regular expression: what the first difference or its cause may say instead.
+        both: Edits of the original as well as of the port.
     """
 
     name: str
     edits: tuple[Edit, ...]
     rules: tuple[str, ...] = ()
     words: str = ""
+    both: tuple[Edit, ...] = ()
 
     @property
     def is_bug(self) -> bool:
@@ -45,7 +47,15 @@ CLIP = "                nn.utils.clip_grad_norm_(model.parameters(), 0.2)\n"
 BACKWARD = "(loss / ACCUMULATE).backward()"
 NO_SYNC = "with contextlib.nullcontext() if last else model.no_sync():"
 WRAP = "    model = DistributedDataParallel(net)\n"
-RANK_0 = '        if rank == 0:\n            print(f"epoch'
+EPOCH = '        print(f"epoch {epoch} loss {total / world / len(train_loader):.6f}")\n'
+RANK_0 = "        if rank == 0:\n    " + EPOCH
+SPARE = """
+
+class Spare(nn.ReLU):
+    def __init__(self):
+        super().__init__()
+        self.head = nn.Linear(16, 3)
+"""
 BY_HAND = (
     (WRAP, "    model = net\n"),
     (NO_SYNC, "with contextlib.nullcontext():"),
@@ -315,20 +325,11 @@ CASES = {
             rules=("DDP405", "DDP111"),
         ),
         Case(
-            "every rank prints",
-            ((PRINT, ""), (RANK_0, PRINT.replace("            print", "        print") + RANK_0)),
-            rules=("DDP508",),
+            "every rank prints", ((RANK_0, EPOCH + "        if rank == 0:\n"),), rules=("DDP508",)
         ),
         Case(
             "one print from rank 1",
-            (
-                (PRINT, ""),
-                (
-                    '        if rank == 0:\n            print(f"epoch',
-                    PRINT.replace("            print", "        if rank == 1:\n            print")
-                    + '        if rank == 0:\n            print(f"epoch',
-                ),
-            ),
+            ((RANK_0, "        if rank == 1:\n    " + EPOCH + "        if rank == 0:\n"),),
             rules=("DDP508",),
             words="rank 1",
         ),
@@ -351,12 +352,8 @@ CASES = {
         ),
         Case(
             "an unused head",
-            (
-                (
-                    WRAP,
-                    '    net[2].register_parameter("head", nn.Parameter(torch.zeros(3)))\n' + WRAP,
-                ),
-            ),
+            (),
+            both=(("ACCUMULATE = 2\n", f"ACCUMULATE = 2\n{SPARE}"), ("nn.ReLU()", "Spare()")),
             rules=("DDP316",),
             words="find_unused_parameters",
         ),
@@ -374,7 +371,7 @@ CASES = {
                 ),
             ),
             rules=("DDP601", "DDP602", "DDP106"),
-            words="rows",
+            words="changed after",
         ),
         Case(
             "local mixup",
@@ -388,7 +385,7 @@ CASES = {
                 ),
             ),
             rules=("DDP412", "DDP106"),
-            words="rows",
+            words="changed after",
         ),
         Case(
             "one rank leaves the loop early",
