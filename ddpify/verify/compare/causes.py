@@ -159,6 +159,36 @@ WEIGHTS = Cause(
     "weight each rank's loss by its share of the global batch",
     ("DDP408", "DDP412", "DDP413"),
 )
+FACTOR = Cause(
+    "a factor of the loss differs (accumulation, batch size)",
+    "make the loss that backward is called on the mean over the global batch",
+    ("DDP416", "DDP408"),
+)
+NO_SYNC = Cause(
+    "the last forward before the step is under no_sync: no gradient is averaged over the ranks",
+    "leave no_sync before the forward of the last micro-batch of the window",
+    ("DDP415",),
+)
+NOT_ZEROED = Cause(
+    "zero_grad is not called: gradients of earlier steps are added up",
+    "call zero_grad where the original does",
+    ("DDP416",),
+)
+CLIPPED_EARLY = Cause(
+    "each rank clips its own gradients, before they are averaged over the ranks",
+    "average the gradients first, then clip them",
+    ("DDP422",),
+)
+CLIPPED = Cause(
+    "gradients are clipped otherwise than in the original: not as often, or to another limit",
+    "clip where the original does, to the same limit",
+    ("DDP422",),
+)
+SCHEDULED = Cause(
+    "the scheduler makes another number of steps than the original's between two updates",
+    "call scheduler.step() where the original does",
+    ("DDP416", "DDP418"),
+)
 EXTRA_STEPS = Cause(
     "the optimizer steps without a backward since its last step",
     "step once for each backward, or window of backwards, as the original does",

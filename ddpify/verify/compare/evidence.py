@@ -71,6 +71,11 @@ class Evidence:
         parameters_off: Tensors that differ from the original's after the step.
         rates: Learning rates by rank, the original's first.
         backwards: Calls of the wrapped model before each backward on rank 0.
+        synchronised: Whether each of those backwards averages gradients.
+        clips: Limits of clipping by rank, the original's first.
+        options: The optimizer's options of each parameter by rank, the original's first.
+        calls: Calls of what changes training since the step before, by rank, the original's first.
+        loss_ratio: Mean of the ranks' losses by the original's; None where it is none.
         roots: The operations that made the losses, the original's first.
         places: For each parameter, whether the wrapper averages its gradient: "averaged",
             "frozen" (when it was wrapped) or "outside".
@@ -97,6 +102,11 @@ class Evidence:
     parameters_off: list[Departure] = field(default_factory=list)
     rates: list[list[float]] = field(default_factory=list)
     backwards: list[int] = field(default_factory=list)
+    synchronised: list[bool] = field(default_factory=list)
+    clips: list[list[float]] = field(default_factory=list)
+    options: list[list[dict[str, float]]] = field(default_factory=list)
+    calls: list[dict[str, int]] = field(default_factory=list)
+    loss_ratio: float | None = None
     roots: list[list[str]] = field(default_factory=list)
     places: list[str] = field(default_factory=list)
     wrapped: bool = False
@@ -252,6 +262,14 @@ def loss_relation(own: Step, ranks: Sequence[Step], tolerance: float) -> str | N
     if total and matches([_weighted(column, weights) / total for column in columns]):
         return "mean"
     return "sum" if matches([sum(column) for column in columns]) else "other"
+
+
+def loss_ratio(own: Step, ranks: Sequence[Step]) -> float | None:
+    """The mean of the ranks' losses by the original's; None without as many losses."""
+    losses = [[value for call in step.losses for value in call] for step in (own, *ranks)]
+    if len(set(map(len, losses))) != 1 or len(losses) < 2 or not sum(losses[0]):
+        return None
+    return sum(map(sum, losses[1:])) / len(ranks) / sum(losses[0])
 
 
 def _weighted(values: Sequence[float], weights: Sequence[int]) -> float:

@@ -33,6 +33,8 @@ class Step:
         buffers: Fingerprint of each buffer after the step.
         rng: Checksum of each global random state after the step.
         at: The script's line that makes the step.
+        synchronised: For each backward, whether the forward before it was outside of ``no_sync``.
+        clips: The limit of each clipping since the step before.
         roots: The operation that made each loss.
         calls: Calls so far of what changes training besides the optimizer's step, by name.
         module_read: Whether the script reached through the wrapper since the step before.
@@ -49,6 +51,8 @@ class Step:
     columns: list[list[float]]
     column_size: int
     forwards: list[int]
+    synchronised: list[bool]
+    clips: list[float]
     buffers: list[Mark]
     rng: dict[str, int]
     at: str
@@ -63,6 +67,7 @@ class OptimizerStart:
 
     ``buffers``: names of the buffers of the models that hold them. ``places``: what a wrapper knew
     of each parameter: "averaged", "frozen" or "outside". ``wrapped``: whether there is a wrapper.
+    ``options``: numbers among the options of each parameter, such as its weight decay.
     """
 
     optimizer: int
@@ -73,6 +78,7 @@ class OptimizerStart:
     buffers: list[str]
     places: list[str]
     wrapped: bool
+    options: list[dict[str, float]]
 
 
 @dataclass

@@ -13,6 +13,7 @@ from ddpify.verify.compare.evidence import (
     Evidence,
     RowComparison,
     compare_rows,
+    loss_ratio,
     loss_relation,
     sizes,
 )
@@ -84,6 +85,7 @@ class _Comparer:
         self.noisy = noisy
         self.starts = [records.optimizers(path) for path in self.paths]
         self.floor = Floor()
+        self.calls: list[dict[str, int]] = []
         self.seen: set[int] = set()
         self.last = [
             {number: start.params for number, start in starts.items()} for starts in self.starts
@@ -167,6 +169,11 @@ class _Comparer:
             loss=loss_relation(own, ranks, LOSS_TOLERANCE),
             rates=[own.lr, *(step.lr for step in ranks)],
             backwards=ranks[0].forwards if ranks else [],
+            synchronised=ranks[0].synchronised if ranks else [],
+            clips=[own.clips, *(step.clips for step in ranks)],
+            options=[start.options if start else [] for start in starts],
+            calls=self._counted([own, *ranks]),
+            loss_ratio=loss_ratio(own, ranks),
             roots=[own.roots, *(step.roots for step in ranks)],
             places=first.places if first else [],
             wrapped=bool(first and first.wrapped),
@@ -175,6 +182,15 @@ class _Comparer:
             first=own.optimizer not in self.seen,
             at=ranks[0].at if ranks else "",
         )
+
+    def _counted(self, steps: list[Step]) -> list[dict[str, int]]:
+        """What each run called since the last step."""
+        before = self.calls or [{} for _ in steps]
+        self.calls = [step.calls for step in steps]
+        return [
+            {name: count - last.get(name, 0) for name, count in calls.items()}
+            for last, calls in zip(before, self.calls, strict=True)
+        ]
 
     def _rows(self, number: int, own: Step, ranks: list[Step]) -> RowComparison | None:
         rows = compare_rows(own, ranks)
@@ -208,7 +224,8 @@ class _Comparer:
             pairs = list(zip(*grads[:2], strict=True))
             evidence.ratios = [b[0] / a[0] for a, b in pairs if a[0] and b[0]]
             evidence.absent = any(a[0] for a, _ in pairs) and not any(ranks[0].grads)
-            self.found.syncs = max(self.found.syncs, sum(n > 0 for n in ranks[0].forwards))
+            sent = zip(ranks[0].forwards, ranks[0].synchronised, strict=True)
+            self.found.syncs = max(self.found.syncs, sum(bool(n and sync) for n, sync in sent))
 
     def _is_correction(self, item: Departure, evidence: Evidence) -> bool:
         """Whether a buffer differs by no more than n / (n - 1) does for other numbers n of rows."""

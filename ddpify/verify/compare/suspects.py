@@ -24,9 +24,9 @@ def gradient(evidence: Evidence) -> Cause:
         return causes.CONDITIONAL
     if evidence.gradients_apart:
         return _apart(evidence)
-    if len(evidence.backwards) > 1 and 0 in evidence.backwards:
+    if evidence.wrapped and len(evidence.backwards) > 1 and 0 in evidence.backwards:
         return causes.SEPARATE_BACKWARDS
-    if found := _scaled(evidence):
+    if found := _scaled(evidence) or _not_zeroed(evidence):
         return found
     return causes.SUSPECTED_BATCH_NORM if evidence.batch_norm else causes.WEIGHTS
 
@@ -36,7 +36,9 @@ def _apart(evidence: Evidence) -> Cause:
     if len(evidence.gradients_apart) < len(evidence.names):
         return _some_apart(evidence)
     if not evidence.wrapped:
-        return causes.UNWRAPPED
+        return causes.UNWRAPPED if evidence.parameters_apart else causes.CLIPPED_EARLY
+    if evidence.synchronised and not evidence.synchronised[-1]:
+        return causes.NO_SYNC
     if not any(evidence.backwards):
         return causes.BYPASS if evidence.module_read else causes.STALE
     return causes.SEPARATE_BACKWARDS if len(evidence.backwards) > 1 else causes.MOVED
@@ -81,13 +83,25 @@ def _factor(evidence: Evidence, ratio: float) -> Cause:
         divided = evidence.roots[1:] != evidence.roots[:1] * (len(evidence.roots) - 1)
         own_factor = any(root in _FACTORS for root in evidence.roots[0])
         return causes.DIVIDED_LOSS if divided and not own_factor else causes.SUM_LOSS
+    if evidence.loss_ratio and abs(evidence.loss_ratio / ratio - 1) < _RATIO_SPREAD:
+        return causes.FACTOR
     if abs(ratio / evidence.world_size - 1) < _RATIO_SPREAD:
         return causes.SUMMED_GRADIENT
-    return Cause(
-        "a factor of the loss differs (accumulation, batch size)",
-        "make the loss that backward is called on the mean over the global batch",
-        ("DDP416", "DDP408"),
-    )
+    return causes.FACTOR
+
+
+def _not_zeroed(evidence: Evidence) -> Cause | None:
+    """Gradients that the original clears and the ranks keep."""
+    own, *ranks = _called(evidence, "zero_grad") or [0]
+    return causes.NOT_ZEROED if own and not any(ranks) else None
+
+
+def _called(evidence: Evidence, method: str) -> list[int]:
+    """How often each run has called a method since the last step, the original first."""
+    return [
+        sum(count for name, count in calls.items() if name.endswith(f".{method}"))
+        for calls in evidence.calls
+    ]
 
 
 def learning_rate(evidence: Evidence) -> Cause:
@@ -95,6 +109,8 @@ def learning_rate(evidence: Evidence) -> Cause:
     own, *ranks = evidence.rates
     if any(rates != ranks[0] for rates in ranks):
         return causes.CONDITIONAL if evidence.unequal_calls else causes.LOCAL_RATE
+    if len(set(_called(evidence, "step"))) > 1:
+        return causes.SCHEDULED
     ratios = {round(b / a, 9) for a, b in zip(own, ranks[0], strict=False) if a}
     return causes.SCALED_RATE if evidence.first and len(ratios) == 1 else causes.OTHER_RATE
 
@@ -103,4 +119,18 @@ def parameter(evidence: Evidence) -> Cause:
     """Why parameters differ although gradients and learning rates agree."""
     if evidence.unequal_calls or evidence.parameters_apart:
         return causes.CONDITIONAL
-    return causes.OPTIMIZER
+    if any(clips != evidence.clips[0] for clips in evidence.clips[1:]):
+        return causes.CLIPPED
+    return _options(evidence) or causes.OPTIMIZER
+
+
+def _options(evidence: Evidence) -> Cause | None:
+    """An option of a parameter that is not the original's."""
+    own, *ranks = evidence.options
+    for options in ranks[:1]:
+        for at, (mine, theirs) in enumerate(zip(own, options, strict=False)):
+            for name in mine.keys() & theirs.keys():
+                if mine[name] != theirs[name]:
+                    text = f"{name} of {evidence.name(at)} is {theirs[name]:g}, not {mine[name]:g}"
+                    return replace(causes.OPTIMIZER, text=f"the optimizer's options differ: {text}")
+    return None

@@ -47,6 +47,7 @@ class Collectives:
 
     Attributes:
         forwards: Calls of a wrapped model while gradients are recorded, since it was last reset.
+        synchronised: Whether the latest of them is outside of ``no_sync``.
         module_read: Whether the script itself reached through a wrapper, since it was last reset.
         wrapped: Parameters of wrapped models, by id: "averaged", or "frozen" at that time.
     """
@@ -56,6 +57,7 @@ class Collectives:
         self._depth = 0
         self._count = 0
         self.forwards = 0
+        self.synchronised = True
         self.module_read = False
         self.wrapped: dict[int, str] = {}
 
@@ -81,6 +83,8 @@ class Collectives:
             if method == "forward" and not _communicates(model):
                 return real(model, *args, **kwargs)
             self.forwards += method == "forward" and torch.is_grad_enabled()
+            if method == "forward" and torch.is_grad_enabled():
+                self.synchronised = model.require_backward_grad_sync
             if method == "__init__":
                 module = args[0] if args else kwargs["module"]
                 for parameter in module.parameters():

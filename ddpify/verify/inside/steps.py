@@ -63,6 +63,8 @@ class Steps:
         self._losses: list[list[float]] = []
         self._roots: list[str] = []
         self._backwards: list[int] = []
+        self._synchronised: list[bool] = []
+        self._clips: list[float] = []
         self._clipped: dict[int, Mark] = {}
         self._rates: list[float] = []
         self._grads: list[Mark | None] = []
@@ -90,6 +92,7 @@ class Steps:
                 self._losses.append([_number(tensor) for tensor in given])
                 self._roots += [type(tensor.grad_fn).__name__ for tensor in given]
                 self._backwards.append(self._collectives.forwards)
+                self._synchronised.append(self._collectives.synchronised)
                 self._collectives.forwards = 0
             real(tensors, *args, **kwargs)
             if self._open and not self._started:
@@ -121,6 +124,8 @@ class Steps:
         def clip(parameters: Any, *args: Any, **kwargs: Any) -> Any:
             given = list(_each(parameters))
             if self._open:
+                limit = args[0] if args else kwargs.get("max_norm", kwargs.get("clip_value", 0.0))
+                self._clips.append(float(limit))
                 for parameter in given:
                     if parameter.grad is not None:
                         self._clipped[id(parameter)] = fingerprint(parameter.grad)
@@ -180,6 +185,8 @@ class Steps:
             columns=self._forwards.columns,
             column_size=self._forwards.column_size,
             forwards=self._backwards,
+            synchronised=self._synchronised,
+            clips=self._clips,
             buffers=[fingerprint(buffer) for buffer in self._buffers[number]],
             rng=states(),
             at=at,
@@ -191,6 +198,7 @@ class Steps:
         self._losses, self._clipped = [], {}
         self._forwards.reset()
         self._backwards, self._roots, self._collectives.module_read = [], [], False
+        self._synchronised, self._clips = [], []
 
     def _introduce(self, optimizer: Optimizer | Parameters, before: list[Mark]) -> None:
         number = self._optimizers[id(optimizer)] = len(self._optimizers)
@@ -209,12 +217,24 @@ class Steps:
             buffers=list(buffers),
             places=[self._collectives.wrapped.get(id(p), "outside") for p in parameters],
             wrapped=bool(self._collectives.wrapped),
+            options=[*_options(optimizer)],
         )
 
 
 def _parameters(optimizer: Optimizer | Parameters) -> Iterator[torch.Tensor]:
     for group in optimizer.param_groups:
         yield from group["params"]
+
+
+def _options(optimizer: Optimizer | Parameters) -> Iterator[dict[str, float]]:
+    """The options of each parameter that are numbers, its learning rate aside."""
+    for group in optimizer.param_groups:
+        numbers = {
+            name: float(value)
+            for name, value in group.items()
+            if isinstance(value, (int, float)) and not name.endswith("lr")
+        }
+        yield from (numbers for _ in group["params"])
 
 
 def _each(value: Any) -> Iterator[Any]:

@@ -34,8 +34,8 @@ class World(TorchFunctionMode):
       used.
     * With ``cuda``, CUDA devices become the CPU.
     * ``work`` counts the elements that meet a parameter while gradients are recorded: a measure of
-      how
-      much of the training this rank does that depends on no layer's type.
+      how much of the training this rank does that depends on no layer's type. An assignment to an
+      attribute, as to ``parameter.grad``, computes nothing and does not count.
     * ``noise`` multiplies those elements by 1 + noise * N(0, 1), to learn what rounding alone
       changes.
     """
@@ -62,7 +62,7 @@ class World(TorchFunctionMode):
         func = _WIDENED.get(func, func)
         if self.cuda and func in (torch.Tensor.cuda, _IS_CUDA, torch.Tensor.pin_memory):
             return self._as_cuda(func, args)
-        if computes() and any(map(_holds_parameter, args)):
+        if computes() and func.__name__ != "__set__" and any(map(_holds_parameter, args)):
             args = self._meet(args)
         return _widen(func(*args, **named), args)
 
