@@ -83,11 +83,18 @@ def _factor(evidence: Evidence, ratio: float) -> Cause:
         divided = evidence.roots[1:] != evidence.roots[:1] * (len(evidence.roots) - 1)
         own_factor = any(root in _FACTORS for root in evidence.roots[0])
         return causes.DIVIDED_LOSS if divided and not own_factor else causes.SUM_LOSS
-    if evidence.loss_ratio and abs(evidence.loss_ratio / ratio - 1) < _RATIO_SPREAD:
+    if _not_divided(evidence, ratio):
         return causes.FACTOR
     if abs(ratio / evidence.world_size - 1) < _RATIO_SPREAD:
         return causes.SUMMED_GRADIENT
     return causes.FACTOR
+
+
+def _not_divided(evidence: Evidence, ratio: float) -> bool:
+    """Whether the losses already have the factor, and it is the number of micro-batches."""
+    micro_batches = len(evidence.backwards)
+    same = evidence.loss_ratio and abs(evidence.loss_ratio / ratio - 1) < _RATIO_SPREAD
+    return bool(same) and micro_batches > 1 and abs(ratio / micro_batches - 1) < _RATIO_SPREAD
 
 
 def _not_zeroed(evidence: Evidence) -> Cause | None:
