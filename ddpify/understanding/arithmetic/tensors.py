@@ -35,7 +35,7 @@ from ddpify.understanding.arithmetic.tensor_dimensions import (
     over_all_rows,
 )
 from ddpify.understanding.arithmetic.tensor_pairs import Operand
-from ddpify.understanding.batching import batch_rows, batches, collating
+from ddpify.understanding.batching import batch_rows, batches, collating, item_dimensions
 from ddpify.understanding.forms import Form
 from ddpify.understanding.libraries import sequences
 from ddpify.understanding.libraries.denominators import number_of_rows
@@ -122,7 +122,8 @@ def part(atom: Data, position: int) -> Value:
     if atom.form is Form.SHAPE:
         return value(tensor_sizes.first_size(atom)) if position == atom.dim else REPLICATED
     if atom.form is Form.BATCH:
-        return value(replace(atom, form=Form.TENSOR, ndim=0))
+        ndim = item_dimensions.of_part(atom, position)
+        return value(replace(atom, form=Form.TENSOR, ndim=ndim))
     behind = atom.dim > 0 and not atom.opaque  # what is unpacked is the dimension before the rows
     return value(replace(atom, dim=atom.dim - behind, ndim=0))
 

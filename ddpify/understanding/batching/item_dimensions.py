@@ -1,0 +1,193 @@
+"""How many dimensions the parts of a loader's batches have, where the code of the data set shows it.
+
+The tensors of a data set are followed to the calls that make them: ``torch.randn(100, 8)`` has two
+dimensions, and so has a batch of its rows. Where a step is not understood, nothing is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.understanding.arithmetic import dimensions
+from ddpify.understanding.project import ModuleFile
+from ddpify.understanding.structure import walk
+from ddpify.understanding.syntax import argument, code_of
+from ddpify.understanding.values import UNKNOWN, Class, Data, Instance, Value
+
+_UNKNOWN = 0
+_DEEPEST = 12  # names and calls that lead from a part of a batch to what makes it
+_BY_SIZES = frozenset("randn rand zeros ones empty".split())
+_BY_ONE_SIZE = frozenset("randn rand zeros ones empty full randint normal uniform".split())
+_LINES = frozenset("arange linspace logspace randperm".split())
+_SUBSETS = ("torch.utils.data.Subset", "torch.utils.data.dataset.Subset")
+_TENSORS = ("torch.utils.data.TensorDataset", "torch.utils.data.dataset.TensorDataset")
+
+
+def of_part(batch: Data, position: int) -> int:
+    """The dimensions of one part of a batch of unknown structure; 0 where they are not known."""
+    found = {_of_loader(loader, position) for loader in batch.loaders}
+    return found.pop() if len(found) == 1 else _UNKNOWN
+
+
+def _of_loader(loader: Instance, position: int) -> int:
+    arguments = loader.arguments
+    whole = "batch_size" in arguments and arguments["batch_size"].constant() is None
+    if whole or "collate_fn" in arguments or "**" in arguments:
+        return _UNKNOWN
+    found = {_of_data_set(one, position, _DEEPEST) for one in _held(arguments.get("dataset"))}
+    return found.pop() if len(found) == 1 else _UNKNOWN
+
+
+def _held(data_sets: Value | None) -> Iterator[Instance | None]:
+    for atom in (data_sets or UNKNOWN).atoms:
+        yield atom if isinstance(atom, Instance) else None
+
+
+def _of_data_set(made: Instance | None, position: int, left: int) -> int:
+    """The dimensions of a batch of one of the parts of a data set's samples."""
+    if made is None or not left:
+        return _UNKNOWN
+    if made.kind in _SUBSETS:
+        inner = {_of_data_set(one, position, left - 1) for one in _held(made.arguments.get("0"))}
+        return inner.pop() if len(inner) == 1 else _UNKNOWN
+    if made.kind in _TENSORS and isinstance(made.site, cst.Call):
+        plain = all(one.keyword is None and not one.star for one in made.site.args)
+        if plain and position < len(made.site.args):
+            return _of(made.site.args[position].value, made.module, None, left)
+    if isinstance(made.type, Class):
+        return _of_own(made, made.type, position, left)
+    return _UNKNOWN
+
+
+def _of_own(made: Instance, kind: Class, position: int, left: int) -> int:
+    """The same of a class whose ``__getitem__`` returns ``self.x[i], self.y[i]``."""
+    getters = [one for one in _methods(kind) if one.name.value == "__getitem__"]
+    returned = [
+        node.value
+        for getter in getters
+        for node in walk(getter.body)
+        if isinstance(node, cst.Return) and node.value is not None
+    ]
+    if len(getters) != 1 or len(returned) != 1 or not isinstance(returned[0], cst.Tuple):
+        return _UNKNOWN
+    parts = returned[0].elements
+    if position >= len(parts):
+        return _UNKNOWN
+    one = _of(parts[position].value, kind.module, made, left - 1)
+    return one + 1 if one or _is_a_number(parts[position].value) else _UNKNOWN
+
+
+def _is_a_number(part: cst.BaseExpression) -> bool:
+    return isinstance(part, cst.Call) and code_of(part.func) in ("int", "float")
+
+
+def _methods(kind: Class) -> Iterator[cst.FunctionDef]:
+    yield from (one for one in kind.node.body.body if isinstance(one, cst.FunctionDef))
+
+
+def _of(node: cst.BaseExpression, module: ModuleFile, owner: Instance | None, left: int) -> int:
+    """The dimensions of a tensor by its expression, in a method of ``owner`` where that is given."""
+    if not left:
+        return _UNKNOWN
+    if isinstance(node, cst.Call):
+        return _of_call(node, module, owner, left - 1)
+    if isinstance(node, cst.Subscript):
+        return _of_item(node, module, owner, left - 1)
+    if isinstance(node, cst.BinaryOperation):
+        sides = {_of(side, module, owner, left - 1) for side in (node.left, node.right)}
+        return max(sides) if _UNKNOWN not in sides else _beside_number(node, module, owner, left)
+    if isinstance(node, (cst.Name, cst.Attribute)):
+        return _of_name(node, module, owner, left - 1)
+    return _UNKNOWN
+
+
+def _beside_number(
+    node: cst.BinaryOperation, module: ModuleFile, owner: Instance | None, left: int
+) -> int:
+    tensors = [s for s in (node.left, node.right) if not isinstance(s, (cst.Integer, cst.Float))]
+    return _of(tensors[0], module, owner, left - 1) if len(tensors) == 1 else _UNKNOWN
+
+
+def _of_call(node: cst.Call, module: ModuleFile, owner: Instance | None, left: int) -> int:
+    if not isinstance(node.func, cst.Attribute):
+        return _UNKNOWN
+    name, plain = node.func.attr.value, [a for a in node.args if a.keyword is None]
+    if any(one.star for one in node.args):
+        return _UNKNOWN
+    if name in _LINES:
+        return 1
+    if name in _BY_ONE_SIZE:
+        size = argument(node, "size")
+        sizes = [size] if size else [a for a in plain if isinstance(a.value, (cst.Tuple, cst.List))]
+        if len(sizes) == 1 and isinstance(sizes[0].value, (cst.Tuple, cst.List)):
+            return len(sizes[0].value.elements)
+        return len(plain) if name in _BY_SIZES and not size else _UNKNOWN
+    if name in ("view", "reshape") and plain and code_of(node.func.value) not in ("torch", "np"):
+        alone = isinstance(plain[0].value, (cst.Tuple, cst.List))
+        return len(plain[0].value.elements) if alone else len(plain)  # type: ignore[attr-defined]
+    inner = _of(node.func.value, module, owner, left)
+    if not inner:
+        return _UNKNOWN
+    if name == "unsqueeze":
+        return inner + 1
+    return inner if dimensions.keeps(name) else _UNKNOWN
+
+
+def _of_item(node: cst.Subscript, module: ModuleFile, owner: Instance | None, left: int) -> int:
+    inner = _of(node.value, module, owner, left)
+    one = node.slice[0].slice
+    if not inner or len(node.slice) != 1:
+        return _UNKNOWN
+    if isinstance(one, cst.Slice):
+        return inner
+    indexed = isinstance(one, cst.Index) and isinstance(one.value, (cst.Name, cst.Integer))
+    return inner - 1 if indexed else _UNKNOWN
+
+
+def _of_name(
+    node: cst.Name | cst.Attribute, module: ModuleFile, owner: Instance | None, left: int
+) -> int:
+    """What all assignments to a name have; a parameter of ``__init__`` has what the call gives."""
+    if isinstance(node, cst.Attribute) and owner is None:
+        return _UNKNOWN
+    structure = module.structure
+    within = structure.class_of(node) if isinstance(node, cst.Attribute) else None
+    around = within or structure.function(node) or structure.tree
+    given = list(_given(structure.inside(around, cst.Assign), node))
+    if not given and isinstance(node, cst.Name) and owner is not None:
+        shown = _passed(owner, node)
+        return _of(shown, owner.module, None, left) if shown is not None else _UNKNOWN
+    found = {_of(one, module, owner, left) if one is not None else _UNKNOWN for one in given}
+    return found.pop() if len(found) == 1 else _UNKNOWN
+
+
+def _given(
+    assigned: Iterator[cst.Assign], node: cst.Name | cst.Attribute
+) -> Iterator[cst.BaseExpression | None]:
+    """What is assigned to a name, also as one of several; None where that is not told apart."""
+    code = code_of(node)
+    for one in assigned:
+        for target in (target.target for target in one.targets):
+            if code_of(target) == code:
+                yield one.value
+            elif isinstance(target, cst.Tuple):
+                at = [i for i, part in enumerate(target.elements) if code_of(part.value) == code]
+                several = isinstance(one.value, cst.Tuple)
+                for place in at:
+                    known = several and place < len(one.value.elements)  # type: ignore[attr-defined]
+                    yield one.value.elements[place].value if known else None  # type: ignore[attr-defined]
+
+
+def _passed(owner: Instance, name: cst.Name) -> cst.BaseExpression | None:
+    """What the call that makes an object gives for a parameter of its ``__init__``."""
+    made = owner.type
+    inits = [m for m in _methods(made) if m.name.value == "__init__"] if isinstance(made, Class) else []
+    if len(inits) != 1 or not isinstance(owner.site, cst.Call):
+        return None
+    names = [param.name.value for param in inits[0].params.params]
+    if name.value not in names:
+        return None
+    found = argument(owner.site, name.value, names.index(name.value) - 1)
+    return found.value if found is not None else None
