@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 import libcst as cst
 
@@ -11,7 +11,7 @@ from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import Refusal
 from ddpify.understanding.batching import collating, going_on
-from ddpify.understanding.facts import Site
+from ddpify.understanding.facts import Layout, Site
 from ddpify.understanding.libraries.kinds import is_loader
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument, brief, code_of
@@ -24,18 +24,14 @@ def edit(plan: Plan, edits: Edits) -> None:
         unsplit = plan.replicated.get(loader.site)
         function = f"{plan.options.alias}.{'replicate' if unsplit else 'shard'}"
         changes = {} if unsplit else _changes(plan, loader)
-        in_turn = not unsplit and going_on.goes_on(loader)
-        padded = not unsplit and _pads(loader) and not changes
-        layout = plan.facts.layouts.get(loader) if padded else None
-        if in_turn and not changes:
-            layout = _known_layout(plan, loader)
+        layout, how = (None, None) if unsplit or changes else _put_together(plan, loader)
         extra = "".join(changes) + _padding(layout) + _beside_others(plan, loader)
         for site in _wrap(plan, edits, loader, function, extra):
             _say(edits, site, unsplit)
             for text in changes.values():
                 edits.note(site, text, attention=True)
-            if layout is not None:
-                edits.note(site, _IN_TURN if in_turn else _PADDED)
+            if how is not None:
+                edits.note(site, how)
             elif not unsplit and _pads(loader):
                 edits.note(site, _PADDING, attention=True)
             if loader.site in plan.choices.trained and not changes and _gives_one(loader):
@@ -44,6 +40,21 @@ def edit(plan: Plan, edits: Edits) -> None:
     _turns(plan, edits)
     _cuts(plan, edits)
     _handed(plan, edits)
+
+
+def _put_together(plan: Plan, loader: Instance) -> tuple[Layout | None, str | None]:
+    """Where the rows lie in batches that every rank puts together whole, and why it does so."""
+    mixed = plan.facts.mixed.get(loader)
+    if going_on.goes_on(loader):
+        return _known_layout(plan, loader, _OUT_OF_ORDER, _BY_INDEX), _IN_TURN
+    if mixed is not None:
+        return _known_layout(plan, loader, _mixing(mixed), _TUPLES), _MIXED
+    layout = plan.facts.layouts.get(loader)
+    if layout is not None and _calls(loader, _TAKES_ALL):
+        return layout, _MIXED
+    if layout is not None and _pads(loader):
+        return layout, _PADDED
+    return None, None
 
 
 def _beside_others(plan: Plan, loader: Instance) -> str:
@@ -113,18 +124,43 @@ _IN_TURN = (
     "its data set gives what comes next, whatever the index is: each rank takes all samples of a"
     " batch, and keeps its own"
 )
+_MIXED = (
+    "its collate function lets the samples of a batch depend on each other: each rank puts whole"
+    " batches together and keeps its own rows, so that the loading is not divided"
+)
+_OUT_OF_ORDER = (
+    "its data set gives what comes next, whatever the index is, so that every rank must take all"
+    " samples, and where they lie in a batch is not known"
+)
+_BY_INDEX = "let __getitem__ look the sample up by its index"
+_TUPLES = "return a tuple or a dictionary of tensors with a row for each sample, or of statistics"
 _MAKES_EQUAL = ("pad_sequence", "pad", "max")
+_TAKES_ALL = ("sum", "min", "sorted", "reduce")
 
 
-def _padding(layout: tuple[int, ...] | None) -> str:
-    """The arguments for batches that are padded as one process pads them."""
+def _padding(layout: Layout | None) -> str:
+    """The arguments for batches that every rank puts together whole."""
     if layout is None:
         return ""
-    dim = layout[0] if len(layout) == 1 else layout
-    return ', padding="global"' + (f", dim={dim}" if dim else "")
+    dims: object = layout
+    if isinstance(layout, tuple) and len(layout) == 1:
+        dims = layout[0]
+    elif isinstance(layout, dict):
+        dims = "{" + ", ".join(f'"{name}": {dim}' for name, dim in layout.items()) + "}"
+    return ', collate="global"' + (f", dim={dims}" if dims != 0 else "")
 
 
-def _known_layout(plan: Plan, loader: Instance) -> tuple[int, ...] | None:
+def _mixing(mixed: Site) -> str:
+    """Where a collate function lets samples depend on each other."""
+    assert isinstance(mixed.node, cst.CSTNode)
+    return (
+        f"its collate function lets the samples of a batch depend on each other:"
+        f" {brief(mixed.node)} (line {mixed.line}); every rank must put whole batches together,"
+        " and where the rows lie in them is not known"
+    )
+
+
+def _known_layout(plan: Plan, loader: Instance, reason: str, remedy: str) -> Layout | None:
     """Along which dimension the rows lie in batches that every rank makes whole."""
     if collating.puts_batch_first(loader):
         return (0,)
@@ -134,16 +170,20 @@ def _known_layout(plan: Plan, loader: Instance) -> tuple[int, ...] | None:
             Refusal(
                 loader.module,
                 loader.site,
-                "its data set gives what comes next, whatever the index is, so that every rank must"
-                " take all samples, and where they lie in a batch is not known",
-                "let __getitem__ look the sample up by its index",
+                reason,
+                remedy,
             )
         )
     return layout
 
 
 def _pads(loader: Instance) -> bool:
-    """Whether the loader puts batches together by a function that looks at all of their samples."""
+    """Whether a collate function may make the samples of a batch equally long."""
+    return _calls(loader, _MAKES_EQUAL)
+
+
+def _calls(loader: Instance, names: Collection[str]) -> bool:
+    """Whether a loader's collate function calls one of these."""
     given = loader.arguments.get("collate_fn", UNKNOWN)
     called = [
         found
@@ -155,7 +195,7 @@ def _pads(loader: Instance) -> bool:
         )
     ]
     return any(
-        isinstance(node, cst.Call) and code_of(node.func).rsplit(".", 1)[-1] in _MAKES_EQUAL
+        isinstance(node, cst.Call) and code_of(node.func).rsplit(".", 1)[-1] in names
         for function in called
         if isinstance(function, Function)
         for node in walk(function.node.body)

@@ -1,13 +1,18 @@
 """Batches that the script makes by hand: every rank makes the whole one and keeps its own rows."""
 
+import copy
 import sys
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
 
 import torch
 
 from ddpify.runtime.process import world, world_size
 from ddpify.runtime.share import bounds, loops, share_of
+
+# Along which dimension the rows of a batch lie: for all of it, or for each of its parts.
+Dimensions = int | None | Sequence[Any] | Mapping[str, Any]
+_PLAIN = (int, float, complex, str, bytes, type(None))
 
 
 def shard_batch(*batches: Any, dim: int = 0) -> Any:
@@ -35,36 +40,51 @@ def shard_batch(*batches: Any, dim: int = 0) -> Any:
     return batches[0] if len(batches) == 1 else batches
 
 
-def rows_of(batch: Any, dim: int | Sequence[int], total: int, first: int, last: int) -> Any:
+def rows_of(batch: Any, dim: Dimensions, total: int, first: int, last: int) -> Any:
     """Rows ``first`` to ``last`` of a batch of ``total`` that a collate function has put together.
 
     batch: tensors and arrays with their rows along ``dim``, lists with an item a row, and tuples,
-    lists and dicts of those; anything else in it stays. ``dim``: one for each element of a tuple
-    or list, or one for all.
-    Raises ValueError for a tensor or array without ``total`` rows there.
+    lists, dicts and objects of those; numbers and texts in it stay. ``dim``: one for all, or one
+    for each element of a tuple or list, or for each key of a dict or attribute of an object. None
+    is for a part without rows, which stays.
+    Raises ValueError for a tensor or array without ``total`` rows there, TypeError for an object
+    whose attributes ``dim`` does not name.
     """
-
-    def own(part: Any, dim: int) -> Any:
-        if _is_array(part) and part.ndim:
-            if part.ndim <= dim or part.shape[dim] != total:
-                shape = tuple(part.shape)
-                raise ValueError(f"no {total} rows along dimension {dim} of a tensor of {shape}")
-            return _part(part, dim, total, first, last)
-        listed = isinstance(part, (tuple, list)) and len(part) == total
-        if listed and not any(_is_array(item) and item.ndim for item in part):
-            return part[first:last]
-        return rows_of(part, dim, total, first, last)
-
-    if _is_array(batch):
-        return own(batch, dim if isinstance(dim, int) else dim[0]) if batch.ndim else batch
-    if not isinstance(batch, (tuple, list, dict)):
+    if dim is None or isinstance(batch, _PLAIN):
         return batch
-    dims = [dim] * len(batch) if isinstance(dim, int) else dim
+    if _is_array(batch):
+        place = dim if isinstance(dim, int) else cast(Sequence[int], dim)[0]
+        return _rows_of_array(batch, place, total, first, last)
+    listed = isinstance(batch, (tuple, list)) and len(batch) == total and isinstance(dim, int)
+    if listed and not any(_is_array(item) and item.ndim for item in batch):
+        return batch[first:last]
+    return _mapped(batch, dim, lambda part, place: rows_of(part, place, total, first, last))
+
+
+def _rows_of_array(array: Any, dim: int, total: int, first: int, last: int) -> Any:
+    if not array.ndim:
+        return array
+    if array.ndim <= dim or array.shape[dim] != total:
+        shape = tuple(array.shape)
+        raise ValueError(f"no {total} rows along dimension {dim} of a tensor of {shape}")
+    return _part(array, dim, total, first, last)
+
+
+def _mapped(batch: Any, dim: Dimensions, change: Callable[[Any, Any], Any]) -> Any:
+    """A container, or an object, with ``change(part, dim)`` of each of its parts."""
     if isinstance(batch, dict):
-        items = zip(batch.items(), dims, strict=True)
-        return {key: own(value, place) for (key, value), place in items}
-    parts = [own(value, place) for value, place in zip(batch, dims, strict=True)]
-    return type(batch)(*parts) if hasattr(batch, "_fields") else type(batch)(parts)
+        places = dim if isinstance(dim, dict) else dict.fromkeys(batch, dim)
+        return {key: change(value, places[key]) for key, value in batch.items()}
+    if isinstance(batch, (tuple, list)):
+        dims = dim if isinstance(dim, Sequence) else [dim] * len(batch)
+        parts = [change(value, place) for value, place in zip(batch, dims, strict=True)]
+        return type(batch)(*parts) if hasattr(batch, "_fields") else type(batch)(parts)
+    if not isinstance(dim, dict) or not hasattr(batch, "__dict__"):
+        raise TypeError(f"where the rows lie in a {type(batch).__name__} is not known")
+    changed = copy.copy(batch)
+    for name, place in dim.items():
+        setattr(changed, name, change(getattr(batch, name), place))
+    return changed
 
 
 def _rows(batch: Any, dim: int) -> int | None:

@@ -7,12 +7,12 @@ repeated or left out.
 
 import copy
 import functools
-from collections.abc import Sequence
 from typing import Any, TypeVar, cast
 
 from torch.utils.data import DataLoader, IterableDataset, Subset, TensorDataset, default_collate
 from torch.utils.data.datapipes.datapipe import IterDataPipe, MapDataPipe
 
+from ddpify.runtime.batch import Dimensions
 from ddpify.runtime.classes import subclass_of
 from ddpify.runtime.indices import compact
 from ddpify.runtime.joined import JoinedBatches, report_batch
@@ -31,8 +31,8 @@ def shard(
     *,
     sampler: str = "exact",
     batch: str = "global",
-    padding: str = "own",
-    dim: int | Sequence[int] = 0,
+    collate: str = "local",
+    dim: Dimensions = 0,
     joined: bool = False,
 ) -> AnyLoader:
     """A loader that yields this rank's part of each batch of ``loader`` (the global batch).
@@ -51,9 +51,10 @@ def shard(
     ``batch="per-rank"`` takes the batches of ``loader`` for those of each rank: as many
     consecutive ones as there are ranks make one global batch. Lengths shrink accordingly.
 
-    ``padding="global"`` lets every rank fetch whole batches and put them together, so that what
-    the collate function pads is as long as in one process, and then keep its rows: along ``dim``,
-    which may be one for each tensor of a tuple.
+    ``collate="global"`` lets every rank fetch whole batches and put them together, so that what
+    the collate function pads is as long as in one process, and what it computes is computed of
+    all samples. Then each rank keeps its rows: along ``dim``, which may be one for each part of a
+    tuple, or of a dict or an object by its name; None is for a part that has no rows.
 
     ``joined``: the script joins its rows with those of another loader, of another number, where
     a rank that has none cannot be told from one that has a single one: a batch of fewer samples
@@ -67,15 +68,15 @@ def shard(
         raise ValueError(f"sampler is 'exact' or 'distributed', not {sampler!r}")
     if batch not in ("global", "per-rank"):
         raise ValueError(f"batch is 'global' or 'per-rank', not {batch!r}")
-    if padding not in ("own", "global"):
-        raise ValueError(f"padding is 'own' or 'global', not {padding!r}")
+    if collate not in ("local", "global"):
+        raise ValueError(f"collate is 'local' or 'global', not {collate!r}")
     shared = _shared(loader)
     if not isinstance(shared, SharedLoader) or shared is loader:
         return loader
     shared.__dict__.update(ddpify_joined=joined, ddpify_unsharded=loader)
     if batch == "per-rank":
         _join_batches(shared)
-    if padding == "global" and sampler == "exact" and shared.batch_sampler is not None:
+    if collate == "global" and sampler == "exact" and shared.batch_sampler is not None:
         _share_rows(shared, dim)
     elif isinstance(shared.dataset, IterableDataset):
         _share_samples(shared)
@@ -163,7 +164,7 @@ def _share_samples(shared: SharedLoader) -> None:
     shared.__dict__["ddpify_in_batch"] = True
 
 
-def _share_rows(shared: SharedLoader, dim: int | Sequence[int]) -> None:
+def _share_rows(shared: SharedLoader, dim: Dimensions) -> None:
     place = world()
     if place.size > 1:
         shared.collate_fn = WholeCollate(shared.collate_fn, place.rank, place.size, dim)

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ddpify.runtime.batch import rows_of
+from ddpify.runtime.batch import Dimensions, rows_of
 from ddpify.runtime.indices import Batch
 from ddpify.runtime.position import position
 from ddpify.runtime.process import warn_once, world
@@ -117,7 +117,7 @@ class WholeCollate(PartCollate):
     """A collate_fn that puts a whole global batch together, and keeps this rank's rows of it."""
 
     def __init__(
-        self, collate: Callable[[Any], Any], rank: int, size: int, dim: int | Sequence[int]
+        self, collate: Callable[[Any], Any], rank: int, size: int, dim: Dimensions
     ) -> None:
         super().__init__(collate, rank, size)
         self.dim = dim

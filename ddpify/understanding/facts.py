@@ -26,6 +26,10 @@ class Site:
 
 
 Calls = tuple[Site, ...]  # in progress, outermost first
+# The dimension of a batch's rows: one for all of it, or one for each part of a tuple or of a
+# dictionary. None is for a part that has no rows.
+Dimensions = int | None
+Layout = tuple[Dimensions, ...] | dict[str, Dimensions]
 Place = tuple[cst.CSTNode, int]  # where a batch is made, and the dimension of its rows there
 
 
@@ -175,8 +179,10 @@ class Facts:
     two_sizes: dict[cst.CSTNode, OutOfTurn] = field(default_factory=dict)  # made of two batches
     cycled: dict[cst.CSTNode, Site] = field(default_factory=dict)  # itertools.cycle(loader)
     # Loaders whose collate function is understood: the dimension of the rows, of all or each part.
-    layouts: dict[Instance, tuple[int, ...]] = field(default_factory=dict)
+    layouts: dict[Instance, Layout] = field(default_factory=dict)
     numbered: set[Instance] = field(default_factory=set)
+    # Loaders whose collate function lets the samples of a batch depend on each other, and where.
+    mixed: dict[Instance, Site] = field(default_factory=dict)
     regrouped: dict[cst.CSTNode, Regrouped] = field(default_factory=dict)
     orders: dict[cst.CSTNode, Draw] = field(default_factory=dict)  # permutations of a batch
     named_sizes: dict[cst.CSTNode, Site] = field(default_factory=dict)  # x.view(batch_size, ...)

@@ -14,7 +14,7 @@ import libcst as cst
 
 from ddpify.stack import roomy
 from ddpify.understanding import readers
-from ddpify.understanding.batching import at_hand, batches
+from ddpify.understanding.batching import at_hand, batches, collating
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Facts
 from ddpify.understanding.forms import Form
@@ -140,6 +140,8 @@ class Interpretation(Interpreter):
     def eval(self, node: cst.BaseExpression) -> Value:
         """What an expression may stand for; noted among the facts."""
         result = expressions.evaluate(self, node)
+        if self.collating:
+            result = collating.whole(self, node, result)
         choices = self.choices
         # Most runs have decided nothing yet, and asking a dictionary for a node is not cheap.
         if choices.batches:

@@ -16,12 +16,14 @@ from ddpify.understanding import readers
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.contexts import Contexts, into_forward
 from ddpify.understanding.facts import Demand, Effect, Facts, Site
+from ddpify.understanding.forms import Form
 from ddpify.understanding.frames import Frame
 from ddpify.understanding.modes import Modes
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import ModuleFile, Project
 from ddpify.understanding.syntax import displayed
 from ddpify.understanding.values import (
+    NO_ROWS,
     UNKNOWN,
     Class,
     Data,
@@ -148,7 +150,10 @@ class Interpreter(ABC):
         for atom in what.atoms:
             for counting in atom.births if isinstance(atom, Data) and atom.is_position else ():
                 self.demand(counting, self.seen(counting), readers.ROWS_OF_ALL)
-        for data in what.data if not self.collating else ():
+        if self.collating:
+            self.mixes(node, *what.data)
+            return
+        for data in what.data:
             alone = self.frame.in_forward and data.placement not in _REDUCIBLE
             if alone and reader not in _READ_IN_FORWARDS:
                 continue  # a forward treats each sample alone: it reads no batch
@@ -158,6 +163,13 @@ class Interpreter(ABC):
             if key not in self.facts.demands:
                 site = Site(node, self.project.owner(node) or self.module)
                 self.facts.demands[key] = Demand(site, data, reader, self.call_path)
+
+    def mixes(self, node: cst.CSTNode, *mixed: Data) -> None:
+        """Note that samples of a batch depend on each other in a collate function, from here on."""
+        for data in mixed:
+            if data.dim != NO_ROWS and data.form is not Form.SAMPLES:
+                for loader in data.loaders:
+                    self.facts.mixed.setdefault(loader, self.site(node))
 
     def demand_all(self, node: cst.BaseExpression, what: Value, reader: str) -> None:
         """Note that something reads a value and, where it is a display, each of its parts."""

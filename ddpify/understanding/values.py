@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from ddpify.understanding.project import ModuleFile
 
 
+NO_ROWS = -99  # the dimension of the rows of a single sample, which has none
+
+
 @record
 class Const:
     """A literal of the script."""

@@ -342,8 +342,8 @@ def collating(result: str) -> str:
 @pytest.mark.parametrize(
     ("result", "extra"),
     [
-        ("pad_sequence(xs, batch_first=True), torch.stack(ys)", ', padding="global"'),
-        ("pad_sequence(xs), torch.stack(ys)", ', padding="global", dim=(1, 0)'),
+        ("pad_sequence(xs, batch_first=True), torch.stack(ys)", ', collate="global"'),
+        ("pad_sequence(xs), torch.stack(ys)", ', collate="global", dim=(1, 0)'),
         ("torch.stack(xs), torch.stack(ys)", ""),
     ],
 )

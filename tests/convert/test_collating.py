@@ -112,7 +112,7 @@ for x in feed:
     brain(x).mean().backward()
     rule.step()
 """
-WHOLE = 'feed = dd.shard(DataLoader(Lines(), batch_size=8), padding="global")'
+WHOLE = 'feed = dd.shard(DataLoader(Lines(), batch_size=8), collate="global")'
 
 
 @pytest.mark.parametrize("get", ["line = self.file.readline()", "line = next(self.file)"])

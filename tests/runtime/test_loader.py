@@ -510,7 +510,7 @@ def _padded() -> list[Any]:
     data: Any = range(4)
     loader = DataLoader(data, 3, collate_fn=_listed)
     found = []
-    for first, second, names, longest in dd.shard(loader, padding="global", dim=(1, 0, 0, 0)):
+    for first, second, names, longest in dd.shard(loader, collate="global", dim=(1, 0, 0, 0)):
         assert second.shape == first.t().shape == (len(names), longest)
         found.append((second[:, 0].tolist(), names, longest))
     return found
@@ -527,7 +527,7 @@ def test_padding_of_the_whole_batch() -> None:
 def _without_rows() -> None:
     data: Any = range(4)
     loader = DataLoader(data, 4, collate_fn=lambda rows: torch.ones(len(rows) + 1))
-    next(iter(dd.shard(loader, padding="global")))
+    next(iter(dd.shard(loader, collate="global")))
 
 
 def test_padding_of_a_batch_without_rows() -> None:

@@ -29,7 +29,7 @@ from ddpify.understanding.forms import Form
 from ddpify.understanding.operators.rules import Rule
 from ddpify.understanding.operators.table import MIXING, rule_of
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.values import REPLICATED, Data, Tup, Value, value
+from ddpify.understanding.values import NO_ROWS, REPLICATED, Data, Tup, Value, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
@@ -89,6 +89,9 @@ def on_all_rows(
     run: Interpreter, node: cst.BaseExpression, rows: cst.BaseExpression, data: Data
 ) -> Data:
     """This rank's rows of what an expression makes of ``rows`` once those of all are gathered."""
+    if run.collating:
+        run.mixes(node, data)
+        return replace(data.placed(Placement.SHARD), dim=data.dim, ndim=data.ndim)
     at_hand.used(run, node, [data])
     stacked = data.form is Form.STACKED
     known = run.facts.regrouped.get(node)
@@ -102,6 +105,8 @@ def of_all_rows(
     run: Interpreter, rows: cst.BaseExpression, data: Data, *, pair: bool = False
 ) -> Value:
     """What has no rows of its own: the same on all ranks, once the rows of all are gathered."""
+    if run.collating:
+        run.mixes(rows, data)
     run.demand(rows, value(data), readers.A_STATISTIC)
     return value(Tup((REPLICATED, REPLICATED))) if pair else REPLICATED
 
@@ -118,7 +123,7 @@ def by_rule(
 
     So does one that no table lists, as far as anybody knows.
     """
-    alone = run.collating or data.dim == collating.NO_ROWS
+    alone = data.dim == NO_ROWS or data.form is Form.SAMPLES
     rule = rule_of(name)
     beside_weights = name == "cdist" and bool(rest) and not rest[0].data
     if alone or beside_weights or (rule is None and data.opaque) or rule in _APART:
@@ -126,8 +131,10 @@ def by_rule(
     square = name in MIXING or name in _SQUARE
     if rule is Rule.OF_MATRICES and (data.ndim > 2 or data.dim > 1):
         return None
-    if square and data.form is Form.TENSOR and run.module.editable:
+    if square and data.form is Form.TENSOR and (run.module.editable or run.collating):
         return value(on_all_rows(run, node, operand, data))
+    if run.collating:
+        return collating.mixed(run, node, data, known=rule is not None, rows=name in WITH_ROWS)
     if not run.frames_forward():
         return value(data.placed(Placement.COUPLED))
     run.demand(operand, value(data), readers.A_STATISTIC)
@@ -160,14 +167,17 @@ def taken_by_position(
 
     All ranks take it of the rows of all.
     """
-    rows = atom.form is Form.TENSOR and not atom.opaque and not run.collating
-    if not rows or not run.frames_forward() or not run.module.editable:
+    rows = atom.form is Form.TENSOR and not atom.opaque
+    if not rows or not run.frames_forward() or not (run.module.editable or run.collating):
         return None
     above = run.module.parents.get(node)
     written = isinstance(above, cst.AugAssign) and above.target is node  # which is judged there
     fixed = index is None or (isinstance(index.constant(), int) and not index.data)
     if written or not fixed:
         return None
+    if run.collating:
+        run.mixes(node, atom)
+        return replace(atom.placed(Placement.REPLICATE), form=Form.GATHERED)
     run.demand(node.value, value(atom), readers.A_STATISTIC)
     whole = atom.placed(Placement.REPLICATE)
     return whole if index is not None else replace(whole, form=Form.GATHERED, flat=True)
@@ -180,6 +190,8 @@ def coupled_operands(
 ) -> Value:
     """What a layer makes of rows whose weights are rows, too: each sample beside all others."""
     found = [(shown, data) for shown, held in operands for data in held.data]
+    if run.collating:
+        return collating.mixed(run, node, found[0][1], known=False, rows=False)
     names = frozenset(name for shown, data in found for name in (data.names or {shown}))
     if not run.frames_forward():
         return value(replace(found[0][1].placed(Placement.COUPLED), names=names))

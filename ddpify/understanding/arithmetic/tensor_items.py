@@ -33,6 +33,7 @@ from ddpify.understanding.libraries import sequences
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.syntax import displayed
 from ddpify.understanding.values import (
+    NO_ROWS,
     REPLICATED,
     UNKNOWN,
     Atom,
@@ -56,9 +57,9 @@ def item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
         return _shape_item(run, node, atom)
     if atom.form is Form.PACKED:
         return value(sequences.elements(atom))
-    if atom.form is Form.SAMPLES or atom.dim == collating.NO_ROWS:
+    if atom.form is Form.SAMPLES or atom.dim == NO_ROWS:
         part = collating.sample(atom)
-        alone = atom.dim == collating.NO_ROWS and _first_is_new(run, node)
+        alone = atom.dim == NO_ROWS and _first_is_new(run, node)
         return value(collating.one_row(part) if alone else part)
     if atom.form is Form.BATCH or _string_key(run, node):
         return _batch_item(run, node, atom)
@@ -344,7 +345,7 @@ def _index_rows(
         assert isinstance(part_, cst.Index)
         run.demand(part_.value, value(mixed), readers.AN_INDEX)
     if run.frames_forward() and loop_indices.is_of_one_sample(run, part_):
-        return replace(atom, births=frozenset(), dim=collating.NO_ROWS)  # each time, one sample's
+        return replace(atom, births=frozenset(), dim=NO_ROWS)  # each time, one sample's
     if any(d.placement is Placement.SHARD for d in index.data):
         # A forward treats each sample alone: it puts rows in order, and back again.
         forms = (Form.RANGE, Form.ORDER) if run.frames_forward() else (Form.RANGE,)
@@ -353,7 +354,7 @@ def _index_rows(
     row = kind == "index" and isinstance(index.constant(), int) and not atom.opaque
     counted = bool(index.positions)
     if counted and kind == "index" and run.frames_forward() and atom.dim == 0:
-        return replace(atom, births=frozenset(), dim=collating.NO_ROWS)  # one sample after another
+        return replace(atom, births=frozenset(), dim=NO_ROWS)  # one sample after another
     taken = None
     if not counted and kind in ("index", "slice"):
         taken = across_samples.taken_by_position(

@@ -10,10 +10,10 @@ import libcst as cst
 
 from ddpify.understanding import readers
 from ddpify.understanding.arithmetic import across_samples, dimensions, tensor_sizes
-from ddpify.understanding.batching import batch_rows, batches, collating, together
+from ddpify.understanding.batching import batch_rows, batches, together
 from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement, combine
-from ddpify.understanding.values import REPLICATED, Data, Instance, Tup, Value, join, value
+from ddpify.understanding.values import NO_ROWS, REPLICATED, Data, Instance, Tup, Value, join, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
@@ -300,7 +300,7 @@ def _result(
     )
     dims = [d.dim for d in (left, right) if d is not None and d.placement is Placement.SHARD]
     # What meets a single sample is that sample's.
-    dim = collating.NO_ROWS if collating.NO_ROWS in dims else max(dims, default=0)
+    dim = NO_ROWS if NO_ROWS in dims else max(dims, default=0)
     one_each = any(d.one_each for d in (left, right) if d is not None)
     return replace(base.placed(placement), opaque=opaque, form=form, dim=dim, one_each=one_each)
 

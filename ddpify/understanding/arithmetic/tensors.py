@@ -45,6 +45,7 @@ from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import (
+    NO_ROWS,
     REPLICATED,
     UNKNOWN,
     Atom,
@@ -180,7 +181,7 @@ def function(
         _take_whole_numbers(run, name, operands[1:])
         operands = operands[:1]
     data = [(n, d) for n, v in operands for d in v.data]
-    alone = [(n, d) for n, d in data if d.dim == collating.NO_ROWS]
+    alone = [(n, d) for n, d in data if d.dim == NO_ROWS]
     data = alone or data  # what meets a single sample is that sample's
     if not data:
         return on_whole(name, operands, rest, kwargs)
@@ -250,7 +251,7 @@ def _in_forward(
     if is_of_all_samples(name, data, rest, kwargs):
         return across_samples.of_all_rows(run, operand, data)
     over_all = name in _OVER_ALL and not rest and not kwargs and _scales_rows(run, node)
-    if run.module.editable:
+    if run.module.editable or run.collating:
         mixed = across_samples.along_samples(run, node, name, operand, data, rest, kwargs)
         if mixed is None and over_all:
             mixed = across_samples.of_all_rows(run, operand, data)
@@ -270,7 +271,7 @@ def _keep_own_rows(run: Interpreter, others: list[Operand]) -> None:
 
 def _has_rows(held: Value) -> bool:
     """Whether this may be a rank's rows, along any dimension."""
-    return any(d.placement is Placement.SHARD and d.dim != collating.NO_ROWS for d in held.data)
+    return any(d.placement is Placement.SHARD and d.dim != NO_ROWS for d in held.data)
 
 
 def _meet_crosswise(run: Interpreter, rows: list[Data]) -> bool:
@@ -371,7 +372,7 @@ def _one(
         scalar = name in _DOTS or (name in _TO_ONE and not rest and not kwargs)
         mixed = replace(data.placed(Placement.COUPLED), births=data.births)
         return value(mixed if scalar else data)
-    if data.dim == collating.NO_ROWS and name == "unsqueeze" and rest and rest[0].constant() == 0:
+    if data.dim == NO_ROWS and name == "unsqueeze" and rest and rest[0].constant() == 0:
         return value(collating.one_row(data))
     if _picks_rows(run, name, data, rest, kwargs):
         if name in _POSITIONS_OF_SOME:
@@ -388,18 +389,18 @@ def _one(
         data = replace(data, one_each=dimensions.may_leave_one_each(data, 1))
     if name == "squeeze" and data.form in (Form.STATE, Form.STATES):
         return value(replace(data, dim=0, births=frozenset(), form=Form.TENSOR))  # of one layer
-    if name in views.RESHAPING and run.collating and data.dim == collating.NO_ROWS:
+    if name in views.RESHAPING and run.collating and data.dim == NO_ROWS:
         alone = bool(rest) and rest[0].constant() == 1
         return value(collating.one_row(data) if alone else replace(data, ndim=0))
     if name in views.RESHAPING:
         return views.reshaped(run, name, data, rest, operand)
     if name == "argsort" and data.form is Form.PERMUTATION:
         return value(replace(data, births=frozenset()))  # the way back
-    if name == "renorm" and data.dim != collating.NO_ROWS:
+    if name == "renorm" and data.dim != NO_ROWS:
         each = len(rest) > 1 and rest[1].constant() == data.dim
         rows = replace(data, births=frozenset())
         return value(rows if each else across_samples.on_all_rows(run, node, operand, data))
-    if name in OVER_A_DIMENSION and data.dim == collating.NO_ROWS:
+    if name in OVER_A_DIMENSION and data.dim == NO_ROWS:
         row = keeps_dimensions(kwargs) and named_dimensions(rest, kwargs) == [(0,)]
         left = replace(data, births=frozenset(), ndim=0)  # still of this sample alone
         form = Form.TENSOR if run.collating else Form.ROW
@@ -408,7 +409,7 @@ def _one(
         run.demand(operand, value(data), readers.POSITIONS)  # they go on to those of all ranks
         return REPLICATED
     if name in OVER_A_DIMENSION:
-        inside = run.frames_forward() and not run.collating
+        inside = run.frames_forward()
         in_forward = _in_forward(run, node, name, operand, data, rest, kwargs) if inside else None
         if in_forward is not None:
             return in_forward
@@ -427,7 +428,7 @@ def _one(
     if data.form is Form.PERMUTATION and name not in (*LINEAR, *_SAME_ELEMENTS):
         return value(replace(data.placed(Placement.REPLICATE), form=Form.GATHERED))
     if name == "batch_norm" and _by_batch(rest, kwargs):
-        if run.frames_forward() and run.module.editable:
+        if run.frames_forward() and (run.module.editable or run.collating):
             return value(across_samples.on_all_rows(run, node, operand, data))
         return value(replace(data.placed(coupled(run)), births=frozenset()))
     if name in _DOTS and not run.frames_forward():

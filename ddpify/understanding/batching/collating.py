@@ -13,16 +13,21 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding.facts import Layout
 from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
+    NO_ROWS,
+    REPLICATED,
     UNKNOWN,
     Atom,
     Bound,
     Class,
+    Const,
     Data,
     Function,
     Instance,
+    Number,
     Tup,
     Value,
     join,
@@ -32,7 +37,6 @@ from ddpify.understanding.values import (
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
 
-NO_ROWS = -99  # the dimension of the rows of a single sample, which has none
 _CONTAINERS = ("list", "dict")
 
 
@@ -55,13 +59,39 @@ def yielded(run: Interpreter, node: cst.BaseExpression, loader: Instance) -> Val
     with run.in_collate():
         given = [value(samples(loader))]
         made = run.call(node, value(*functions), given, {})
-    leaves = list(_leaves(made))
+    counts = [d for leaf in _leaves(made) for d in (leaf,) if _counts_samples(d)]
+    run.mixes(node, *counts)  # type: ignore[arg-type]
     layout = _layout(made)
     if layout is not None:
         run.facts.layouts[loader] = layout
-    if not any(is_rows(leaf) and (leaf.dim > 0 or leaf.ragged) for leaf in leaves):  # type: ignore[union-attr]
-        return None
-    return _batch(made, Data(Placement.SHARD, frozenset({loader}), form=Form.YIELDED))
+    usual = Data(Placement.SHARD, frozenset({loader}), form=Form.YIELDED)
+    if loader in run.facts.mixed and layout is not None:
+        return _batch(made, usual, whole=True)
+    behind = (is_rows(leaf) and (leaf.dim > 0 or leaf.ragged) for leaf in _leaves(made))  # type: ignore[union-attr]
+    return _batch(made, usual) if any(behind) else None
+
+
+def _counts_samples(leaf: Atom) -> bool:
+    """Whether a part of a batch is the number of its samples, which is another on each rank."""
+    return isinstance(leaf, Data) and leaf.placement is Placement.COUNT
+
+
+def mixed(run: Interpreter, node: cst.CSTNode, data: Data, *, known: bool, rows: bool) -> Value:
+    """What an operator gives that couples samples: perhaps rows, where it is not ``known``."""
+    run.mixes(node, data)
+    if not known:
+        return value(replace(data.placed(Placement.SHARD), opaque=True))
+    return value(data.placed(Placement.SHARD)) if rows else REPLICATED
+
+
+def whole(run: Interpreter, node: cst.CSTNode, made: Value) -> Value:
+    """A value in a collate function: what is made of all rows together is that of the batch."""
+    partial = [d for d in made.data if d.placement.partial and d.placement is not Placement.COUNT]
+    if not partial:
+        return made
+    run.mixes(node, *partial)
+    kept = (a for a in made.atoms if a not in partial)
+    return join(REPLICATED, value(*kept)) if len(partial) < len(made.atoms) else REPLICATED
 
 
 def length(one: Value) -> Data | None:
@@ -81,7 +111,7 @@ def samples_of(part: Data) -> Data:
     return replace(part, form=Form.SAMPLES, dim=0)
 
 
-def collate_functions(loader: Instance) -> Iterator[Function | Bound]:
+def collate_functions(loader: Instance) -> Iterator[Function | Bound | Class]:
     """The project's functions that put the batches of a loader together."""
     for atom in loader.arguments.get("collate_fn", UNKNOWN).atoms:
         if isinstance(atom, (Function, Bound)):
@@ -89,6 +119,8 @@ def collate_functions(loader: Instance) -> Iterator[Function | Bound]:
         elif isinstance(atom, Instance) and isinstance(atom.type, Class):
             called = atom.type.find("__call__") or UNKNOWN
             yield from (Bound(atom, one) for one in called.atoms if isinstance(one, Function))
+        elif isinstance(atom, Class):  # of an object that holds a batch
+            yield atom
 
 
 def puts_batch_first(loader: Instance) -> bool:
@@ -130,24 +162,50 @@ def one_row(atom: Data, *, form: Form = Form.TENSOR) -> Data:
     return replace(atom.placed(atom.placement), dim=0, form=form)
 
 
-def _layout(made: Value) -> tuple[int, ...] | None:
-    """Along which dimension the rows of a batch lie: one for all of it, or one for each part."""
-    whole = _dimension(made)
-    if whole is not None:
-        return (whole,)
-    tuples = [atom for atom in made.atoms if isinstance(atom, Tup)]
-    if len(tuples) != 1 or len(made.atoms) != 1:
+def _layout(made: Value) -> Layout | None:
+    """The dimensions along which the rows of a batch lie; None where they are not known."""
+    same = _dimension(made)
+    if isinstance(same, int):
+        return (same,)
+    if len(made.atoms) != 1:
         return None
-    dims = [_dimension(item) for item in tuples[0].items]
-    known = [dim for dim in dims if dim is not None]
-    return tuple(known) if len(known) == len(dims) else None
+    dims = {_name(key): _dimension(item) for key, item in _parts(made.atoms[0]).items()}
+    if not any(isinstance(dim, int) for dim in dims.values()) or _UNKNOWN in dims.values():
+        return None
+    known = {name: dim for name, dim in dims.items() if isinstance(dim, int) or dim is None}
+    return tuple(known.values()) if isinstance(made.atoms[0], Tup) else known
 
 
-def _dimension(made: Value) -> int | None:
+def _name(key: str) -> str:
+    """The name of an attribute, or of what stands under a literal key: ``x`` of ``['x']``."""
+    return key[2:-2] if key.startswith("['") else key
+
+
+_UNKNOWN = "unknown"
+
+
+def _dimension(made: Value) -> int | str | None:
+    """The dimension of the rows in a part of a batch; None where it has no rows."""
     leaves = list(_leaves(made))
+    if leaves and all(_is_replicated(leaf) for leaf in leaves):
+        return None
+    if all(_is_of_each_sample(leaf) for leaf in leaves):
+        return 0 if leaves else _UNKNOWN
     dims = {leaf.dim for leaf in leaves if isinstance(leaf, Data) and is_rows(leaf)}
-    slices = all(is_rows(leaf) and not leaf.ragged for leaf in leaves)  # type: ignore[union-attr]
-    return dims.pop() if len(dims) == 1 and slices else None
+    slices = all(is_rows(leaf) and not leaf.ragged and not leaf.opaque for leaf in leaves)  # type: ignore[union-attr]
+    return dims.pop() if len(dims) == 1 and slices else _UNKNOWN
+
+
+def _is_replicated(leaf: Atom) -> bool:
+    """Whether a part of a batch has no rows, such as a number or what is made of all rows."""
+    return isinstance(leaf, (Const, Number)) or (
+        isinstance(leaf, Data) and leaf.placement in (Placement.REPLICATE, Placement.COUNT)
+    )
+
+
+def _is_of_each_sample(leaf: Atom) -> bool:
+    """Whether this is an item of a list that has something of each sample."""
+    return isinstance(leaf, Data) and leaf.dim == NO_ROWS and leaf.form is not Form.SEVERAL
 
 
 def _leaves(made: Value) -> Iterator[Atom]:
@@ -173,24 +231,36 @@ def _parts(atom: Atom) -> dict[str, Value]:
     return dict(atom.attributes) if held else {}  # type: ignore[union-attr]
 
 
-def _batch(made: Value, usual: Data) -> Value:
-    """A batch with its rows, and what is not understood in it taken for rows that come first."""
+def _batch(made: Value, usual: Data, *, whole: bool = False) -> Value:
+    """A batch with its rows, and what is not understood in it taken for rows that come first.
+
+    ``whole`` marks one that every rank puts together whole, before it keeps its own rows.
+    """
     if not made:
         return value(replace(usual, form=Form.BATCH))
-    return join(*(_batch_atom(atom, usual) for atom in made.atoms))
+    return join(*(_batch_atom(atom, usual, whole=whole) for atom in made.atoms))
 
 
-def _batch_atom(atom: Atom, usual: Data) -> Value:
+def _batch_atom(atom: Atom, usual: Data, *, whole: bool) -> Value:
     if isinstance(atom, Tup):
-        return value(Tup(tuple(_batch(item, usual) for item in atom.items)))
+        return value(Tup(tuple(_batch(item, usual, whole=whole) for item in atom.items)))
     if isinstance(atom, Data) and is_rows(atom):
         form = Form.LISTED if atom.form is Form.SAMPLES else usual.form
         form = Form.RAGGED if atom.ragged else form
         return value(replace(usual, dim=atom.dim, ndim=atom.ndim, form=form))
-    if isinstance(atom, Instance) and _parts(atom) and isinstance(atom.type, Class):
+    if whole and _counts_samples(atom):
+        return value(Data(Placement.REPLICATE, usual.loaders, form=Form.TOTAL))
+    if whole and _is_replicated(atom):
+        return REPLICATED if isinstance(atom, Data) else value(atom)
+    held = isinstance(atom, Instance) and bool(_parts(atom))
+    if held and isinstance(atom.type, Class) and not whole:  # type: ignore[union-attr]
         return value(atom)
-    if isinstance(atom, Instance) and atom.type == "dict":
-        for key, held in list(atom.attributes.items()):
-            atom.hold(key, _batch(held, usual))
+    if (
+        isinstance(atom, Instance)
+        and held
+        and (isinstance(atom.type, Class) or atom.type == "dict")
+    ):
+        for key, item in list(atom.attributes.items()):
+            atom.hold(key, _batch(item, usual, whole=whole))
         return value(atom)
     return value(replace(usual, form=Form.BATCH))

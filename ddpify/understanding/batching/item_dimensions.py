@@ -1,4 +1,4 @@
-"""How many dimensions the parts of a loader's batches have, where the code of the data set shows it.
+"""How many dimensions the parts of a loader's batches have, as far as the data set shows it.
 
 The tensors of a data set are followed to the calls that make them: ``torch.randn(100, 8)`` has two
 dimensions, and so has a batch of its rows. Where a step is not understood, nothing is known.
@@ -88,7 +88,7 @@ def _methods(kind: Class) -> Iterator[cst.FunctionDef]:
 
 
 def _of(node: cst.BaseExpression, module: ModuleFile, owner: Instance | None, left: int) -> int:
-    """The dimensions of a tensor by its expression, in a method of ``owner`` where that is given."""
+    """The dimensions of a tensor by its expression, perhaps in a method of ``owner``."""
     if not left:
         return _UNKNOWN
     if isinstance(node, cst.Call):
@@ -183,7 +183,9 @@ def _given(
 def _passed(owner: Instance, name: cst.Name) -> cst.BaseExpression | None:
     """What the call that makes an object gives for a parameter of its ``__init__``."""
     made = owner.type
-    inits = [m for m in _methods(made) if m.name.value == "__init__"] if isinstance(made, Class) else []
+    inits = (
+        [m for m in _methods(made) if m.name.value == "__init__"] if isinstance(made, Class) else []
+    )
     if len(inits) != 1 or not isinstance(owner.site, cst.Call):
         return None
     names = [param.name.value for param in inits[0].params.params]

@@ -15,7 +15,7 @@ import libcst as cst
 from ddpify.understanding.batching import collating
 from ddpify.understanding.forms import Form
 from ddpify.understanding.labels.freshness import target_names
-from ddpify.understanding.values import Atom, Data, Instance, Tup, Value, join, value
+from ddpify.understanding.values import NO_ROWS, Atom, Data, Instance, Tup, Value, join, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
@@ -54,7 +54,7 @@ def extended(run: Interpreter, node: cst.BaseExpression, held: Instance, new: Va
 
 def joined(run: Interpreter, node: cst.BaseExpression, each: Value) -> Value | None:
     """``sum(lists, [])`` of the lists that samples are: one with all that they bring."""
-    alone = [a for a in each.data if a.dim == collating.NO_ROWS]
+    alone = [a for a in each.data if a.dim == NO_ROWS]
     if not run.collating or not alone:
         return None
     made = run.instance(node, run.module, "list")
@@ -74,7 +74,7 @@ def _is_named(run: Interpreter, node: cst.BaseExpression) -> bool:
 def _goes_through_all(run: Interpreter, iterable: cst.BaseExpression) -> bool:
     """Whether something has each sample, or what is left of each, and is not one sample's own."""
     held = run.seen(iterable)
-    alone = any(isinstance(a, Data) and a.dim == collating.NO_ROWS for a in held.atoms)
+    alone = any(isinstance(a, Data) and a.dim == NO_ROWS for a in held.atoms)
     return bool(held) and not alone
 
 
@@ -83,7 +83,7 @@ def _of_one_sample(atom: Data) -> Data:
 
 
 def _one_of_many(atom: Data) -> Data:
-    return one_of(atom) if atom.dim == collating.NO_ROWS else atom
+    return one_of(atom) if atom.dim == NO_ROWS else atom
 
 
 def _each(one: Value, change: Callable[[Data], Data]) -> Value:

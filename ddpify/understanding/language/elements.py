@@ -15,6 +15,7 @@ from ddpify.understanding.language.arguments import local_data
 from ddpify.understanding.libraries import instances, kinds, loaded
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
+    NO_ROWS,
     REPLICATED,
     UNKNOWN,
     Atom,
@@ -233,7 +234,7 @@ def _element(run: Interpreter, node: cst.BaseExpression, atom: Atom) -> Value:
     if isinstance(atom, Data):
         if atom.form is Form.SAMPLES:
             return value(collating.sample(atom))
-        if atom.dim == collating.NO_ROWS:
+        if atom.dim == NO_ROWS:
             return value(several.one_of(atom) if run.collating else collating.sample(atom))
         if atom.form is Form.SIZED:
             return REPLICATED

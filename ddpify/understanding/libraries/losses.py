@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from ddpify.understanding import readers
 from ddpify.understanding.arithmetic import tensor_pairs
-from ddpify.understanding.batching import batches, collating, together
+from ddpify.understanding.batching import batches, together
 from ddpify.understanding.forms import Form
 from ddpify.understanding.libraries.denominators import LossCall, denominator
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.values import REPLICATED, UNKNOWN, Const, Data, Value, value
+from ddpify.understanding.values import NO_ROWS, REPLICATED, UNKNOWN, Const, Data, Value, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
@@ -112,7 +112,7 @@ def _tell_orders_apart(run: Interpreter, shown: list[batches.Operand]) -> None:
 
 def _of_rows(run: Interpreter, loss: LossCall, data: list[Data], shards: list[Data]) -> Data:
     """What a loss of a rank's rows gives; one of a single sample is a number of that sample's."""
-    alone = [d for d in shards if d.dim == collating.NO_ROWS]
+    alone = [d for d in shards if d.dim == NO_ROWS]
     if alone:
         return replace(alone[0], births=frozenset(), ndim=0)
     placement = _placement(loss, shards)

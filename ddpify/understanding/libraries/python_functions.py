@@ -25,6 +25,7 @@ from ddpify.understanding.libraries import by_name, instances
 from ddpify.understanding.libraries.tensor_calls import tensor_function
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
+    NO_ROWS,
     REPLICATED,
     UNKNOWN,
     Atom,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
 
 _MOST_TOGETHER = 5
+_OF_ONE = frozenset("float int bool round str".split())
 _READS = frozenset("float int str repr bool round format complex hash ascii".split())
 
 
@@ -56,6 +58,8 @@ def builtin(  # type: ignore[no-untyped-def]
     if name == "dict":
         return _dict(run, node, args, kwargs)
     handler = _BUILTINS.get(name)
+    if name in _OF_ONE and run.collating and args and _is_of_one_sample(args[0]):
+        return value(*args[0].atoms)
     if handler is not None:
         return instances.passes_on(run, args, handler(run, node, args))
     if name == "int" and len(args) == 1 and _is_count(args[0]):
@@ -65,6 +69,11 @@ def builtin(  # type: ignore[no-untyped-def]
             run.demand_held(expression, one, f"{name}()")
             run.demand(expression, listed.numbers(one), f"{name}()")
     return REPLICATED
+
+
+def _is_of_one_sample(one: Value) -> bool:
+    """Whether this is a sample, or a part of it."""
+    return bool(one) and all(isinstance(a, Data) and a.dim == NO_ROWS for a in one.atoms)
 
 
 def _is_count(one: Value) -> bool:
@@ -90,7 +99,7 @@ def _len(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value
         samples = collating.length(args[0])
         if samples is not None:
             return tensor_sizes.count(samples, node)
-        if any(isinstance(a, Data) and a.dim == collating.NO_ROWS for a in args[0].atoms):
+        if any(isinstance(a, Data) and a.dim == NO_ROWS for a in args[0].atoms):
             return args[0]  # of each sample, its own
     results = []
     for one in args:
@@ -176,7 +185,7 @@ def _enumerate(run: Interpreter, node: cst.BaseExpression, args: list[Value]) ->
 def _zip(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
     made = run.instance(node, run.module, "generator")
     if run.collating and len(args) == 1 and isinstance(node, cst.Call) and node.args[0].star:
-        whole = [a for a in args[0].atoms if isinstance(a, Data) and a.dim == collating.NO_ROWS]
+        whole = [a for a in args[0].atoms if isinstance(a, Data) and a.dim == NO_ROWS]
         if whole:  # zip(*samples): for each part of a sample, that of all samples
             many = whole[0].form is Form.SEVERAL
             all_ = collating.stacked(whole[0], 0) if many else collating.samples_of(whole[0])

@@ -34,6 +34,7 @@ from ddpify.understanding.language.arguments import Keywords, argument_pairs, lo
 from ddpify.understanding.libraries import draws, own_sizes
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
+    NO_ROWS,
     REPLICATED,
     UNKNOWN,
     Data,
@@ -203,9 +204,9 @@ def _of_a_list(
 ) -> Value | None:
     """A tensor that is made of a list of samples; None for others."""
     for held, inner in ((v, list(local_data(v))) for _, v in operands if short in _FROM_LISTS):
-        if inner and inner[0].dim == collating.NO_ROWS and inner[0] in held.atoms:
+        if inner and inner[0].dim == NO_ROWS and inner[0] in held.atoms:
             return value(collating.sample(inner[0]))
-        if inner and (inner[0].dim == collating.NO_ROWS or inner[0].form is Form.SAMPLES):
+        if inner and (inner[0].dim == NO_ROWS or inner[0].form is Form.SAMPLES):
             return value(collating.stacked(inner[0], 0))
     for _, held in operands[:1] if short in _FROM_LISTS else ():
         for made in held.of(Instance):
@@ -377,7 +378,7 @@ def _taken_one_by_one(pieces: Value, first: Data) -> Data | None:
     if items and items[0] is not None:
         return items[0]
     alone = first.form is Form.LISTED and first in pieces.atoms
-    return first if alone or first.dim == collating.NO_ROWS or first.form is Form.SAMPLES else None
+    return first if alone or first.dim == NO_ROWS or first.form is Form.SAMPLES else None
 
 
 def _rows_joined(
