@@ -18,6 +18,7 @@ from ddpify.understanding.contexts import Contexts, into_forward
 from ddpify.understanding.facts import Demand, Effect, Facts, Site
 from ddpify.understanding.forms import Form
 from ddpify.understanding.frames import Frame
+from ddpify.understanding.language import size_uses
 from ddpify.understanding.modes import Modes
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import ModuleFile, Project
@@ -37,11 +38,6 @@ from ddpify.understanding.values import (
     value,
 )
 
-_READ_IN_FORWARDS = (
-    readers.A_KEPT_TENSOR, readers.A_VIEW, readers.PAIRS, readers.A_HOOK, readers.A_DRAW,
-    readers.A_CUT, readers.ALL_ROWS, readers.A_STATISTIC, readers.A_COUNT,
-    readers.A_ROW,
-)  # fmt: skip
 _REDUCIBLE = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED)
 
 
@@ -155,8 +151,8 @@ class Interpreter(ABC):
             return
         for data in what.data:
             alone = self.frame.in_forward and data.placement not in _REDUCIBLE
-            if alone and reader not in _READ_IN_FORWARDS:
-                continue  # a forward treats each sample alone: it reads no batch
+            if alone and size_uses.is_only_a_size(self, node):
+                continue  # a rank's own size does for its own rows
             # What is gathered for one call may make the next one's whole; a count stands alone.
             counted = data.births if data.placement is Placement.COUNT else None
             key = (node, data.placement, counted)

@@ -133,16 +133,28 @@ LAST = {
 }
 
 
+# How many dimensions the labels have, the script does not show.
+UNSEEN = HEAD.replace("TensorDataset(features, labels)", "unseen.Lines(features, labels)").replace(
+    "import torch\n", "import torch\nimport unseen\n", 1
+)
+
+
 @pytest.mark.parametrize("line", LAST)
 def test_the_last_size_in_a_total_is_that_of_all_ranks(tmp_path: Path, line: str) -> None:
-    text = f"{HEAD}total = 0\n{STEP}    {line}\n"
+    text = f"{UNSEEN}total = 0\n{STEP}    {line}\n"
     assert LAST[line] in added(tmp_path, text)
 
 
 def test_a_sum_is_divided_by_the_last_size_over_all_ranks(tmp_path: Path) -> None:
     loss = "F.cross_entropy(brain(a), b, reduction='sum')"
-    text = f"{HEAD}{STEP}".replace("F.cross_entropy(brain(a), b)", f"{loss} / b.size(-1)")
+    text = f"{UNSEEN}{STEP}".replace("F.cross_entropy(brain(a), b)", f"{loss} / b.size(-1)")
     assert f"penalty = dd.sum({loss} / dd.global_shape(b)[-1])" in added(tmp_path, text)
+
+
+def test_the_last_size_of_what_has_one_dimension_is_the_number_of_rows(tmp_path: Path) -> None:
+    loss = "F.cross_entropy(brain(a), b, reduction='sum')"
+    text = f"{HEAD}{STEP}".replace("F.cross_entropy(brain(a), b)", f"{loss} / b.size(-1)")
+    assert f"penalty = dd.mean({loss} / b.size(-1))" in added(tmp_path, text)
 
 
 def test_the_last_size_of_a_batch_that_is_one_tensor(tmp_path: Path) -> None:

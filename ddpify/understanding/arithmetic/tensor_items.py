@@ -144,7 +144,7 @@ def _shape_item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
     if isinstance(first, cst.Slice):
         return _shape_slice(run, first, atom)
     assert isinstance(first, cst.Index)
-    index = run.seen(first.value).constant()
+    index = dimensions.place(run.seen(first.value).constant(), atom.ndim)
     last_sizes.note(run, node, atom, index)
     if index is ... or index == atom.dim:
         return value(tensor_sizes.first_size(atom, node))

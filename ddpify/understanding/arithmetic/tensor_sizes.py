@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import libcst as cst
 
+from ddpify.understanding.arithmetic import dimensions
 from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
@@ -67,7 +68,7 @@ def transposed(name: str, dim: int, rest: Sequence[Value]) -> int:
 
 def size(data: Data, node: cst.BaseExpression, rest: Sequence[Value]) -> Value:
     """``tensor.size(...)`` and ``len(tensor)``."""
-    dim = rest[0].constant() if rest else ...
+    dim = dimensions.place(rest[0].constant(), data.ndim) if rest else ...
     if isinstance(dim, int) and 0 <= dim != data.dim:
         return REPLICATED
     known = whole_size(data)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING
@@ -37,13 +37,12 @@ from ddpify.understanding.arithmetic.tensor_dimensions import (
 from ddpify.understanding.arithmetic.tensor_pairs import Operand
 from ddpify.understanding.batching import batch_rows, batches, collating, item_dimensions
 from ddpify.understanding.forms import Form
+from ddpify.understanding.language import size_uses
 from ddpify.understanding.libraries import sequences
 from ddpify.understanding.libraries.denominators import number_of_rows
 from ddpify.understanding.operators.rules import Rule
 from ddpify.understanding.operators.table import rule_of
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.structure import walk
-from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import (
     NO_ROWS,
     REPLICATED,
@@ -250,7 +249,8 @@ def _in_forward(
     """A function along the samples of a forward's batch, or over all of it; None for others."""
     if is_of_all_samples(name, data, rest, kwargs):
         return across_samples.of_all_rows(run, operand, data)
-    over_all = name in _OVER_ALL and not rest and not kwargs and _scales_rows(run, node)
+    over_all = name in _OVER_ALL and not rest and not kwargs
+    over_all = over_all and not size_uses.is_only_a_size(run, node)
     if run.module.editable or run.collating:
         mixed = across_samples.along_samples(run, node, name, operand, data, rest, kwargs)
         if mixed is None and over_all:
@@ -456,35 +456,6 @@ def _by_batch(rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
     return given.constant() is not False
 
 
-def _scales_by_name(run: Interpreter, shown: cst.CSTNode) -> bool:
-    """Whether something is divided by the name of a number, or has it taken away."""
-    structure = run.module.structure
-    names = {code_of(name) for name in _names_of(run, shown)}
-    around = structure.function(shown) or structure.tree
-    for one in structure.inside(around, cst.BinaryOperation) if names else ():
-        if isinstance(one.operator, (cst.Divide, cst.Subtract)):
-            terms = (part for part in walk(one.right) if isinstance(part, cst.Name))
-            alone = isinstance(one.right, (cst.Name, cst.BinaryOperation))
-            if alone and any(term.value in names for term in terms):
-                return True
-    return False
-
-
-def _names_of(run: Interpreter, shown: cst.CSTNode) -> Iterator[cst.BaseExpression]:
-    """The names that an assignment gives to an expression in it, alone or in a tuple."""
-    parents = run.module.parents
-    above = parents.get(shown)
-    if isinstance(above, cst.Assign):
-        yield from (target.target for target in above.targets)
-        return
-    listed = parents.get(above) if above is not None else None
-    statement = parents.get(listed) if isinstance(listed, cst.Tuple) else None
-    for target in statement.targets if isinstance(statement, cst.Assign) else ():
-        if isinstance(target.target, cst.Tuple):
-            pairs = zip(target.target.elements, listed.elements, strict=False)  # type: ignore[union-attr]
-            yield from (name.value for name, element in pairs if element is above)
-
-
 def _ordered(made: Value, operand: cst.BaseExpression) -> Value:
     """What sorting gives where each sample may have one number: a use as an index will tell.
 
@@ -505,29 +476,6 @@ def _names_a_dimension(rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bo
     """Whether a function works along a dimension behind the first."""
     dim = (kwargs.get("dim") or (rest[0] if rest else UNKNOWN)).constant()
     return isinstance(dim, int) and not isinstance(dim, bool) and dim > 0
-
-
-def _scales_rows(run: Interpreter, node: cst.CSTNode) -> bool:
-    """Whether a number is calculated with rows where it is taken: ``x / x.max()``.
-
-    So it is where a condition asks about it. What only says how long rows are, as
-    ``lengths.max()`` does, is as good for a rank's own.
-    """
-    parents = run.module.parents
-    below, above = node, parents.get(node)
-    while isinstance(above, (cst.Attribute, cst.Call)):
-        below, above = above, parents.get(above)
-    other = None
-    if isinstance(above, cst.Comparison):
-        return isinstance(parents.get(above), (cst.If, cst.IfExp, cst.While))
-    if isinstance(above, (cst.Assign, cst.Element)):
-        return _scales_by_name(run, below)
-    if isinstance(above, cst.BinaryOperation):
-        other = above.right if below is above.left else above.left
-    elif isinstance(above, cst.AugAssign):
-        other = above.target
-    held = run.seen(other).data if other is not None else []
-    return any(d.placement is Placement.SHARD and not d.one_each for d in held)
 
 
 def _picks_rows(

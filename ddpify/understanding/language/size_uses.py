@@ -1,0 +1,80 @@
+"""Whether a number is used as a size alone: of a new tensor, a view, a slice or a range.
+
+A rank's own longest sequence is as good for its own rows as that of all ranks. Anything else that
+is computed with such a number makes it a part of the result.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.structure import Structure
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+_DEEPEST = 4  # names that a number gets, one of the other
+_SIZED = frozenset(
+    "arange zeros ones empty full rand randn range new_zeros new_ones new_empty new_full view"
+    " reshape expand repeat narrow interpolate pad one_hot eye linspace tile"
+    " unflatten split chunk".split()
+)
+_SAME = frozenset("int item max min len ceil floor round long cpu detach tolist".split())
+
+
+def is_only_a_size(run: Interpreter, node: cst.CSTNode) -> bool:
+    """Whether all that is made of an expression in its function is a size."""
+    return _is_size(run.module.structure, node, _DEEPEST)
+
+
+def _is_size(structure: Structure, node: cst.CSTNode, left: int) -> bool:
+    below, above = node, structure.parents.get(node)
+    while above is not None:
+        if isinstance(above, cst.Slice) or (
+            isinstance(above, cst.Arg) and _takes_a_size(structure.parents[above])
+        ):
+            return True
+        if isinstance(above, cst.Assign) and above.value is below:
+            return _are_sizes(structure, above, left)
+        if not _passes_on(structure, above):
+            return False
+        below, above = above, structure.parents.get(above)
+    return False
+
+
+def _takes_a_size(call: cst.CSTNode) -> bool:
+    return _called(call) in _SIZED
+
+
+def _passes_on(structure: Structure, above: cst.CSTNode) -> bool:
+    """Whether a number is still there in what is around it: ``int(n) + 1``, ``(n, 4)``."""
+    if isinstance(above, cst.Call):
+        return _called(above) in _SAME
+    if isinstance(above, cst.Attribute):
+        return above.attr.value in _SAME
+    kept = (cst.Arg, cst.BinaryOperation, cst.UnaryOperation, cst.Element, cst.Tuple, cst.List)
+    return isinstance(above, kept)
+
+
+def _called(node: cst.CSTNode) -> str:
+    if not isinstance(node, cst.Call):
+        return ""
+    name = node.func.attr if isinstance(node.func, cst.Attribute) else node.func
+    return name.value if isinstance(name, cst.Name) else ""
+
+
+def _are_sizes(structure: Structure, assigned: cst.Assign, left: int) -> bool:
+    """Whether the names that get a number stand for a size wherever they are read."""
+    targets = [target.target for target in assigned.targets]
+    names = {target.value for target in targets if isinstance(target, cst.Name)}
+    if not left or len(names) < len(targets):
+        return False
+    around = structure.function(assigned) or structure.tree
+    reads = [
+        one
+        for one in structure.inside(around, cst.Name)
+        if one.value in names and not isinstance(structure.parents.get(one), cst.AssignTarget)
+    ]
+    return bool(reads) and all(_is_size(structure, one, left - 1) for one in reads)
