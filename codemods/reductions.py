@@ -188,13 +188,15 @@ def _orders(plan: Plan, edits: Edits) -> None:
     for node, regrouped in plan.facts.regrouped.items():
         dim = _one_dimension(plan, regrouped.site, regrouped.dims)
         extra = (", stacked=True" if regrouped.stacked else "") + (f", dim={dim}" if dim else "")
-        edits.wrap(regrouped.rows, f"{alias}.gather", extra)
+        for rows in (regrouped.rows, *regrouped.others):
+            edits.wrap(rows, f"{alias}.gather", extra)
+        extra += ', backward="global"' if regrouped.own_backward else ""
         if node in plan.reductions and plan.reductions[node].how == "gather":
             continue
         edits.wrap(node, f"{alias}.split", extra)
         edits.note(
             regrouped.site,
-            f"{brief(node)}: this rank's rows, once the whole batch is put in order",
+            f"{brief(node)}: this rank's rows of what is made of those of all ranks",
         )
 
 

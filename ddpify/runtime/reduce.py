@@ -64,6 +64,26 @@ class GatherRows(torch.autograd.Function):
         return own, None, None
 
 
+class GlobalGradient(torch.autograd.Function):
+    """The same tensor; its gradient is the mean of the ranks': that of one process."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        """x: any shape, the same on all ranks."""
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> torch.Tensor:
+        """The gradient of x (differentiable again)."""
+        return over_ranks(grads[0], 1 / world_size(), None)
+
+
+def over_ranks_backward(x: torch.Tensor) -> torch.Tensor:
+    """GlobalGradient of x, typed."""
+    out: torch.Tensor = GlobalGradient.apply(x)  # type: ignore[no-untyped-call]
+    return out
+
+
 def over_ranks(x: torch.Tensor, before: float, after: float | None) -> torch.Tensor:
     """SumOverRanks of x, typed."""
     out: torch.Tensor = SumOverRanks.apply(x, before, after)  # type: ignore[no-untyped-call]
@@ -217,7 +237,9 @@ def global_like(x: torch.Tensor, *, dim: int = 0) -> torch.Tensor:
     return made.permute([outer_first.index(d) for d in range(x.dim())])
 
 
-def split(x: Any, *, dim: int = 0, rows: Any = None, stacked: bool = False) -> Any:
+def split(
+    x: Any, *, dim: int = 0, rows: Any = None, stacked: bool = False, backward: str = "local"
+) -> Any:
     """This rank's rows of something that every rank holds for the whole global batch.
 
     x: a tensor or array whose dimension ``dim`` is the global batch's (or a multiple of it). With
@@ -235,6 +257,8 @@ def split(x: Any, *, dim: int = 0, rows: Any = None, stacked: bool = False) -> A
     share = current_share()
     if share is None or x is None:
         return x
+    if backward == "global":
+        x = over_ranks_backward(x)
     if isinstance(x, tuple) and (dim or rows is not None):
         return tuple(split(part, dim=dim, rows=rows) for part in x)
     held = x.shape[dim] if dim else len(x)

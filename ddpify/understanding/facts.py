@@ -75,12 +75,17 @@ class Effect:
 
 @record
 class Regrouped:
-    """An expression that puts rows of the batch, those of ``rows``, into another order."""
+    """An expression whose rows depend on others of the batch, those of ``rows`` and ``others``.
+
+    ``own_backward``: it has a backward of the script's own.
+    """
 
     site: Site
     rows: cst.BaseExpression
     stacked: bool = False  # of several tensors, under each other
     dims: frozenset[int] = frozenset({0})  # those along which the rows lie, call by call
+    others: tuple[cst.BaseExpression, ...] = ()
+    own_backward: bool = False
 
 
 @record
@@ -250,6 +255,7 @@ class Facts:
     shape_uses: set[cst.CSTNode] = field(default_factory=set)
     # Functions with a backward of their own: which arguments of their forwards are rows.
     applied: dict[cst.CSTNode, set[int]] = field(default_factory=dict)
+    applied_to_all: set[cst.CSTNode] = field(default_factory=set)  # of those, to all ranks' rows
     last_sizes: dict[cst.CSTNode, Site] = field(default_factory=dict)  # perhaps numbers of rows
     # Numbers of rows that something replicated is divided by, with the loaders of the rows.
     divisors: dict[cst.BaseExpression, set[Instance]] = field(default_factory=dict)

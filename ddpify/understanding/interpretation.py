@@ -200,6 +200,13 @@ class Interpretation(Interpreter):
         """What a layer makes of these arguments."""
         return calls.call_layer(self, node, layer, args, dict(kwargs))
 
+    def call_forward(
+        self, node: cst.BaseExpression, function: Function, args: list[Value]
+    ) -> Value:
+        """What a function that is a part of a model's forward makes of these arguments."""
+        site = self.site(node)
+        return calls.call_function(self, function, args, {}, None, site, forward=True)
+
     def iterate(self, node: cst.BaseExpression, iterable: Value) -> Value:
         """What ``for x in iterable`` binds."""
         return elements.iterate(self, node, iterable)

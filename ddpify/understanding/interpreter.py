@@ -220,6 +220,17 @@ class Interpreter(ABC):
             self.all_whole -= active
 
     @contextmanager
+    def trying(self) -> Iterator[Facts]:
+        """Inside, code is tried: what is learned of it is kept apart."""
+        outer = self.facts, self.results, self.previous
+        self.facts = Facts(callers=outer[0].callers, switches=outer[0].switches)
+        self.results, self.previous = {}, {}
+        try:
+            yield self.facts
+        finally:
+            self.facts, self.results, self.previous = outer
+
+    @contextmanager
     def in_collate(self) -> Iterator[None]:
         """Inside, samples are put together, which ranks do by themselves."""
         self.collating = True
@@ -344,6 +355,12 @@ class Interpreter(ABC):
         kwargs: Mapping[str, Value],
     ) -> Value:
         """Call the forward of a layer in a container, which the container's own call stands for."""
+
+    @abstractmethod
+    def call_forward(
+        self, node: cst.BaseExpression, function: Function, args: list[Value]
+    ) -> Value:
+        """Call a function as a part of a model's forward."""
 
     @abstractmethod
     def iterate(self, node: cst.BaseExpression, iterable: Value) -> Value:

@@ -200,7 +200,8 @@ def _index(run: Interpreter, node: cst.Subscript, atom: Data) -> Data:
     """Rows that are picked by position are no longer a shard; whole rows stay one."""
     dim = 0
     batch_rows.note_indices(run, node)
-    atom = replace(atom, ndim=0, one_each=_leaves_one_each(run, node, atom))
+    left = _dimensions_left(run, node, atom)
+    atom = replace(atom, ndim=left, one_each=_leaves_one_each(run, node, atom))
     for element in node.slice:
         part_ = element.slice
         kind, index = _index_kind(run, part_)
@@ -220,6 +221,17 @@ def _index(run: Interpreter, node: cst.Subscript, atom: Data) -> Data:
         else:
             dim += 1
     return _whole_rows(run, node, atom)
+
+
+def _dimensions_left(run: Interpreter, node: cst.Subscript, atom: Data) -> int:
+    """How many dimensions an index leaves; 0 where that is not known."""
+    left = atom.ndim
+    for element in node.slice if left else ():
+        kind, index = _index_kind(run, element.slice)
+        if kind == "index" and not isinstance(index.constant(), int):
+            return 0
+        left += (kind == "new") - (kind == "index")
+    return max(left, 0)
 
 
 def _leaves_one_each(run: Interpreter, node: cst.Subscript, atom: Data) -> bool:

@@ -79,7 +79,7 @@ _ADDING_BY_INDEX = frozenset(
     " scatter_reduce_".split()
 )
 CHOOSING = frozenset({"topk", "kthvalue"})
-REORDERING = frozenset("flip roll".split())
+REORDERING = frozenset("flip roll flipud fliplr".split())
 # What gives one number of all elements, where no dimension is named.
 _TO_ONE = frozenset("mean sum prod norm max min std var".split())
 _NUMBERS = (Form.NUMBER, Form.MULTIPLE, Form.ROUNDED)
@@ -511,6 +511,8 @@ def _dimension_after(
 
 def _moves_rows(name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
     """Whether ``flip`` or ``roll`` moves rows of the batch among themselves."""
+    if name in ("flipud", "fliplr"):
+        return data.dim == (name == "fliplr")
     given = [kwargs["dims"]] if "dims" in kwargs else rest[name == "roll" :]
     dims = [dim for one in given for dims in named_dimensions((one,), {}) for dim in dims]
     return not dims or data.dim in [dimensions.place(dim, data.ndim) for dim in dims]

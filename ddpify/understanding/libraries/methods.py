@@ -93,6 +93,8 @@ def _object_method(  # type: ignore[no-untyped-def]
 ) -> Value:
     if atom.type in elements.CONTAINERS:
         return of_container(run, node, atom, name, args, kwargs)
+    if atom.type == own_functions.CONTEXT:
+        return own_functions.saved(atom, name, args)
     if name in ("forward", "__call__") and is_loss(atom):
         return run.call(node, value(atom), args, kwargs)
     if name in ("parameters", "named_parameters") and not args and atom.role is None:

@@ -50,7 +50,9 @@ def foreign(
         return back
     if local:
         rows = all(d.placement is Placement.SHARD for _, one in local for d in local_data(one))
-        return opaque(run, node, None, args, kwargs) if rows and run.frames_forward() else REPLICATED
+        return (
+            opaque(run, node, None, args, kwargs) if rows and run.frames_forward() else REPLICATED
+        )
     for shown, one in operands:
         for atom in one.of(Instance):
             if is_model(atom) and isinstance(shown, cst.Name):  # type: ignore[arg-type]

@@ -1,27 +1,56 @@
-"""Functions with a backward of the script's own, as ``Clamp.apply(x)`` calls them."""
+"""Functions with a backward of the script's own, as ``Clamp.apply(x)`` calls them.
+
+Their forward and their backward are tried on a rank's rows. Where either lets the samples depend
+on each other, or the backward is not linear in the gradient, which is scaled by the number of
+ranks, all ranks apply the function to the rows of all.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding import readers
+from ddpify.understanding.arithmetic import across_samples
+from ddpify.understanding.facts import Facts
+from ddpify.understanding.forms import Form
 from ddpify.understanding.language.arguments import Keywords, local_data
+from ddpify.understanding.language.linearity import is_linear
 from ddpify.understanding.libraries import opaque
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.values import UNKNOWN, Class, Function, Value, value
+from ddpify.understanding.values import (
+    REPLICATED,
+    UNKNOWN,
+    Class,
+    Data,
+    Function,
+    Instance,
+    Tup,
+    Value,
+    value,
+)
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
 
 
+CONTEXT = "torch.autograd.function.FunctionCtx"
+
+
 def apply(
     run: Interpreter, node: cst.BaseExpression, made: Class, args: list[Value], kwargs: Keywords
 ) -> Value:
-    """``Clamp.apply(x, low)``: what it gives is not looked into, but what it does with rows is."""
-    known = run.facts.applied.setdefault(made.node, set())
+    """``Clamp.apply(x, low)``: rows where it treats each sample alone."""
     rows = {number for number, one in enumerate(args) if _is_rows(one)}
-    known.update(rows)
+    shown = _expressions(node, rows)
+    if rows and shown and run.module.editable:
+        result, alone = _tried(run, node, made, args, rows)
+        if not alone:
+            run.facts.applied_to_all.add(made.node)
+            return _on_all_rows(run, node, shown, [args[number] for number in rows], result)
+    run.facts.applied.setdefault(made.node, set()).update(rows)
     if rows and run.frames_forward():
         context = [] if made.find("setup_context") else [UNKNOWN]
         for function in (made.find("forward") or UNKNOWN).of(Function):
@@ -31,3 +60,94 @@ def apply(
 
 def _is_rows(one: Value) -> bool:
     return any(data.placement is Placement.SHARD for data in local_data(one))
+
+
+def _expressions(node: cst.BaseExpression, rows: set[int]) -> list[cst.BaseExpression]:
+    """The arguments that are rows, as they are written; none where they are not told apart."""
+    given = node.args if isinstance(node, cst.Call) else ()
+    if any(one.star or one.keyword for one in given) or any(n >= len(given) for n in rows):
+        return []
+    return [given[number].value for number in sorted(rows)]
+
+
+def _tried(
+    run: Interpreter, node: cst.BaseExpression, made: Class, args: list[Value], rows: set[int]
+) -> tuple[Value, bool]:
+    """What the forward gives, and whether forward and backward treat each sample alone."""
+    forward, backward = _method(made, "forward"), _method(made, "backward")
+    if forward is None or backward is None or made.find("setup_context"):
+        return UNKNOWN, True
+    context = run.instance(made.node, made.module, CONTEXT)
+    with run.trying() as learned:
+        result = run.call_forward(node, forward, [value(context), *args])
+    alone = not _mixes(learned)
+    gradients = [replace(d.placed(Placement.SHARD), dim=d.dim, ndim=d.ndim) for d in _rows(result)]
+    if not alone or not gradients:
+        return result, alone
+    with run.trying() as learned:
+        given = run.call_forward(node, backward, [value(context), value(gradients[0])])
+    names = [one.name.value for one in backward.node.params.params[1:]]
+    linear = is_linear(backward.node, names)  # type: ignore[arg-type]
+    return result, linear and not _mixes(learned) and _are_rows(given, rows)
+
+
+def _method(made: Class, name: str) -> Function | None:
+    found = list((made.find(name) or UNKNOWN).of(Function))
+    return found[0] if len(found) == 1 else None  # type: ignore[return-value]
+
+
+def saved(context: Instance, name: str, args: list[Value]) -> Value:
+    """A method of ``ctx``: what it saves, the backward may have."""
+    if name == "save_for_backward":
+        context.hold("saved_tensors", value(Tup(tuple(args))))
+    return UNKNOWN
+
+
+def _mixes(learned: Facts) -> bool:
+    """Whether anything was read that all samples make together."""
+    return bool(
+        learned.demands
+        or learned.regrouped
+        or learned.statistics
+        or learned.along_rows
+        or learned.given_back
+    )
+
+
+def _rows(result: Value) -> list[Data]:
+    return [d for d in result.data if d.placement is Placement.SHARD and not d.opaque]
+
+
+def _are_rows(given: Value, rows: set[int]) -> bool:
+    """Whether a backward gives each argument that is rows a gradient with its rows.
+
+    Those of weights are sums over a rank's rows, which add up to the sum over all.
+    """
+    tuples = list(given.of(Tup))
+    items = [given] if not tuples else list(tuples[0].items)  # type: ignore[union-attr]
+    for number, item in enumerate(items):
+        placements = {data.placement for data in item.data}
+        wanted = {Placement.SHARD} if number in rows else {Placement.SUM, Placement.SHARD}
+        if not placements <= wanted:
+            return False
+    return len(tuples) <= 1
+
+
+def _on_all_rows(
+    run: Interpreter,
+    node: cst.BaseExpression,
+    shown: list[cst.BaseExpression],
+    given: list[Value],
+    result: Value,
+) -> Value:
+    """What the function makes of the rows of all ranks: each takes its own of the result."""
+    rows = _rows(result)
+    data = next(d for d in given[0].data if d.placement is Placement.SHARD)
+    if rows and rows[0].dim == data.dim and rows[0].form is not Form.GATHERED:
+        made = across_samples.on_all_rows(run, node, shown[0], data)
+        known = run.facts.regrouped[node]
+        run.facts.regrouped[node] = replace(known, others=tuple(shown[1:]), own_backward=True)
+        return value(made)
+    for expression, one in zip(shown, given, strict=True):
+        run.demand(expression, value(*one.data), readers.A_STATISTIC)
+    return REPLICATED
