@@ -139,8 +139,9 @@ def mixes_rows(name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str
     if name in (*PARTING, "unbind") or (rest and rest[0].data):
         return False
     given = rest[1:] if name in _SIZE_FIRST else rest
-    dims = [dimensions.place(d, data.ndim) for one in named_dimensions(given, kwargs) for d in one]
-    return data.dim in dims
+    default = (-1,) if name in _OVER_THE_LAST else ()
+    named = (dims or default for dims in named_dimensions(given, kwargs))
+    return data.dim in [dimensions.place(dim, data.ndim) for dims in named for dim in dims]
 
 
 def may_mix_rows(name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:

@@ -17,7 +17,8 @@ _LINEAR_METHODS = frozenset(
     "t transpose permute view reshape contiguous clone sum mean mm matmul bmm mul neg unsqueeze"
     " squeeze expand expand_as flatten index_select gather masked_fill type_as to float double"
     " half cuda cpu div conj T einsum linear conv2d narrow chunk"
-    " split cat stack repeat flip roll movedim unfold fold pad select detach mT view_as reshape_as".split()
+    " split cat stack repeat flip roll movedim unfold fold pad select detach mT"
+    " view_as reshape_as".split()
 )
 # What these make is of the kind, or of the size, of a tensor, and not of its elements.
 _LIKE_ARGUMENT = frozenset("type_as to expand_as view_as reshape_as".split())

@@ -104,11 +104,15 @@ def saved(context: Instance, name: str, args: list[Value]) -> Value:
 
 
 def _mixes(learned: Facts) -> bool:
-    """Whether anything was read that all samples make together."""
+    """Whether anything was read that all samples make together.
+
+    Of sums and means in files that are converted, the results tell.
+    """
+    unseen = [one for one in learned.statistics.values() if not one.module.editable]
     return bool(
         learned.demands
         or learned.regrouped
-        or learned.statistics
+        or unseen
         or learned.along_rows
         or learned.given_back
     )
