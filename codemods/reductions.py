@@ -223,11 +223,6 @@ def _unmended(plan: Plan, edits: Edits) -> None:
             " mixes samples inside of a model: if that dimension is the batch, each rank does so"
             " with its own samples alone",
         ),
-        (
-            plan.facts.forward_hooks,
-            ": the hook gets this rank's samples alone; what is printed or computed over them"
-            " elsewhere is not gathered",
-        ),
     ):
         for node, site in places.items():
             edits.note(site, f"{brief(node)}{text}", attention=True)

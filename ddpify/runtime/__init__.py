@@ -31,6 +31,7 @@ from ddpify.runtime.reduce import (
     sum,
 )
 from ddpify.runtime.resume import resumable, snapshot
+from ddpify.runtime.sample_hooks import batch_gradient_hook, batch_hook
 from ddpify.runtime.sharded_files import load_sharded, save_sharded
 from ddpify.runtime.share import whole
 from ddpify.runtime.spread import spread
@@ -41,6 +42,8 @@ from ddpify.runtime.turns import at_hand, first
 __all__ = [
     "at_hand",
     "barrier",
+    "batch_gradient_hook",
+    "batch_hook",
     "broadcast",
     "cycle",
     "device",

@@ -12,7 +12,7 @@ from ddpify.runtime.share import bounds, loops, share_of
 
 # Along which dimension the rows of a batch lie: for all of it, or for each of its parts.
 Dimensions = int | None | Sequence[Any] | Mapping[str, Any]
-_PLAIN = (int, float, complex, str, bytes, type(None))
+_SCALARS = (int, float, complex, str, bytes, type(None))
 
 
 def shard_batch(*batches: Any, dim: int = 0) -> Any:
@@ -50,7 +50,7 @@ def rows_of(batch: Any, dim: Dimensions, total: int, first: int, last: int) -> A
     Raises ValueError for a tensor or array without ``total`` rows there, TypeError for an object
     whose attributes ``dim`` does not name.
     """
-    if dim is None or isinstance(batch, _PLAIN):
+    if dim is None or isinstance(batch, _SCALARS):
         return batch
     if _is_array(batch):
         place = dim if isinstance(dim, int) else cast(Sequence[int], dim)[0]

@@ -89,6 +89,15 @@ class Regrouped:
 
 
 @record
+class SampleHook:
+    """A hook that gets the rows of all ranks along ``dim``, or their ``gradient``."""
+
+    site: Site
+    gradient: bool
+    dim: int = 0
+
+
+@record
 class WholeCall:
     """A call of a model on what every rank holds, while a batch is at hand."""
 
@@ -267,8 +276,10 @@ class Facts:
     gradient_hooks: dict[cst.CSTNode, Site] = field(default_factory=dict)  # on parameters
     # Functions that get a parameter when its gradient has been added to those before.
     accumulation_hooks: dict[cst.CSTNode, Site] = field(default_factory=dict)
-    # Functions that a model calls with what goes through a layer.
-    forward_hooks: dict[cst.CSTNode, Site] = field(default_factory=dict)
+    # Functions that get what goes through a layer, or the gradients of samples.
+    sample_hooks: dict[cst.CSTNode, SampleHook] = field(default_factory=dict)
+    # Functions along a dimension that is counted from the end of a tensor of unknown dimensions.
+    unsure_dimensions: dict[cst.CSTNode, Site] = field(default_factory=dict)
     callers: dict[cst.CSTNode, set[Site]] = field(default_factory=dict)
     # By the places of ``train()`` and ``eval()``. These and the callers outlast a pass.
     switches: dict[Instance, dict[Site, Switch]] = field(default_factory=dict)

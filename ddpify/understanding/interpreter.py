@@ -67,6 +67,7 @@ class Interpreter(ABC):
         self.training: bool | None = None  # the mode of the model in progress, where it is known
         self.all_whole = 0  # inside of so many blocks where every rank holds all rows
         self.running_entry = False  # and not code that nothing calls
+        self.tried: Function | None = None  # on a rank's rows
         self.collating = False  # whether a collate function puts samples together
         self.of_all_ranks: set[Instance] = set()  # lists that are made of gathered rows
         # Iterators over batches, with the loaders of these.
@@ -151,7 +152,7 @@ class Interpreter(ABC):
             return
         for data in what.data:
             alone = self.frame.in_forward and data.placement not in _REDUCIBLE
-            if alone and size_uses.is_only_a_size(self, node):
+            if alone and size_uses.is_only_a_size(self.module.structure, node):
                 continue  # a rank's own size does for its own rows
             # What is gathered for one call may make the next one's whole; a count stands alone.
             counted = data.births if data.placement is Placement.COUNT else None
@@ -220,15 +221,16 @@ class Interpreter(ABC):
             self.all_whole -= active
 
     @contextmanager
-    def trying(self) -> Iterator[Facts]:
-        """Inside, code is tried: what is learned of it is kept apart."""
-        outer = self.facts, self.results, self.previous
+    def trying(self, function: Function) -> Iterator[Facts]:
+        """Inside, a function is tried: what is learned of it is kept apart."""
+        outer = self.facts, self.results, self.previous, self.tried
+        self.tried = function
         self.facts = Facts(callers=outer[0].callers, switches=outer[0].switches)
         self.results, self.previous = {}, {}
         try:
             yield self.facts
         finally:
-            self.facts, self.results, self.previous = outer
+            self.facts, self.results, self.previous, self.tried = outer
 
     @contextmanager
     def in_collate(self) -> Iterator[None]:
@@ -282,6 +284,8 @@ class Interpreter(ABC):
 
     def is_older(self, made: Instance) -> bool:
         """Whether an object was there before the batch at hand."""
+        if self.tried is not None:
+            return not self.tried.module.holds(self.tried.node, made.site)
         loops = {loop.node for frame in self.frames for loop in frame.loops if loop.takes_batches}
         return not loops <= self.born_in.get(made, frozenset())
 

@@ -10,10 +10,10 @@ from ddpify.convert import Refusal
 from tests.conftest import Ddpify
 from tests.convert.examples import HEAD, STEP, convert_text
 
-HOOK = "    rows.register_hook(lambda g: g / g.norm())"
-HOOKED = STEP.replace(
+WRITE = "    rows[0] = 0.0"
+WRITTEN = STEP.replace(
     "    penalty = F.cross_entropy(brain(a), b)\n",
-    f"    rows = brain(a)\n{HOOK}\n    penalty = F.cross_entropy(rows, b)\n",
+    f"    rows = brain(a)\n{WRITE}\n    penalty = F.cross_entropy(rows, b)\n",
 )
 ENVIRONMENT = "import gym\n" + HEAD + "world = gym.make('CartPole-v1')\n"
 FOREIGN = STEP.replace("F.cross_entropy(brain(a), b)", "brain.weight.sum()")
@@ -33,15 +33,15 @@ def forced(ddpify: Ddpify, text: str) -> tuple[int, list[str], str]:
 
 
 def test_the_statement_that_is_refused_is_marked(ddpify: Ddpify) -> None:
-    code, lines, report = forced(ddpify, HEAD + HOOKED)
+    code, lines, report = forced(ddpify, HEAD + WRITTEN)
     assert code == 1
     marks = [number for number, line in enumerate(lines) if "# ddpify: not converted" in line]
     assert len(marks) == 1
     following = next(line for line in lines[marks[0] :] if not line.lstrip().startswith("#"))
-    assert following == HOOK
+    assert following == WRITE
     assert "dd.init()" in lines
     assert "brain = dd.wrap(nn.Linear(4, 3))" in lines
-    assert "  train.py:14: not converted: a hook on the samples' gradient reads" in report
+    assert "  train.py:14: not converted: a write into the row at one position reads" in report
 
 
 def test_a_loss_that_is_not_followed_is_marked(ddpify: Ddpify) -> None:
@@ -52,7 +52,7 @@ def test_a_loss_that_is_not_followed_is_marked(ddpify: Ddpify) -> None:
 
 
 def test_several_reasons_are_all_marked(ddpify: Ddpify) -> None:
-    _, lines, report = forced(ddpify, ENVIRONMENT + HOOKED)
+    _, lines, report = forced(ddpify, ENVIRONMENT + WRITTEN)
     assert sum("# ddpify: not converted" in line for line in lines) == 2
     assert report.count("not converted: ") == 2
 
@@ -75,7 +75,7 @@ def test_what_is_of_another_kind_is_refused_all_the_same(ddpify: Ddpify, text: s
 
 def test_a_project_is_marked_in_its_modules(ddpify: Ddpify) -> None:
     Path("project").mkdir()
-    body = "".join(f"    {line}\n" for line in HOOKED.splitlines())
+    body = "".join(f"    {line}\n" for line in WRITTEN.splitlines())
     imports = "import torch.nn.functional as F\n\n\n"
     Path("project/engine.py").write_text(f"{imports}def run(brain, feed, rule):\n{body}")
     Path("project/train.py").write_text(f"import engine\n{HEAD}engine.run(brain, feed, rule)\n")

@@ -114,10 +114,10 @@ def test_a_gradient_that_is_changed_in_place_is_refused(tmp_path: Path) -> None:
         lines_of(tmp_path, "cost.backward()\n    a.grad.mul_(0.1)\n    harder = a + a.grad")
 
 
-def test_a_hook_on_the_gradient_of_samples_is_refused(tmp_path: Path) -> None:
+def test_a_hook_on_the_gradient_of_samples_gets_that_of_all_ranks(tmp_path: Path) -> None:
     text = HEAD.replace("brain = nn.Linear(4, 3)", HOOKED)
-    with pytest.raises(Refusal, match="a hook on the samples' gradient"):
-        added(tmp_path, text + LOOP.replace("STEP", "harder = a"))
+    lines = added(tmp_path, text + LOOP.replace("STEP", "harder = a"))
+    assert "y.register_hook(dd.batch_gradient_hook(self.rate))" in lines
 
 
 HOOKED = """\

@@ -32,8 +32,6 @@ def with_forward(write: str) -> str:
 
 WRITES = {
     "a queue": "self.kept[:, : len(x)] = x.T",
-    "by index": "self.kept.index_copy_(1, torch.arange(len(x)), x.T)",
-    "rows at labels": "self.kept[x.argmax(1)] += 1",
 }
 
 
@@ -47,6 +45,14 @@ def test_a_forward_that_keeps_rows_is_refused(tmp_path: Path, name: str) -> None
 
 
 OF_ALL_RANKS = {
+    "by index": (
+        "self.kept.index_copy_(1, torch.arange(len(x)), x.T)",
+        "self.kept.index_copy_(1, torch.arange(dd.global_batch_size(x)), dd.gather(x.T, dim=1))",
+    ),
+    "rows at labels": (
+        "self.kept[x.argmax(1)] += 1",
+        "self.kept[dd.gather(x.argmax(1))] += 1",
+    ),
     "through a view": (
         "self.kept.data.copy_(x.max(0).values)",
         "self.kept.data.copy_(dd.gather(x).max(0).values)",

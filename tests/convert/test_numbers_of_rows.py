@@ -242,12 +242,6 @@ def test_a_forward_that_draws_with_numpy_row_by_row_is_refused(tmp_path: Path) -
     assert "torch.rand(4) for _ in range(len(x))" in converted.data.decode()
 
 
-def test_what_a_forward_hook_gets_is_noted(tmp_path: Path) -> None:
-    head = HEAD + "kept = {}\nbrain.register_forward_hook(lambda m, i, o: kept.update(o=o))\n"
-    notes = convert_text(tmp_path, head + STEP).notes
-    assert any("the hook gets this rank's samples" in one.text for one in notes)
-
-
 @pytest.mark.parametrize("shown", ["few = {}\nprint(few)", "print({})"])
 def test_a_mean_in_one_case_and_a_sum_in_the_other(tmp_path: Path, shown: str) -> None:
     chosen = "(out[b == 1].mean() if (b == 1).any() else out.sum() * 0)"

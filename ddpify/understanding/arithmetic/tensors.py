@@ -250,7 +250,7 @@ def _in_forward(
     if is_of_all_samples(name, data, rest, kwargs):
         return across_samples.of_all_rows(run, operand, data)
     over_all = name in _OVER_ALL and not rest and not kwargs
-    over_all = over_all and not size_uses.is_only_a_size(run, node)
+    over_all = over_all and not size_uses.is_only_a_size(run.module.structure, node)
     if run.module.editable or run.collating:
         mixed = across_samples.along_samples(run, node, name, operand, data, rest, kwargs)
         if mixed is None and over_all:
@@ -409,6 +409,8 @@ def _one(
         run.demand(operand, value(data), readers.POSITIONS)  # they go on to those of all ranks
         return REPLICATED
     if name in OVER_A_DIMENSION:
+        if may_mix_rows(name, data, rest, kwargs):
+            run.facts.unsure_dimensions.setdefault(node, run.site(node))
         inside = run.frames_forward()
         in_forward = _in_forward(run, node, name, operand, data, rest, kwargs) if inside else None
         if in_forward is not None:

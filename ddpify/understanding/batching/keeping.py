@@ -190,8 +190,7 @@ def _fill(
     for shown, one in parts:
         for data in one.data:
             rows = data.placement is Placement.SHARD and by_index
-            rows = (rows or _is_picked(data)) and not run.frames_forward()
-            if data.placement in _REDUCIBLE or rows:
+            if data.placement in _REDUCIBLE or rows or _is_picked(data):
                 run.demand(shown, value(data), readers.A_TABLE)
 
 
@@ -213,12 +212,8 @@ def _is_kept(run: Interpreter, target: cst.BaseExpression) -> bool:
 
 
 def _demand(run: Interpreter, shown: cst.BaseExpression, data: Data, *, by_index: bool) -> None:
-    """Let what is written be that of the whole batch, as far as that can be had here.
-
-    In a forward, what is a row and what mixes rows is not known well enough to gather it.
-    """
+    """Let what is written be that of the whole batch, as far as that can be had here."""
     rows = (by_index or _is_picked(data)) and data.form not in (Form.BATCH, Form.SHAPE)
-    rows = rows and not run.frames_forward()
     if data.placement not in _REDUCIBLE and not rows:
         data = Data(Placement.SHARD, data.loaders, form=Form.PACKED)  # which no reduction suits
     run.demand(shown, value(data), readers.A_KEPT_TENSOR)

@@ -32,8 +32,6 @@ def item(run: Interpreter, target: cst.BaseExpression) -> None:
 
 def element(run: Interpreter, shown: cst.BaseExpression, one: Value) -> None:
     """What a set takes, or a table is read by, must be that of all samples."""
-    if run.frames_forward():
-        return
     for data in one.data:
         if data.placement is Placement.ROWS and data.births:
             run.demand(shown, value(data), readers.A_TABLE)
@@ -42,7 +40,7 @@ def element(run: Interpreter, shown: cst.BaseExpression, one: Value) -> None:
 def counted(run: Interpreter, target: cst.BaseExpression, old: Value, new: Value) -> None:
     """``n += 1`` in a loop over samples: there are as many rounds as all ranks have samples."""
     loop = run.frame.loops[-1] if run.frame.loops else None
-    if loop is None or run.frames_forward() or old.data or new.data:
+    if loop is None or old.data or new.data:
         return
     if not isinstance(target, cst.Name) or target.value in loop.assigned:
         return

@@ -29,7 +29,7 @@ _LIKE = _LIKE_ARGUMENT | frozenset(
 _FACTS = frozenset("shape dtype device ndim layout".split())
 
 
-def is_linear(function: cst.FunctionDef, arguments: Collection[str]) -> bool:
+def is_linear(function: cst.FunctionDef | cst.Lambda, arguments: Collection[str]) -> bool:
     """Whether a function does nothing to its ``arguments`` that is not linear in them."""
     names = _made_of(function, set(arguments))
     return all(
@@ -39,7 +39,7 @@ def is_linear(function: cst.FunctionDef, arguments: Collection[str]) -> bool:
     )
 
 
-def _made_of(function: cst.FunctionDef, names: set[str]) -> set[str]:
+def _made_of(function: cst.FunctionDef | cst.Lambda, names: set[str]) -> set[str]:
     """These names, and those of what is made of them."""
     while True:
         found = set(names)

@@ -6,14 +6,9 @@ is computed with such a number makes it a part of the result.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import libcst as cst
 
 from ddpify.understanding.structure import Structure
-
-if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
 
 _DEEPEST = 4  # names that a number gets, one of the other
 _SIZED = frozenset(
@@ -24,9 +19,9 @@ _SIZED = frozenset(
 _SAME = frozenset("int item max min len ceil floor round long cpu detach tolist".split())
 
 
-def is_only_a_size(run: Interpreter, node: cst.CSTNode) -> bool:
+def is_only_a_size(structure: Structure, node: cst.CSTNode) -> bool:
     """Whether all that is made of an expression in its function is a size."""
-    return _is_size(run.module.structure, node, _DEEPEST)
+    return _is_size(structure, node, _DEEPEST)
 
 
 def _is_size(structure: Structure, node: cst.CSTNode, left: int) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.batching import batch_layers, batches, entering
-from ddpify.understanding.libraries import layers, modes, world
+from ddpify.understanding.libraries import layers, modes, sample_hooks, world
 from ddpify.understanding.libraries.actions import WRITING_METHODS
 from ddpify.understanding.libraries.instances import (
     MOVES,
@@ -19,6 +19,7 @@ from ddpify.understanding.libraries.opaque import call_unknown, opaque
 from ddpify.understanding.libraries.tensor_methods import of_plain
 from ddpify.understanding.values import (
     REPLICATED,
+    UNKNOWN,
     Instance,
     Number,
     Params,
@@ -29,14 +30,6 @@ from ddpify.understanding.values import (
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
-
-_HOOKS = (
-    "register_forward_hook",
-    "register_forward_pre_hook",
-    "register_full_backward_hook",
-    "register_full_backward_pre_hook",
-    "register_backward_hook",
-)
 
 
 def of_model(  # type: ignore[no-untyped-def]
@@ -86,8 +79,9 @@ def of_model(  # type: ignore[no-untyped-def]
         world.acts_method(run, node, atom, name, args, kwargs)
         return REPLICATED
     _note_hook(run, node, name)
-    if name in _HOOKS:
-        run.facts.forward_hooks.setdefault(node, run.site(node))
+    if name in sample_hooks.OF_LAYERS:
+        sample_hooks.of_layer(run, node, name, args[0] if args else UNKNOWN)
+        return REPLICATED
     if name in ("forward", "__call__"):
         run.facts.event(atom, "bypass", run.site(node), gradient=not run.no_grad)
         args, kwargs = entering.entered(run, node, atom, args, kwargs)

@@ -14,11 +14,11 @@ import libcst as cst
 
 from ddpify.understanding import readers
 from ddpify.understanding.arithmetic import across_samples
-from ddpify.understanding.facts import Facts
 from ddpify.understanding.forms import Form
 from ddpify.understanding.language.arguments import Keywords, local_data
 from ddpify.understanding.language.linearity import is_linear
 from ddpify.understanding.libraries import opaque
+from ddpify.understanding.libraries.tried import mixes
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
     REPLICATED,
@@ -78,17 +78,17 @@ def _tried(
     if forward is None or backward is None or made.find("setup_context"):
         return UNKNOWN, True
     context = run.instance(made.node, made.module, CONTEXT)
-    with run.trying() as learned:
+    with run.trying(forward) as learned:
         result = run.call_forward(node, forward, [value(context), *args])
-    alone = not _mixes(learned)
+    alone = not mixes(learned)
     gradients = [replace(d.placed(Placement.SHARD), dim=d.dim, ndim=d.ndim) for d in _rows(result)]
     if not alone or not gradients:
         return result, alone
-    with run.trying() as learned:
+    with run.trying(backward) as learned:
         given = run.call_forward(node, backward, [value(context), value(gradients[0])])
     names = [one.name.value for one in backward.node.params.params[1:]]
-    linear = is_linear(backward.node, names)  # type: ignore[arg-type]
-    return result, linear and not _mixes(learned) and _are_rows(given, rows)
+    linear = is_linear(backward.node, names)
+    return result, linear and not mixes(learned) and _are_rows(given, rows)
 
 
 def _method(made: Class, name: str) -> Function | None:
@@ -101,21 +101,6 @@ def saved(context: Instance, name: str, args: list[Value]) -> Value:
     if name == "save_for_backward":
         context.hold("saved_tensors", value(Tup(tuple(args))))
     return UNKNOWN
-
-
-def _mixes(learned: Facts) -> bool:
-    """Whether anything was read that all samples make together.
-
-    Of sums and means in files that are converted, the results tell.
-    """
-    unseen = [one for one in learned.statistics.values() if not one.module.editable]
-    return bool(
-        learned.demands
-        or learned.regrouped
-        or unseen
-        or learned.along_rows
-        or learned.given_back
-    )
 
 
 def _rows(result: Value) -> list[Data]:

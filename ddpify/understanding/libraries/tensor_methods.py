@@ -20,7 +20,7 @@ from ddpify.understanding.arithmetic import (
 from ddpify.understanding.batching import batch_sizes, batches, part_steps, stores
 from ddpify.understanding.forms import Form
 from ddpify.understanding.language.arguments import argument_pairs, local_data
-from ddpify.understanding.libraries import draws, world
+from ddpify.understanding.libraries import draws, sample_hooks, world
 from ddpify.understanding.libraries.instances import MOVES, generator
 from ddpify.understanding.libraries.opaque import sink_method
 from ddpify.understanding.libraries.tensor_calls import tensor_function
@@ -95,9 +95,11 @@ def of_tensor(  # type: ignore[no-untyped-def]
     if drawn is not None:
         return drawn
     if name == "register_hook" and atom.placement is Placement.SHARD:
-        run.demand(
-            receiver, value(replace(atom, births=frozenset(), form=Form.PACKED)), readers.A_HOOK
-        )
+        if run.module.editable:
+            sample_hooks.of_rows(run, node, atom, args[0] if args else UNKNOWN)
+        else:
+            packed = replace(atom, births=frozenset(), form=Form.PACKED)
+            run.demand(receiver, value(packed), readers.A_HOOK)
         return REPLICATED
     if name == "size" and args:
         last_sizes.note(run, node, atom, args[0].constant())

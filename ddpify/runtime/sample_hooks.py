@@ -1,0 +1,66 @@
+"""Hooks on layers, and on gradients of samples, that are called with the whole global batch."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from ddpify.runtime.process import world_size
+from ddpify.runtime.reduce import gather, split
+from ddpify.runtime.share import current_share
+
+SampleHook = Callable[..., Any]
+
+
+def batch_hook(hook: SampleHook, *, dim: int = 0) -> SampleHook:
+    """A hook for ``register_forward_hook`` that is called with the rows of the global batch.
+
+    hook: called on every rank with the rows of all ranks, along ``dim``, in place of a rank's own
+    in its tensors and tuples of tensors. Of what it returns, each rank takes its own rows.
+    Differentiable; its calls are collectives. At one process this returns ``hook``.
+    """
+    return _on_all_rows(hook, dim, 1)
+
+
+def batch_gradient_hook(hook: SampleHook, *, dim: int = 0) -> SampleHook:
+    """The same for hooks that get gradients of samples: of tensors, and of layers.
+
+    They are called with the gradients of one process: a rank's own are as many times larger as
+    there are ranks, since those of parameters are averaged.
+    """
+    return _on_all_rows(hook, dim, world_size())
+
+
+def _on_all_rows(hook: SampleHook, dim: int, scale: int) -> SampleHook:
+    if world_size() == 1:
+        return hook
+
+    @functools.wraps(hook)
+    def called(*given: Any, **named: Any) -> Any:
+        share = current_share()
+        if share is None:
+            return hook(*given, **named)
+        if scale == 1:
+            made = hook(*_each(given, lambda x: gather(x, dim=dim)), **named)
+            return _each(made, lambda x: split(x, dim=dim))
+        factor = 0 if share.ghost else scale  # a ghost's gradient counts for nothing
+        made = hook(*_each(given, lambda x: gather(x, dim=dim) / scale), **named)
+        return _each(made, lambda x: split(x, dim=dim) * factor)
+
+    return called
+
+
+def _each(held: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """The same, with its tensors changed, also in tuples, lists and dicts."""
+    if isinstance(held, tuple) and hasattr(held, "_fields"):
+        return type(held)(*(_each(part, change) for part in held))
+    if isinstance(held, (tuple, list)):
+        return type(held)(_each(part, change) for part in held)
+    if isinstance(held, dict):
+        return type(held)((name, _each(part, change)) for name, part in held.items())
+    if isinstance(held, torch.nn.Parameter) or not isinstance(held, torch.Tensor):
+        return held
+    return change(held) if held.dim() else held
