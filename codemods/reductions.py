@@ -194,6 +194,8 @@ def _orders(plan: Plan, edits: Edits) -> None:
         if node in plan.reductions and plan.reductions[node].how == "gather":
             continue
         edits.wrap(node, f"{alias}.split", extra)
+        if regrouped.in_place:
+            edits.wrap(node, f"{code_of(regrouped.rows)}.copy_")
         edits.note(
             regrouped.site,
             f"{brief(node)}: this rank's rows of what is made of those of all ranks",

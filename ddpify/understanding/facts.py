@@ -77,7 +77,8 @@ class Effect:
 class Regrouped:
     """An expression whose rows depend on others of the batch, those of ``rows`` and ``others``.
 
-    ``own_backward``: it has a backward of the script's own.
+    ``own_backward``: it has a backward of the script's own. ``in_place``: it is a method that
+    changes ``rows``.
     """
 
     site: Site
@@ -86,6 +87,7 @@ class Regrouped:
     dims: frozenset[int] = frozenset({0})  # those along which the rows lie, call by call
     others: tuple[cst.BaseExpression, ...] = ()
     own_backward: bool = False
+    in_place: bool = False
 
 
 @record

@@ -221,10 +221,10 @@ class Interpreter(ABC):
             self.all_whole -= active
 
     @contextmanager
-    def trying(self, function: Function) -> Iterator[Facts]:
-        """Inside, a function is tried: what is learned of it is kept apart."""
+    def trying(self, function: Function | None = None) -> Iterator[Facts]:
+        """Inside, a function or an expression is tried: what is learned is kept apart."""
         outer = self.facts, self.results, self.previous, self.tried
-        self.tried = function
+        self.tried = function or self.tried
         self.facts = Facts(callers=outer[0].callers, switches=outer[0].switches)
         self.results, self.previous = {}, {}
         try:

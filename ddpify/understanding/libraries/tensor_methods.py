@@ -10,6 +10,7 @@ import libcst as cst
 from ddpify.understanding import readers
 from ddpify.understanding.arithmetic import (
     bounds,
+    in_place,
     last_sizes,
     tensor_items,
     tensor_pairs,
@@ -137,6 +138,9 @@ def of_tensor(  # type: ignore[no-untyped-def]
         given = _own_size(run, node, given)
     operands = [(receiver, value(atom)), *argument_pairs(node, args, {})]
     rest = given if name in views.RESHAPING else args
+    changed = in_place.changed(run, node, name, operands, atom, rest, kwargs)
+    if changed is not None:
+        return changed
     return tensors.function(run, node, name, operands, kwargs, rest)
 
 

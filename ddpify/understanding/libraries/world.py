@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding.language.arguments import argument_pairs
 from ddpify.understanding.libraries.actions import (
     ACCELERATORS,
     COMMANDS,
@@ -111,6 +112,8 @@ def acts(
         run.effect("folder", node, name)
     elif name in WRITES or name in FILLED or _opens(name, args, kwargs):
         run.effect("write", node, name)
+        for shown, one in argument_pairs(node, args, kwargs):
+            run.demand_held(shown, one, "a file")
     elif name in COMMANDS and run.module.is_unused(node):
         run.effect("write", node, name)  # whatever the command does: nobody asks for its result
     elif name in COMMANDS or name in ASKING:

@@ -1,0 +1,87 @@
+"""Methods that change a batch's rows in place, each by others of the batch: ``z.cumsum_(0)``.
+
+They change the rows of all ranks, and each rank takes its own of those: ``z.copy_(...)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding import readers
+from ddpify.understanding.arithmetic import across_samples, dimensions
+from ddpify.understanding.arithmetic.tensor_dimensions import (
+    OVER_A_DIMENSION,
+    may_mix_rows,
+    mixes_rows,
+)
+from ddpify.understanding.arithmetic.tensor_pairs import Operand
+from ddpify.understanding.forms import Form
+from ddpify.understanding.operators.rules import Rule
+from ddpify.understanding.operators.table import rule_of
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.values import NO_ROWS, UNKNOWN, Data, Value, value
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+# Along the dimension that comes first, at positions of it.
+_AT_POSITIONS = frozenset(
+    "index_fill index_copy index_add index_reduce scatter scatter_add scatter_reduce".split()
+)
+_ANYWHERE = frozenset("fill_diagonal index_put put".split())
+_PICKED = (Placement.ROWS, Placement.COUPLED)
+
+
+def changed(
+    run: Interpreter,
+    node: cst.BaseExpression,
+    name: str,
+    operands: Sequence[Operand],
+    data: Data,
+    rest: Sequence[Value],
+    kwargs: Mapping[str, Value],
+) -> Value | None:
+    """A batch's rows after a change in place that goes across them; None for other methods."""
+    in_place = name.endswith("_") and not name.endswith("__")
+    rows = data.placement is Placement.SHARD and data.form is Form.TENSOR and not data.opaque
+    if not (in_place and rows) or data.dim == NO_ROWS:
+        return None
+    if not _goes_across(name[:-1], data, rest, kwargs):
+        return None
+    (target, _), *given = operands
+    if run.collating:
+        run.mixes(node, data)
+        return value(data)
+    if not run.module.editable:
+        packed = replace(data, births=frozenset(), form=Form.PACKED)
+        run.demand(target, value(packed), readers.A_CHANGE)
+        return value(data)
+    made = across_samples.on_all_rows(run, node, target, data)
+    others = tuple(shown for shown, one in given if _is_rows(one))
+    named = isinstance(target, (cst.Name, cst.Attribute))
+    known = run.facts.regrouped[node]
+    run.facts.regrouped[node] = replace(known, others=others, in_place=named)
+    for shown, one in given:
+        run.demand(shown, value(*(d for d in one.data if d.placement in _PICKED)), readers.A_CHANGE)
+    return value(replace(made, ndim=data.ndim))
+
+
+def _is_rows(one: Value) -> bool:
+    return any(data.placement is Placement.SHARD for data in one.data)
+
+
+def _goes_across(name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
+    """Whether a method changes rows by others, or at positions in the batch."""
+    if name in _AT_POSITIONS:
+        given = kwargs.get("dim") or (rest[0] if rest else UNKNOWN)
+        dim = dimensions.place(given.constant(), data.ndim)
+        return not isinstance(dim, int) or dim < 0 or dim == data.dim
+    if name in OVER_A_DIMENSION:
+        across = mixes_rows(name, data, rest, kwargs)
+        return across or may_mix_rows(name, data, rest, kwargs)
+    square = rule_of(name) in (Rule.MIXING, Rule.OF_MATRICES) and data.ndim < 3
+    return name in _ANYWHERE or square
