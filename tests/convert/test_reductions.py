@@ -819,11 +819,9 @@ bank = torch.randn(20, 3)
 def test_a_backward_that_writes_what_it_was_given(tmp_path: Path, write: str) -> None:
     scores = OWN_BACKWARD.replace("WRITE", write)
     text = HEAD + scores + STEP.replace("brain(a)", "Scores.apply(brain(a), bank, b)")
-    if write.startswith("back"):  # its own tensor
-        assert convert_text(tmp_path, text)
-        return
-    with pytest.raises(Refusal, match="a rank's own samples"):
-        convert_text(tmp_path, text)
+    lines = " ".join(added(tmp_path, text))
+    assert "Scores.apply(dd.gather(brain(a)), bank, dd.gather(b))" in lines
+    assert 'backward="global"' in lines
 
 
 def test_a_model_that_would_train_on_the_rows_of_all_ranks_is_refused(tmp_path: Path) -> None:

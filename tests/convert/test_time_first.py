@@ -195,24 +195,6 @@ ALONG = "self.words(x).permute(1, 0, 2)"
 @pytest.mark.parametrize(
     ("layer", "given"),
     [
-        ("nn.LSTM(4, 5)", "self.words(x)"),
-        ("nn.GRU(4, 5, 1, True, True)", ALONG),
-        ("nn.TransformerEncoderLayer(4, 2)", "self.words(x)"),
-        ("nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2), 1)", "self.words(x)"),
-        ("nn.MultiheadAttention(4, 2, batch_first=True)", f"*[{ALONG}] * 3"),
-    ],
-)
-def test_layers_that_take_samples_for_steps(tmp_path: Path, layer: str, given: str) -> None:
-    text = RECURRENT.replace("nn.LSTM(4, 5, LAYERS)", layer).replace(ALONG, given)
-    text = text.replace("y, (h, c) =", "y =").replace("RESULT", "y[0]")
-    with pytest.raises(Refusal, match="goes along the samples of the batch") as caught:
-        convert_text(tmp_path, text)
-    assert "batch_first=True" in str(caught.value)
-
-
-@pytest.mark.parametrize(
-    ("layer", "given"),
-    [
         ("nn.LSTM(4, 5, batch_first=True)", "self.words(x)"),
         ("nn.TransformerEncoderLayer(4, 2, 8, 0.1, 'relu', 1e-5, True)", "self.words(x)"),
         ("nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, **options), 1)", "self.words(x)"),

@@ -35,8 +35,8 @@ KEEPING_DIMENSIONS = _FOURIER | frozenset(
 )
 _OF_ALL_SAMPLES = frozenset("median nanmedian std var quantile nanquantile".split())
 _SIZE_FIRST = _FOURIER | frozenset(  # or another number
-    "vector_norm normalize topk split chunk tensor_split array_split norm diff kthvalue quantile"
-    " nanquantile percentile nanpercentile".split()
+    "cosine_similarity vector_norm normalize topk split chunk tensor_split array_split norm diff"
+    " kthvalue quantile nanquantile percentile nanpercentile".split()
 )
 PAIRS = frozenset(  # values and indices, or two values
     "max min median nanmedian mode topk sort kthvalue std_mean var_mean aminmax cummax"
@@ -96,7 +96,7 @@ def along(
     run: Interpreter, name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]
 ) -> Value:
     """A function along one dimension, or over all elements where none is named."""
-    if name in (*_SIZE_FIRST, "cosine_similarity"):
+    if name in _SIZE_FIRST:
         rest = rest[1:]
     if rest and rest[0].data:  # torch.max(a, b): elementwise
         return _within_rows(name, data, pair=False)
@@ -136,9 +136,9 @@ def _has_parts(run: Interpreter, data: Data) -> bool:
 
 def mixes_rows(name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
     """Whether a function is told to go along the dimension in which the rows lie."""
-    if name in (*PARTING, "unbind") or (rest and rest[0].data):
-        return False
     given = rest[1:] if name in _SIZE_FIRST else rest
+    if name in (*PARTING, "unbind") or (given and given[0].data):
+        return False
     default = (-1,) if name in _OVER_THE_LAST else ()
     named = (dims or default for dims in named_dimensions(given, kwargs))
     return data.dim in [dimensions.place(dim, data.ndim) for dims in named for dim in dims]

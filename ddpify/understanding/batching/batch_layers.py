@@ -58,7 +58,7 @@ _STACKS = {
     "torch.nn.TransformerDecoder": "decoder_layer",
 }
 # Forms of rows that lie where they are said to.
-_APART = (Form.TENSOR, Form.BATCH, Form.YIELDED, Form.MASKED)
+_APART = (Form.TENSOR, Form.BATCH, Form.YIELDED, Form.MASKED, Form.STATE)
 
 
 def expect(run: Interpreter, one: Value, dim: int) -> None:
@@ -149,7 +149,7 @@ def goes_along_rows(layer: Instance, args: list[Value]) -> bool:
     rows = [d for one in args[:1] for d in one.data if d.placement is Placement.SHARD]
     known = bool(rows) and all(not d.opaque and d.form in _APART for d in rows)
     steps = 1 if first else 0
-    return known and first is not None and all(d.dim == steps for d in rows)
+    return known and first is not None and all(d.dim == (0 if d.ndim == 2 else steps) for d in rows)
 
 
 def inherited(run: Interpreter, owner: Instance, args: list[Value]) -> None:

@@ -11,7 +11,15 @@ from ddpify.understanding.arithmetic import dimensions, patterns, tensor_pairs, 
 from ddpify.understanding.batching import batch_layers, batches, listed
 from ddpify.understanding.forms import Form
 from ddpify.understanding.language.arguments import Keywords, argument_pairs, local_data
-from ddpify.understanding.libraries import draws, handed, layers, losses, sequences, world
+from ddpify.understanding.libraries import (
+    coupling_layers,
+    draws,
+    handed,
+    layers,
+    losses,
+    sequences,
+    world,
+)
 from ddpify.understanding.libraries.denominators import LossCall
 from ddpify.understanding.libraries.instances import library_object, new_optimizer
 from ddpify.understanding.libraries.kinds import is_model
@@ -164,8 +172,9 @@ def call_instance(
         if shown is not None:
             return shown
     sequences.note_states(run, node, target, args, kwargs)
-    if not run.collating and batch_layers.goes_along_rows(target, args):
-        run.facts.along_rows.setdefault(node, run.site(node))
+    coupled = coupling_layers.through(run, node, target, args)
+    if coupled is not None:
+        return coupled
     if isinstance(target.type, str) and losses.is_module(target.type):
         loss = LossCall(node, losses.function_name(target.type), args, kwargs, target)
         return losses.call(run, loss)
@@ -208,12 +217,14 @@ def _along_a_dimension(
     run: Interpreter, node: cst.BaseExpression, target: Instance, args: list[Value]
 ) -> Value | None:
     """What a layer that is a function of one dimension, as ``nn.Softmax(0)``, makes of rows."""
-    name = _OF_A_DIMENSION.get(target.kind)
-    dim = target.arguments.get("dim") or target.arguments.get("0")
-    if name is None or dim is None or len(args) != 1 or not args[0].data:
+    name = coupling_layers.OF_A_DIMENSION.get(target.kind)
+    arguments = target.arguments
+    dim = arguments.get("dim") or arguments.get("start_dim") or arguments.get("0")
+    if name is None or dim is None or not args or not args[0].data:
         return None
     operands = argument_pairs(node, args, {})
-    return tensors.function(run, node, name, operands, {"dim": dim}, [])
+    given = {"start_dim" if name == "flatten" else "dim": dim}
+    return tensors.function(run, node, name, operands, given, args[1:])
 
 
 def _note_all_rows(
@@ -225,11 +236,6 @@ def _note_all_rows(
         run.facts.on_all_rows.setdefault(node, run.site(node))
 
 
-_OF_A_DIMENSION = {
-    "torch.nn.Softmax": "softmax",
-    "torch.nn.LogSoftmax": "log_softmax",
-    "torch.nn.Softmin": "softmin",
-}
 _WITH_WEIGHTS = ("torch.nn.Conv", "torch.nn.Linear", "torch.nn.Bilinear", "torch.nn.Sequential")
 
 
