@@ -83,18 +83,34 @@ def doctor(
         Optional[int],  # noqa: UP045
         typer.Option(min=1, help="Ranks to start for the test; default: one a GPU, or 2."),
     ] = None,
+    wait: Annotated[
+        float, typer.Option(min=0, help="Seconds that ranks wait for each other to start.")
+    ] = 60.0,
     json_output: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    report: Annotated[
+        bool, typer.Option("--report", help="Print Markdown for a bug report, with versions.")
+    ] = False,
 ) -> None:
     """Examine this environment, and let ranks exchange data; also under torchrun.
 
     Exit codes: 0 nothing found, 1 findings, 2 wrong usage.
     """
     from ddpify.doctor.command import as_json, as_text, examine, exit_code
+    from ddpify.doctor.report import doctor_report
 
-    findings = examine(nproc)
+    findings = examine(nproc, wait)
     if findings is not None:
-        print(as_json(findings) if json_output else as_text(findings), flush=True)
+        text = as_json(findings) if json_output else as_text(findings)
+        print(doctor_report(findings, text) if report else text, flush=True)
         raise typer.Exit(exit_code(findings))
+
+
+@app.command()
+def env() -> None:
+    """Print versions, limits, and variables of launchers and backends, for a bug report."""
+    from ddpify.doctor.report import environment_report
+
+    print(environment_report())
 
 
 @app.command()

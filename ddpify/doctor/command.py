@@ -13,27 +13,46 @@ from ddpify.doctor.variables import check_variables
 from ddpify.launching.local import environment, torchrun_here
 
 GROUP_SECONDS = 300.0
+WAIT_SECONDS = 60.0
 
 
-def examine(nproc: int | None) -> list[Finding] | None:
+def examine(nproc: int | None, wait: float = WAIT_SECONDS) -> list[Finding] | None:
     """All findings; None on ranks other than 0, whose findings rank 0 has.
 
-    Under a launcher, all ranks must call it. Else ``nproc`` ranks are started on this machine
-    (None: one for each GPU, or two).
+    Under a launcher, all ranks must call it. Where they cannot join, each rank has its own: the
+    first of a node all that it has found, the others the errors.
+
+    Args:
+        nproc: Ranks to start on this machine where there is no launcher; None: one for each GPU,
+            or two.
+        wait: Seconds that ranks wait for each other.
     """
     env = os.environ
     known = interfaces()
-    own = [*check_variables(env, known), *check_machine(env), *check_network(env, known)]
-    if any(one.level is Level.ERROR and one.area in ("variables", "versions") for one in own):
-        return own
+    own = [*check_variables(env, known), *check_machine(env), *check_network(env, known, wait)]
     if "RANK" in env:
-        from ddpify.doctor.group import check_group
-
-        place = (int(env[name]) for name in ("RANK", "WORLD_SIZE", "LOCAL_RANK"))
-        return check_group(own, *place)
+        return _among_the_ranks(own, wait)
+    if any(_keeps_from_joining(one) for one in own):
+        return own
     ranks = nproc or _usual_ranks()
     started = _started(ranks) if ranks > 1 else []
-    return own + [one for one in started if one.area == "ranks"]
+    return own + [one for one in started if one.area in ("ranks", "files")]
+
+
+def _among_the_ranks(own: list[Finding], wait: float) -> list[Finding] | None:
+    found: list[Finding] | None = own
+    if not any(_keeps_from_joining(one) for one in own):
+        from ddpify.doctor.group import check_group
+        from ddpify.doctor.joining import Place
+
+        found = check_group(own, Place.of(os.environ), wait)
+    if found is None or os.environ.get("LOCAL_RANK") in (None, "", "0"):
+        return found
+    return [one for one in found if one.level is Level.ERROR]
+
+
+def _keeps_from_joining(finding: Finding) -> bool:
+    return finding.level is Level.ERROR and finding.area in ("variables", "versions", "network")
 
 
 def _usual_ranks() -> int:

@@ -21,7 +21,8 @@ class Finding:
     """One finding.
 
     Attributes:
-        area: What was looked at: "variables", "versions", "devices", "network" or "ranks".
+        area: What was looked at: "variables", "versions", "devices", "network", "ranks" or
+            "files".
         message: One sentence.
         remedy: What to do about it; empty for a note.
         ranks: The ranks that found it; empty where it concerns all, or there are none.

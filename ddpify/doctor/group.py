@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import socket
 import statistics
 import time
@@ -13,9 +12,11 @@ import torch
 import torch.distributed as dist
 
 from ddpify.doctor.findings import Finding, error, merged, note, warning
+from ddpify.doctor.joining import Place, explained, join
+from ddpify.doctor.links import check_links
+from ddpify.doctor.shared_folder import check_folder
 
 AREA = "ranks"
-JOIN_SECONDS = 120.0
 _REPETITIONS = 10
 _PINGS = 20
 _SKEW = 0.1
@@ -24,25 +25,28 @@ _SLOW_BUS = {True: 5.0, False: 1.0}
 """GB/s below which GPUs seem not to use their links: on one node, and between nodes."""
 
 
-def check_group(own: list[Finding], rank: int, size: int, local_rank: int) -> list[Finding] | None:
+def check_group(own: list[Finding], place: Place, wait: float) -> list[Finding] | None:
     """Join the other ranks and test them; on rank 0 the findings of all, elsewhere None.
 
-    ``own``: what this rank has found by itself.
+    Where the ranks cannot join, each has its own findings and the reason.
+
+    Args:
+        own: What this rank has found by itself.
+        place: Where it stands among the ranks.
+        wait: Seconds that ranks wait for each other.
     """
-    device = _device(local_rank)
-    backend = "cpu:gloo,cuda:nccl" if device.type == "cuda" else "gloo"
-    timeout = datetime.timedelta(seconds=JOIN_SECONDS)
+    device = _device(place.local_rank)
+    failure = join(place, device, wait)
+    if failure is not None:
+        return [*own, failure]
     try:
-        dist.init_process_group(backend, timeout=timeout)
-        found = [*own, *_tests(device, rank, size)]
-        gathered: list[list[Finding]] = [[] for _ in range(size)]
+        found = [*own, *_tests(device, place.rank, place.size)]
+        gathered: list[list[Finding]] = [[] for _ in range(place.size)]
         dist.all_gather_object(gathered, found)
         dist.destroy_process_group()
-    except RuntimeError as failure:
-        reason = str(failure).splitlines()[0]
-        remedy = "check that every node runs the same command, and ports and firewalls between them"
-        return [*own, error(AREA, f"rank {rank}: the group failed: {reason}", remedy)]
-    return merged(gathered) if rank == 0 else None
+    except RuntimeError as raised:
+        return [*own, explained(raised)]
+    return merged(gathered) if place.rank == 0 else None
 
 
 def _device(local_rank: int) -> torch.device:
@@ -62,6 +66,9 @@ def _tests(device: torch.device, rank: int, size: int) -> Iterator[Finding]:
         yield error(AREA, f"ranks have torch {', '.join(versions)}", "install one version on all")
     yield from _sums(device, rank, size)
     yield from _speed(device, size, nodes)
+    names = [one["host"] for one in hosts]
+    yield from check_links(device, rank, names)
+    yield from check_folder(rank, names)
     yield from _clocks(rank, size)
 
 

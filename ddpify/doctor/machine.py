@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import platform
 from collections.abc import Iterator, Mapping
@@ -10,9 +11,13 @@ from typing import Any
 
 from ddpify import __version__
 from ddpify.doctor.findings import Finding, error, note, warning
+from ddpify.doctor.infiniband import check_infiniband
+from ddpify.doctor.nvidia import check_driver, driver
 
 _SHARED_MEMORY = 1 << 30
 _OPEN_FILES = 1024
+_PAIRS = 4
+"""The most pairs of GPUs that are listed one by one."""
 
 
 def check_machine(env: Mapping[str, str]) -> Iterator[Finding]:
@@ -29,8 +34,17 @@ def check_machine(env: Mapping[str, str]) -> Iterator[Finding]:
     yield note("versions", text)
     if not torch.distributed.is_available():
         yield error("versions", "this torch has no torch.distributed", "install another build")
+    yield from _libraries(torch)
+    yield from check_driver(driver(), torch.version.cuda)
     yield from _devices(torch, env)
+    yield from check_infiniband()
     yield from _limits()
+
+
+def _libraries(torch: Any) -> Iterator[Finding]:
+    if torch.version.cuda and torch.distributed.is_nccl_available():
+        nccl = ".".join(map(str, torch.cuda.nccl.version()))
+        yield note("versions", f"NCCL {nccl}, cuDNN {torch.backends.cudnn.version()}")
 
 
 def _devices(torch: Any, env: Mapping[str, str]) -> Iterator[Finding]:
@@ -52,6 +66,22 @@ def _devices(torch: Any, env: Mapping[str, str]) -> Iterator[Finding]:
         if free < 0.9 * total:
             message = f"GPU {at} has {(total - free) / 2**30:.1f} of {total / 2**30:.0f} GiB in use"
             yield warning("devices", message, "look for other processes with nvidia-smi")
+    yield from _peers(torch, count)
+
+
+def _peers(torch: Any, count: int) -> Iterator[Finding]:
+    """GPUs that cannot read each other's memory, which is slow but may be as they are made."""
+    pairs = [
+        f"{one} and {other}"
+        for one, other in itertools.combinations(range(count), 2)
+        if not torch.cuda.can_device_access_peer(one, other)
+    ]
+    if pairs:
+        text = f"no peer access between GPUs {', '.join(pairs[:_PAIRS])}"
+        more = f" and {len(pairs) - _PAIRS} other pairs" if len(pairs) > _PAIRS else ""
+        yield note("devices", f"{text}{more}: they exchange data through the host's memory")
+    elif count > 1:
+        yield note("devices", "all GPUs have peer access to each other")
 
 
 def _no_gpu(torch: Any) -> Iterator[Finding]:

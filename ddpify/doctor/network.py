@@ -8,11 +8,11 @@ import struct
 import sys
 from collections.abc import Iterator, Mapping
 
-from ddpify.doctor.findings import Finding, error, note, warning
+from ddpify.doctor.findings import Finding, note, warning
+from ddpify.doctor.rendezvous import check_rendezvous
 from ddpify.launching.launch import PORT
 
 AREA = "network"
-_CONNECT_SECONDS = 5.0
 _SIOCGIFADDR = 0x8915  # Linux: the IPv4 address of an interface
 
 
@@ -40,8 +40,16 @@ def _address(name: str) -> str:
     return socket.inet_ntoa(answer[20:24])
 
 
-def check_network(env: Mapping[str, str], known: Mapping[str, str]) -> Iterator[Finding]:
-    """Findings about names, interfaces and the rendezvous."""
+def check_network(
+    env: Mapping[str, str], known: Mapping[str, str], wait: float
+) -> Iterator[Finding]:
+    """Findings about names, interfaces and the rendezvous.
+
+    Args:
+        env: The environment of this process.
+        known: Addresses by interface.
+        wait: Seconds that rank 0 may start later than this rank.
+    """
     if known:
         yield note(AREA, "interfaces: " + ", ".join(f"{k} {v}" for k, v in known.items()))
     several_nodes = env.get("GROUP_WORLD_SIZE", "1") != "1"
@@ -52,7 +60,7 @@ def check_network(env: Mapping[str, str], known: Mapping[str, str]) -> Iterator[
         remedy = "export NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME with the one between the nodes"
         yield warning(AREA, f"several interfaces: {', '.join(outside)}", remedy)
     if env.get("MASTER_ADDR") and env.get("MASTER_PORT", "").isdecimal():
-        yield from _master(env["MASTER_ADDR"], int(env["MASTER_PORT"]))
+        yield from check_rendezvous(env, wait)
     else:
         yield from _port()
 
@@ -68,18 +76,6 @@ def _host_name(several_nodes: bool) -> Iterator[Finding]:
     if several_nodes and address.startswith("127."):
         message = f"this machine's name, {name}, stands for {address}: other nodes see themselves"
         yield warning(AREA, message, remedy)
-
-
-def _master(host: str, port: int) -> Iterator[Finding]:
-    place = f"MASTER_ADDR:MASTER_PORT {host}:{port}"
-    try:
-        with socket.create_connection((host, port), timeout=_CONNECT_SECONDS):
-            yield note(AREA, f"{place} is there")
-    except socket.gaierror:
-        yield error(AREA, f"{host} has no address here", "use an address or a name of the DNS")
-    except OSError as failure:
-        remedy = "check the first node's firewall and that its torchrun has started"
-        yield error(AREA, f"{place} cannot be reached: {failure}", remedy)
 
 
 def _port() -> Iterator[Finding]:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-import socket
+import itertools
+from pathlib import Path
 
 import pytest
 
+from ddpify.doctor import links, shared_folder
 from ddpify.doctor.findings import Finding, Level, error, merged, note
+from ddpify.doctor.infiniband import check_infiniband
+from ddpify.doctor.mounts import file_system
 from ddpify.doctor.network import check_network, interfaces
+from ddpify.doctor.nvidia import check_driver, driver
 from ddpify.doctor.variables import check_variables
+from tests.conftest import Ddpify
 
 INTERFACES = {"lo": "127.0.0.1", "eth0": "10.0.0.1", "ib0": "10.1.0.1"}
 LAUNCHED = {
@@ -80,24 +86,12 @@ def test_nothing_wrong_with_variables(env: dict[str, str]) -> None:
     assert serious(list(check_variables(env, INTERFACES))) == []
 
 
-def test_a_master_that_does_not_answer() -> None:
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))  # not listening: connections are refused
-        port = str(held.getsockname()[1])
-        env = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port}
-        messages = [one.message for one in serious(list(check_network(env, {})))]
-        assert any(f"127.0.0.1:{port} cannot be reached" in text for text in messages)
-        held.listen()
-        messages = [one.message for one in check_network(env, {})]
-        assert any(f"127.0.0.1:{port} is there" in text for text in messages)
-
-
 def test_several_interfaces_between_nodes() -> None:
     env = {"GROUP_WORLD_SIZE": "2"}
-    messages = [one.message for one in serious(list(check_network(env, INTERFACES)))]
+    messages = [one.message for one in serious(list(check_network(env, INTERFACES, 0.0)))]
     assert "several interfaces: eth0, ib0" in messages
     env["NCCL_SOCKET_IFNAME"] = "ib0"
-    messages = [one.message for one in serious(list(check_network(env, INTERFACES)))]
+    messages = [one.message for one in serious(list(check_network(env, INTERFACES, 0.0)))]
     assert "several interfaces: eth0, ib0" not in messages
 
 
@@ -110,3 +104,103 @@ def test_findings_of_ranks_are_one_list() -> None:
     found = merged([[everywhere], [everywhere, somewhere], [everywhere, somewhere]])
     assert [(one.message, one.ranks) for one in found] == [("torch", ()), ("no GPU", (1, 2))]
     assert [Finding.from_json(one.to_json()) for one in found] == found
+
+
+def link(folder: Path, name: str, state: str, rate: str, layer: str = "InfiniBand") -> None:
+    port = folder / name / "ports" / "1"
+    port.mkdir(parents=True)
+    for file, text in (("state", state), ("rate", rate), ("link_layer", layer)):
+        (port / file).write_text(text + "\n")
+
+
+def test_infiniband(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ddpify.doctor.infiniband.locked_memory", lambda: None)
+    assert list(check_infiniband(tmp_path)) == []
+    link(tmp_path, "mlx5_0", "4: ACTIVE", "400 Gb/sec (4X NDR)")
+    link(tmp_path, "mlx5_1", "1: DOWN", "10 Gb/sec (4X SDR)")
+    found = list(check_infiniband(tmp_path))
+    assert [one.message for one in found] == [
+        "port 1 of mlx5_1 is not active but DOWN",
+        "InfiniBand: mlx5_0:1 400 Gb/sec (4X NDR)",
+    ]
+    monkeypatch.setattr("ddpify.doctor.infiniband.locked_memory", lambda: 64 << 10)
+    (_, locked) = serious(list(check_infiniband(tmp_path)))
+    assert locked.message.startswith("a process may lock 64 KiB of memory")
+
+
+SMI = """\
+#!/bin/sh
+case "$1" in
+  topo) printf 'GPU0\\tGPU1\\n' ;;
+  --query-gpu*) echo "0, 550.54, Not Active, Not Active, 16, 16, 0, 1980, 1980"
+     echo "1, 550.54, Active, Not Active, 8, 16, 3, 900, 1980" ;;
+  *) echo "| NVIDIA-SMI 550.54    Driver Version: 550.54    CUDA Version: 12.4 |" ;;
+esac
+"""
+
+
+def nvidia_smi(folder: Path, monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    path = folder / "nvidia-smi"
+    path.write_text(text)
+    path.chmod(0o755)
+    monkeypatch.setenv("PATH", str(folder), prepend=":")
+
+
+def test_gpus_below_their_speed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nvidia_smi(tmp_path, monkeypatch, SMI)
+    known = driver()
+    assert known is not None and (known.cuda, known.topology) == ((12, 4), "GPU0\tGPU1")
+    first, *found = list(check_driver(known, "12.6"))
+    assert first.message == "NVIDIA driver 550.54, for CUDA up to 12.4"
+    assert [one.message for one in found] == [
+        "GPU 1 has slowed itself down (900 of 1980 MHz): heat or power",
+        "GPU 1 uses 8 of 16 PCIe lanes",
+        "GPU 1 has 3 uncorrected memory error(s) since it was started",
+    ]
+
+
+def test_a_driver_that_is_too_old(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nvidia_smi(tmp_path, monkeypatch, SMI)
+    message = "torch is built for CUDA 13.0, but the driver supports 12.4 at most"
+    assert message in [one.message for one in check_driver(driver(), "13.0")]
+
+
+def test_a_driver_that_does_not_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    failing = (
+        "#!/bin/sh\necho 'Failed to initialize NVML: Driver/library version mismatch'\nexit 18"
+    )
+    nvidia_smi(tmp_path, monkeypatch, failing)
+    (found,) = check_driver(driver(), "12.6")
+    assert found.level is Level.ERROR
+    assert found.message.endswith("NVML: Driver/library version mismatch")
+
+
+def test_the_slow_link_is_named() -> None:
+    pairs = itertools.combinations(range(4), 2)
+    measured = {pair: 5.0 if pair == (1, 3) else 40.0 for pair in pairs}
+    general, slow = links.judged(measured, ["n0", "n1", "n2", "n3"])
+    assert general.message == "6 pairs of ranks: 5.00 to 40.00 GB/s, median 40.00"
+    expected = "the link between rank 1 (n1) and rank 3 (n3) has 5.00 GB/s, others 40.00"
+    assert slow.message == expected
+
+
+def test_a_folder_that_one_node_does_not_see() -> None:
+    (found,) = shared_folder.judged("/job", "", [True, True, False], ["n0", "n0", "n1"])
+    assert found.message == "/job of rank 0 is not seen on n1"
+    assert list(shared_folder.judged("/job", "", [True, True], ["n0", "n0"])) == []
+
+
+def test_the_file_system_of_a_folder(tmp_path: Path) -> None:
+    mounts = tmp_path / "mounts"
+    mounts.write_text("/dev/a / ext4 rw 0 0\nserver:/x /data\\040sets nfs4 rw 0 0\n")
+    assert file_system(Path("/data sets/faces"), mounts) == "nfs4"
+    assert file_system(Path("/data"), mounts) == "ext4"
+
+
+def test_a_report_holds_no_secrets(ddpify: Ddpify, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NCCL_DEBUG", "INFO")
+    monkeypatch.setenv("SLURM_JWT", "hidden-one")
+    monkeypatch.setenv("HF_TOKEN", "hidden-two")
+    done = ddpify("env")
+    assert done.code == 0 and "NCCL_DEBUG=INFO" in done.stdout
+    assert "PyTorch version: " in done.stdout and "hidden" not in done.stdout

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -14,7 +15,7 @@ import torch
 import torch.distributed as dist
 
 from ddpify import runtime as dd
-from ddpify.doctor import group
+from ddpify.doctor import group, links, shared_folder
 from ddpify.doctor.findings import Finding, Level
 from tests.conftest import FIXTURES
 from tests.runtime import ranks
@@ -54,6 +55,18 @@ def test_ranks_that_work() -> None:
     found = ranks.run(_right, 3)[0]
     assert serious(found) == []
     assert found[0].message.startswith("3 ranks on 1 node(s)")
+
+
+def _as_if_on_nodes() -> list[Finding]:
+    names = [f"node{rank}" for rank in range(dd.world_size())]
+    found = list(links.check_links(torch.device("cpu"), dd.rank(), names))
+    return found + list(shared_folder.check_folder(dd.rank(), names))
+
+
+def test_pairs_and_the_shared_folder() -> None:
+    pairs, *_, folder = ranks.run(_as_if_on_nodes, 3)[0]
+    assert re.fullmatch(r"3 pairs of ranks: \S+ to \S+ GB/s, median \S+", pairs.message)
+    assert folder.message.startswith(f"{os.getcwd()} is the same on all nodes (")
 
 
 def test_a_clock_that_is_ahead() -> None:
