@@ -1,4 +1,4 @@
-"""``ddpify launch``, ``doctor``, ``profile`` and ``plan``: running on many devices."""
+"""``ddpify doctor``, ``env``, ``profile`` and ``plan``: what training on many devices meets."""
 
 from __future__ import annotations
 
@@ -10,71 +10,6 @@ import typer
 
 from ddpify.cli.app import app
 from ddpify.cli.counts import counts
-
-
-@app.command()
-def launch(
-    context: typer.Context,
-    script: Annotated[str, typer.Argument(help="The distributed script, as the nodes see it.")],
-    nodes: Annotated[int, typer.Option(min=1, help="Nodes.")] = 1,
-    gpus_per_node: Annotated[
-        int, typer.Option(min=1, help="GPUs, and so processes, on each node.")
-    ] = 1,
-    on: Annotated[
-        str,
-        typer.Option(help="torchrun, slurm, kubernetes (Indexed Job) or kubeflow (PyTorchJob)."),
-    ] = "torchrun",
-    output: Annotated[
-        Optional[Path],  # noqa: UP045
-        typer.Option("-o", "--output", help="Write it there instead of printing it."),
-    ] = None,
-    overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace an output file that is there already.")
-    ] = False,
-    cpu: Annotated[bool, typer.Option("--cpu", help="Train on the CPU: ask for no GPU.")] = False,
-    name: Annotated[str, typer.Option(help="The job's name; default: the script's.")] = "",
-    hosts: Annotated[
-        str, typer.Option(help="The nodes' names or addresses for torchrun, as in a,b,c.")
-    ] = "",
-    port: Annotated[
-        int, typer.Option(min=1024, max=65535, help="The rendezvous's port on the first node.")
-    ] = 29500,
-    interface: Annotated[
-        str, typer.Option(help="The network interface between the nodes, such as eth0.")
-    ] = "",
-    cpus_per_process: Annotated[
-        int, typer.Option(min=1, help="CPU cores for each process and its loader workers.")
-    ] = 8,
-    max_restarts: Annotated[
-        int, typer.Option(min=0, help="How often to start again after a failure.")
-    ] = 0,
-    time: Annotated[str, typer.Option(help="The time limit of a Slurm job.")] = "",
-    image: Annotated[str, typer.Option(help="The container image for Kubernetes.")] = "",
-) -> None:
-    """Write a launch file: for torchrun by hand, Slurm, or Kubernetes.
-
-    Arguments after -- go to the script.
-    """
-    from ddpify.launching.command import launch_file
-    from ddpify.launching.launch import Launch
-    from ddpify.launching.output import put
-
-    request = Launch(
-        script,
-        context.obj or (),
-        nodes=nodes,
-        per_node=gpus_per_node,
-        cpu=cpu,
-        name=name,
-        hosts=[host for host in hosts.split(",") if host],
-        port=port,
-        interface=interface,
-        cpus_per_process=cpus_per_process,
-        max_restarts=max_restarts,
-        time=time,
-        image=image,
-    )
-    put(launch_file(request, on), output, overwrite=overwrite)
 
 
 @app.command()

@@ -6,18 +6,23 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 
-from ddpify.errors import DdpifyError, ExitCode
-from ddpify.launching.kubernetes import indexed_job, pytorchjob
+from ddpify.errors import DdpifyError
+from ddpify.launching.kubeflow import pytorchjob, trainjob
+from ddpify.launching.kubernetes import indexed_job
 from ddpify.launching.launch import Launch
+from ddpify.launching.options import check_combinations
 from ddpify.launching.slurm import slurm
 from ddpify.launching.torchrun import torchrun
+from ddpify.launching.values import usage
 
 SYSTEMS: dict[str, Callable[[Launch], str]] = {
     "torchrun": torchrun,
     "slurm": slurm,
     "kubernetes": indexed_job,
     "kubeflow": pytorchjob,
+    "trainjob": trainjob,
 }
+_ELASTIC = ("torchrun", "kubeflow")
 _TRAINS = re.compile(r"\.backward\(")
 _DISTRIBUTED = re.compile(r"distributed|ddpify|LOCAL_RANK|torchrun")
 
@@ -26,25 +31,28 @@ def launch_file(launch: Launch, system: str) -> str:
     """The launch file's text.
 
     Raises:
-        DdpifyError: The system is unknown, the hosts are not as many as the nodes (exit code 2), or
-            the script trains in one process only (exit code 1).
+        DdpifyError: The hosts are not as many as the nodes, or options exclude each other (exit
+            code 2), or the script trains in one process only (exit code 1).
     """
-    if system not in SYSTEMS:
-        *others, last = SYSTEMS
-        raise _usage(f"unknown system {system!r}", f"use --on {', '.join(others)} or {last}")
+    if launch.elastic and system not in _ELASTIC:
+        raise usage(
+            f"--on {system} takes one number of nodes, and no range",
+            f"use --on {' or '.join(_ELASTIC)}, or --nodes {launch.nodes}",
+        )
+    check_combinations(launch.slurm, cpu=launch.cpu)
     if launch.hosts and len(launch.hosts) != launch.nodes:
         counts = f"{len(launch.hosts)} host(s) for {launch.nodes} node(s)"
-        raise _usage(counts, "name each node once in --hosts, the first one first")
-    _check_script(Path(launch.script))
+        raise usage(counts, "name each node once in --hosts, the first one first")
+    check_script(Path(launch.script))
     return SYSTEMS[system](launch)
 
 
-def _usage(message: str, remedy: str) -> DdpifyError:
-    return DdpifyError(message, remedy=remedy, exit_code=ExitCode.USAGE)
+def check_script(script: Path) -> None:
+    """A script that is here must be distributed; one that is only on the nodes cannot be seen.
 
-
-def _check_script(script: Path) -> None:
-    """A script that is here must be distributed; one that is only on the nodes cannot be seen."""
+    Raises:
+        DdpifyError: It trains in one process (exit code 1).
+    """
     from ddpify.understanding.libraries.frameworks import frameworks_of
 
     if not script.is_file():

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import re
-import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
+from ddpify.launching.options import KubernetesOptions, SlurmOptions
+from ddpify.launching.quoting import shell_word
+
 PORT = 29500
+USUAL_CORES = 8
+"""CPU cores of a process and its loader workers, where nothing is said."""
 JOIN_SECONDS = 900
 """Seconds that nodes wait for each other at the start: queues and image pulls are uneven."""
 
@@ -20,32 +24,45 @@ class Launch:
     Attributes:
         script: The script's path as the nodes see it.
         args: The script's own arguments.
-        nodes: Number of nodes, at least 1.
+        nodes: Number of nodes, at least 1; the most of them where it is a range.
+        least_nodes: The fewest nodes that training goes on with; 0 for ``nodes``.
         per_node: Processes on each node: its GPUs, or any number on the CPU.
         cpu: Whether to train on the CPU, so that no GPU is asked for.
         name: The job's name; "" for one made of the script's.
         hosts: Names or addresses of the nodes, the first one first; empty where the cluster knows.
         port: The port of the rendezvous on the first node.
         interface: The network interface to use; "" for what the backends choose.
-        cpus_per_process: CPU cores for each process and its loader workers.
+        ib_hca: The InfiniBand devices that NCCL uses; "" for what it chooses.
+        nccl_debug: The folder for NCCL's own messages, a file for each process; "" for none.
+        variables: Further environment variables.
+        setup: Shell commands to run before torchrun, on each node.
+        cpus_per_process: CPU cores for each process and its loader workers; None for the system's
+            usual number.
+        memory: GiB of each node's memory; 0 for the cluster's own choice.
         max_restarts: How often torchrun starts all processes again after a failure.
-        time: The limit of a Slurm job, as Slurm writes it; "" for the partition's own.
-        image: The container image; "" for a placeholder.
+        slurm: What only Slurm knows.
+        kubernetes: What only Kubernetes knows.
     """
 
     script: str
     args: Sequence[str] = field(default_factory=tuple)
     nodes: int = 1
+    least_nodes: int = 0
     per_node: int = 1
     cpu: bool = False
     name: str = ""
     hosts: Sequence[str] = field(default_factory=tuple)
     port: int = PORT
     interface: str = ""
-    cpus_per_process: int = 8
+    ib_hca: str = ""
+    nccl_debug: str = ""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    setup: Sequence[str] = field(default_factory=tuple)
+    cpus_per_process: int | None = None
+    memory: int = 0
     max_restarts: int = 0
-    time: str = ""
-    image: str = ""
+    slurm: SlurmOptions = field(default_factory=SlurmOptions)
+    kubernetes: KubernetesOptions = field(default_factory=KubernetesOptions)
 
     @property
     def job_name(self) -> str:
@@ -59,15 +76,31 @@ class Launch:
     def title(self) -> str:
         """One line: what runs where."""
         nodes = "1 node" if self.nodes == 1 else f"{self.nodes} nodes"
+        if self.elastic:
+            nodes = f"{self.least_nodes} to {nodes}"
         processes = "1 process" if self.per_node == 1 else f"{self.per_node} processes"
         each = " each" if self.nodes > 1 else ""
         on = " on the CPU" if self.cpu else ""
         return f"{self.script} on {nodes} with {processes}{each}{on}"
 
     @property
+    def elastic(self) -> bool:
+        """Whether training may go on with fewer nodes."""
+        return 0 < self.least_nodes < self.nodes
+
+    @property
+    def nnodes(self) -> str:
+        """The number of nodes as torchrun takes it."""
+        return f"{self.least_nodes}:{self.nodes}" if self.elastic else str(self.nodes)
+
+    def cores(self, usual: int) -> int:
+        """CPU cores of a node. ``usual``: of a process, where it is not said."""
+        return self.per_node * (self.cpus_per_process or usual)
+
+    @property
     def command(self) -> list[str]:
         """The script and its arguments, each quoted for a shell."""
-        return [_quoted(part) for part in (self.script, *self.args)]
+        return [shell_word(part) for part in (self.script, *self.args)]
 
     @property
     def environment(self) -> dict[str, str]:
@@ -77,9 +110,14 @@ class Launch:
             variables = {"GLOO_SOCKET_IFNAME": self.interface}
             if not self.cpu:
                 variables["NCCL_SOCKET_IFNAME"] = self.interface
+        if self.ib_hca:
+            variables["NCCL_IB_HCA"] = self.ib_hca
+        if self.nccl_debug:
+            variables["NCCL_DEBUG"] = "INFO"
+            variables["NCCL_DEBUG_FILE"] = f"{self.nccl_debug.rstrip('/')}/nccl.%h.%p.log"
         if self.cpu:
-            variables["OMP_NUM_THREADS"] = str(self.cpus_per_process)
-        return variables
+            variables["OMP_NUM_THREADS"] = str(self.cpus_per_process or USUAL_CORES)
+        return {**variables, **self.variables}
 
     def options(self) -> list[str]:
         """torchrun's options that are the same on all nodes, but for the rendezvous."""
@@ -96,7 +134,7 @@ class Launch:
             endpoint: The first node's ``address:port``.
         """
         return [
-            f"--nnodes={self.nodes}",
+            f"--nnodes={self.nnodes}",
             f"--rdzv-id={run}",
             "--rdzv-backend=c10d",
             f"--rdzv-endpoint={endpoint}",
@@ -112,15 +150,13 @@ def own_place(is_host: str, address: str) -> list[str]:
         address: How the other nodes reach this one. Without it, torchrun gives them its host name,
             which they may not know.
     """
-    waits = f"join_timeout={JOIN_SECONDS},read_timeout={JOIN_SECONDS}"
-    return [f"--rdzv-conf=is_host={is_host},{waits}", f"--local-addr={address}"]
+    return [f"--rdzv-conf=is_host={is_host},{waits(None)}", f"--local-addr={address}"]
 
 
-def _quoted(word: str) -> str:
-    """A word for a shell. What could look like a variable meant to be expanded is escaped."""
-    if "$" in word or "`" in word:
-        return '"' + re.sub(r'([\\$`"])', r"\\\1", word) + '"'
-    return shlex.quote(word)
+def waits(is_host: bool | None) -> str:
+    """The rendezvous's settings: how long nodes wait, and whether this is the first (if known)."""
+    text = f"join_timeout={JOIN_SECONDS},read_timeout={JOIN_SECONDS}"
+    return text if is_host is None else f"is_host={int(is_host)},{text}"
 
 
 def comment(text: str, width: int = 98) -> list[str]:
@@ -133,3 +169,12 @@ def comment(text: str, width: int = 98) -> list[str]:
 def continued(parts: Sequence[str], indent: str = "  ") -> str:
     """One shell command over several lines."""
     return f" \\\n{indent}".join(parts)
+
+
+def strict(setup: Sequence[str]) -> list[str]:
+    """The lines of a bash script that set it up, and let it end where a command fails.
+
+    Activation scripts of environments read variables that are not set: until they are done, that
+    is no failure.
+    """
+    return ["set -eo pipefail", *setup, "set -u"] if setup else ["set -euo pipefail"]

@@ -1,42 +1,58 @@
-"""Plain torchrun: a script for one node, or a line for each of several."""
+"""Plain torchrun: a script for one node, or one for all of several."""
 
 from __future__ import annotations
 
-from ddpify.launching.launch import Launch, comment, continued, own_place
+from collections.abc import Sequence
+
+from ddpify.launching.launch import Launch, comment, continued, own_place, strict
+from ddpify.launching.variables import exports
+
+_NODE = """
+hosts=({hosts})
+node=${{1:?the number of this node, from 0 to {last}}}
+: "${{hosts[node]:?there is no such node}}"
+"""
 
 
 def torchrun(launch: Launch) -> str:
     """The text of the launch file."""
-    return _one_node(launch) if launch.nodes == 1 else _lines(launch)
+    lines = _several(launch) if launch.nodes > 1 else _one_node(launch)
+    return "\n".join(["#!/bin/bash", *lines]) + "\n"
 
 
-def _one_node(launch: Launch) -> str:
-    lines = ["#!/bin/bash", *comment(f"{launch.title}.")]
-    lines += [f"export {name}={value}" for name, value in launch.environment.items()]
+def _one_node(launch: Launch) -> list[str]:
+    lines = [*comment(f"{launch.title}."), *strict(launch.setup), *exports(launch.environment)]
     lines += comment("--standalone finds a free port, so that runs on one machine never meet.")
     parts = ["exec torchrun", "--standalone", *launch.options(), " ".join(launch.command)]
-    return "\n".join([*lines, continued(parts)]) + "\n"
+    return [*lines, continued(parts)]
 
 
-def _lines(launch: Launch) -> str:
+def _several(launch: Launch) -> list[str]:
+    """A script that is the same on all nodes, and is told on which of them it runs."""
     hosts = launch.hosts or [f"node{number}" for number in range(launch.nodes)]
-    lines = comment(
-        f"{launch.title}: run each line on its node, in any order. They wait for each other."
-    )
+    lines = comment(f"{launch.title}: run it on each node with the node's number, in any order.")
+    lines += comment(f"bash THIS_FILE 0 on {hosts[0]}, bash THIS_FILE 1 on {hosts[1]}, ...")
     if not launch.hosts:
-        lines += comment(f"Replace {hosts[0]} to {hosts[-1]} by your nodes' names or addresses.")
+        lines += comment("Replace the hosts by your nodes' names or addresses.")
     lines += comment(
-        f"{hosts[0]} must be reachable from the others at port {launch.port}, and all of them from "
+        f"The first must be reachable from the others at port {launch.port}, and all of them from "
         "each other at any port."
     )
-    for number, host in enumerate(hosts):
-        lines += ["", f"# on {host}", _line(launch, number, hosts[0], host)]
-    return "\n".join(lines) + "\n"
+    lines += [*strict(launch.setup), *exports(launch.environment)]
+    return [*lines, _meeting(launch, hosts), continued(_command(launch))]
 
 
-def _line(launch: Launch, number: int, first: str, host: str) -> str:
-    variables = [f"{name}={value}" for name, value in launch.environment.items()]
-    meeting = launch.rendezvous(launch.job_name, f"{first}:{launch.port}")
-    place = own_place("1" if number == 0 else "0", host)
-    parts = [*variables, "torchrun", *launch.options(), *meeting, *place, *launch.command]
-    return " ".join(parts)
+def _meeting(launch: Launch, hosts: Sequence[str]) -> str:
+    named = " ".join(hosts)
+    return _NODE.format(hosts=named, last=len(hosts) - 1)
+
+
+def _command(launch: Launch) -> list[str]:
+    place = own_place("$((node == 0))", "${hosts[node]}")
+    return [
+        "exec torchrun",
+        *launch.options(),
+        *launch.rendezvous(launch.job_name, f'"${{hosts[0]}}:{launch.port}"'),
+        *(f'"{option}"' for option in place),
+        " ".join(launch.command),
+    ]

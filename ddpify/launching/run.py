@@ -1,0 +1,169 @@
+"""`ddpify run`: torchrun on this machine, on one of several, or over ssh on all that are named."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ddpify.launching.command import check_script
+from ddpify.launching.launch import PORT, waits
+from ddpify.launching.values import usage
+
+_PAUSE = 0.1
+_GRACE_SECONDS = 35.0
+"""torchrun gives its processes 30 s to end before it kills them."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is started where.
+
+    Attributes:
+        script: A script, or a module where ``module`` is set.
+        args: The script's own arguments.
+        nproc: Processes on each node: a number, or auto, gpu or cpu as torchrun takes them.
+        nodes: The fewest and the most nodes.
+        hosts: The nodes to start on over ssh, the first one first; empty for this machine.
+        node_rank: Which of several nodes this is; None where torchrun finds out.
+        address: The first node, where there are several and no ``hosts``.
+        port: The rendezvous's port on the first node.
+        log_dir: The folder for the ranks' output, a file each; None for the terminal alone.
+        variables: Environment variables to set.
+        ssh: The command that runs another one on a host, which follows it.
+    """
+
+    script: str
+    args: Sequence[str] = ()
+    module: bool = False
+    nproc: str = "auto"
+    nodes: tuple[int, int] = (1, 1)
+    hosts: Sequence[str] = ()
+    node_rank: int | None = None
+    address: str = ""
+    port: int = PORT
+    log_dir: Path | None = None
+    max_restarts: int = 0
+    variables: Mapping[str, str] = field(default_factory=dict)
+    ssh: str = "ssh -tt -o BatchMode=yes"
+
+
+def commands(run: Run) -> list[list[str]]:
+    """The command of each process that this machine starts: one, or an ssh for each host.
+
+    Raises:
+        DdpifyError: The options do not go together (exit code 2), or the script trains in one
+            process (exit code 1).
+    """
+    _check(run)
+    if run.hosts:
+        return [_over_ssh(run, number) for number in range(len(run.hosts))]
+    return [_torchrun(run, _meeting(run), "")]
+
+
+def start(run: Run) -> int:
+    """Start training, and wait for its end. Returns the exit code of the node that failed, or 0.
+
+    On this machine alone torchrun takes the place of this process, and this does not return.
+    """
+    started = commands(run)
+    if not run.hosts:
+        sys.stdout.flush()
+        os.execve(started[0][0], started[0], {**os.environ, **run.variables})
+    return _wait([subprocess.Popen(c, stdin=subprocess.DEVNULL) for c in started])
+
+
+def _check(run: Run) -> None:
+    if run.nproc not in ("auto", "gpu", "cpu") and not (run.nproc.isdecimal() and int(run.nproc)):
+        remedy = "use a number, auto, gpu or cpu"
+        raise usage(f"not a number of processes: --nproc {run.nproc}", remedy)
+    if run.hosts and (run.address or run.node_rank is not None):
+        remedy = "leave --main-address and --node-rank out: the first host is the main one"
+        raise usage("--hosts starts all nodes, and needs no other one", remedy)
+    if run.hosts and run.nodes[1] not in (1, len(run.hosts)):
+        counts = f"{len(run.hosts)} host(s) for {run.nodes[1]} node(s)"
+        raise usage(counts, "name each node once in --hosts, the first one first")
+    if not run.hosts and run.nodes[1] > 1 and not run.address:
+        remedy = "add --hosts to start on all of them over ssh, or --main-address on each"
+        raise usage("several nodes have to know where they meet", remedy)
+    if run.module:
+        return
+    check_script(Path(run.script))
+    if not run.hosts and not Path(run.script).is_file():
+        raise usage(f"no such script: {run.script}", "name one, or a module with -m")
+
+
+def _torchrun(run: Run, meeting: Sequence[str], host: str) -> list[str]:
+    command = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={run.nproc}"]
+    command += meeting
+    if run.max_restarts:
+        command.append(f"--max-restarts={run.max_restarts}")
+    if run.log_dir is not None:
+        # Each process's output goes to files of its own and to the terminal, with its rank.
+        command += [f"--log-dir={run.log_dir / host}", "--redirects=3", "--tee=3"]
+        command += [f"--role={host}:"] if host else []
+    return [*command, *(["-m"] if run.module else []), run.script, *run.args]
+
+
+def _meeting(run: Run) -> list[str]:
+    """On this machine alone, or as one of several."""
+    if run.nodes[1] == 1:
+        return ["--standalone"]
+    host = None if run.node_rank is None else run.node_rank == 0
+    own = run.address if host else ""
+    return _rendezvous(run, run.nodes, run.address, host, own)
+
+
+def _rendezvous(
+    run: Run, nodes: tuple[int, int], first: str, host: bool | None, own: str
+) -> list[str]:
+    least, most = nodes
+    options = [
+        f"--nnodes={most}" if least == most else f"--nnodes={least}:{most}",
+        f"--rdzv-id={Path(run.script).stem}",
+        "--rdzv-backend=c10d",
+        f"--rdzv-endpoint={first}:{run.port}",
+        f"--rdzv-conf={waits(host)}",
+    ]
+    return [*options, f"--local-addr={own}"] if own else options
+
+
+def _over_ssh(run: Run, number: int) -> list[str]:
+    """The same folder, interpreter and script are expected on each host."""
+    host, count = run.hosts[number], len(run.hosts)
+    nodes = (min(run.nodes[0], count) if run.nodes[1] > 1 else count, count)
+    meeting = _rendezvous(run, nodes, run.hosts[0], number == 0, host)
+    words = _torchrun(run, ["--standalone"] if count == 1 else meeting, host)
+    variables = [f"{name}={value}" for name, value in run.variables.items()]
+    there = f"cd {shlex.quote(os.getcwd())} && exec {shlex.join(['env', *variables, *words])}"
+    return [*shlex.split(run.ssh), host, there]
+
+
+def _wait(processes: Sequence[subprocess.Popen[bytes]]) -> int:
+    """Until all have ended; when one fails, the others are ended as well."""
+    try:
+        while any(process.poll() is None for process in processes):
+            failed = next((p.returncode for p in processes if p.returncode), 0)
+            if failed:
+                return failed
+            time.sleep(_PAUSE)
+        return next((p.returncode for p in processes if p.returncode), 0)
+    finally:
+        _end(processes)
+
+
+def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
+    for process in processes:
+        if process.poll() is None:
+            process.terminate()
+    until = time.monotonic() + _GRACE_SECONDS
+    for process in processes:
+        try:
+            process.wait(max(until - time.monotonic(), 0.1))
+        except subprocess.TimeoutExpired:
+            process.kill()
