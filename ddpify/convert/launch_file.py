@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ddpify.convert.conversion import Conversion
 from ddpify.errors import DdpifyError, ExitCode
+from ddpify.launching.batch_host import expanded_too_early
 from ddpify.launching.migration import (
     OldLaunch,
     find_script,
@@ -41,7 +42,7 @@ def migrate_file(path: Path) -> Conversion:
     for start, end, new in edits:
         text = text[:start] + new + text[end:]
     notes = [note for one in launches for note in _notes(one, source)]
-    notes += _left_over(source, edits)
+    notes += [*_left_over(source, edits), *_too_early(source)]
     data = text.encode(source.encoding)
     return Conversion(source, data, tuple(sorted(notes, key=lambda n: n.line)), runs_with="bash")
 
@@ -69,6 +70,17 @@ def _left_over(source: Source, edits: list[tuple[int, int, str]]) -> Iterator[No
             line = text.count("\n", 0, found.start()) + 1
             said = "take --use-env away: torchrun does not know it"
             yield Note(source.path, line, said, attention=True)
+
+
+def _too_early(source: Source) -> Iterator[Note]:
+    """Where each node would be told that it is the first."""
+    for at, name in expanded_too_early(source.text):
+        line = source.text.count("\n", 0, at) + 1
+        said = (
+            f"${name} is expanded on the batch host, the same for all tasks: put the command in "
+            "srun bash -c '...', or write it anew with ddpify launch --on slurm"
+        )
+        yield Note(source.path, line, said, attention=True)
 
 
 def _notes(launch: OldLaunch, source: Source) -> Iterator[Note]:

@@ -147,12 +147,12 @@ def _over_ssh(run: Run, number: int) -> list[str]:
 def _wait(processes: Sequence[subprocess.Popen[bytes]]) -> int:
     """Until all have ended; when one fails, the others are ended as well."""
     try:
-        while any(process.poll() is None for process in processes):
-            failed = next((p.returncode for p in processes if p.returncode), 0)
-            if failed:
+        while True:
+            codes = [process.poll() for process in processes]
+            failed = next((code for code in codes if code), 0)
+            if failed or None not in codes:
                 return failed
             time.sleep(_PAUSE)
-        return next((p.returncode for p in processes if p.returncode), 0)
     finally:
         _end(processes)
 

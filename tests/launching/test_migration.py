@@ -95,3 +95,39 @@ def test_nothing_to_migrate_is_said(ddpify: Ddpify, tmp_path: Path) -> None:
     done = ddpify("convert", path, "-o", tmp_path / "new.sh")
     assert done.code == 1 and "nothing here starts torch.distributed.launch" in done.stderr
     assert not (tmp_path / "new.sh").exists()
+
+
+OLD = "python -m torch.distributed.launch --use_env"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"srun {OLD} --node_rank=$SLURM_NODEID t.py",
+        f"srun -N 2 \\\n  {OLD} \\\n  --node_rank ${{SLURM_NODEID}} t.py",
+        f'srun bash -c "{OLD} --node_rank=$SLURM_NODEID t.py"',
+    ],
+)
+def test_a_node_number_of_the_batch_host(command: str, ddpify: Ddpify, tmp_path: Path) -> None:
+    path = tmp_path / "job.sh"
+    path.write_text(f"#!/bin/bash\n#SBATCH --nodes=2\n{command}\n")
+    done = ddpify("convert", path, "-o", tmp_path / "new.sh")
+    line = 2 + command[: command.index("SLURM_NODEID")].count("\n") + 1
+    assert done.code == 0, done.stderr
+    assert f"{line}: $SLURM_NODEID is expanded on the batch host" in done.stderr.replace("  ", " ")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        f"srun bash -c '{OLD} --node_rank=$SLURM_NODEID t.py'",
+        f'srun bash -c "{OLD} --node_rank=\\$SLURM_NODEID t.py"',
+        f"{OLD} --node_rank=$SLURM_NODEID t.py",
+        f"# srun {OLD} $SLURM_NODEID\n{OLD} t.py",
+    ],
+)
+def test_a_node_number_of_the_task_itself(command: str, ddpify: Ddpify, tmp_path: Path) -> None:
+    path = tmp_path / "job.sh"
+    path.write_text(f"#!/bin/bash\n{command}\n")
+    done = ddpify("convert", path, "-o", tmp_path / "new.sh")
+    assert done.code == 0 and "batch host" not in done.stderr
