@@ -230,7 +230,6 @@ USAGE: dict[str, tuple[list[str], str, str]] = {
     "folder": (["train.py", "-o", "folder"], "the output is a folder", "name a file"),
     "no folder": (["train.py", "-o", "new/out.py"], "folder does not exist", "mkdir -p new"),
     "long name": (["train.py", "-o", "a" * 300], "cannot write: ", "name a file"),
-    "sampler": (["train.py", "-o", "out.py", "--sampler", "x"], "unknown sampler 'x'", "exact"),
     "twice": (["train.py", "-o", "out.py", "--in-place"], "both --in-place and -o", "one of them"),
     "stdin in place": (["-", "--in-place"], "standard input has no place", "-o -"),
     "diff and stdout": (["train.py", "-o", "-", "--diff"], "both go to standard output", "--diff"),
@@ -366,10 +365,12 @@ def test_line_endings_and_encoding_reach_standard_output(ddpify: Ddpify) -> None
 @pytest.mark.parametrize(
     ("options", "remedy"),
     [
-        (["--batch", "local"], "use global or per-rank"),
+        (["--batch", "local"], "'global'"),
+        (["--mixed-precision", "bfloat16"], "add --strategy fsdp"),
+        (["--strategy", "ddp2"], "'auto'"),
         (["--scale-lr", "linear"], "add --batch per-rank"),
-        (["--batch", "per-rank", "--scale-lr", "cube"], "use linear or sqrt"),
-        (["--sampler", "random"], "use exact or distributed"),
+        (["--batch", "per-rank", "--scale-lr", "cube"], "'sqrt'"),
+        (["--sampler", "random"], "'exact'"),
     ],
 )
 def test_options_that_make_no_sense_are_2(ddpify: Ddpify, options: list[str], remedy: str) -> None:
@@ -413,3 +414,31 @@ def test_no_arguments_show_the_help(ddpify: Ddpify) -> None:
     done = ddpify()
     assert done.code == 2
     assert "convert" in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_help_shows_choices_and_flags_as_such(ddpify: Ddpify, flag: str) -> None:
+    done = ddpify("convert", flag)
+    assert done.code == 0
+    assert "ddp|fsdp|auto" in done.stdout and "<bool>" not in done.stdout
+    assert "Models that do not fit on one GPU" in done.stdout
+
+
+def test_underscores_in_options_are_dashes(ddpify: Ddpify) -> None:
+    write(SCRIPT)
+    done = ddpify("convert", "train.py", "-o", "out.py", "--snapshot_steps", "3", "--resume")
+    assert done.code == 0, done.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(shell: str) -> None:
+    """As the shell asks: the commands that begin with what is typed, and the choices of options."""
+    asked = {"COMP_WORDS": "ddpify convert --strategy ", "COMP_CWORD": "3"}
+    asked |= {
+        "_TYPER_COMPLETE_ARGS": asked["COMP_WORDS"],
+        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+    }
+    env = {**os.environ, **asked, "_DDPIFY_COMPLETE": f"complete_{shell}"}
+    command = [str(Path(sys.executable).with_name("ddpify"))]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert "fsdp" in done.stdout, done.stderr

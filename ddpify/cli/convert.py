@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Literal, Optional
 
 import typer
 
@@ -12,6 +12,9 @@ from ddpify.errors import DdpifyError, ExitCode
 
 if TYPE_CHECKING:
     from ddpify.planning.options import Options
+
+_TRAINING, _LARGE = "How samples and steps are shared", "Models that do not fit on one GPU"
+_RESUME = "Restarts"
 
 
 @app.command()
@@ -42,9 +45,10 @@ def convert(
         typer.Option("--vendor", help="Write the runtime helper beside the output as one file."),
     ] = False,
     sampler: Annotated[
-        str,
+        Literal["exact", "distributed"],
         typer.Option(
-            help="'exact': the script's own order, split; 'distributed': DistributedSampler."
+            help="exact: the script's own order, split; distributed: DistributedSampler.",
+            rich_help_panel=_TRAINING,
         ),
     ] = "exact",
     sync_batchnorm: Annotated[
@@ -53,15 +57,19 @@ def convert(
             "--sync-bn/--no-sync-bn",
             "--sync-batchnorm/--no-sync-batchnorm",
             help="Synchronise BatchNorm statistics among the ranks.",
+            rich_help_panel=_TRAINING,
         ),
     ] = True,
     batch: Annotated[
-        str,
-        typer.Option(help="Whose the script's batch size is: 'global', or 'per-rank' for each."),
+        Literal["global", "per-rank"],
+        typer.Option(help="Whose the script's batch size is.", rich_help_panel=_TRAINING),
     ] = "global",
     scale_lr: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(help="With --batch per-rank: scale learning rates, 'linear' or 'sqrt'."),
+        Optional[Literal["linear", "sqrt"]],  # noqa: UP045
+        typer.Option(
+            help="With --batch per-rank: scale learning rates by N, or its square root.",
+            rich_help_panel=_TRAINING,
+        ),
     ] = None,
     force: Annotated[
         bool,
@@ -71,25 +79,39 @@ def convert(
         ),
     ] = False,
     strategy: Annotated[
-        str,
+        Literal["ddp", "fsdp", "auto"],
         typer.Option(
-            help="'ddp': the model whole on every rank; 'fsdp': sharded; 'auto': by what fits."
+            help="ddp: the model whole on every rank; fsdp: sharded; auto: by what fits.",
+            rich_help_panel=_LARGE,
         ),
     ] = "ddp",
     mixed_precision: Annotated[
-        Optional[str],  # noqa: UP045
-        typer.Option(help="With fsdp, run the model in bfloat16 or float16."),
+        Optional[Literal["bfloat16", "float16"]],  # noqa: UP045
+        typer.Option(help="With fsdp: the model's dtype.", rich_help_panel=_LARGE),
     ] = None,
     activation_checkpointing: Annotated[
-        bool, typer.Option(help="Compute the activations of blocks again in backward.")
+        bool,
+        typer.Option(
+            "--activation-checkpointing",
+            help="Compute the activations of blocks again in backward.",
+            rich_help_panel=_LARGE,
+        ),
     ] = False,
     resume: Annotated[
         bool,
-        typer.Option("--resume", help="Take snapshots, from which a restarted training goes on."),
+        typer.Option(
+            "--resume",
+            help="Take snapshots, from which a restarted training goes on.",
+            rich_help_panel=_RESUME,
+        ),
     ] = False,
     snapshot_steps: Annotated[
         int,
-        typer.Option(min=0, help="With --resume: steps between snapshots. Default: 10 minutes."),
+        typer.Option(
+            min=0,
+            help="With --resume: steps between snapshots; 0: every 10 minutes.",
+            rich_help_panel=_RESUME,
+        ),
     ] = 0,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace an output file that is there already.")
@@ -135,25 +157,16 @@ def convert(
 
 
 def _check(options: Options) -> None:
-    """A usage error for words that are no choices, and for options that exclude each other."""
-    _check_choice("sampler", options.sampler, "exact", "distributed")
-    _check_choice("strategy", options.strategy, "ddp", "fsdp", "auto")
-    if options.mixed_precision is not None:
-        _check_choice("dtype", options.mixed_precision, "bfloat16", "float16")
-        _check_choice("strategy for mixed precision", options.strategy, "fsdp")
-    _check_choice("batch", options.batch, "global", "per-rank")
-    if options.scale_lr:
-        _check_choice("rule", options.scale_lr, "linear", "sqrt")
-        if options.batch != "per-rank":
-            raise DdpifyError(
-                "--scale-lr is for global batches that grow with the number of ranks",
-                remedy="add --batch per-rank, or leave it out",
-                exit_code=ExitCode.USAGE,
-            )
-
-
-def _check_choice(what: str, given: str, *choices: str) -> None:
-    """A usage error for anything but one of a few words."""
-    if given not in choices:
-        remedy = f"use {' or '.join(choices)}"
-        raise DdpifyError(f"unknown {what} {given!r}", remedy=remedy, exit_code=ExitCode.USAGE)
+    """A usage error for options that exclude each other."""
+    if options.mixed_precision is not None and options.strategy != "fsdp":
+        raise DdpifyError(
+            f"--mixed-precision is not for --strategy {options.strategy}",
+            remedy="add --strategy fsdp, or use torch.autocast in the script",
+            exit_code=ExitCode.USAGE,
+        )
+    if options.scale_lr and options.batch != "per-rank":
+        raise DdpifyError(
+            "--scale-lr is for global batches that grow with the number of ranks",
+            remedy="add --batch per-rank, or leave it out",
+            exit_code=ExitCode.USAGE,
+        )

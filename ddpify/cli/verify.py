@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated, Literal, Optional
 
 import typer
 
@@ -35,7 +35,8 @@ def verify(
         typer.Option(help="A cause to accept: order, batch-size, padding or batchnorm."),
     ] = None,
     device: Annotated[
-        str, typer.Option(help="cpu, or cuda to run on this machine's GPUs, one for each process.")
+        Literal["cpu", "cuda"],
+        typer.Option(help="cuda: on this machine's GPUs, one for each process."),
     ] = "cpu",
     json_output: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     report: Annotated[
