@@ -61,6 +61,12 @@ def profile(
         Optional[Path],  # noqa: UP045
         typer.Option(help="Write a page with the plots, one HTML file, there."),
     ] = None,
+    trace: Annotated[
+        Optional[Path],  # noqa: UP045
+        typer.Option(
+            metavar="FOLDER", help="Also trace 5 steps of each rank, for ui.perfetto.dev."
+        ),
+    ] = None,
 ) -> None:
     """Measure how a script scales: steps per second, waiting, memory; with advice.
 
@@ -73,7 +79,7 @@ def profile(
     from ddpify.profiling.runs import Request
     from ddpify.source import write_atomically
 
-    request = Request(script, context.obj or (), steps=steps, warm_up=warm_up, timeout=timeout)
+    request = Request(script, context.obj or (), steps, warm_up, timeout, trace)
     found = run_profile(request, counts(nproc), lambda line: print(line, file=sys.stderr))
     if report is not None:
         write_atomically(report, as_html(found).encode())

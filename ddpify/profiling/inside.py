@@ -1,4 +1,7 @@
-"""One rank of a profiled run: ``python -m ddpify.profiling.inside OUT STEPS SCRIPT ARGUMENTS``."""
+"""One rank of a profiled run.
+
+``python -m ddpify.profiling.inside OUT STEPS TRACE SCRIPT ARGUMENTS``; TRACE is 1 for a trace too.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +15,20 @@ import torch
 import torch.distributed as dist
 
 from ddpify.profiling.meter import Meter
+from ddpify.profiling.tracing import Tracer
 
 
-def main(out: str, steps: str, script: str, *arguments: str) -> None:
+def main(out: str, steps: str, trace: str, script: str, *arguments: str) -> None:
     """Run the script as ``__main__``, measure its steps, and end after the last of them."""
-    meter = Meter(int(steps), lambda: _end(out, meter))
-    meter.install()
+    meter = Meter(int(steps))
+    tracer = Tracer(Path(out, f"trace{_rank()}.json"), lambda: _end(out, meter))
+    meter.install(tracer.start if trace == "1" else lambda _: tracer.done())
     sys.argv = [script, *arguments]
     sys.path[0] = str(Path(script).parent)
     try:
         runpy.run_path(script, run_name="__main__")
     finally:
+        tracer.finish()
         _write(out, meter)
 
 
@@ -36,9 +42,22 @@ def _end(out: str, meter: Meter) -> None:
 
 
 def _write(out: str, meter: Meter) -> None:
-    rank = os.environ.get("RANK", "0")
-    record = {"steps": meter.steps, "memory": memory(), **machine()}
-    Path(out, f"rank{rank}.json").write_text(json.dumps(record))
+    record = {
+        "steps": meter.steps,
+        "calls": meter.calls,
+        "overlap": meter.overlap,
+        "buckets": meter.wrapped.buckets(),
+        "timeline": meter.timeline,
+        "workers": meter.workers,
+        "full_precision": full_precision(meter),
+        "memory": memory(),
+        **machine(),
+    }
+    Path(out, f"rank{_rank()}.json").write_text(json.dumps(record))
+
+
+def _rank() -> str:
+    return os.environ.get("RANK", "0")
 
 
 def memory() -> dict[str, float]:
@@ -50,6 +69,11 @@ def memory() -> dict[str, float]:
     if torch.cuda.is_available():
         held["gpu"] = float(torch.cuda.max_memory_allocated())
     return held
+
+
+def full_precision(meter: Meter) -> bool:
+    """Whether products of float32 are computed as such, with neither TF32 nor autocast."""
+    return torch.get_float32_matmul_precision() == "highest" and not meter.autocast
 
 
 def machine() -> dict[str, int]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from html import escape
 
 from ddpify.profiling.advice import advise
-from ddpify.profiling.report import head, row, title
+from ddpify.profiling.report import details, head, row, title
 from ddpify.profiling.scaling import Point, Profile
+from ddpify.profiling.timeline import KINDS, timeline
 from ddpify.verify.report.style import CSS
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 640, 300, 56, 34, 14
@@ -28,13 +29,23 @@ def as_html(profile: Profile) -> str:
         f"<table class='facts'><tr>{cells}</tr>{rows}</table>"
         f"<h2>Speed-up</h2>{_key((('measured', '--own'), ('ideal', '--soft')))}{speedups(profile)}"
         f"<h2>Where a step's time goes</h2>{_key(_KINDS)}{shares(profile)}"
-        f"<h2>Advice</h2><ul>{advice}</ul>"
+        f"{_step(profile.points[-1])}<h2>Advice</h2><ul>{advice}</ul>"
     )
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f"<title>Scaling of {escape(profile.script)}</title><style>{CSS}{_CSS}</style></head>"
         f"<body><main>{body}</main></body></html>\n"
     )
+
+
+def _step(one: Point) -> str:
+    """What a step of the last number of processes looks like, in a drawing and in words."""
+    lines = "".join(f"<p>{escape(line)}</p>" for line in details(one))
+    drawing = timeline(one)
+    if not drawing:
+        return lines
+    key = _key(tuple((name, colour) for _, name, colour in KINDS))
+    return f"<h2>A step on {one.ranks} rank(s)</h2>{key}{drawing}{lines}"
 
 
 def speedups(profile: Profile) -> str:

@@ -9,6 +9,9 @@ from ddpify.profiling.scaling import Point, Profile
 
 _HEAD = ("ranks", "steps/s", "speed-up", "efficiency", "computing", "ranks' wait", "data", "memory")
 
+_BUCKETS = 8
+"""The most buckets whose sizes are listed."""
+
 
 def as_json(profile: Profile) -> str:
     """The numbers and the advice."""
@@ -16,14 +19,34 @@ def as_json(profile: Profile) -> str:
 
 
 def as_text(profile: Profile) -> str:
-    """A table, and the advice."""
+    """A table, what the last row's ranks wait for, and the advice."""
     rows = [_HEAD, *(row(profile, one) for one in profile.points)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [
         "  ".join(cell.rjust(width) for cell, width in zip(cells, widths, strict=True))
         for cells in rows
     ]
-    return "\n".join([title(profile), "", *lines, "", *(f"- {text}" for text in advise(profile))])
+    lines = [title(profile), "", *lines, "", *details(profile.points[-1])]
+    return "\n".join([*lines, *(f"- {text}" for text in advise(profile))])
+
+
+def details(one: Point) -> list[str]:
+    """What the ranks of one number of processes wait for, one idea a line; an empty line last."""
+    lines = []
+    if one.waits:
+        waits = ", ".join(f"{name} {share:.0%}" for name, share in one.waits)
+        lines.append(f"{one.ranks} rank(s) wait for: {waits}")
+    if one.ranks > 1:
+        idle = (
+            f"{rank}: {waited + data:.0%}" for rank, (_, waited, data) in enumerate(one.by_rank)
+        )
+        lines.append(f"idle by rank: {', '.join(idle)}")
+    if one.buckets and one.hidden is not None:
+        sizes = ", ".join(f"{size / 2**20:.2g} MiB" for size in one.buckets[:_BUCKETS])
+        more = ", ..." if len(one.buckets) > _BUCKETS else ""
+        text = f"gradients travel in {len(one.buckets)} bucket(s) ({sizes}{more})"
+        lines.append(f"{text}; backward hides {one.hidden:.0%} of their way")
+    return [*lines, ""] if lines else []
 
 
 def title(profile: Profile) -> str:

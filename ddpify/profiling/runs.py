@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -19,13 +20,17 @@ from ddpify.verify.launch.layout import lay_out
 
 @dataclass(frozen=True)
 class Request:
-    """What to run: a script, its arguments, and how many steps to measure after the warm-up."""
+    """What to run: a script, its arguments, and how many steps to measure after the warm-up.
+
+    ``trace``: the folder for traces of the ranks; None for none.
+    """
 
     script: Path
     args: Sequence[str]
     steps: int
     warm_up: int
     timeout: float
+    trace: Path | None = None
 
 
 def measure(request: Request, ranks: int) -> Point:
@@ -41,14 +46,26 @@ def measure(request: Request, ranks: int) -> Point:
         out.mkdir()
         _run(request, _command(request, root / layout.script, out, ranks), root)
         found = point(_records(out, ranks), request.warm_up)
+        _keep_traces(request, out, ranks)
     if found is None:
         raise _failed(request, f"fewer than {request.warm_up + 2} optimizer steps", "train longer")
     return found
 
 
 def _command(request: Request, script: Path, out: Path, ranks: int) -> list[str]:
-    inside = ["-m", "ddpify.profiling.inside", str(out), str(request.steps + request.warm_up)]
+    steps, trace = str(request.steps + request.warm_up), str(int(request.trace is not None))
+    inside = ["-m", "ddpify.profiling.inside", str(out), steps, trace]
     return [*torchrun_here(ranks), *inside, str(script), *request.args]
+
+
+def _keep_traces(request: Request, out: Path, ranks: int) -> None:
+    """A folder for each number of ranks, with a file for each rank; none where steps ran out."""
+    for rank in range(ranks):
+        traced = out / f"trace{rank}.json"
+        if request.trace is not None and traced.is_file():
+            folder = request.trace / f"{ranks}-ranks"
+            folder.mkdir(parents=True, exist_ok=True)
+            shutil.move(traced, folder / f"rank{rank}.json")
 
 
 def _run(request: Request, command: list[str], folder: Path) -> None:

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import statistics
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+GRADIENTS = "DistributedDataParallel"
+"""The name under which the part of its all-reduces is listed that backward does not hide."""
+Span = tuple[str, float, float]
+_WORTH_NAMING = 0.005
 ORDINARY = 3.0
 """A step that takes more than so many times the median holds something else, such as a test."""
 
@@ -25,6 +30,14 @@ class Point:
         uneven: By how much the busiest rank's computing exceeds the mean's, as a share.
         cores: CPU cores of this machine.
         gpus: GPUs of this machine.
+        waits: Shares of the time by what was waited for, the longest first, the mean of the ranks.
+        hidden: The share of the gradients' way that backward hides; None where nothing travelled.
+        buckets: Bytes of DistributedDataParallel's buckets.
+        by_rank: Of each rank the shares of computing, of the other ranks and of data.
+        timelines: Of each rank what it did in the last step: kind, begin and end, in seconds from
+            the first rank's begin of the step.
+        workers: The most worker processes of a loader.
+        full_precision: Whether float32 is multiplied with neither TF32 nor autocast.
     """
 
     ranks: int
@@ -37,6 +50,13 @@ class Point:
     uneven: float
     cores: int
     gpus: int
+    waits: tuple[tuple[str, float], ...] = ()
+    hidden: float | None = None
+    buckets: tuple[int, ...] = ()
+    by_rank: tuple[tuple[float, float, float], ...] = ()
+    timelines: tuple[tuple[Span, ...], ...] = ()
+    workers: int = 0
+    full_precision: bool = False
 
     @property
     def speed(self) -> float:
@@ -68,6 +88,44 @@ def point(records: Sequence[dict[str, Any]], warm_up: int) -> Point | None:
         uneven=max(busy) / statistics.mean(busy) - 1,
         cores=records[0]["cores"],
         gpus=records[0]["gpus"],
+        waits=_waits(records, warm_up),
+        hidden=_hidden(records, warm_up),
+        buckets=tuple(records[0].get("buckets", ())),
+        by_rank=tuple((1 - data - waited, waited, data) for _, data, waited in ranks),
+        timelines=_timelines(records),
+        workers=max(record.get("workers", 0) for record in records),
+        full_precision=records[0].get("full_precision", False),
+    )
+
+
+def _waits(records: Sequence[dict[str, Any]], warm_up: int) -> tuple[tuple[str, float], ...]:
+    """Of the ordinary steps alone, as the other shares."""
+    shares: defaultdict[str, float] = defaultdict(float)
+    for record in records:
+        steps, calls = record["steps"][warm_up:], record.get("calls", [])[warm_up:]
+        median = statistics.median(step[0] for step in steps)
+        kept = [n for n in range(min(len(steps), len(calls))) if steps[n][0] <= ORDINARY * median]
+        whole = sum(steps[n][0] for n in kept)
+        for n in kept:
+            for name, seconds in calls[n].items():
+                shares[name] += seconds / whole / len(records)
+    named = [(name, share) for name, share in shares.items() if share > _WORTH_NAMING]
+    return tuple(sorted(named, key=lambda one: -one[1]))
+
+
+def _hidden(records: Sequence[dict[str, Any]], warm_up: int) -> float | None:
+    pairs = [pair for record in records for pair in record.get("overlap", [])[warm_up:]]
+    total = sum(one for one, _ in pairs)
+    return sum(hidden for _, hidden in pairs) / total if total else None
+
+
+def _timelines(records: Sequence[dict[str, Any]]) -> tuple[tuple[Span, ...], ...]:
+    """The ranks are on one machine, and so on one clock."""
+    spans = [record.get("timeline", []) for record in records]
+    begins = [begin for one in spans for kind, begin, _ in one if kind == "step"]
+    first = min(begins, default=0.0)
+    return tuple(
+        tuple((kind, begin - first, end - first) for kind, begin, end in one) for one in spans
     )
 
 

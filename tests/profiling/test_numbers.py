@@ -12,7 +12,8 @@ import pytest
 from ddpify.profiling.advice import advise
 from ddpify.profiling.page import as_html, shares, speedups
 from ddpify.profiling.report import as_text
-from ddpify.profiling.scaling import Point, Profile, point
+from ddpify.profiling.scaling import GRADIENTS, Point, Profile, point
+from ddpify.profiling.timeline import timeline
 
 GOOD = Point(
     ranks=1,
@@ -60,6 +61,7 @@ def test_efficiency() -> None:
     assert found.efficiency(found.points[1]) == pytest.approx(0.5)
 
 
+EXPOSED = replace(GOOD, ranks=2, seconds=0.06, communication=0.2, waits=((GRADIENTS, 0.2),))
 ADVICE = {
     "all is well": ([replace(GOOD, ranks=2, seconds=0.052)], []),
     "waiting for data": ([replace(GOOD, ranks=2, seconds=0.055, data=0.4)], ["num_workers"]),
@@ -71,6 +73,23 @@ ADVICE = {
     "too few cores": (
         [replace(GOOD, ranks=16, seconds=0.01)],
         ["16 ranks shared 8 CPU core(s)"],
+    ),
+    "too short": ([replace(GOOD, ranks=2, seconds=0.001)], ["takes 1.0 ms"]),
+    "one bucket": (
+        [replace(EXPOSED, buckets=(24 << 20,))],
+        ["when backward is over. Give DistributedDataParallel bucket_cap_mb=6"],
+    ),
+    "small buckets": (
+        [replace(EXPOSED, buckets=(1 << 16,) * 40)],
+        ["40 buckets of 64 KiB on average"],
+    ),
+    "much to send": (
+        [replace(EXPOSED, buckets=(24 << 20,) * 10)],
+        ["240 MiB a step. bf16_compress_hook"],
+    ),
+    "full precision": (
+        [replace(GOOD, ranks=2, seconds=0.055, gpus=2, full_precision=True)],
+        ["float32 is multiplied in full"],
     ),
     "uneven": ([replace(GOOD, ranks=2, seconds=0.055, uneven=0.5)], ["computes 50% longer"]),
 }
@@ -100,3 +119,35 @@ def test_drawings() -> None:
     ideal, measured = ElementTree.fromstring(speedups(found)).findall("polyline")
     ends = [float(line.attrib["points"].split(",")[-1]) for line in (ideal, measured)]
     assert ends[0] < ends[1]  # higher is a smaller y
+
+
+def test_what_the_ranks_wait_for() -> None:
+    steps = [(9.0, 9.0, 0.0), *[(0.1, 0.02, 0.03)] * 4]
+    calls = [{"barrier": 9.0}, *[{"all_reduce": 0.02, GRADIENTS: 0.01, "data loader": 0.02}] * 4]
+    overlap = [(9.0, 0.0), *[(0.04, 0.03)] * 4]
+    one = {**record(steps), "calls": calls, "overlap": overlap, "buckets": [1 << 20, 1 << 19]}
+    found = point([one, one], warm_up=1)
+    assert found is not None
+    assert dict(found.waits) == pytest.approx(
+        {"all_reduce": 0.2, "data loader": 0.2, GRADIENTS: 0.1}
+    )
+    text = as_text(profile(found))
+    assert "wait for: all_reduce 20%, data loader 20%, DistributedDataParallel 10%" in text
+    assert "idle by rank: 0: 50%, 1: 50%" in text
+    assert "2 bucket(s) (1 MiB, 0.5 MiB); backward hides 75% of their way" in text
+
+
+def test_a_timeline_has_a_row_for_each_rank() -> None:
+    first = [("step", 50.0, 50.4), ("data", 50.0, 50.1), ("ranks", 50.3, 50.4)]
+    second = [("step", 50.1, 50.4), ("backward", 50.2, 50.3)]
+    records = [{**record([(0.1, 0.0, 0.0)] * 3), "timeline": one} for one in (first, second)]
+    found = point(records, warm_up=0)
+    assert found is not None
+    drawn = ElementTree.fromstring(timeline(found))
+    rows = [text.text for text in drawn.findall("text") if "rank" in str(text.text)]
+    assert rows == ["rank 0", "rank 1"]
+    widths = {box.find("title").text: float(box.attrib["width"]) for box in drawn.findall("rect")}  # type: ignore[union-attr]
+    assert widths["computing 400.00 ms"] == pytest.approx(
+        4 * widths["waiting for data 100.00 ms"], rel=0.01
+    )
+    assert "A step on 2 rank(s)" in as_html(profile(found))

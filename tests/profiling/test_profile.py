@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from ddpify import runtime as dd
 from ddpify.convert import convert_file
-from ddpify.profiling.meter import Meter
+from ddpify.profiling.meter import LOADER, Meter
 from tests.conftest import FIXTURES
 from tests.runtime import ranks
 
@@ -34,10 +34,10 @@ class Slow(Dataset[torch.Tensor]):
         return torch.full((3,), float(index))
 
 
-def _trained() -> list[tuple[float, float, float]]:
+def _trained() -> Meter:
     ended: list[bool] = []
-    meter = Meter(most=5, done=lambda: ended.append(True))
-    meter.install()
+    meter = Meter(most=5)
+    meter.install(lambda _: ended.append(True))
     model = dd.wrap(torch.nn.Linear(3, 1))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
     for x in dd.shard(DataLoader(Slow(), batch_size=4)):
@@ -48,17 +48,27 @@ def _trained() -> list[tuple[float, float, float]]:
         loss.backward()
         optimizer.step()
     assert ended == [True]
-    return meter.steps
+    del meter.done, meter.optimizer, meter.wrapped  # the rest goes to the test's own process
+    return meter
 
 
 def test_waiting_is_measured_by_its_kind() -> None:
-    quick, busy = ranks.run(_trained, 2)
+    meters = ranks.run(_trained, 2)
+    quick, busy = (meter.steps for meter in meters)
     assert len(quick) == len(busy) == 5
     assert all(data >= NAP for _, data, _ in quick[1:] + busy[1:])
     for steps in (quick, busy):
         whole = sum(seconds for seconds, _, _ in steps[1:])
         assert whole * 1.02 >= sum(data + waited for _, data, waited in steps[1:])
     assert sum(waited for _, _, waited in quick[1:]) >= 4 * NAP  # of 16 that rank 1 is behind
+    for meter in meters:
+        for (_, data, waited), calls in zip(meter.steps, meter.calls, strict=True):
+            assert sum(calls.values()) == pytest.approx(data + waited)
+            assert calls[LOADER] == pytest.approx(data)
+        assert all(0 <= hidden <= travelled for travelled, hidden in meter.overlap)
+        (_, begin, end), *spans = meter.timeline
+        assert {kind for kind, _, _ in spans} >= {"data", "backward", "gradients"}
+        assert all(begin - 0.01 <= one <= two <= end + 0.01 for _, one, two in spans)
 
 
 @pytest.fixture
@@ -80,7 +90,7 @@ def profile(script: Path, *options: str) -> subprocess.CompletedProcess[str]:
 @pytest.mark.torchrun
 def test_the_command(script: Path) -> None:
     options = ("--nproc", "2", "--steps", "10", "--warm-up", "2")
-    done = profile(script, *options, "--json", "--report", "scaling.html")
+    done = profile(script, *options, "--json", "--report", "scaling.html", "--trace", "traces")
     assert done.returncode == 0, done.stderr
     (found,) = json.loads(done.stdout)["points"]
     assert (found["ranks"], found["steps"]) == (2, 10)
@@ -89,7 +99,15 @@ def test_the_command(script: Path) -> None:
     assert found["communication"] > 0
     # The script ran in a copy: its checkpoint is not here.
     left = {path.name for path in script.parent.iterdir()}
-    assert left == {script.name, "scaling.html"}
+    assert left == {script.name, "scaling.html", "traces"}
+    for rank in range(2):
+        trace = json.loads((script.parent / f"traces/2-ranks/rank{rank}.json").read_text())
+        names = {event.get("name", "") for event in trace["traceEvents"]}
+        assert trace["distributedInfo"]["rank"] == rank
+        assert any("all_reduce" in name or "allreduce" in name for name in names)
+        assert sum(name.startswith("Optimizer.step") for name in names)
+    assert [name for name, _ in found["waits"]] and 0 <= found["hidden"] <= 1
+    assert len(found["by_rank"]) == len(found["timelines"]) == 2
 
 
 def test_a_script_that_is_not_there(script: Path) -> None:
