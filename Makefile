@@ -7,10 +7,10 @@ DEMO := fixtures/batchnorm_cnn/train.py
 DEMO_OUT := build/demo/train_ddp.py
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format docs clean
+.PHONY: help demo test test-gpu lint format docs clean
 
 help: ## Show the targets.
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/'
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/'
 
 demo: $(READY) ## Convert a bundled script, run it on 1 and on 2 processes, and compare.
 	@mkdir -p $(dir $(DEMO_OUT))
@@ -19,6 +19,9 @@ demo: $(READY) ## Convert a bundled script, run it on 1 and on 2 processes, and 
 
 test: $(READY) ## Run the tests.
 	$(BIN)/python -m pytest -n auto
+
+test-gpu: $(READY) ## Run what needs a GPU; skipped without one.
+	$(BIN)/python -m pytest -m gpu tests/gpu tests/verify/test_device.py
 
 lint: $(READY) ## Run ruff and mypy.
 	$(BIN)/ruff check .

@@ -67,3 +67,60 @@ def test_a_script_that_fails_is_an_error(ddpify: Ddpify, tmp_path: Path) -> None
     script.write_text("print('nothing')\n")
     assert "no model with an optimizer" in ddpify("plan", script).stderr
     assert ddpify("plan", tmp_path / "none.py").code == 2
+
+
+STEP = """\
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+
+model = nn.Sequential(nn.Linear(8, 32), nn.Tanh(), nn.Linear(32, 1))
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+for (x,) in DataLoader(TensorDataset(torch.zeros(64, 8)), 16):
+    with torch.no_grad():
+        model(x)
+    loss = model(x).sum()
+    loss.backward()
+    raise RuntimeError("after backward")
+"""
+
+
+def test_activations_are_what_backward_needs(ddpify: Ddpify, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(STEP)
+    done = ddpify("plan", script, "--json", "--memory", "0.0001")
+    assert done.code == 0, done.stderr
+    plan = json.loads(done.stdout)
+    assert plan["batch"] == 16
+    # The input, which the first layer needs, and the output of tanh, which it and the last need.
+    assert plan["activations"] == 4 * 16 * (8 + 32)
+    rows = {row["gpus"]: row for row in plan["table"]}
+    assert rows[4]["activations"] == plan["activations"] // 4
+    free = 0.9 * plan["device_memory"] - rows[1]["ddp"]
+    assert rows[1]["largest_batch"] == int(free / (4 * 40))
+
+
+def test_activations_under_autocast(ddpify: Ddpify, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(STEP)
+    options = ("--json", "--mixed-precision", "bfloat16")
+    plan = json.loads(ddpify("plan", script, *options).stdout)
+    # The last layer's weights are kept in bfloat16, too: the first needs no gradient of its input.
+    assert plan["activations"] == 2 * (16 * (8 + 32) + 32)
+
+
+def test_rows_end_where_ranks_have_no_sample(ddpify: Ddpify, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(STEP)
+    lines = ddpify("plan", script).stdout.splitlines()
+    (head,) = (n for n, line in enumerate(lines) if "largest batch" in line)
+    gpus = [line.split()[0] for line in lines[head + 1 : lines.index("", head)]]
+    assert gpus == ["1", "2", "4", "8", "16"]
+
+
+def test_a_step_that_fails_leaves_the_rest(ddpify: Ddpify, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(STEP.replace("loss =", "raise OSError\n    loss ="))
+    done = ddpify("plan", script)
+    assert done.code == 0 and "Activations were not measured" in done.stdout
+    assert "parameters" in done.stdout

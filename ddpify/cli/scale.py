@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Optional
+from typing import Annotated, Literal, Optional
 
 import typer
 
@@ -96,18 +96,23 @@ def plan(
         Optional[float],  # noqa: UP045
         typer.Option(help="GiB of a GPU. Default: of this machine's."),
     ] = None,
+    mixed_precision: Annotated[
+        Optional[Literal["bfloat16", "float16"]],  # noqa: UP045
+        typer.Option(help="Measure activations under autocast to it."),
+    ] = None,
     timeout: Annotated[
-        float, typer.Option(help="Seconds that the script may take to its first batch.")
+        float, typer.Option(help="Seconds that the script may take to its first backward.")
     ] = 600.0,
     json_output: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Say how much memory a GPU needs under DDP and FSDP, for 1 to 512 of them.
+    """Say how much memory a GPU needs under DDP and FSDP, and which batch fits, for 1 to 512.
 
-    Runs the script, as one process, up to its first batch. Arguments after -- go to the script.
+    Runs the script, as one process, up to its first backward. Arguments after -- go to the script.
     """
     from ddpify.sizing.measuring import measure
     from ddpify.sizing.table import as_json, plan_of, render
 
-    found = measure(script, context.obj or (), timeout)
-    planned = plan_of(script, found, round(memory * 2**30) if memory else None)
+    precision = mixed_precision or "float32"
+    found = measure(script, context.obj or (), timeout, precision)
+    planned = plan_of(script, found, round(memory * 2**30) if memory else None, precision)
     print(as_json(planned) if json_output else render(planned))

@@ -1,7 +1,8 @@
-"""A process of its own that runs a script up to its first batch, and measures what it has built.
+"""A process of its own that runs a script up to its first backward, and measures what it holds.
 
-``python -m ddpify.sizing.child RESULT SCRIPT ARGUMENTS...``: models and optimizers are there when
-the script asks a loader for a batch or calls ``backward``; it ends then.
+``python -m ddpify.sizing.child RESULT PRECISION SCRIPT ARGUMENTS...``: models and optimizers are
+there when the script asks a loader for a batch, and activations when it calls ``backward``; it ends
+then.
 """
 
 from __future__ import annotations
@@ -24,22 +25,53 @@ from torch.utils.data import DataLoader
 
 from ddpify.runtime.blocks import repeated_blocks
 from ddpify.runtime.memory import footprint
+from ddpify.sizing.activations import Activations
 
 
-def main(result: str, script: str, arguments: list[str]) -> None:
-    """Run the script; its end, or its first batch, is the moment to measure."""
+def main(result: str, precision: str, script: str, arguments: list[str]) -> None:
+    """Run the script up to its first backward.
+
+    What it has built is measured before its first batch, too: that is kept where the step fails, or
+    takes too long.
+    """
+    activations = Activations()
+    batch: dict[str, int | None] = {}
+    follow: Any = DataLoader.__iter__
+
+    def first_batch(loader: Any) -> Any:
+        first, sampler = not batch, getattr(loader, "batch_sampler", None)
+        sizes = (loader.batch_size, getattr(sampler, "batch_size", None))
+        batch["batch"] = next((size for size in sizes if isinstance(size, int)), None)
+        if first:
+            _write(result, batch)
+        return follow(loader)
 
     def finish(*args: Any, **kwargs: Any) -> NoReturn:
-        Path(result).write_text(json.dumps(measured()))
+        """Also ``torch.autograd.backward``, whose graph is there while it is called."""
+        if args:
+            alive = [item for item in gc.get_objects() if isinstance(item, nn.Module)]
+            batch["activations"] = activations.bytes(alive)
+        _write(result, batch)
         sys.stdout.flush()
         os._exit(0)
 
-    DataLoader.__iter__ = finish  # type: ignore[method-assign]
+    DataLoader.__iter__ = first_batch  # type: ignore[method-assign]
     torch.autograd.backward = finish
+    activations.watch()
+    if precision != "float32":
+        autocast: Any = torch.autocast("cpu", dtype=getattr(torch, precision))
+        autocast.__enter__()
     sys.argv = [script, *arguments]
     sys.path[0] = str(Path(script).resolve().parent)
     runpy.run_path(script, run_name="__main__")
     finish()
+
+
+def _write(result: str, more: dict[str, Any]) -> None:
+    """In one step: the process may be ended while it writes."""
+    new = Path(f"{result}.new")
+    new.write_text(json.dumps({**measured(), **more}))
+    new.replace(result)
 
 
 def measured() -> dict[str, Any]:
@@ -119,4 +151,4 @@ def _device_memory() -> int | None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], sys.argv[3:])
+    main(sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4:])

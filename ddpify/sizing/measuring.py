@@ -19,7 +19,7 @@ _LAUNCH = {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR"
 
 @dataclass(frozen=True)
 class Measurement:
-    """What a script had built when it asked for its first batch.
+    """What a script had built when it asked for its first batch, and what one step kept.
 
     Attributes:
         pieces: For each parameter its rows, bytes of a row, unit of sharding (0: none of the
@@ -29,6 +29,9 @@ class Measurement:
         optimizers: Their classes.
         guessed: Optimizers whose states could not be measured, and were taken for Adam's.
         device_memory: Bytes of a GPU of this machine, if it has one.
+        batch: Samples of the script's batches; None where it makes them by hand.
+        activations: Bytes that autograd keeps for the backward of one of them; None where the step
+            failed, or took too long.
     """
 
     pieces: list[list[Any]]
@@ -37,22 +40,35 @@ class Measurement:
     optimizers: list[str]
     guessed: list[str]
     device_memory: int | None
+    batch: int | None = None
+    activations: int | None = None
 
 
-def measure(script: Path, arguments: Sequence[str], timeout: float) -> Measurement:
-    """Run a script as one process up to its first batch.
+def measure(
+    script: Path, arguments: Sequence[str], timeout: float, precision: str = "float32"
+) -> Measurement:
+    """Run a script as one process up to its first backward.
+
+    ``precision``: a dtype other than float32 runs the step under autocast.
 
     Raises:
-        DdpifyError: The script is not there, fails before that, takes longer than ``timeout``
-            seconds, or builds no model with an optimizer.
+        DdpifyError: The script is not there, fails before its first batch or has none within
+            ``timeout`` seconds, or builds no model with an optimizer.
     """
     if not script.is_file():
         raise DdpifyError("there is no such script", path=script, remedy="name a file", exit_code=2)
     with tempfile.TemporaryDirectory() as folder:
         result = Path(folder, "measured.json")
-        command = [sys.executable, "-m", "ddpify.sizing.child", str(result), str(script)]
-        done = _run([*command, *arguments], script, timeout)
-        if not result.is_file():
+        command = [sys.executable, "-m", "ddpify.sizing.child", str(result), precision, str(script)]
+        done = _run([*command, *arguments], timeout)
+        if done is None and not result.is_file():
+            raise DdpifyError(
+                f"no batch within {timeout:g} seconds",
+                path=script,
+                remedy="give --timeout SECONDS",
+                exit_code=1,
+            )
+        if done is not None and not result.is_file():
             raise DdpifyError(
                 "the script ends before it builds a model:\n" + done.stderr.strip()[-2000:],
                 path=script,
@@ -70,7 +86,8 @@ def measure(script: Path, arguments: Sequence[str], timeout: float) -> Measureme
     return found
 
 
-def _run(command: list[str], script: Path, timeout: float) -> subprocess.CompletedProcess[str]:
+def _run(command: list[str], timeout: float) -> subprocess.CompletedProcess[str] | None:
+    """The finished process; None where it took too long."""
     kept = {name: value for name, value in os.environ.items() if name not in _LAUNCH}
     package = str(Path(__file__).resolve().parents[2])
     path = os.pathsep.join(filter(None, [package, kept.get("PYTHONPATH")]))
@@ -85,9 +102,4 @@ def _run(command: list[str], script: Path, timeout: float) -> subprocess.Complet
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise DdpifyError(
-            f"no batch within {timeout:g} seconds",
-            path=script,
-            remedy="give --timeout SECONDS",
-            exit_code=1,
-        ) from None
+        return None

@@ -24,6 +24,7 @@ def gpus(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(FAKE), str(FIXTURES.parent)]))
 
 
+@pytest.mark.gpu
 @pytest.mark.usefixtures("gpus")
 def test_runs_where_the_gpus_are(folder: Path) -> None:
     scripts = (Path("cuda_single.py"), Path("cuda_port.py"))
