@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -45,16 +46,29 @@ def use_settings(context: typer.Context) -> None:
                 exit_code=ExitCode.USAGE,
             )
     context.default_map = {
-        name: {options[key]: value for key, value in table.items() if key in options}
+        name: dict(options[key].default(value) for key, value in table.items() if key in options)
         for name, options in names.items()
     }
 
 
-def _options(context: typer.Context, command: str) -> dict[str, str]:
+@dataclass(frozen=True)
+class _Option:
+    """An option's parameter, and whether it may be repeated."""
+
+    name: str
+    repeated: bool
+
+    def default(self, value: Any) -> tuple[str, Any]:
+        """The parameter and its value; a list stands for words with commas, as in ``hosts``."""
+        joined = isinstance(value, list) and not self.repeated
+        return self.name, ",".join(map(str, value)) if joined else value
+
+
+def _options(context: typer.Context, command: str) -> dict[str, _Option]:
     """The parameter that each long option of a command sets."""
     group: Any = context.command
     return {
-        flag.removeprefix("--"): parameter.name
+        flag.removeprefix("--"): _Option(parameter.name, getattr(parameter, "multiple", False))
         for parameter in group.commands[command].params
         for flag in parameter.opts
         if flag.startswith("--")

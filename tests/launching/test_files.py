@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import subprocess
 import sys
@@ -273,3 +274,51 @@ def test_wrong_settings(
     (tmp_path / "pyproject.toml").write_text(f"[tool.ddpify.launch]\n{line}\n")
     done = ddpify("launch", "train_ddp.py")
     assert done.code == 2 and message in done.stderr
+
+
+def test_settings_of_run(ddpify: Ddpify, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train_ddp.py").write_text("import torch.distributed\n")
+    table = '[tool.ddpify.launch]\nhosts = ["a", "b"]\nnproc = 4\nenv = ["A=b c"]\n'
+    (tmp_path / "pyproject.toml").write_text(table + 'cpu = true\npartition = "long"\n')
+    done = ddpify("run", "train_ddp.py", "--dry-run", "--ssh", "ssh -p 7", "--", "--lr", "1")
+    assert done.code == 0, done.stderr
+    for host, line in zip("ab", done.stdout.splitlines(), strict=True):
+        ssh, _, port, named, command = shlex.split(line)
+        assert (ssh, port, named) == ("ssh", "7", host)
+        assert command.startswith(f"cd {tmp_path} && exec env CUDA_VISIBLE_DEVICES= 'A=b c' ")
+        assert "--nproc-per-node=4 --nnodes=2" in command
+        assert f"--local-addr={host}" in command and command.endswith("train_ddp.py --lr 1")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--nproc", "many"), "not a number of processes: --nproc many"),
+        (("--hosts", "a,b", "--node-rank", "1"), "--hosts starts all nodes"),
+        (("--hosts", "a,b", "--nodes", "3"), "2 host(s) for 3 node(s)"),
+        (("--nodes", "2"), "several nodes have to know where they meet"),
+        ((), "no such script: train_ddp.py"),
+    ],
+)
+def test_wrong_use_of_run(options: tuple[str, ...], message: str, ddpify: Ddpify) -> None:
+    done = ddpify("run", "train_ddp.py", *options, "--dry-run")
+    assert (done.code, done.stdout) == (2, "")
+    assert message in done.stderr and "remedy: " in done.stderr
+
+
+def test_run_as_accelerate_and_torchrun_call_it(
+    ddpify: Ddpify, tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train_ddp.py").write_text("import torch.distributed\n")
+    plain = ("--nodes", "2", "--main-address", "n0", "--node-rank", "0", "--port", "3000")
+    accelerate = ("--num_machines", "2", "--main_process_ip", "n0", "--machine_rank", "0")
+    torchrun = ("--nnodes", "2", "--master_addr", "n0", "--node_rank", "0")
+    expected = ddpify("run", "train_ddp.py", "--dry-run", *plain).stdout
+    assert "--rdzv-endpoint=n0:3000" in expected and "is_host=1" in expected
+    for words in (
+        (*accelerate, "--main_process_port", "3000"),
+        (*torchrun, "--master_port", "3000"),
+    ):
+        assert ddpify("run", "train_ddp.py", "--dry-run", *words).stdout == expected
