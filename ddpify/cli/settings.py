@@ -36,9 +36,9 @@ def use_settings(context: typer.Context) -> None:
         return
     path, table = _nearest(Path.cwd())
     names = {name: _options(context, name) for name in COMMANDS}
+    known = sorted(set().union(*names.values()))
     for key in table:
-        if not any(key in options for options in names.values()):
-            known = sorted(set().union(*names.values()))
+        if key not in known:
             raise DdpifyError(
                 f"unknown key {key!r} in [tool.ddpify.launch]",
                 path=path,

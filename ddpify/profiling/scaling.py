@@ -88,14 +88,21 @@ def point(records: Sequence[dict[str, Any]], warm_up: int) -> Point | None:
         uneven=max(busy) / statistics.mean(busy) - 1,
         cores=records[0]["cores"],
         gpus=records[0]["gpus"],
-        waits=_waits(records, warm_up),
-        hidden=_hidden(records, warm_up),
-        buckets=tuple(records[0].get("buckets", ())),
         by_rank=tuple((1 - data - waited, waited, data) for _, data, waited in ranks),
-        timelines=_timelines(records),
-        workers=max(record.get("workers", 0) for record in records),
-        full_precision=records[0].get("full_precision", False),
+        **_details(records, warm_up),
     )
+
+
+def _details(records: Sequence[dict[str, Any]], warm_up: int) -> dict[str, Any]:
+    """What the shares consist of, and what advice needs to know about the script."""
+    return {
+        "waits": _waits(records, warm_up),
+        "hidden": _hidden(records, warm_up),
+        "buckets": tuple(records[0].get("buckets", ())),
+        "timelines": _timelines(records),
+        "workers": max(record.get("workers", 0) for record in records),
+        "full_precision": records[0].get("full_precision", False),
+    }
 
 
 def _waits(records: Sequence[dict[str, Any]], warm_up: int) -> tuple[tuple[str, float], ...]:

@@ -29,42 +29,60 @@ from ddpify.sizing.activations import Activations
 
 
 def main(result: str, precision: str, script: str, arguments: list[str]) -> None:
-    """Run the script up to its first backward.
-
-    What it has built is measured before its first batch, too: that is kept where the step fails, or
-    takes too long.
-    """
-    activations = Activations()
-    batch: dict[str, int | None] = {}
-    follow: Any = DataLoader.__iter__
-
-    def first_batch(loader: Any) -> Any:
-        first, sampler = not batch, getattr(loader, "batch_sampler", None)
-        sizes = (loader.batch_size, getattr(sampler, "batch_size", None))
-        batch["batch"] = next((size for size in sizes if isinstance(size, int)), None)
-        if first:
-            _write(result, batch)
-        return follow(loader)
-
-    def finish(*args: Any, **kwargs: Any) -> NoReturn:
-        """Also ``torch.autograd.backward``, whose graph is there while it is called."""
-        if args:
-            alive = [item for item in gc.get_objects() if isinstance(item, nn.Module)]
-            batch["activations"] = activations.bytes(alive)
-        _write(result, batch)
-        sys.stdout.flush()
-        os._exit(0)
-
-    DataLoader.__iter__ = first_batch  # type: ignore[method-assign]
-    torch.autograd.backward = finish
-    activations.watch()
+    """Run the script up to its first backward, in float32 or under autocast."""
+    step = _FirstStep(result)
+    step.watch()
     if precision != "float32":
         autocast: Any = torch.autocast("cpu", dtype=getattr(torch, precision))
         autocast.__enter__()
     sys.argv = [script, *arguments]
     sys.path[0] = str(Path(script).resolve().parent)
     runpy.run_path(script, run_name="__main__")
-    finish()
+    step.finish()
+
+
+class _FirstStep:
+    """Measures when the first batch is asked for, and ends the process at the first backward.
+
+    The former is kept where the step fails, or takes too long.
+    """
+
+    def __init__(self, result: str) -> None:
+        self.result = result
+        self.activations = Activations()
+        self.found: dict[str, int | None] = {}
+
+    def watch(self) -> None:
+        """Hook loaders and autograd of this process."""
+        follow: Any = DataLoader.__iter__
+
+        def asked(loader: Any) -> Any:
+            self._batch(loader)
+            return follow(loader)
+
+        DataLoader.__iter__ = asked  # type: ignore[method-assign]
+        torch.autograd.backward = self._backward
+        self.activations.watch()
+
+    def _batch(self, loader: Any) -> None:
+        """The last loader before backward counts: others may have been read for statistics."""
+        first, sampler = not self.found, getattr(loader, "batch_sampler", None)
+        sizes = (loader.batch_size, getattr(sampler, "batch_size", None))
+        self.found["batch"] = next((size for size in sizes if isinstance(size, int)), None)
+        if first:
+            _write(self.result, self.found)
+
+    def _backward(self, *_: Any, **__: Any) -> NoReturn:
+        """In place of ``torch.autograd.backward``, whose graph is there while it is called."""
+        alive = [item for item in gc.get_objects() if isinstance(item, nn.Module)]
+        self.found["activations"] = self.activations.bytes(alive)
+        self.finish()
+
+    def finish(self) -> NoReturn:
+        """Write what there is, and end the process at once."""
+        _write(self.result, self.found)
+        sys.stdout.flush()
+        os._exit(0)
 
 
 def _write(result: str, more: dict[str, Any]) -> None:

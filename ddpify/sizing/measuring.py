@@ -61,29 +61,30 @@ def measure(
         result = Path(folder, "measured.json")
         command = [sys.executable, "-m", "ddpify.sizing.child", str(result), precision, str(script)]
         done = _run([*command, *arguments], timeout)
-        if done is None and not result.is_file():
-            raise DdpifyError(
-                f"no batch within {timeout:g} seconds",
-                path=script,
-                remedy="give --timeout SECONDS",
-                exit_code=1,
-            )
-        if done is not None and not result.is_file():
-            raise DdpifyError(
-                "the script ends before it builds a model:\n" + done.stderr.strip()[-2000:],
-                path=script,
-                remedy="give its arguments after --, as on the command line",
-                exit_code=1,
-            )
+        if not result.is_file():
+            raise _nothing(script, done, timeout)
         found = Measurement(**json.loads(result.read_text()))
     if not found.pieces:
         raise DdpifyError(
             "no model with an optimizer was there at its first batch",
             path=script,
             remedy="plan the script that trains",
-            exit_code=1,
         )
     return found
+
+
+def _nothing(
+    script: Path, done: subprocess.CompletedProcess[str] | None, timeout: float
+) -> DdpifyError:
+    """Why there is no measurement. ``done``: the process, None where it took too long."""
+    if done is None:
+        message = f"no batch within {timeout:g} seconds"
+        return DdpifyError(message, path=script, remedy="give --timeout SECONDS")
+    return DdpifyError(
+        "the script ends before it builds a model:\n" + done.stderr.strip()[-2000:],
+        path=script,
+        remedy="give its arguments after --, as on the command line",
+    )
 
 
 def _run(command: list[str], timeout: float) -> subprocess.CompletedProcess[str] | None:
