@@ -39,6 +39,8 @@ def launch_file(launch: Launch, system: str) -> str:
             f"--on {system} takes one number of nodes, and no range",
             f"use --on {' or '.join(_ELASTIC)}, or --nodes {launch.nodes}",
         )
+    if system == "torchrun" and launch.cpus_per_process and not launch.cpu:
+        raise usage("torchrun reserves no CPU cores", "leave --cpus-per-process out, or add --cpu")
     check_combinations(launch.slurm, cpu=launch.cpu)
     if launch.hosts and len(launch.hosts) != launch.nodes:
         counts = f"{len(launch.hosts)} host(s) for {launch.nodes} node(s)"

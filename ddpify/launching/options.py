@@ -75,7 +75,6 @@ _ONLY = {
     "container": ("slurm",),
     "setup": ("torchrun", "slurm", "kubernetes"),
     "memory": ("slurm", "kubernetes", "kubeflow", "trainjob"),
-    "cpus-per-process": ("slurm", "kubernetes", "kubeflow", "trainjob"),
     "image": ("kubernetes", "kubeflow", "trainjob"),
     "volume": ("kubernetes", "kubeflow", "trainjob"),
     "deadline": ("kubernetes", "kubeflow", "trainjob"),
@@ -84,7 +83,7 @@ _ONLY = {
     "pod-restarts": ("kubernetes", "kubeflow"),
     "runtime": ("trainjob",),
 }
-"""Options that are not for all systems. The CPU cores of torchrun by hand are threads alone."""
+"""Options that are not for all systems."""
 
 
 def check_options(given: Iterable[str], system: str) -> None:

@@ -213,6 +213,7 @@ def test_an_output_file_is_replaced_only_where_asked(ddpify: Ddpify, tmp_path: P
         (("--on", "slurm", "--partition", "a\n#SBATCH -x"), "--partition", "single word"),
         (("--on", "slurm", "--nodes", "1:2"), "no range", "torchrun or kubeflow"),
         (("--on", "slurm", "--cpu", "--gres", "gpu:1"), "--gres", "one of them"),
+        (("--cpus-per-process", "4"), "torchrun reserves no CPU cores", "add --cpu"),
         (("--nodes", "0"), "not a number of nodes: '0'", "--nodes 4"),
         (("--nodes", "4:2"), "not a number of nodes: '4:2'", "--nodes 4"),
         (("--hosts", "a,,b", "--nodes", "3"), "not a host: ''", "--hosts"),
