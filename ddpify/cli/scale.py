@@ -61,6 +61,13 @@ def profile(
         Optional[Path],  # noqa: UP045
         typer.Option(help="Write a page with the plots, one HTML file, there."),
     ] = None,
+    weak: Annotated[
+        str,
+        typer.Option(
+            metavar="OPTION",
+            help="Weak scaling: multiply this option of the script (--batch-size) by the ranks.",
+        ),
+    ] = "",
     trace: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option(
@@ -79,7 +86,7 @@ def profile(
     from ddpify.profiling.runs import Request
     from ddpify.source import write_atomically
 
-    request = Request(script, context.obj or (), steps, warm_up, timeout, trace)
+    request = Request(script, context.obj or (), steps, warm_up, timeout, trace, weak)
     found = run_profile(request, counts(nproc), lambda line: print(line, file=sys.stderr))
     if report is not None:
         write_atomically(report, as_html(found).encode())

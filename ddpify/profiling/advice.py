@@ -47,7 +47,7 @@ def _too_many_for_the_machine(profile: Profile) -> Iterator[str]:
 
 def _ranks(profile: Profile) -> Iterator[str]:
     for fewer, more in zip(profile.points, profile.points[1:], strict=False):
-        gain = fewer.seconds / more.seconds
+        gain = profile.gain(fewer, more)
         if gain < LITTLE_GAIN:
             yield (
                 f"{more.ranks} ranks are {gain:.2f} times as fast as {fewer.ranks}: use "

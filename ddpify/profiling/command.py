@@ -27,8 +27,9 @@ def profile(request: Request, counts: Sequence[int], echo: Callable[[str], None]
         raise DdpifyError(
             "torch is not installed in this environment", remedy=remedy, exit_code=ExitCode.USAGE
         ) from None
+    request.arguments(1)  # a wrong option is an error now, not after the first run
     points = []
     for ranks in sorted(set(counts)):
         echo(f"{request.script} on {ranks} process(es)")
         points.append(measure(request, ranks))
-    return Profile(str(request.script), torch, tuple(points))
+    return Profile(str(request.script), torch, tuple(points), weak=bool(request.weak))

@@ -53,7 +53,8 @@ def title(profile: Profile) -> str:
     """One line: what was run where."""
     first = profile.points[0]
     place = f"{first.gpus} GPU(s)" if first.gpus else f"{first.cores} CPU core(s)"
-    return f"{profile.script}: {first.steps} steps on {place}, torch {profile.torch}"
+    grows = ", the batch grows with the ranks" if profile.weak else ""
+    return f"{profile.script}: {first.steps} steps on {place}, torch {profile.torch}{grows}"
 
 
 def row(profile: Profile, one: Point) -> tuple[str, ...]:

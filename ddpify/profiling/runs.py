@@ -14,6 +14,7 @@ from typing import Any
 from ddpify.errors import DdpifyError
 from ddpify.launching.local import environment, torchrun_here
 from ddpify.profiling.scaling import Point, point
+from ddpify.profiling.weak import scaled
 from ddpify.verify.launch.copies import copy
 from ddpify.verify.launch.layout import lay_out
 
@@ -22,7 +23,9 @@ from ddpify.verify.launch.layout import lay_out
 class Request:
     """What to run: a script, its arguments, and how many steps to measure after the warm-up.
 
-    ``trace``: the folder for traces of the ranks; None for none.
+    Attributes:
+        trace: The folder for traces of the ranks; None for none.
+        weak: The script's option whose value grows with the number of ranks; "" for none.
     """
 
     script: Path
@@ -31,6 +34,11 @@ class Request:
     warm_up: int
     timeout: float
     trace: Path | None = None
+    weak: str = ""
+
+    def arguments(self, ranks: int) -> list[str]:
+        """The script's own on so many ranks."""
+        return scaled(self.args, self.weak, ranks) if self.weak else list(self.args)
 
 
 def measure(request: Request, ranks: int) -> Point:
@@ -55,7 +63,7 @@ def measure(request: Request, ranks: int) -> Point:
 def _command(request: Request, script: Path, out: Path, ranks: int) -> list[str]:
     steps, trace = str(request.steps + request.warm_up), str(int(request.trace is not None))
     inside = ["-m", "ddpify.profiling.inside", str(out), steps, trace]
-    return [*torchrun_here(ranks), *inside, str(script), *request.args]
+    return [*torchrun_here(ranks), *inside, str(script), *request.arguments(ranks)]
 
 
 def _keep_traces(request: Request, out: Path, ranks: int) -> None:

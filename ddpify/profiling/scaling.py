@@ -147,15 +147,24 @@ def _one_rank(steps: Sequence[Sequence[float]]) -> tuple[float, float, float]:
 
 @dataclass(frozen=True)
 class Profile:
-    """The measurements of one script on several numbers of processes, the fewest first."""
+    """The measurements of one script on several numbers of processes, the fewest first.
+
+    ``weak``: whether a step is as many times the work as there are ranks.
+    """
 
     script: str
     torch: str
     points: tuple[Point, ...]
+    weak: bool = False
 
     def speedup(self, one: Point) -> float:
-        """How many times as fast as on the fewest processes."""
-        return self.points[0].seconds / one.seconds
+        """How many times the work in a time, compared with the fewest processes."""
+        return self.gain(self.points[0], one)
+
+    def gain(self, fewer: Point, more: Point) -> float:
+        """How many times the work of ``fewer`` ``more`` does in a time."""
+        work = more.ranks / fewer.ranks if self.weak else 1.0
+        return work * fewer.seconds / more.seconds
 
     def efficiency(self, one: Point) -> float:
         """The speed-up's share of what as many more processes could give."""
@@ -173,4 +182,9 @@ class Profile:
             }
             for one in self.points
         ]
-        return {"script": self.script, "torch": self.torch, "points": points}
+        return {
+            "script": self.script,
+            "torch": self.torch,
+            "scaling": "weak" if self.weak else "strong",
+            "points": points,
+        }

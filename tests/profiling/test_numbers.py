@@ -9,11 +9,13 @@ from xml.etree import ElementTree
 
 import pytest
 
+from ddpify.errors import DdpifyError
 from ddpify.profiling.advice import advise
 from ddpify.profiling.page import as_html, shares, speedups
 from ddpify.profiling.report import as_text
 from ddpify.profiling.scaling import GRADIENTS, Point, Profile, point
 from ddpify.profiling.timeline import timeline
+from ddpify.profiling.weak import scaled
 
 GOOD = Point(
     ranks=1,
@@ -151,3 +153,28 @@ def test_a_timeline_has_a_row_for_each_rank() -> None:
         4 * widths["waiting for data 100.00 ms"], rel=0.01
     )
     assert "A step on 2 rank(s)" in as_html(profile(found))
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (["--lr", "1", "--batch-size", "32"], ["--lr", "1", "--batch-size", "96"]),
+        (["--batch-size=32", "--x"], ["--batch-size=96", "--x"]),
+    ],
+)
+def test_weak_scaling_multiplies_the_batch(given: list[str], expected: list[str]) -> None:
+    assert scaled(given, "--batch-size", 3) == expected
+
+
+@pytest.mark.parametrize("given", [[], ["--batch-size"], ["--batch-size", "many"]])
+def test_weak_scaling_needs_the_option(given: list[str]) -> None:
+    with pytest.raises(DdpifyError, match="no --batch-size with a number"):
+        scaled(given, "--batch-size", 3)
+
+
+def test_weak_scaling_counts_the_work() -> None:
+    """Steps of four ranks that take as long do four times the work."""
+    found = replace(profile(GOOD, replace(GOOD, ranks=4)), weak=True)
+    assert found.speedup(found.points[1]) == pytest.approx(4)
+    assert found.efficiency(found.points[1]) == pytest.approx(1)
+    assert advise(found) == []
