@@ -180,6 +180,30 @@ def test_run_over_ssh(nodes: tuple[str, str], made: tuple[Path, Weights], tmp_pa
 
 
 @pytest.mark.torchrun
+def test_run_on_each_node_by_itself(
+    nodes: tuple[str, str], made: tuple[Path, Weights], tmp_path: Path
+) -> None:
+    script, expected = made
+    shutil.copy(script, tmp_path)
+    words = ["-m", "ddpify", "run", "train_ddp.py", "--nproc", "1", "--interface", "veth0"]
+    words += ["--nodes", "2", "--main-address", "10.213.0.1", "--node-rank"]
+    running = [
+        subprocess.Popen(
+            ["ip", "netns", "exec", node, sys.executable, *words, str(rank)],
+            cwd=tmp_path,
+            env=environment(),
+        )
+        for rank, node in enumerate(nodes)
+    ]
+    try:
+        assert [process.wait(MOMENTS) for process in running] == [0, 0]
+    finally:
+        for process in running:
+            process.kill()
+    assert_trained(tmp_path, expected, ranks=2)
+
+
+@pytest.mark.torchrun
 def test_run_ends_all_hosts_when_one_fails(nodes: tuple[str, str], tmp_path: Path) -> None:
     text = "import os, sys, time\nif os.environ['RANK'] == '1': sys.exit(3)\ntime.sleep(200)\n"
     (tmp_path / "train_ddp.py").write_text(text)
