@@ -255,14 +255,29 @@ def crossed(run: Interpreter, left: Data | None, right: Data | None) -> bool:
     """
     if left is None or right is None or left.placement is not right.placement:
         return False
+    if _are_aligned(left, right) is not None:
+        return not _are_aligned(left, right)
     if run.frames_forward() and not surely_crossed(left, right):
         return False
     return left.dim != right.dim and not (left.opaque or right.opaque)
 
 
+def _are_aligned(left: Data, right: Data) -> bool | None:
+    """Whether broadcasting puts the rows of one beside the same rows of the other.
+
+    It aligns the last dimensions. None where the number of dimensions is not known.
+    """
+    plain = both_plain(left, right) and bool(left.ndim and right.ndim)
+    return left.dim - left.ndim == right.dim - right.ndim if plain else None
+
+
 def surely_crossed(left: Data | None, right: Data | None) -> bool:
     """Whether rows meet other rows wherever that is: views under each other, or ``x @ y.t()``."""
-    if left is None or right is None or {left.dim, right.dim} != {0, 1}:
+    if left is None or right is None:
+        return False
+    if _are_aligned(left, right) is not None:
+        return not _are_aligned(left, right)
+    if {left.dim, right.dim} != {0, 1}:
         return False
     if both_plain(left, right):
         return True

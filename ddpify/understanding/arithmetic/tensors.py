@@ -84,6 +84,9 @@ REORDERING = frozenset("flip roll flipud fliplr".split())
 _TO_ONE = frozenset("mean sum prod norm max min std var".split())
 _NUMBERS = (Form.NUMBER, Form.MULTIPLE, Form.ROUNDED)
 _POSITIONS_OF_SOME = ("nonzero", "argwhere", "flatnonzero")
+_SIZED = frozenset(  # by a number that comes before the dimension
+    "kthvalue quantile nanquantile percentile nanpercentile norm vector_norm".split()
+)
 _DOTS = frozenset("dot vdot".split())
 _REPEATING = frozenset("expand expand_as repeat tile repeat_interleave".split())
 _WEIGHTED = frozenset(
@@ -204,7 +207,7 @@ def function(
         if one.placement is Placement.SHARD:
             made = _counted_by(node, operand, made)
         one_line = name in ("flatten", "ravel") and not rest and not kwargs
-        left = 1 if one_line else dimensions.after(name, one.ndim, rest)
+        left = 1 if one_line else _dimensions_left(name, one.ndim, rest, kwargs)
         results.append(tensor_pairs.with_ndim(made, left))
     followed = [r for r in results if any(isinstance(a, (Data, Tup)) for a in r.atoms)]
     if not followed:
@@ -213,6 +216,18 @@ def function(
         held = operands[0][1].atoms
         followed.append(value(*(a for a in held if isinstance(a, Data) and a.reduced)))
     return join(*followed)
+
+
+def _dimensions_left(
+    name: str, ndim: int, rest: Sequence[Value], kwargs: Mapping[str, Value]
+) -> int:
+    """How many dimensions a function leaves of a tensor; 0 where that is not known."""
+    if name not in OVER_A_DIMENSION or name in KEEPING_DIMENSIONS or name in PARTING:
+        return dimensions.after(name, ndim, rest)
+    given = named_dimensions(rest, kwargs)
+    if not ndim or len(given) != 1 or ... in given[0] or name in _SIZED:
+        return 0
+    return ndim if keeps_dimensions(kwargs) else max(ndim - len(given[0]), 0) * bool(given[0])
 
 
 def _indices(rest: Sequence[Value], kwargs: Mapping[str, Value]) -> list[Data]:
