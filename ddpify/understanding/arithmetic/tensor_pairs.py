@@ -13,7 +13,17 @@ from ddpify.understanding.arithmetic import across_samples, dimensions, tensor_s
 from ddpify.understanding.batching import batch_rows, batches, together
 from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement, combine
-from ddpify.understanding.values import NO_ROWS, REPLICATED, Data, Instance, Tup, Value, join, value
+from ddpify.understanding.values import (
+    NO_ROWS,
+    REPLICATED,
+    Atom,
+    Data,
+    Instance,
+    Tup,
+    Value,
+    join,
+    value,
+)
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
@@ -72,11 +82,14 @@ def _repeated(run: Interpreter, left: Value, right: Value) -> Value | None:
 
 def with_ndim(result: Value, ndim: int) -> Value:
     """Its rows and values that mix them, known to have this many dimensions."""
-    atoms = [
-        replace(a, ndim=ndim) if isinstance(a, Data) and not a.placement.partial else a
-        for a in result.atoms
-    ]
-    return value(*atoms)
+    return value(*(_with_ndim(atom, ndim) for atom in result.atoms))
+
+
+def _with_ndim(atom: Atom, ndim: int) -> Atom:
+    if isinstance(atom, Tup):
+        return Tup(tuple(with_ndim(item, ndim) for item in atom.items))
+    known = isinstance(atom, Data) and not atom.placement.partial
+    return replace(atom, ndim=ndim) if known else atom  # type: ignore[type-var]
 
 
 def _parts(whole: Value) -> list[Data | None]:
