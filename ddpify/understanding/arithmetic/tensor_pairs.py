@@ -88,8 +88,9 @@ def with_ndim(result: Value, ndim: int) -> Value:
 def _with_ndim(atom: Atom, ndim: int) -> Atom:
     if isinstance(atom, Tup):
         return Tup(tuple(with_ndim(item, ndim) for item in atom.items))
-    known = isinstance(atom, Data) and not atom.placement.partial
-    return replace(atom, ndim=ndim) if known else atom  # type: ignore[type-var]
+    if isinstance(atom, Data) and not atom.placement.partial:
+        return replace(atom, ndim=ndim)
+    return atom
 
 
 def _parts(whole: Value) -> list[Data | None]:

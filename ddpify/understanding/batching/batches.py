@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 import libcst as cst
 
-from ddpify.understanding.batching import batch_sizes
+from ddpify.understanding.batching import batch_sizes, item_dimensions
 from ddpify.understanding.facts import Entry
 from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement
@@ -300,7 +300,8 @@ def split(run: Interpreter, node: cst.CSTNode, one: Value) -> Value:
     at_birth = run.choices.batches[node]
     source = run.instance(node, run.module, _BATCH)
     run.takes_batch()
-    return _split(one, at_birth, frozenset({source}))
+    ndim = item_dimensions.of_expression(node, run.module) if _is_expression(node) else 0
+    return _split(one, at_birth, frozenset({source}), ndim)
 
 
 def _is_split(run: Interpreter, one: Value) -> bool:
@@ -314,16 +315,21 @@ def trained_on(run: Interpreter, rows: Iterable[Data]) -> bool:
     return any(source.site in run.choices.trained for data in rows for source in data.loaders)
 
 
-def _split(one: Value, dim: int, sources: frozenset[Instance]) -> Value:
-    atoms = list(_split_atoms(one, dim, sources))
-    return join(value(*atoms)) if atoms else value(Data(Placement.SHARD, sources, dim=dim))
+def _is_expression(node: cst.CSTNode) -> TypeGuard[cst.BaseExpression]:
+    return isinstance(node, cst.BaseExpression)
 
 
-def _split_atoms(one: Value, dim: int, sources: frozenset[Instance]) -> Iterator[Atom]:
-    rows = Data(Placement.SHARD, sources, dim=dim)
+def _split(one: Value, dim: int, sources: frozenset[Instance], ndim: int) -> Value:
+    atoms = list(_split_atoms(one, dim, sources, ndim))
+    rows = Data(Placement.SHARD, sources, dim=dim, ndim=ndim)
+    return join(value(*atoms)) if atoms else value(rows)
+
+
+def _split_atoms(one: Value, dim: int, sources: frozenset[Instance], ndim: int) -> Iterator[Atom]:
+    rows = Data(Placement.SHARD, sources, dim=dim, ndim=ndim)
     for atom in one.atoms:
         if isinstance(atom, Tup):
-            yield Tup(tuple(_split(item_, dim, sources) for item_ in atom.items))
+            yield Tup(tuple(_split(item_, dim, sources, 0) for item_ in atom.items))
         elif isinstance(atom, Instance) and wholes(value(atom)):
             yield replace(rows, form=Form.BATCH)
         elif isinstance(atom, (Whole, Number)):

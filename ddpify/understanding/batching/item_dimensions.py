@@ -31,6 +31,11 @@ def of_part(batch: Data, position: int) -> int:
     return found.pop() if len(found) == 1 else _UNKNOWN
 
 
+def of_expression(node: cst.BaseExpression, module: ModuleFile) -> int:
+    """The dimensions of a tensor by the expression that makes it; 0 where they are not known."""
+    return _of(node, module, None, _DEEPEST)
+
+
 def _of_loader(loader: Instance, position: int) -> int:
     arguments = loader.arguments
     whole = "batch_size" in arguments and arguments["batch_size"].constant() is None
@@ -142,8 +147,22 @@ def _of_item(node: cst.Subscript, module: ModuleFile, owner: Instance | None, le
         return _UNKNOWN
     if isinstance(one, cst.Slice):
         return inner
-    indexed = isinstance(one, cst.Index) and isinstance(one.value, (cst.Name, cst.Integer))
-    return inner - 1 if indexed else _UNKNOWN
+    if not isinstance(one, cst.Index):
+        return _UNKNOWN
+    by = _of(one.value, module, owner, left)
+    if by:  # by positions
+        return inner - 1 + by
+    single = isinstance(one.value, (cst.Name, cst.Integer)) and not _is_assigned(one.value, module)
+    return inner - 1 if single else _UNKNOWN
+
+
+def _is_assigned(node: cst.BaseExpression, module: ModuleFile) -> bool:
+    """Whether this is a name that is given something, and no parameter or counter."""
+    structure = module.structure
+    around = structure.function(node) or structure.tree
+    named = isinstance(node, cst.Name)
+    found = _given(structure.inside(around, cst.Assign), node) if named else ()  # type: ignore[arg-type]
+    return any(True for _ in found)
 
 
 def _of_name(
