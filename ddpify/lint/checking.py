@@ -71,7 +71,9 @@ def _check(
     source: Source, folder: Path, settings: Settings, codes: set[str], most_files: int
 ) -> Read:
     covered = {group for one in frameworks_of(source.text) for group in one.covers}
-    words = (_OF_OLD_NAMES if covered >= ALL else _OF_RULES).search(source.text)
+    words = _OF_OLD_NAMES.search(source.text)
+    if not covered >= ALL:
+        words = words or _OF_RULES.search(source.text)
     if not words and (covered >= ALL or not is_program(source)):
         return NOTHING
     quiet = files_without_training(source, folder, most_files)

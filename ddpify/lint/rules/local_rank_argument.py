@@ -54,7 +54,7 @@ from ddpify.lint.diagnostics import Applicability, Edit, Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.repairs import add_argument, import_of
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.structure import walk
+from ddpify.lint.scripts.versions import depends_on_version
 from ddpify.understanding.syntax import code_of
 
 _SPELLINGS = ("--local_rank", "--local-rank")
@@ -66,10 +66,13 @@ def check(script: Script) -> Iterator[Finding]:
     for call in script.method_calls("add_argument"):
         names = [a.value for a in call.args if a.keyword is None]
         known = {n.evaluated_value: n for n in names if isinstance(n, cst.SimpleString)}
-        if not any(spelling in known for spelling in _SPELLINGS) or _for_old_torch(script, call):
+        if not any(spelling in known for spelling in _SPELLINGS) or depends_on_version(
+            script.control, call
+        ):
             continue
         is_read = _is_read(script)
-        if "--local-rank" not in known and (is_read or not script.control.spawned):
+        may_get_it = is_read or not script.control.spawned
+        if "--local-rank" not in known and may_get_it and _refuses_others(script, call):
             yield _spelling(script, known["--local_rank"])
         if is_read and not _reads_the_environment(script):
             yield Finding(
@@ -79,15 +82,20 @@ def check(script: Script) -> Iterator[Finding]:
             )
 
 
-def _for_old_torch(script: Script, call: cst.Call) -> bool:
-    """Whether a condition on PyTorch's version stands around the declaration."""
-    return any(_asks_version(script, guard.test) for guard in script.control.guards(call))
+def _refuses_others(script: Script, call: cst.Call) -> bool:
+    """Whether the parser fails at an option that it does not know.
 
-
-def _asks_version(script: Script, test: cst.BaseExpression) -> bool:
-    moves = script.flow.moves_to(script.flow.slots(test, script.module))
-    asked = [test, *(move.value for move in moves if move.value is not None)]
-    return any("torch.__version__" in script.names(node) for one in asked for node in walk(one))
+    ``parse_known_args`` leaves such options to others.
+    """
+    assert isinstance(call.func, cst.Attribute)
+    parser = set(script.value(call.func.value).atoms)
+    known = [
+        one
+        for one in script.method_calls("parse_known_args", everywhere=True)
+        if isinstance(one.func, cst.Attribute)
+        and not parser.isdisjoint(script.value(one.func.value).atoms)
+    ]
+    return not known
 
 
 def _is_read(script: Script) -> bool:

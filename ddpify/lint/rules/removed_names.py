@@ -24,6 +24,14 @@ dist.all_reduce(x)
 torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
 ```
 
+Code that only old versions run.
+```python
+if torch.__version__ < "1.13":
+    from torch._six import inf
+else:
+    from torch import inf
+```
+
 ## References
 https://github.com/pytorch/pytorch/releases
 """
@@ -32,10 +40,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import libcst as cst
+
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.imports import imported_modules
 from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.versions import depends_on_version
 
 _CALLS = {
     "torch.distributed.all_reduce_multigpu": "all_reduce",
@@ -59,8 +70,13 @@ def check(script: Script) -> Iterator[Finding]:
     """Calls and imports that fail."""
     for call in script.calls(*_CALLS):
         name = next(iter(script.names(call.func) & set(_CALLS)), None)
-        if name is not None and not script.control.in_try(call):
+        if name is not None and not _may_be_left_out(script, call):
             yield Finding(call, f"{name} was removed from PyTorch: use {_CALLS[name]}")
     for part, module in imported_modules(script):
-        if module in _MODULES and not script.control.in_try(part):
+        if module in _MODULES and not _may_be_left_out(script, part):
             yield Finding(part, f"{module} was removed from PyTorch: use {_MODULES[module]}")
+
+
+def _may_be_left_out(script: Script, node: cst.CSTNode) -> bool:
+    """Whether a failure is taken care of, or a condition on the version keeps the code away."""
+    return script.control.in_try(node) or depends_on_version(script.control, node)

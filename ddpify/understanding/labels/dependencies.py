@@ -24,6 +24,7 @@ from ddpify.understanding.values import (
     Class,
     Instance,
     Lib,
+    Value,
     value,
 )
 
@@ -81,6 +82,7 @@ class Dependencies:
     def _name(self, node: cst.Name, module: ModuleFile, pure: bool) -> Iterator[Dependency]:
         held = self.facts.values.get(node)
         if held is not None and held.atoms and all(isinstance(a, Lib) for a in held.atoms):
+            yield from _of_library(held, node)
             return
         yield Dependency(self.slots.of_name(node, module)[0], pure=pure, node=node)
 
@@ -89,6 +91,7 @@ class Dependencies:
     ) -> Iterator[Dependency]:
         held = self.facts.values.get(node)
         if held is not None and held.atoms and all(isinstance(a, Lib) for a in held.atoms):
+            yield from _of_library(held, node)
             return
         for slot in self.slots.of_attribute(node, module):
             yield Dependency(slot, pure=pure, node=node)
@@ -219,6 +222,12 @@ class Dependencies:
     def _makes_project_object(self, node: cst.Call) -> bool:
         held = self.facts.values.get(node.func)
         return held is not None and any(isinstance(a, Class) for a in held.atoms)
+
+
+def _of_library(held: Value, node: cst.CSTNode) -> Iterator[Dependency]:
+    """What a library's own name brings: its version is known apart."""
+    for label in origins.library_labels(held):
+        yield Dependency(label=label, node=node)
 
 
 def _is_alike(node: cst.CSTNode) -> bool:

@@ -15,6 +15,7 @@ RANK, LOCAL_RANK, SPAWNED, WORLD = "rank", "local rank", "spawned rank", "world 
 TOLD = "rank told to the group"  # it came from somewhere that is not seen
 CLOCK, LENGTH, DEVICES, LOADED = "clock", "length of the data", "device count", "loaded"
 LOCAL, TOTAL, CLEAN, RANDOM = "local", "local total", "clean", "random"
+VERSION = "version of torch"
 # The same for what came in as an argument: a result made of it counts where the argument does.
 GIVEN = {LOCAL: "local argument", TOTAL: "local total argument"}
 TAKEN = {given: plain for plain, given in GIVEN.items()}
@@ -68,6 +69,7 @@ _ENVIRONMENT = {
     "OMPI_COMM_WORLD_LOCAL_RANK": LOCAL_RANK, "MPI_LOCALRANKID": LOCAL_RANK,
     "WORLD_SIZE": WORLD, "SLURM_NTASKS": WORLD, "OMPI_COMM_WORLD_SIZE": WORLD,
 }  # fmt: skip
+_VERSIONS = ("torch.__version__", "torch.version.__version__")
 ENVIRONMENT_READERS = ("os.environ.get", "os.getenv", "os.environ.setdefault", "os.environ.pop")
 PURE_BUILTINS = frozenset(
     "int bool float min max abs range list tuple round sum any all sorted divmod reversed".split()
@@ -99,9 +101,17 @@ def call_labels(name: str, arguments: list[Value]) -> Iterator[str]:
         yield _CALLS[name]
     elif name in ENVIRONMENT_READERS and arguments:
         yield from environment_labels(arguments[0])
+    if name.startswith(_VERSIONS):  # ``torch.__version__.split(".")``
+        yield VERSION
     known = name in REDUCING or name in REDUCTIONS or name.startswith(METRICS)
     if known or _reduces_by_name(name):
         yield CLEAN
+
+
+def library_labels(held: Value) -> Iterator[str]:
+    """What a library's constant is labelled with."""
+    if any(name.startswith(_VERSIONS) for name in library_names(held)):
+        yield VERSION
 
 
 def is_clock(name: str) -> bool:
