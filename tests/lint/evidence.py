@@ -61,6 +61,64 @@ args, unknown = parser.parse_known_args()
 print(args.local_rank)
 """,
     ),
+    "a number that is zipped with the batches": Case(
+        "DDP402",
+        """
+from itertools import cycle
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for (x, y), i in zip(loader, cycle(range(4))):
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+        if i > 2:
+            break
+""",
+    ),
+    "a number zipped with the batches under a name": Case(
+        "DDP402",
+        """
+from itertools import cycle
+import itertools
+pairs = zip(loader, cycle(range(4)))
+for batch, i in pairs:
+    loss = criterion(model(batch[0]), batch[1])
+    loss.backward()
+    optimizer.step()
+    if i > 2:
+        break
+""",
+    ),
+    "a rank in the group of a node": Case(
+        "DDP203",
+        """
+local = dist.new_group(list(range(8)))
+torch.cuda.set_device(dist.get_rank(group=local))
+""",
+    ),
+    "a rank in the group of a node, from a function": Case(
+        "DDP203",
+        """
+_LOCAL = None
+def make():
+    global _LOCAL
+    _LOCAL, _ = dist.new_subgroups()
+def get_local_rank():
+    return dist.get_rank(group=_LOCAL)
+make()
+torch.cuda.set_device(get_local_rank())
+""",
+    ),
+    "yaml.dump that gives the text back": Case(
+        "DDP501",
+        """
+import yaml
+print(yaml.dump({"a": 1}))
+text = yaml.dump({"a": 1}, default_flow_style=False)
+print(yaml.safe_dump({"a": 1}))
+"""
+        + TRAIN,
+    ),
 }
 WRONG = {
     "a removed name under another condition": Case(
@@ -81,5 +139,46 @@ other.parse_known_args()
 args = parser.parse_args()
 print(args.local_rank)
 """,
+    ),
+    "a path with a number of a loaded checkpoint": Case(
+        "DDP501",
+        """
+state = torch.load("old.pt", map_location=device)
+start = state["epoch"]
+for epoch in range(start, epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        loss = criterion(model(x), y)
+        loss.backward()
+        optimizer.step()
+    torch.save(net.state_dict(), f"model-{epoch}.pt")
+""",
+    ),
+    "a batch that is zipped with numbers": Case(
+        "DDP402",
+        """
+from itertools import cycle
+for (x, y), i in zip(loader, cycle(range(4))):
+    loss = criterion(model(x), y)
+    loss.backward()
+    optimizer.step()
+    if loss.item() > 2:
+        break
+""",
+    ),
+    "a rank in the group of all": Case(
+        "DDP203",
+        """
+torch.cuda.set_device(dist.get_rank(group=None))
+""",
+    ),
+    "yaml.dump into a file": Case(
+        "DDP501",
+        """
+import yaml
+with open("config.yaml", "w") as file:
+    yaml.dump({"a": 1}, file)
+"""
+        + TRAIN,
     ),
 }

@@ -40,7 +40,7 @@ import libcst as cst
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.labels.origins import LOCAL_RANK, RANK, SPAWNED
+from ddpify.understanding.labels.origins import GROUP_RANK, LOCAL_RANK, RANK, SPAWNED
 from ddpify.understanding.libraries.distributed import DDP
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument
@@ -55,7 +55,7 @@ def check(script: Script) -> Iterator[Finding]:
         labels = script.labels(node)
         if (
             RANK in labels
-            and not labels & {LOCAL_RANK, SPAWNED}
+            and not labels & {LOCAL_RANK, GROUP_RANK, SPAWNED}
             and not _wraps_around(script, node)
         ):
             yield Finding(

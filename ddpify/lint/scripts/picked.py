@@ -46,7 +46,7 @@ def _asks_for_batch(script: Script, node: cst.CSTNode) -> bool:
     if not isinstance(asked.operator, (cst.Is, cst.IsNot)) or not isinstance(node.left, cst.Name):
         return False
     moves = _moves_before(script, node.left)
-    return bool(moves) and all(move.node in script.batch_loops for move in moves)
+    return bool(moves) and all(map(script.takes_batches, moves))
 
 
 def _counted(script: Script, test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:

@@ -92,9 +92,11 @@ class Reading(Understood):
         """Labels of names and results; "local" starts at the batches of sharded loaders."""
         made = Flow(self.facts, self.structures)
         self.__dict__["flow"] = made  # the questions below ask for it
-        sources = {loop: {LOCAL} for loop in self.batch_loops}
+        sources: dict[cst.CSTNode, set[str]] = {}
         for move in made.moves:
             move.adds = move.adds and self._adds_over_batches(move)
+            if move.value is not None and self.takes_batches(move):
+                sources[move.value] = {LOCAL}
         made.solve(sources)
         return made
 
@@ -107,6 +109,14 @@ class Reading(Understood):
             for loop in structure.all(cst.For, cst.CompFor)
             if not self.has_runtime and self._goes_through_shards(loop.iter)
         }
+
+    def takes_batches(self, move: Move) -> bool:
+        """Whether a loop over batches gives them to this target: not what is zipped with them."""
+        return (
+            move.node in self.batch_loops
+            and move.value is not None
+            and self._goes_through_shards(move.value)
+        )
 
     def _adds_over_batches(self, move: Move) -> bool:
         """Whether ``+=`` or ``append`` collects from one batch to the next."""

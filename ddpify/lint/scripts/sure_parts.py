@@ -57,7 +57,7 @@ def _adds(move: Move) -> bool:
 
 
 def _brings_part(script: Script, move: Move, asked: Dependency, seen: set[Slot]) -> bool:
-    if move.node in script.batch_loops:
+    if script.takes_batches(move):
         return True
     return any(_is_sure(script, one, seen) for one in (*move.source, *(asked.given or ())))
 

@@ -57,7 +57,7 @@ def _is_whole(script: Script, one: Dependency, seen: set[Slot]) -> bool:
     moves = [
         move
         for move in script.flow.moves_to({one.slot})
-        if move.node in script.batch_loops
+        if script.takes_batches(move)
         or any(_may_be_part(script, inner) for inner in move.source)
     ]
     return bool(moves) and all(_copies_whole(script, move, seen) for move in moves)
@@ -74,7 +74,7 @@ def _passes_whole(script: Script, one: Dependency, seen: set[Slot]) -> bool:
 def _copies_whole(script: Script, move: Move, seen: set[Slot]) -> bool:
     if runs_alone(script.control, move.node):
         return True  # where there is one rank, its part is all
-    if move.value is None or move.adds or move.passes or move.node in script.batch_loops:
+    if move.value is None or move.adds or move.passes or script.takes_batches(move):
         return False
     return sees_all_data(script, move.value, seen)
 

@@ -20,6 +20,7 @@ from ddpify.understanding.libraries.kinds import BARS
 from ddpify.understanding.libraries.runtime_names import BROADCAST
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import Structure, children, walk
+from ddpify.understanding.syntax import argument
 from ddpify.understanding.values import (
     Class,
     Instance,
@@ -27,6 +28,9 @@ from ddpify.understanding.values import (
     Value,
     value,
 )
+
+
+_WORLD = "torch.distributed.group.WORLD"
 
 
 @record
@@ -172,8 +176,10 @@ class Dependencies:
             yield Dependency(label=CLEAN, node=node)
             return
         arguments = [self.facts.values.get(a.value, value()) for a in node.args]
+        own_group = self._asks_a_group(node, names)
         for name in names:
             for label in origins.call_labels(name, arguments):
+                label = origins.of_group(label) if own_group else label
                 yield Dependency(label=label, node=node)
         yield from self._length(node, names)
         if self._is_metric(node):
@@ -204,6 +210,16 @@ class Dependencies:
             arguments = [a for a in arguments if a.keyword is None or a.keyword.value == "module"]
         for argument in arguments:
             yield from self._depend(argument.value, module, pure)
+
+    def _asks_a_group(self, node: cst.Call, names: list[str]) -> bool:
+        """``get_rank(group)`` of a group that may not have all ranks."""
+        if "torch.distributed.get_rank" not in names:
+            return False
+        given = argument(node, "group", 0)
+        held = self.facts.values.get(given.value, value()) if given is not None else None
+        if held is None or held.constant() is None:
+            return False
+        return _WORLD not in origins.library_names(held)
 
     def _length(self, node: cst.Call, names: list[str]) -> Iterator[Dependency]:
         if names == ["builtins.len"] and node.args:
@@ -248,7 +264,13 @@ def constant_key(node: cst.BaseExpression) -> str | None:
 
 
 def _iterated(node: cst.Call, names: list[str]) -> list[cst.Arg]:
-    """The arguments that a call's result is made of: a progress bar gives what it goes through."""
+    """The arguments that a call's result is made of: a progress bar gives what it goes through.
+
+    Where a tensor lies is no part of its value.
+    """
     if not names or any(name not in BARS for name in names):
-        return list(node.args)
+        places = [argument(node, "map_location", 1 if "torch.load" in names else None)]
+        if any(name.startswith("torch.") and name != "torch.device" for name in names):
+            places.append(argument(node, "device"))
+        return [one for one in node.args if one not in places]
     return [a for a in node.args if a.keyword is None or a.keyword.value == "iterable"][:1]

@@ -178,14 +178,14 @@ class Flow:
             self.solve()
 
     def solve(self, extra: dict[cst.CSTNode, set[str]] | None = None) -> None:
-        """Propagate labels; ``extra`` labels what goes through the moves of these nodes."""
+        """Propagate labels; ``extra`` labels what comes out of these expressions."""
         extra = extra or {}
         self._spread_cleanliness()
         changed = True
         while changed:
             changed = False
             for move in self.moves:
-                entries = self._incoming(move, extra.get(move.node, set()))
+                entries = self._incoming(move, extra.get(move.value, set()) if move.value else set())
                 for slot in move.targets:
                     for key, labels in entries.items():
                         new = self._fitted(labels, move, slot)

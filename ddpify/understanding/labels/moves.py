@@ -137,7 +137,7 @@ class Collector:
         target: cst.BaseExpression = node.target
         if self._counts(node.iter) and isinstance(target, cst.Tuple) and len(target.elements) == 2:
             target = target.elements[1].value  # the number or key is the same on every rank
-        ones, others = _elements(target), _zipped(node.iter)
+        ones, others = _elements(target), self._zipped(node.iter)
         if ones is not None and len(ones) == len(others):
             for one, other in zip(ones, others, strict=True):
                 self.move(self.slots.of_target(one, self.module), other, node)
@@ -162,6 +162,23 @@ class Collector:
         if names and names <= {*BARS} and node.args and depth > 0:
             return self._counts(node.args[0].value, depth - 1)
         return items or origins.name_of(node.func) == "enumerate"
+
+    def _zipped(self, node: cst.BaseExpression, depth: int = 4) -> list[cst.BaseExpression]:
+        """What ``zip(...)`` goes through side by side, also by a name, counted and in a bar."""
+        if depth == 0:
+            return []
+        if isinstance(node, cst.Name):
+            held = self.facts.values.get(node, value()).atoms
+            made = [a.site for a in held if isinstance(a, Instance)]
+            known = len(held) == 1 and bool(made) and made[0] in self.structure.order
+            return self._zipped(made[0], depth - 1) if known else []  # type: ignore[arg-type]
+        if not isinstance(node, cst.Call) or any(one.star for one in node.args):
+            return []
+        if origins.name_of(node.func) == "zip":
+            return [one.value for one in node.args]
+        names = set(origins.library_names(self.facts.values.get(node.func)))
+        passes = bool(names) and names <= {*BARS, "builtins.enumerate"}
+        return self._zipped(node.args[0].value, depth - 1) if passes and node.args else []
 
     def _on_context(self, node: cst.WithItem) -> None:
         if node.asname is not None:
@@ -292,13 +309,6 @@ def _elements(node: cst.BaseExpression) -> list[cst.BaseExpression] | None:
     if isinstance(node, (cst.Tuple, cst.List)):
         return [element.value for element in node.elements]
     return None
-
-
-def _zipped(node: cst.BaseExpression) -> list[cst.BaseExpression]:
-    """What ``zip(...)`` goes through side by side."""
-    if not isinstance(node, cst.Call) or origins.name_of(node.func) != "zip":
-        return []
-    return [] if any(one.star for one in node.args) else [one.value for one in node.args]
 
 
 def _entries(node: cst.BaseExpression) -> list[tuple[str, cst.BaseExpression]] | None:

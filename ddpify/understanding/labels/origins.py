@@ -12,6 +12,7 @@ from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import Const, Lib, Value
 
 RANK, LOCAL_RANK, SPAWNED, WORLD = "rank", "local rank", "spawned rank", "world size"
+GROUP_RANK = "rank in a group of some"
 TOLD = "rank told to the group"  # it came from somewhere that is not seen
 CLOCK, LENGTH, DEVICES, LOADED = "clock", "length of the data", "device count", "loaded"
 LOCAL, TOTAL, CLEAN, RANDOM = "local", "local total", "clean", "random"
@@ -21,7 +22,7 @@ GIVEN = {LOCAL: "local argument", TOTAL: "local total argument"}
 TAKEN = {given: plain for plain, given in GIVEN.items()}
 # Labels that survive any computation; the others pass only through plain ones.
 DATA = frozenset({LOCAL, TOTAL, LOADED, *TAKEN})
-ANY_RANK = frozenset({RANK, LOCAL_RANK, SPAWNED, TOLD})
+ANY_RANK = frozenset({RANK, LOCAL_RANK, GROUP_RANK, SPAWNED, TOLD})
 
 # What a clock says, as a number.
 READINGS = (
@@ -112,6 +113,11 @@ def library_labels(held: Value) -> Iterator[str]:
     """What a library's constant is labelled with."""
     if any(name.startswith(_VERSIONS) for name in library_names(held)):
         yield VERSION
+
+
+def of_group(label: str) -> str:
+    """What a rank is where it is asked of a group that need not have all ranks."""
+    return GROUP_RANK if label == RANK else label
 
 
 def is_clock(name: str) -> bool:

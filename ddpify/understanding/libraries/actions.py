@@ -4,10 +4,14 @@ from __future__ import annotations
 
 SAVES = ("torch.save",)
 FOLDERS = frozenset({"os.makedirs", "os.mkdir"})
-WRITES = frozenset(
+# These give back the text where no stream is given.
+GIVE_TEXT = frozenset(
+    f"yaml.{name}" for name in "dump dump_all safe_dump safe_dump_all serialize emit".split()
+)
+WRITES = GIVE_TEXT | frozenset(
     {
         "numpy.save", "numpy.savez", "numpy.savez_compressed", "numpy.savetxt", "pickle.dump",
-        "json.dump", "yaml.dump", "joblib.dump", "cv2.imwrite", "imageio.imwrite", "imageio.imsave",
+        "json.dump", "joblib.dump", "cv2.imwrite", "imageio.imwrite", "imageio.imsave",
         "imageio.mimsave", "matplotlib.pyplot.savefig", "matplotlib.pyplot.imsave",
         "torchvision.utils.save_image", "torchvision.io.write_png", "scipy.io.savemat",
         "scipy.misc.imsave", "scipy.io.wavfile.write", "soundfile.write", "torchaudio.save",

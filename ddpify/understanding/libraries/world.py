@@ -14,6 +14,7 @@ from ddpify.understanding.libraries.actions import (
     DOWNLOADS,
     FILLED,
     FOLDERS,
+    GIVE_TEXT,
     LOGFILES,
     LOGGING,
     OPENERS,
@@ -110,6 +111,8 @@ def acts(
         return
     elif name in FOLDERS:
         run.effect("folder", node, name)
+    elif name in GIVE_TEXT and not _has_stream(args, kwargs):
+        return
     elif name in WRITES or name in FILLED or _opens(name, args, kwargs):
         run.effect("write", node, name)
         for shown, one in argument_pairs(node, args, kwargs):
@@ -127,6 +130,12 @@ def acts(
         run.effect("download", node, name)
     elif name in LOGFILES or _adds_logfile(name, args, kwargs):
         run.effect("logfile", node, name)
+
+
+def _has_stream(args: list[Value], kwargs: Keywords) -> bool:
+    """Whether a call gets a stream to write into: ``yaml.dump(x)`` gives the text instead."""
+    stream = args[1] if len(args) > 1 else kwargs.get("stream")
+    return stream is not None and stream.constant() is not None
 
 
 def _opens(name: str, args: list[Value], kwargs: Keywords) -> bool:
