@@ -119,6 +119,69 @@ print(yaml.safe_dump({"a": 1}))
 """
         + TRAIN,
     ),
+    "losses of crops that a chunk takes apart": Case(
+        "DDP412",
+        """
+class DINOLoss(nn.Module):
+    def __init__(self, out_dim, ncrops):
+        super().__init__()
+        self.ncrops = ncrops
+        self.register_buffer("center", torch.zeros(1, out_dim))
+    def forward(self, student_output, teacher_output):
+        student_out = student_output / 0.1
+        student_out = student_out.chunk(self.ncrops)
+        teacher_out = F.softmax((teacher_output - self.center) / 0.04, dim=-1)
+        teacher_out = teacher_out.detach().chunk(2)
+        total_loss = 0
+        n = 0
+        for iq, q in enumerate(teacher_out):
+            for v in range(len(student_out)):
+                if v == iq:
+                    continue
+                loss = torch.sum(-q * F.log_softmax(student_out[v], dim=-1), dim=-1)
+                total_loss += loss.mean()
+                n += 1
+        total_loss /= n
+        return total_loss
+dino = DINOLoss(2, 10).to(device)
+teacher = Net().to(device)
+for x, y in loader:
+    crops = torch.cat([x, x.flip(1)])
+    with torch.no_grad():
+        t = teacher(crops)
+    loss = dino(model(crops), t)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+""",
+    ),
+    "numbers of samples that are compared after backward()": Case(
+        "DDP412",
+        """
+for x, y in loader:
+    z = model(x)
+    loss = criterion(z, y)
+    loss.backward()
+    optimizer.step()
+    order = z.argsort(0)
+    spread = (z @ z.t()).mean()
+    loss = loss.item() + spread
+    if rank == 0:
+        print(loss, order[0])
+""",
+    ),
+    "a view whose last dimension is not known": Case(
+        "DDP412",
+        """
+def run(V):
+    for x, y in loader:
+        logits = model(x)
+        loss = F.cross_entropy(logits[:, :-1].contiguous().view(-1, V), y.view(-1))
+        loss.backward()
+        optimizer.step()
+run(int(os.environ["V"]))
+""",
+    ),
 }
 WRONG = {
     "a removed name under another condition": Case(
@@ -180,5 +243,48 @@ with open("config.yaml", "w") as file:
     yaml.dump({"a": 1}, file)
 """
         + TRAIN,
+    ),
+    "views of samples that are chunked and then compared": Case(
+        "DDP412",
+        """
+for x, y in loader:
+    out = F.normalize(model(torch.cat([x, x.flip(1)])), dim=1)
+    a, b = out.chunk(2)
+    sim = a @ b.t() / 0.1
+    loss = criterion(sim, torch.arange(len(x), device=device))
+    loss.backward()
+    optimizer.step()
+""",
+    ),
+    "differences of each sample and each other": Case(
+        "DDP412",
+        """
+for x, y in loader:
+    z = model(x)
+    d = z.unsqueeze(0) - z.unsqueeze(1)
+    loss = d.pow(2).sum(-1).mean()
+    loss.backward()
+    optimizer.step()
+""",
+    ),
+    "a softmax over the samples": Case(
+        "DDP412",
+        """
+for x, y in loader:
+    z = model(x)
+    loss = -F.softmax(z, dim=0).log().mean()
+    loss.backward()
+    optimizer.step()
+""",
+    ),
+    "a deviation over the samples": Case(
+        "DDP412",
+        """
+for x, y in loader:
+    z = model(x)
+    loss = F.relu(1 - z.std(dim=0)).mean()
+    loss.backward()
+    optimizer.step()
+""",
     ),
 }

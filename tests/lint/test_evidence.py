@@ -1,6 +1,4 @@
-"""A finding, and its absence, need a path from the value to the act: pairs of scripts that differ in
-that alone.
-"""
+"""A finding, and its absence, need a path from the value to the act: scripts that differ in it."""
 
 from __future__ import annotations
 

@@ -38,12 +38,13 @@ for x, y in loader:
 ```
 
 ## Also fine
-Products with weights, and of the parts of each sample.
+Products with weights, of the parts of each sample, and samples in another arrangement.
 ```python
 weight = torch.ones(2, 2, device=device)
 for x, y in loader:
     z = model(x)
-    loss = criterion(z @ weight.t(), y) + (z * z).mean()
+    first, second = torch.cat([z, z.flip(1)]).chunk(2)
+    loss = criterion(first @ weight.t(), y) + (second * second).mean()
     loss.backward()
     optimizer.step()
 ```
@@ -63,10 +64,11 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.mixing import mixes_samples
 from ddpify.lint.scripts.reaching import reaches_loss
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.structure import children, walk
+from ddpify.understanding.structure import walk
 
 _GATHERS = (
     "torch.distributed.all_gather",
@@ -87,15 +89,9 @@ def check(script: Script) -> Iterator[Finding]:
     if not script.wraps or script.uses(*_GATHERS):
         return
     order = script.structure.order
-    coupled = {node for node in script.facts.values if node in order and _is_coupled(script, node)}
-    for node in sorted(coupled, key=order.__getitem__):
-        if not coupled.isdisjoint(children(node)):
-            continue
-        if (
-            isinstance(node, cst.Name)
-            or script.control.without_grad(node)
-            or _picks_rows(script, node)
-        ):
+    met = (node for node in script.facts.values if node in order and mixes_samples(script, node))
+    for node in sorted(met, key=order.__getitem__):
+        if script.control.without_grad(node) or _picks_rows(script, node):
             continue
         if reaches_loss(script, node):
             yield Finding(
@@ -110,7 +106,3 @@ def _picks_rows(script: Script, node: cst.CSTNode) -> bool:
     return any(
         d.placement is Placement.ROWS for inner in walk(node) for d in script.value(inner).data
     )
-
-
-def _is_coupled(script: Script, node: cst.CSTNode) -> bool:
-    return any(d.placement is Placement.COUPLED for d in script.value(node).data)

@@ -5,18 +5,9 @@ from __future__ import annotations
 import libcst as cst
 
 from ddpify.lint.scripts.script import Script
+from ddpify.understanding.labels.liveness import taken_over
+from ddpify.understanding.labels.moves import Move
 from ddpify.understanding.labels.slots import Slot
-
-
-def takes(script: Script, node: cst.CSTNode) -> set[Slot]:
-    """The slots that hold what is made of an expression in its own statement."""
-    structure = script.structure_of(node)
-    starts: set[Slot] = set()
-    for above in (node, *structure.up(node)):
-        starts |= {s for m in script.flow.moves_at(above) for s in m.targets}
-        if isinstance(above, cst.BaseStatement):
-            break
-    return starts
 
 
 def reaches_loss(script: Script, node: cst.CSTNode) -> bool:
@@ -26,4 +17,44 @@ def reaches_loss(script: Script, node: cst.CSTNode) -> bool:
             return True
         if isinstance(above, cst.BaseStatement):
             break
-    return bool(script.flow.derived(takes(script, node)) & script.loss_slots)
+
+    def too_late(move: Move) -> bool:
+        return _comes_too_late(script, move)
+
+    return bool(script.flow.derived(takes(script, node), too_late) & script.loss_slots)
+
+
+def takes(script: Script, node: cst.CSTNode) -> set[Slot]:
+    """The slots that hold what is made of an expression in its own statement."""
+    found: set[Slot] = set()
+    for above in (node, *script.structure_of(node).up(node)):
+        for move in script.flow.moves_at(above):
+            found |= set() if _comes_too_late(script, move) else set(move.targets)
+        if isinstance(above, cst.BaseStatement):
+            break
+    return found
+
+
+def _comes_too_late(script: Script, move: Move) -> bool:
+    """Whether a name is set behind all ``backward()`` of its function, and not read again.
+
+    A later round of a loop may take over what this one has left.
+    """
+    structure = script.structure_of(move.node)
+    function, order = structure.function(move.node), structure.order
+    backwards = [
+        one
+        for one in script.facts.backwards
+        if one in order and structure.function(one) is function
+    ]
+    if not backwards or order[move.node] < max(order[one] for one in backwards):
+        return False
+    if any(slot[0] != "name" for slot in move.targets):
+        return False  # attributes outlive the function
+    names = {slot[-1] for slot in move.targets}
+    around = [
+        loop
+        for loop in structure.loops(move.node)
+        if any(loop in structure.loops(one) for one in backwards)
+    ]
+    return not any(names & taken_over(loop) for loop in around)

@@ -57,8 +57,7 @@ def _is_whole(script: Script, one: Dependency, seen: set[Slot]) -> bool:
     moves = [
         move
         for move in script.flow.moves_to({one.slot})
-        if script.takes_batches(move)
-        or any(_may_be_part(script, inner) for inner in move.source)
+        if script.takes_batches(move) or any(_may_be_part(script, inner) for inner in move.source)
     ]
     return bool(moves) and all(_copies_whole(script, move, seen) for move in moves)
 

@@ -20,7 +20,7 @@ from ddpify.understanding.libraries.kinds import BARS
 from ddpify.understanding.libraries.runtime_names import BROADCAST
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import Structure, children, walk
-from ddpify.understanding.syntax import argument
+from ddpify.understanding.syntax import argument as given_as
 from ddpify.understanding.values import (
     Class,
     Instance,
@@ -28,7 +28,6 @@ from ddpify.understanding.values import (
     Value,
     value,
 )
-
 
 _WORLD = "torch.distributed.group.WORLD"
 
@@ -215,7 +214,7 @@ class Dependencies:
         """``get_rank(group)`` of a group that may not have all ranks."""
         if "torch.distributed.get_rank" not in names:
             return False
-        given = argument(node, "group", 0)
+        given = given_as(node, "group", 0)
         held = self.facts.values.get(given.value, value()) if given is not None else None
         if held is None or held.constant() is None:
             return False
@@ -269,8 +268,8 @@ def _iterated(node: cst.Call, names: list[str]) -> list[cst.Arg]:
     Where a tensor lies is no part of its value.
     """
     if not names or any(name not in BARS for name in names):
-        places = [argument(node, "map_location", 1 if "torch.load" in names else None)]
+        places = [given_as(node, "map_location", 1 if "torch.load" in names else None)]
         if any(name.startswith("torch.") and name != "torch.device" for name in names):
-            places.append(argument(node, "device"))
+            places.append(given_as(node, "device"))
         return [one for one in node.args if one not in places]
     return [a for a in node.args if a.keyword is None or a.keyword.value == "iterable"][:1]

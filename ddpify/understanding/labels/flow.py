@@ -8,7 +8,7 @@ of silence.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 
 import libcst as cst
@@ -129,12 +129,16 @@ class Flow:
             found[move.node].append(move)
         return dict(found)
 
-    def derived(self, start: Iterable[Slot]) -> set[Slot]:
-        """All slots whose values are made from these."""
+    def derived(
+        self, start: Iterable[Slot], without: Callable[[Move], bool] | None = None
+    ) -> set[Slot]:
+        """All slots whose values are made from these, ``without`` what some moves bring."""
         found = set(start)
         todo = list(found)
         while todo:
             for move in self._users.get(todo.pop(), ()):
+                if without is not None and without(move):
+                    continue
                 fresh = [target for target in move.targets if target not in found]
                 found.update(fresh)
                 todo += fresh
@@ -185,7 +189,8 @@ class Flow:
         while changed:
             changed = False
             for move in self.moves:
-                entries = self._incoming(move, extra.get(move.value, set()) if move.value else set())
+                own = extra.get(move.value, set()) if move.value is not None else set()
+                entries = self._incoming(move, own)
                 for slot in move.targets:
                     for key, labels in entries.items():
                         new = self._fitted(labels, move, slot)
