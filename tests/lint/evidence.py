@@ -182,6 +182,132 @@ def run(V):
 run(int(os.environ["V"]))
 """,
     ),
+    "a name that the process which submits the jobs makes": Case(
+        "DDP507",
+        """
+import os, time, uuid
+import torch, torch.distributed as dist
+import torch.nn as nn
+import submitit
+from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.utils.data import DataLoader, TensorDataset, DistributedSampler
+
+def train(args):
+    local_rank = int(os.environ["LOCAL_RANK"])
+    torch.cuda.set_device(local_rank)
+    dist.init_process_group("nccl", init_method=args.dist_url)
+    model = DDP(nn.Linear(3, 3).cuda())
+    opt = torch.optim.SGD(model.parameters(), 0.1)
+    data = TensorDataset(torch.zeros(9, 3))
+    for x, in DataLoader(data, 3, sampler=DistributedSampler(data)):
+        model(x.cuda()).sum().backward()
+        opt.step()
+
+class Trainer(object):
+    def __init__(self, args):
+        self.args = args
+    def __call__(self):
+        train(self.args)
+    def checkpoint(self):
+        empty = type(self)(self.args)
+        return submitit.helpers.DelayedSubmission(empty)
+
+def get_init_file():
+    os.makedirs("/shared/exp", exist_ok=True)
+    init_file = "/shared/exp/" + uuid.uuid4().hex + "_init"
+    if os.path.exists(init_file):
+        os.remove(init_file)
+    return init_file
+
+def main():
+    import argparse
+    p = argparse.ArgumentParser()
+    p.add_argument("--out", default="")
+    args = p.parse_args()
+    args.out = "/shared/" + time.strftime("%H%M%S")
+    os.makedirs(args.out, exist_ok=True)
+    executor = submitit.AutoExecutor(folder=args.out, slurm_max_num_timeout=30)
+    executor.update_parameters(name="x")
+    args.dist_url = "file://" + get_init_file()
+    trainer = Trainer(args)
+    job = executor.submit(trainer)
+    print(job.job_id)
+
+if __name__ == "__main__":
+    main()
+""",
+        "bare",
+    ),
+    "a seed of the process that spawns the ranks, in a function": Case(
+        "DDP601",
+        """
+import os, random
+import torch, torch.distributed as dist, torch.multiprocessing as mp
+import torch.nn as nn
+from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.utils.data import DataLoader, TensorDataset, DistributedSampler
+
+def worker(rank, args):
+    dist.init_process_group("nccl", rank=rank, world_size=2)
+    torch.cuda.set_device(rank)
+    model = DDP(nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.5)).cuda())
+    opt = torch.optim.SGD(model.parameters(), 0.1)
+    data = TensorDataset(torch.zeros(9, 3))
+    for x, in DataLoader(data, 3, sampler=DistributedSampler(data)):
+        model(x.cuda()).sum().backward()
+        opt.step()
+def seed_all(seed):
+    random.seed(seed)
+    torch.manual_seed(seed)
+def main():
+    import argparse
+    p = argparse.ArgumentParser()
+    p.add_argument("--seed", type=int, default=None)
+    args = p.parse_args()
+    if args.seed is not None:
+        seed_all(args.seed)
+    mp.spawn(worker, nprocs=2, args=(args,))
+if __name__ == "__main__":
+    main()
+""",
+        "bare",
+    ),
+    "a meter that reduces its sum and count": Case(
+        "DDP405",
+        """
+class Meter:
+    def __init__(self):
+        self.sum, self.count = 0.0, 0
+    def update(self, v, n=1):
+        self.sum += v * n
+        self.count += n
+    def synchronize(self):
+        t = torch.tensor([self.sum, self.count], device=device)
+        dist.barrier()
+        dist.all_reduce(t)
+        t = t.tolist()
+        self.count = int(t[1])
+        self.sum = t[0]
+class Trainer:
+    def __init__(self):
+        self.meter = Meter()
+        self.total = torch.zeros(1, device=device)
+    def reduce(self):
+        dist.all_reduce(self.total)
+    def epoch(self):
+        for x, y in loader:
+            loss = criterion(model(x), y)
+            loss.backward()
+            optimizer.step()
+            self.meter.update(loss.item(), len(x))
+            self.total += loss.detach()
+        self.meter.synchronize()
+        self.reduce()
+        if rank == 0:
+            print("loss", self.meter.sum / self.meter.count, self.total.item())
+Trainer().epoch()
+""",
+    ),
 }
 WRONG = {
     "a removed name under another condition": Case(
@@ -285,6 +411,83 @@ for x, y in loader:
     loss = F.relu(1 - z.std(dim=0)).mean()
     loss.backward()
     optimizer.step()
+""",
+    ),
+    "a total of a class that reduces something else": Case(
+        "DDP405",
+        """
+class Trainer:
+    def __init__(self):
+        self.total = 0.0
+        self.hits = torch.zeros(1, device=device)
+    def reduce_hits(self):
+        dist.all_reduce(self.hits)
+    def epoch(self):
+        for x, y in loader:
+            out = model(x)
+            loss = criterion(out, y)
+            loss.backward()
+            optimizer.step()
+            self.total += loss.item()
+            self.hits += (out.argmax(1) == y).sum()
+        self.reduce_hits()
+        if rank == 0:
+            print("loss", self.total / len(loader))
+Trainer().epoch()
+""",
+    ),
+    "a meter of a class that reduces something else": Case(
+        "DDP405",
+        """
+class Meter:
+    def __init__(self):
+        self.sum, self.count = 0.0, 0
+    def update(self, v, n=1):
+        self.sum += v * n
+        self.count += n
+class Trainer:
+    def __init__(self):
+        self.meter = Meter()
+    def evaluate(self):
+        hits = torch.zeros(1, device=device)
+        for x, y in loader:
+            hits += (model(x).argmax(1) == y).sum()
+        dist.all_reduce(hits)
+        return hits
+    def epoch(self):
+        for x, y in loader:
+            loss = criterion(model(x), y)
+            loss.backward()
+            optimizer.step()
+            self.meter.update(loss.item(), len(x))
+        self.evaluate()
+        if rank == 0:
+            print("loss", self.meter.sum / self.meter.count)
+Trainer().epoch()
+""",
+    ),
+    "a rank from an option beside a text that names another": Case(
+        "DDP711",
+        """
+import argparse
+import torch.distributed as dist
+
+print("set CUDA_VISIBLE_DEVICES and RANK")
+parser = argparse.ArgumentParser()
+parser.add_argument("--rank", type=int, default=0)
+args = parser.parse_args()
+dist.init_process_group("nccl", rank=args.rank, world_size=2)
+""",
+        "bare",
+    ),
+    "a name of the time beside a command that starts no rank": Case(
+        "DDP507",
+        """
+def main():
+    commit = subprocess.run(["git", "rev-parse", "HEAD"])
+    out = f"runs/{time.strftime('%H%M%S')}"
+    os.makedirs(out)
+main()
 """,
     ),
 }

@@ -57,13 +57,11 @@ from ddpify.lint.scripts.script import Script
 from ddpify.understanding.labels.origins import ANY_RANK, TOLD
 from ddpify.understanding.syntax import argument
 
-_LAUNCHER = ("RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "mpi4py")
-
 
 @rule("rendezvous-by-hand", group="launch", severity=Severity.HANG, applies="distributed")
 def check(script: Script) -> Iterator[Finding]:
     """Groups that are joined under a number from the command line."""
-    if script.control.spawned or _knows_a_launcher(script):
+    if script.control.spawned:
         return
     for call in script.calls("torch.distributed.init_process_group"):
         given = argument(call, "rank", 4)
@@ -76,11 +74,6 @@ def check(script: Script) -> Iterator[Finding]:
             "torchrun gives every rank the same options: all say that they are this one",
             Fix(title, tuple(edits), Applicability.UNSAFE) if edits else None,
         )
-
-
-def _knows_a_launcher(script: Script) -> bool:
-    """Whether a file of the project reads a rank from its surroundings."""
-    return any(word in file.source.text for file in script.structures for word in _LAUNCHER)
 
 
 def _is_option(script: Script, node: cst.BaseExpression) -> bool:

@@ -92,7 +92,7 @@ def check(script: Script) -> Iterator[Finding]:
     found = [
         one
         for one in seeds(script, "torch", "cuda")
-        if not script.control.runs_before_spawning(one)
+        if not script.control.is_only_before_spawning(one)
     ]
     own = [one for one in found if script.owners[one] is script.module]
     if not own or not script.wraps or any(differs(script, one) for one in found):

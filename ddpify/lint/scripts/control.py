@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.lint.scripts import starting
 from ddpify.understanding.facts import Site
 from ddpify.understanding.labels.callees import called
 from ddpify.understanding.labels.origins import ANY_RANK
@@ -219,8 +220,7 @@ class Control:
 
     @cached_property
     def _starters(self) -> set[cst.FunctionDef | None]:
-        started = ("subprocess.Popen", "subprocess.run", "subprocess.call")
-        calls = self.script.calls(*started, everywhere=True)
+        calls = starting.calls(self.script)
         return {self.script.structure_of(call).function(call) for call in calls}
 
     def is_within(

@@ -8,28 +8,34 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.understanding.labels import origins
-from ddpify.understanding.libraries.distributed import REDUCING_NAMES
+from ddpify.understanding.labels.reduced import is_reducing, reduced_attributes
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import Structure
 
 _NOT_SYNCHRONISING = frozenset("forward __init__ __call__ train fit run main step".split())
 
 
-def reducing_methods(structures: dict[ModuleFile, Structure]) -> dict[str, set[object]]:
-    """Methods that run a collective, or call one that does, with their classes."""
-    found: dict[str, set[object]] = defaultdict(set)
+Attributes = dict[object, set[str]]  # of classes
+
+
+def reducing_methods(structures: dict[ModuleFile, Structure]) -> dict[str, Attributes]:
+    """Methods that run a collective, or call one that does: which attributes of their classes go
+    into it or come out of it.
+    """
+    found: dict[str, Attributes] = defaultdict(dict)
     for _ in range(2):
         known = set(found)
         for structure in structures.values():
             for function in structure.all(cst.FunctionDef):
                 owner = structure.class_of(function)
                 if owner is not None and _reduces(structure, function, known):
-                    found[function.name.value].add(owner)
+                    reduced = reduced_attributes(structure, function, known)
+                    found[function.name.value][owner] = reduced
     return {name: owners for name, owners in found.items() if name not in _NOT_SYNCHRONISING}
 
 
 def synchronising_calls(
-    structures: dict[ModuleFile, Structure], methods: dict[str, set[object]]
+    structures: dict[ModuleFile, Structure], methods: dict[str, Attributes]
 ) -> Iterator[tuple[ModuleFile, cst.Call, str]]:
     """Calls of these methods, with the name: not in one of them that nobody calls."""
     todo = [
@@ -83,7 +89,6 @@ def _text(node: cst.BaseExpression) -> str:
 def _reduces(structure: Structure, function: cst.FunctionDef, known: set[str]) -> bool:
     """Whether a function's body calls a collective, by name: it may not have been run."""
     for call in structure.inside(function.body, cst.Call):
-        short = origins.name_of(call.func).rsplit(".", 1)[-1]
-        if short in REDUCING_NAMES or short in known:
+        if is_reducing(call, known):
             return True
     return False

@@ -32,7 +32,7 @@ from ddpify.understanding.labels.slots import Slot, Slots
 from ddpify.understanding.libraries.kinds import is_loader
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import Structure
-from ddpify.understanding.values import Instance
+from ddpify.understanding.values import Class, Instance
 
 Entries = dict[str | None, set[str]]  # labels of a collection's entries; None for any of them
 _TOTALS = {LOCAL: TOTAL, GIVEN[LOCAL]: GIVEN[TOTAL]}
@@ -284,10 +284,22 @@ class Flow:
         it only silences.
         """
         methods = reducing_methods(self.structures)
-        classes: set[object] = set()
+        reduced: dict[object, set[str]] = defaultdict(set)
         for module, call, name in synchronising_calls(self.structures, methods):
             assert isinstance(call.func, cst.Attribute)
-            self.cleaned |= self.slots(call.func.value, module)
-            classes |= methods[name]
+            if not self._is_seen(call.func.value):
+                self.cleaned |= self.slots(call.func.value, module)
+            for owner, names in methods[name].items():
+                reduced[owner] |= names
         held = {slot for move in self.moves for slot in move.targets}
-        self.cleaned |= {s for s in held if s[0] == "attribute" and s[1] in classes}
+        self.cleaned |= {
+            slot for slot in held if slot[0] == "attribute" and slot[2] in reduced.get(slot[1], ())
+        }
+
+    def _is_seen(self, receiver: cst.BaseExpression) -> bool:
+        """Whether a method's object is `self`, or of a class of the project: its attributes tell."""
+        if isinstance(receiver, cst.Name) and receiver.value == "self":
+            return True
+        held = self.facts.values.get(receiver)
+        atoms = held.atoms if held is not None else ()
+        return any(isinstance(a, Instance) and isinstance(a.type, Class) for a in atoms)

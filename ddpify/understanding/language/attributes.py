@@ -145,7 +145,7 @@ def _instance_attribute(
         return value(Params(atom))
     if held is not None:
         option = atom.type == "argparse.Namespace"
-        return instances.option(atom, name, held) if option else held
+        return instances.option(atom, name, held) if option else _or_another(atom, held)
     if isinstance(atom.type, Class):
         found = atom.type.find(name)
         if found is not None:
@@ -157,6 +157,13 @@ def _instance_attribute(
         return REPLICATED  # about the object, as its class is
     special = instances.instance_attribute(run, node, atom, name)
     return special if special is not None else atom.method(name)
+
+
+def _or_another(atom: Instance, held: Value) -> Value:
+    """A setting as it is seen to be set; an object that makes up attributes may have another."""
+    makes_up = isinstance(atom.type, Class) and atom.type.find("__getattr__") is not None
+    constant = all(isinstance(one, Const) for one in held.atoms)
+    return join(held, value(Number())) if makes_up and constant else held
 
 
 def _super_attribute(
