@@ -9,6 +9,7 @@ from ddpify.errors import DdpifyError
 from ddpify.lint.config import Settings
 from ddpify.lint.diagnostics import Diagnostic, by_place
 from ddpify.lint.files.relevance import MOST_FILES, files_without_training, is_program
+from ddpify.lint.files.unit_tests import is_unit_test
 from ddpify.lint.scripts.kinds import OTHER
 from ddpify.records import record
 from ddpify.source import Source
@@ -71,6 +72,8 @@ def _check(
     source: Source, folder: Path, settings: Settings, codes: set[str], most_files: int
 ) -> Read:
     covered = {group for one in frameworks_of(source.text) for group in one.covers}
+    if is_unit_test(Path(source.path), source.text):
+        covered |= ALL
     words = _OF_OLD_NAMES.search(source.text)
     if not covered >= ALL:
         words = words or _OF_RULES.search(source.text)

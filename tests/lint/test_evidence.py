@@ -28,3 +28,16 @@ def test_wrong_code_is_reported(name: str, lint_text: Lint) -> None:
 def test_a_file_with_nothing_but_an_old_import_is_read(lint_text: Lint) -> None:
     (one,) = lint_text("import torch\nfrom torch._six import inf\n")
     assert (one.code, Path(one.path).name) == ("DDP907", "train.py")
+
+
+TEST = SETUPS["distributed"] + "\ndef test_saves():\n    torch.save(net.state_dict(), path)\n"
+
+
+def test_unit_tests_are_no_training_scripts(lint_text: Lint) -> None:
+    assert lint_text(TEST + "test_saves()\n", name="tests/test_net.py") == []
+    assert lint_text(TEST + "test_saves()\n", name="evaluation.py") != []
+
+
+def test_unit_tests_are_read_for_old_names(lint_text: Lint) -> None:
+    found = lint_text(TEST + "from torch._six import inf\n", name="tests/test_net.py")
+    assert [one.code for one in found] == ["DDP907"]

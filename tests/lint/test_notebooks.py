@@ -16,6 +16,9 @@ from tests.lint.setups import SETUPS
 HEAD = "%matplotlib inline\n" + SETUPS["distributed"]
 SAVE = "torch.save(net.state_dict(), 'netz_größe.pt')"
 MENDED = f"if dist.get_rank() == 0:\n    {SAVE}"
+CONTINUED = (
+    "!pip install torch \\\n    numpy \\\n  pandas\nfiles = !ls\nif files:\n    %cd x \\\n      y\n"
+)
 SHELL = "%%bash\n  ls -l\n!odd"
 
 
@@ -34,6 +37,7 @@ def cells_of(head: str, save: str) -> list[dict[str, object]]:
         cell(head.splitlines(keepends=True)),
         cell("from __future__ import annotations\n!pip list\nx = 1"),
         cell(save),
+        cell(CONTINUED),
         cell(SHELL),
         cell([]),
     ]
@@ -89,7 +93,7 @@ def test_cells_come_back_as_they_were() -> None:
     script, cells = notebooks.join(data)
     compile(script, "script", "exec")
     assert notebooks.split(script) == notebooks.texts(data)
-    assert cells.numbers == (2, 3, 4, 5, 6)
+    assert cells.numbers == (2, 3, 4, 5, 6, 7)
     assert notebooks.with_script(data, script) == data
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import warnings
+from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
@@ -13,13 +14,13 @@ from ddpify.lint.diagnostics import Span
 from ddpify.records import record
 
 _FUTURE = re.compile(r"^from __future__ import .*$")  # later cells may have it too
-_MAGIC = re.compile(r"^\s*([%!?].*|[\w.]+\?{1,2}\s*)$")
+_MAGIC = re.compile(r"^\s*([%!?].*|[\w.]+\?{1,2}\s*|[\w.]+(?:\s*,\s*[\w.]+)*\s*=\s*[%!].*)$")
 _SCRIPT_CELLS = ("%%time", "%%capture")  # cell magics that leave the cell Python
 # What is no Python stands behind these, so that it is found again.
 _HEAD = "# cell of the notebook: "
 _INSTEAD = "pass  # line of the notebook: "
 # Indentation and separators, as Jupyter, Colab, Kaggle and editors write them.
-_SPACES = (
+_SPACES: tuple[tuple[int | str | None, tuple[str, str] | None], ...] = (
     (1, None),
     (2, None),
     (4, None),
@@ -149,8 +150,21 @@ def _as_python(text: str, *, first: bool) -> list[str]:
     if not _is_python(text):  # a line that starts with % may go on with the one before
         if lines[0].startswith("%%") and not lines[0].startswith(_SCRIPT_CELLS):
             return [_INSTEAD + line for line in lines]
-        lines = [_instead(line) if _MAGIC.match(line) else line for line in lines]
+        lines = list(_without_magics(lines))
     return lines if first else [_instead(ln) if _FUTURE.match(ln) else ln for ln in lines]
+
+
+def _without_magics(lines: list[str]) -> Iterator[str]:
+    """The lines with a statement for each of a magic, which a backslash takes to the next line."""
+    indent: str | None = None  # of the magic that goes on here
+    for line in lines:
+        if indent is None and not _MAGIC.match(line):
+            yield line
+            continue
+        if indent is None:
+            indent = line[: len(line) - len(line.lstrip())]
+        yield indent + _INSTEAD + line.removeprefix(indent)
+        indent = indent if line.endswith("\\") else None
 
 
 def _instead(line: str) -> str:

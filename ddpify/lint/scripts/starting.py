@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from ddpify.lint.scripts.reading import Reading
 
 _COMMANDS = tuple(
-    f"subprocess.{name}" for name in "Popen run call check_call check_output".split()
-) + ("os.system", "os.popen")
+    "subprocess.Popen subprocess.run subprocess.call subprocess.check_call subprocess.check_output"
+    " os.system os.popen".split()
+)
 _LAUNCHES = re.compile(r"python|executable|torchrun|sbatch|srun|mpirun|__file__|argv|\.(?:py|sh)\b")
 _CLUSTERS = ("submitit.", "simple_slurm.", "dask_jobqueue.", "sagemaker.", "ray.job_submission.")
 _SUBMITS = ("submit", "map_array", "sbatch", "fit", "submit_job")

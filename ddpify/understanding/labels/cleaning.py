@@ -88,7 +88,4 @@ def _text(node: cst.BaseExpression) -> str:
 
 def _reduces(structure: Structure, function: cst.FunctionDef, known: set[str]) -> bool:
     """Whether a function's body calls a collective, by name: it may not have been run."""
-    for call in structure.inside(function.body, cst.Call):
-        if is_reducing(call, known):
-            return True
-    return False
+    return any(is_reducing(call, known) for call in structure.inside(function.body, cst.Call))

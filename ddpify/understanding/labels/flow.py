@@ -297,7 +297,7 @@ class Flow:
         }
 
     def _is_seen(self, receiver: cst.BaseExpression) -> bool:
-        """Whether a method's object is `self`, or of a class of the project: its attributes tell."""
+        """Whether an object is `self`, or of a class of the project: its attributes tell."""
         if isinstance(receiver, cst.Name) and receiver.value == "self":
             return True
         held = self.facts.values.get(receiver)
