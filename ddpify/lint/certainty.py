@@ -1,10 +1,11 @@
-"""What a finding must rest on besides what its rule looks for, unless ``--strict`` is given.
+"""How sure a finding is, by what it rests on besides what its rule looks for.
 
 Some rules put two facts together: what is done at one place, and that a process group and its
 wrappers are there at another. Between them stand conditions on options, of which a script may have
-one set for several processes and one for a single process. These rules speak of what runs in any
-case; and what hangs must hang by a condition that is on the rank, whatever set it. What goes wrong
-because all ranks do it at once is in code that a path through the start of their group leads to.
+one set for several processes and one for a single process. Such a finding is possible unless the
+place is reached in any case; and what hangs must hang by a condition that is on the rank, whatever
+set it. What goes wrong because all ranks do it at once is in code that a path through the start of
+their group leads to.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.lint.diagnostics import Confidence
 from ddpify.lint.scripts.control import but_entries
+from ddpify.lint.scripts.kinds import DISTRIBUTED
 from ddpify.lint.scripts.one_process import joins_no_group
 from ddpify.understanding.labels.moves import Move
 from ddpify.understanding.labels.origins import ANY_RANK
@@ -21,7 +24,7 @@ from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.structure import walk
 
 if TYPE_CHECKING:
-    from ddpify.lint.registry import Rule
+    from ddpify.lint.registry import Finding, Rule
     from ddpify.lint.scripts.control import Control
     from ddpify.lint.scripts.script import Script
 
@@ -36,20 +39,25 @@ _OF_THE_GROUP = frozenset(
     "hard-coded-device load-without-map-location missing-distributed-sampler unreduced-metric"
     " write-on-all-ranks".split()
 )
+# A script whose options decide whether it is distributed may well be run so.
+_UNDER_OPTIONS = {"hard-coded-device": Confidence.LIKELY}
 _GROUP = "torch.distributed.init_process_group"
 
 
-def is_certain(script: Script, rule: Rule, node: cst.CSTNode) -> bool:
-    """Whether what a finding rests on holds in any run of the script on several processes."""
-    if script.strict or script.has_runtime:
-        return True
+def confidence_of(script: Script, rule: Rule, finding: Finding) -> Confidence:
+    """How sure it is that a finding holds in runs of the script on several processes."""
+    known, node = min(rule.confidence, finding.confidence), finding.node
+    if script.kind != DISTRIBUTED or script.has_runtime:
+        return known
     if rule.name in _OF_THE_GROUP and joins_no_group(script.control, node):
-        return False
-    if rule.name in _ON_ANY_PATH:
-        return runs_in_any_case(script.control, node) and _distributes_in_any_case(script)
-    if rule.name in _BY_RANK:
-        return is_kept_by_rank(script.control, node)
-    return True
+        return Confidence.POSSIBLE
+    if rule.name in _ON_ANY_PATH and not (
+        runs_in_any_case(script.control, node) and _distributes_in_any_case(script)
+    ):
+        return min(known, _UNDER_OPTIONS.get(rule.name, Confidence.POSSIBLE))
+    if rule.name in _BY_RANK and not is_kept_by_rank(script.control, node):
+        return Confidence.POSSIBLE
+    return known
 
 
 def _distributes_in_any_case(script: Script) -> bool:

@@ -35,6 +35,24 @@ class Severity(IntEnum):
         return {"SILENT": "silent-wrong"}.get(self.name, self.name.lower())
 
 
+class Confidence(IntEnum):
+    """How sure it is that a finding is right.
+
+    CERTAIN: all that it rests on is in sight.
+    LIKELY: something between is not seen, and this is how scripts of this kind are.
+    POSSIBLE: it takes an assumption that often does not hold (shown with ``--strict``).
+    """
+
+    POSSIBLE = 1
+    LIKELY = 2
+    CERTAIN = 3
+
+    @property
+    def word(self) -> str:
+        """As in ``likely``."""
+        return self.name.lower()
+
+
 class Edit(NamedTuple):
     """Replace the characters from ``start`` up to ``end`` of the file's text."""
 
@@ -76,6 +94,7 @@ class Diagnostic:
     name: str
     message: str = field(compare=False)
     severity: Severity = field(compare=False, default=Severity.SILENT)
+    confidence: Confidence = field(compare=False, default=Confidence.CERTAIN)
     single: bool = field(compare=False, default=False)
     fix: Fix | None = field(compare=False, default=None)
     cell: int | None = None
@@ -90,6 +109,16 @@ class Diagnostic:
     def sentence(self) -> str:
         """The message where it stands alone: no error yet is said to be none."""
         return f"for several processes: {self.message}" if self.single else self.message
+
+    @property
+    def grade(self) -> str:
+        """What happens and how sure that is: ``hang, likely``. Convert's points have none."""
+        return "" if self.single else f"{self.severity.word}, {self.confidence.word}"
+
+    @property
+    def graded(self) -> str:
+        """The message with its grade, on one line."""
+        return f"{self.sentence} ({self.grade})" if self.grade else self.sentence
 
     @property
     def fixable(self) -> bool:

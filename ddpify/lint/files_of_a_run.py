@@ -7,11 +7,12 @@ run, and which ranks call them, stands where they are called.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
-from ddpify.lint.certainty import is_certain
-from ddpify.lint.diagnostics import Diagnostic, by_place
+from ddpify.lint.certainty import confidence_of
+from ddpify.lint.diagnostics import Confidence, Diagnostic, by_place
 from ddpify.lint.registry import Finding, Rule, findings, load, load_all
-from ddpify.lint.scripts.kinds import DISTRIBUTED, SINGLE
+from ddpify.lint.scripts.kinds import SINGLE
 from ddpify.lint.scripts.one_process import concerns_no_rank
 from ddpify.lint.scripts.positions import Positions
 from ddpify.lint.scripts.script import Script
@@ -30,17 +31,27 @@ Found = tuple[Diagnostic, ...]
 
 
 def findings_of(script: Script, rules: Iterable[Rule], path: str) -> list[Diagnostic]:
-    """What rules find in the file that a script is read for; of each subject the first."""
-    found: dict[tuple[object, ...], Diagnostic] = {}
+    """What rules find in the file that a script is read for; of each subject the surest.
+
+    What only a strict reading finds, or rests on too little, is possible: it is left out unless the
+    script is read strictly.
+    """
+    chosen, found = list(rules), dict[tuple[object, ...], Diagnostic]()
+    for one in _found(script.read_with(strict=False), chosen, path):
+        if script.strict or one.confidence > Confidence.POSSIBLE:
+            known = found.setdefault(one.subject, one)
+            found[one.subject] = max(known, one, key=lambda x: x.confidence)
+    for one in _found(script, chosen, path) if script.strict else ():
+        found.setdefault(one.subject, replace(one, confidence=Confidence.POSSIBLE))
+    return list(found.values())
+
+
+def _found(script: Script, rules: Iterable[Rule], path: str) -> Iterator[Diagnostic]:
     for rule in rules:
         for finding in findings(rule, script):
             if rule.group in OF_RANKS and concerns_no_rank(script.control, finding.node):
                 continue
-            if script.kind == DISTRIBUTED and not is_certain(script, rule, finding.node):
-                continue
-            one = _diagnostic(rule, script, path, finding)
-            found.setdefault(one.subject, one)
-    return list(found.values())
+            yield _diagnostic(rule, script, path, finding)
 
 
 def in_other_files(
@@ -97,6 +108,7 @@ def _diagnostic(rule: Rule, script: Script, path: str, finding: Finding) -> Diag
         rule.name,
         finding.message,
         rule.severity,
+        confidence_of(script, rule, finding),
         single=script.kind == SINGLE and rule.group in OF_RANKS,
         fix=finding.fix,
         about=(str(about.module.path.resolve()), about.line) if about is not None else None,

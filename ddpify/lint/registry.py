@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from ddpify.codes import BY_NAME, CODES
-from ddpify.lint.diagnostics import Fix, Severity
+from ddpify.lint.diagnostics import Confidence, Fix, Severity
 from ddpify.lint.scripts.kinds import CONVERTED, SINGLE
 from ddpify.records import record
 
@@ -26,13 +26,15 @@ TEXT_CODES = frozenset({"DDP905"})  # also found in files that are not Python
 class Finding:
     """What a rule yields: the node that it is about, one sentence, and perhaps a fix.
 
-    ``about`` is the place itself, where the node is a call that leads to it.
+    ``about`` is the place itself, where the node is a call that leads to it. ``confidence`` is at
+    most that of the rule.
     """
 
     node: cst.CSTNode
     message: str
     fix: Fix | None = None
     about: Site | None = None
+    confidence: Confidence = Confidence.CERTAIN
 
 
 Check = Callable[["Script"], Iterator[Finding]]
@@ -40,7 +42,9 @@ Check = Callable[["Script"], Iterator[Finding]]
 
 @record
 class Rule:
-    """One rule. ``applies`` are the kinds of script that it looks at."""
+    """One rule. ``applies`` are the kinds of script that it looks at; ``confidence`` is how sure a
+    finding is where nothing is unknown.
+    """
 
     code: str
     name: str
@@ -49,9 +53,17 @@ class Rule:
     applies: frozenset[str]
     check: Check
     documentation: str
+    confidence: Confidence = Confidence.CERTAIN
 
 
-def rule(name: str, *, group: str, severity: Severity, applies: str) -> Callable[[Check], Rule]:
+def rule(
+    name: str,
+    *,
+    group: str,
+    severity: Severity,
+    applies: str,
+    confidence: Confidence = Confidence.CERTAIN,
+) -> Callable[[Check], Rule]:
     """Make a rule of a function; its page is the docstring of its module.
 
     ``applies`` lists kinds: "single" (one process), "distributed", "other" (neither seen), and
@@ -61,7 +73,7 @@ def rule(name: str, *, group: str, severity: Severity, applies: str) -> Callable
     def decorate(check: Check) -> Rule:
         page = import_module(check.__module__).__doc__ or ""
         kinds = frozenset(applies.split())
-        return Rule(BY_NAME[name], name, group, severity, kinds, check, page)
+        return Rule(BY_NAME[name], name, group, severity, kinds, check, page, confidence)
 
     return decorate
 

@@ -135,3 +135,9 @@ def test_github_commands_survive_the_runner(written: Written) -> None:
         code = unquote(given["title"]).removeprefix("ddpify ").split()[0]
         found.append((unquote(given["file"]), code, int(given["line"])))
     assert found == reference(written)
+
+
+@pytest.mark.parametrize("name", ["full", "concise", "json", "github", "gitlab", "sarif", "junit"])
+def test_each_format_says_how_sure_a_finding_is(written: Written, name: str) -> None:
+    text = written(name)
+    assert "silent-wrong" in text and "likely" in text and "certain" in text

@@ -29,6 +29,7 @@ def entry(one: Diagnostic) -> dict[str, object]:
         "code": one.code,
         "name": one.name,
         "severity": one.severity.word,
+        "confidence": one.confidence.word,
         "context": "single-process" if one.single else "distributed",
         "message": one.sentence,
         "fix": fix,

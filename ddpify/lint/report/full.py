@@ -21,7 +21,8 @@ def render(report: Report) -> str:
 
 
 def _finding(one: Diagnostic, text: str | None) -> str:
-    lines = [f"{one.code} {one.name}: {one.message}", f"  --> {place(one)}"]
+    head = f"{one.code} {one.name} [{one.grade}]" if one.grade else f"{one.code} {one.name}"
+    lines = [f"{head}: {one.message}", f"  --> {place(one)}"]
     source = _line(text, one) if text is not None else None
     if source is not None:
         number = str(one.span.line)

@@ -18,7 +18,7 @@ def render(report: Report) -> str:
             f",endLine={one.span.end_line},endColumn={one.span.end_column}"
         )
         title = _property(f"ddpify {one.code} ({one.name})")
-        message = _text(f"{place(one)}: {one.code} {one.sentence}")
+        message = _text(f"{place(one)}: {one.code} {one.graded}")
         lines.append(f"::{level} title={title},{where}::{message}")
     return "\n".join(lines)
 

@@ -25,7 +25,7 @@ def render(report: Report) -> str:
 
 def _entry(one: Diagnostic, key: str) -> dict[str, object]:
     return {
-        "description": f"{one.code} {one.name}: {one.sentence}",
+        "description": f"{one.code} {one.name}: {one.graded}",
         "check_name": one.name,
         "fingerprint": hashlib.blake2b(key.encode(), digest_size=16).hexdigest(),
         "severity": "info" if one.single else _LEVELS.get(one.severity, "blocker"),

@@ -22,8 +22,11 @@ def render(report: Report) -> str:
             lines.append(
                 f'    <testcase name={case} classname={quoteattr(path)} line="{one.span.line}">'
             )
-            text = escape(f"line {one.span.line}, column {one.span.column}: {one.sentence}")
-            lines.append(f"      <failure message={quoteattr(one.sentence)}>{text}</failure>")
+            text = escape(f"line {one.span.line}, column {one.span.column}: {one.graded}")
+            kind = quoteattr(one.severity.word)
+            lines.append(
+                f"      <failure type={kind} message={quoteattr(one.sentence)}>{text}</failure>"
+            )
             lines.append("    </testcase>")
         lines.append("  </testsuite>")
     if not count:

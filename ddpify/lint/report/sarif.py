@@ -34,7 +34,8 @@ def _result(one: Diagnostic, number: int, text: str | None) -> dict[str, object]
         "ruleId": one.code,
         "ruleIndex": number,
         "level": _level(one),
-        "message": {"text": one.sentence},
+        "message": {"text": one.graded},
+        "properties": {"severity": one.severity.word, "confidence": one.confidence.word},
         "locations": [
             {
                 "physicalLocation": {

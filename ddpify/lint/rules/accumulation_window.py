@@ -91,7 +91,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Severity
+from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.accumulation import Window, condition, windows
 from ddpify.lint.scripts.script import Script
@@ -103,7 +103,11 @@ _ENDS = ("step", "zero_grad")
 
 
 @rule(
-    "accumulation-window", group="synchronisation", severity=Severity.SILENT, applies="distributed"
+    "accumulation-window",
+    group="synchronisation",
+    severity=Severity.SILENT,
+    applies="distributed",
+    confidence=Confidence.LIKELY,
 )
 def check(script: Script) -> Iterator[Finding]:
     """Windows that an epoch's end cuts off."""

@@ -62,7 +62,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Severity
+from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.mixing import mixes_samples
 from ddpify.lint.scripts.reaching import reaches_loss
@@ -83,6 +83,7 @@ _GATHERS = (
     group="synchronisation",
     severity=Severity.SILENT,
     applies="converted distributed",
+    confidence=Confidence.LIKELY,
 )
 def check(script: Script) -> Iterator[Finding]:
     """Places where samples of one batch first meet, on the way to a loss."""

@@ -98,7 +98,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Severity
+from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.batching import stores
@@ -113,6 +113,7 @@ from ddpify.understanding.values import Class, Function
     group="wrapping",
     severity=Severity.SILENT,
     applies="distributed",
+    confidence=Confidence.LIKELY,
 )
 def check(script: Script) -> Iterator[Finding]:
     """Updates of buffers from the rows of a batch."""

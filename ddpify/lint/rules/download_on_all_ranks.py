@@ -38,7 +38,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Severity
+from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.facts import Effect
@@ -57,7 +57,11 @@ _HARMLESS = (
 
 
 @rule(
-    "download-on-all-ranks", group="data", severity=Severity.CRASH, applies="converted distributed"
+    "download-on-all-ranks",
+    group="data",
+    severity=Severity.CRASH,
+    applies="converted distributed",
+    confidence=Confidence.LIKELY,
 )
 def check(script: Script) -> Iterator[Finding]:
     """Downloads that no rank does first."""

@@ -74,7 +74,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Severity
+from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.datasets import samplers
 from ddpify.lint.scripts.script import Script
@@ -90,7 +90,13 @@ _GATHERS = {
 }
 
 
-@rule("eval-sampler-pads", group="data", severity=Severity.SILENT, applies="distributed")
+@rule(
+    "eval-sampler-pads",
+    group="data",
+    severity=Severity.SILENT,
+    applies="distributed",
+    confidence=Confidence.LIKELY,
+)
 def check(script: Script) -> Iterator[Finding]:
     """Gathers of what was collected over an evaluation loader that pads."""
     for loop in script.structure.all(cst.For):

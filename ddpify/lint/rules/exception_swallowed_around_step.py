@@ -52,7 +52,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Severity
+from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.structure import walk
@@ -68,6 +68,7 @@ _ENDS = ("sys.exit", "os._exit", "builtins.exit", "builtins.quit", "os.kill", "o
     group="synchronisation",
     severity=Severity.HANG,
     applies="distributed",
+    confidence=Confidence.LIKELY,
 )
 def check(script: Script) -> Iterator[Finding]:
     """Handlers inside training loops that let a rank go on alone."""

@@ -100,7 +100,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpify.lint.diagnostics import Applicability, Fix, Severity
+from ddpify.lint.diagnostics import Applicability, Confidence, Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.forward_use import uses_everything
 from ddpify.lint.scripts.repairs import drop_argument
@@ -110,7 +110,11 @@ from ddpify.understanding.syntax import argument
 
 
 @rule(
-    "find-unused-without-need", group="performance", severity=Severity.SLOW, applies="distributed"
+    "find-unused-without-need",
+    group="performance",
+    severity=Severity.SLOW,
+    applies="distributed",
+    confidence=Confidence.LIKELY,
 )
 def check(script: Script) -> Iterator[Finding]:
     """Searches for what cannot be there."""

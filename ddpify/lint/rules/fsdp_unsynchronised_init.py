@@ -63,7 +63,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Severity
+from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.facts import Event
@@ -79,7 +79,13 @@ _SENDERS = (
 )
 
 
-@rule("fsdp-unsynchronised-init", group="wrapping", severity=Severity.SILENT, applies="distributed")
+@rule(
+    "fsdp-unsynchronised-init",
+    group="wrapping",
+    severity=Severity.SILENT,
+    applies="distributed",
+    confidence=Confidence.LIKELY,
+)
 def check(script: Script) -> Iterator[Finding]:
     """Loads on some ranks ahead of a sharding that sends nothing."""
     if script.uses(*_SENDERS):

@@ -95,7 +95,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Severity
+from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.datasets import datasets, is_iterable, knows_its_rank
 from ddpify.lint.scripts.script import Script
@@ -115,6 +115,7 @@ _SPLITTERS = (
     group="data",
     severity=Severity.SILENT,
     applies="distributed",
+    confidence=Confidence.LIKELY,
 )
 def check(script: Script) -> Iterator[Finding]:
     """Training loaders over streams that all ranks read alike."""

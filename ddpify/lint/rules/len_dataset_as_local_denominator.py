@@ -44,7 +44,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Severity
+from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.divisions import divisions
 from ddpify.lint.scripts.script import Script
@@ -59,6 +59,7 @@ from ddpify.understanding.values import UNKNOWN
     group="data",
     severity=Severity.SILENT,
     applies="distributed",
+    confidence=Confidence.LIKELY,
 )
 def check(script: Script) -> Iterator[Finding]:
     """Divisions of a rank's own total by the length of the data set."""

@@ -39,7 +39,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Severity
+from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.repairs import add_argument
 from ddpify.lint.scripts.script import Script
@@ -57,6 +57,7 @@ _SCHEDULES = re.compile(r"(?i)sched|scaler")
     group="device",
     severity=Severity.CRASH,
     applies="converted distributed",
+    confidence=Confidence.LIKELY,
 )
 def check(script: Script) -> Iterator[Finding]:
     """Loads of states, without a device or to one GPU."""

@@ -34,7 +34,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Applicability, Fix, Severity
+from ddpify.lint.diagnostics import Applicability, Confidence, Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.repairs import runtime
 from ddpify.lint.scripts.script import Script
@@ -48,6 +48,7 @@ from ddpify.understanding.syntax import code_of
     group="checkpoint",
     severity=Severity.STYLE,
     applies="converted distributed",
+    confidence=Confidence.LIKELY,
 )
 def check(script: Script) -> Iterator[Finding]:
     """Writers and runs that each rank starts."""

@@ -37,7 +37,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Severity
+from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.repairs import add_argument
 from ddpify.lint.scripts.script import Script
@@ -46,7 +46,13 @@ from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument, spreads
 
 
-@rule("makedirs-race", group="checkpoint", severity=Severity.CRASH, applies="converted distributed")
+@rule(
+    "makedirs-race",
+    group="checkpoint",
+    severity=Severity.CRASH,
+    applies="converted distributed",
+    confidence=Confidence.LIKELY,
+)
 def check(script: Script) -> Iterator[Finding]:
     """Folders that each rank tries to make first."""
     for call in script.calls("os.makedirs", "os.mkdir"):

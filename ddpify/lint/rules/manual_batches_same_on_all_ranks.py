@@ -57,7 +57,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Severity
+from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.repairs import runtime
 from ddpify.lint.scripts.script import Script
@@ -74,6 +74,7 @@ _APART = ANY_RANK | {WORLD}
     group="data",
     severity=Severity.SILENT,
     applies="converted distributed",
+    confidence=Confidence.LIKELY,
 )
 def check(script: Script) -> Iterator[Finding]:
     """Hand-made batches that do not depend on the rank."""

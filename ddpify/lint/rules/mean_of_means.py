@@ -67,7 +67,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Severity
+from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.divisions import divisions
 from ddpify.lint.scripts.parts import make_whole
@@ -86,6 +86,7 @@ from ddpify.understanding.syntax import argument
     group="synchronisation",
     severity=Severity.SILENT,
     applies="converted distributed",
+    confidence=Confidence.LIKELY,
 )
 def check(script: Script) -> Iterator[Finding]:
     """Reductions of quotients whose denominators differ between ranks."""

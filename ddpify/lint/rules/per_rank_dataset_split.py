@@ -49,7 +49,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpify.lint.diagnostics import Severity
+from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.one_process import is_called_from_elsewhere
 from ddpify.lint.scripts.script import Script
@@ -57,7 +57,13 @@ from ddpify.lint.scripts.seeds import may_be_seeded, seeds
 from ddpify.lint.scripts.splits import draw_alike, splits
 
 
-@rule("per-rank-dataset-split", group="data", severity=Severity.SILENT, applies="distributed")
+@rule(
+    "per-rank-dataset-split",
+    group="data",
+    severity=Severity.SILENT,
+    applies="distributed",
+    confidence=Confidence.LIKELY,
+)
 def check(script: Script) -> Iterator[Finding]:
     """Random splits that ranks need not agree on."""
     for one in splits(script):

@@ -59,7 +59,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Severity
+from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.labels.origins import ANY_RANK, CLOCK
@@ -73,6 +73,7 @@ _KINDS = ("save", "folder", "writer", "write")
     group="checkpoint",
     severity=Severity.SILENT,
     applies="converted distributed",
+    confidence=Confidence.LIKELY,
 )
 def check(script: Script) -> Iterator[Finding]:
     """Folders and files of the time, made by all ranks; once for each time that is taken."""

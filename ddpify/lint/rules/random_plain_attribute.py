@@ -89,7 +89,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Applicability, Severity
+from ddpify.lint.diagnostics import Applicability, Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.forward_use import forward_of
 from ddpify.lint.scripts.script import Script
@@ -102,7 +102,13 @@ from ddpify.understanding.values import Class
 _MAKES = ("torch.rand", "torch.randn", "torch.randint", "torch.normal", "torch.randperm")
 
 
-@rule("random-plain-attribute", group="wrapping", severity=Severity.SILENT, applies="distributed")
+@rule(
+    "random-plain-attribute",
+    group="wrapping",
+    severity=Severity.SILENT,
+    applies="distributed",
+    confidence=Confidence.LIKELY,
+)
 def check(script: Script) -> Iterator[Finding]:
     """Random tensors that nothing sends to the other ranks."""
     if agreed(script, "torch"):

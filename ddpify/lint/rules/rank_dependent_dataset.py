@@ -115,7 +115,7 @@ from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Severity
+from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.datasets import datasets
 from ddpify.lint.scripts.script import Script
@@ -135,6 +135,7 @@ _GENERATORS = ("random.Random", "numpy.random.default_rng", "numpy.random.Random
     group="data",
     severity=Severity.SILENT,
     applies="converted distributed",
+    confidence=Confidence.LIKELY,
 )
 def check(script: Script) -> Iterator[Finding]:
     """Split loaders over data sets that are drawn at random."""

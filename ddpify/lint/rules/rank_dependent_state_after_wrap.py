@@ -87,7 +87,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Severity
+from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.after_wrap import events_after, is_in_training, through_wrapper
 from ddpify.lint.scripts.script import Script
@@ -105,6 +105,7 @@ _FIXED = ("zeros_", "ones_", "constant_", "eye_", "dirac_", "calculate_gain")
     group="wrapping",
     severity=Severity.SILENT,
     applies="distributed",
+    confidence=Confidence.LIKELY,
 )
 def check(script: Script) -> Iterator[Finding]:
     """Loads on some ranks, and random starts on each, after the wrap."""

@@ -145,7 +145,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.certainty import surely_asks_rank
-from ddpify.lint.diagnostics import Severity
+from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.picked import asks_for_any, counts_picked
 from ddpify.lint.scripts.script import Script
@@ -168,6 +168,7 @@ _EXITS = ("sys.exit", "builtins.exit", "builtins.quit", "os._exit")
     group="synchronisation",
     severity=Severity.HANG,
     applies="converted distributed",
+    confidence=Confidence.LIKELY,
 )
 def check(script: Script) -> Iterator[Finding]:
     """Ways out of a training loop that depend on a rank's own values."""

@@ -51,7 +51,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Severity
+from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.whole_data import is_own
@@ -64,6 +64,7 @@ from ddpify.understanding.syntax import code_of
     group="synchronisation",
     severity=Severity.SILENT,
     applies="distributed",
+    confidence=Confidence.LIKELY,
 )
 def check(script: Script) -> Iterator[Finding]:
     """Learning rates that follow a rank's own numbers."""

@@ -55,7 +55,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpify.lint.diagnostics import Severity
+from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.seeds import apart
@@ -67,6 +67,7 @@ from ddpify.lint.scripts.splits import Split, draw_alike, splits
     group="rng",
     severity=Severity.SILENT,
     applies="distributed",
+    confidence=Confidence.LIKELY,
 )
 def check(script: Script) -> Iterator[Finding]:
     """Splits that are drawn from seeds that differ."""

@@ -81,7 +81,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Applicability, Fix, Severity
+from ddpify.lint.diagnostics import Applicability, Confidence, Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.repairs import before, spelled
 from ddpify.lint.scripts.script import Script
@@ -99,6 +99,7 @@ _READS = ("torch.load", "numpy.load", "builtins.open")
     group="synchronisation",
     severity=Severity.CRASH,
     applies="converted distributed",
+    confidence=Confidence.LIKELY,
 )
 def check(script: Script) -> Iterator[Finding]:
     """Reads on all ranks, soon after a write on some, of one file."""

@@ -70,7 +70,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Severity
+from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.seeds import SEEDS, differs, seeds
@@ -83,7 +83,11 @@ _FUNCTIONS = ("torch.nn.functional.dropout", "torch.nn.functional.gumbel_softmax
 
 
 @rule(
-    "same-seed-everywhere", group="rng", severity=Severity.SILENT, applies="converted distributed"
+    "same-seed-everywhere",
+    group="rng",
+    severity=Severity.SILENT,
+    applies="converted distributed",
+    confidence=Confidence.LIKELY,
 )
 def check(script: Script) -> Iterator[Finding]:
     """Seeds of PyTorch's generators that no rank changes, before training that draws."""

@@ -47,7 +47,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Severity
+from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.labels.dependencies import Dependency
@@ -64,6 +64,7 @@ _LENGTHS = ("total_steps", "steps_per_epoch", "T_max", "T_0", "total_iters", "nu
     group="synchronisation",
     severity=Severity.SILENT,
     applies="distributed",
+    confidence=Confidence.LIKELY,
 )
 def check(script: Script) -> Iterator[Finding]:
     """Schedules whose length counts all of the data."""

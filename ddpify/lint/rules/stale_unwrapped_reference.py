@@ -57,7 +57,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Severity
+from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.understood import Wrap
@@ -73,7 +73,11 @@ _IS_TRAINED_RAW = f"what is wrapped here is trained past its wrapper, in another
 
 
 @rule(
-    "stale-unwrapped-reference", group="wrapping", severity=Severity.SILENT, applies="distributed"
+    "stale-unwrapped-reference",
+    group="wrapping",
+    severity=Severity.SILENT,
+    applies="distributed",
+    confidence=Confidence.LIKELY,
 )
 def check(script: Script) -> Iterator[Finding]:
     """Training calls of what was wrapped, past its wrapper."""

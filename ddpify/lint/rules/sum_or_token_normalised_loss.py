@@ -49,7 +49,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Severity
+from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.parts import make_whole
 from ddpify.lint.scripts.rates import rate_knows_ranks
@@ -71,6 +71,7 @@ _CONVERSIONS = frozenset({"builtins.int", "builtins.float", "builtins.len"})
     group="synchronisation",
     severity=Severity.SILENT,
     applies="converted distributed",
+    confidence=Confidence.LIKELY,
 )
 def check(script: Script) -> Iterator[Finding]:
     """Backward passes from sums over the batch."""

@@ -82,7 +82,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Severity
+from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.labels.origins import ANY_RANK, LOCAL, WORLD
@@ -98,6 +98,7 @@ _JOINS = ("torch.distributed.algorithms.join.Join", "torch.distributed.algorithm
     group="data",
     severity=Severity.HANG,
     applies="distributed",
+    confidence=Confidence.LIKELY,
 )
 def check(script: Script) -> Iterator[Finding]:
     """Training loops over one rank's share, of which nothing says that all are equal."""

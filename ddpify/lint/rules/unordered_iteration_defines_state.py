@@ -108,7 +108,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Applicability, Severity
+from ddpify.lint.diagnostics import Applicability, Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.syntax import code_of
@@ -119,6 +119,7 @@ from ddpify.understanding.syntax import code_of
     group="data",
     severity=Severity.SILENT,
     applies="single distributed",
+    confidence=Confidence.LIKELY,
 )
 def check(script: Script) -> Iterator[Finding]:
     """Collections without an order of their own, where the order counts."""

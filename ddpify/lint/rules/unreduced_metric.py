@@ -54,7 +54,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Severity
+from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.rules.rank_local_control_flow import decides
 from ddpify.lint.scripts.displays import displayed
@@ -90,6 +90,7 @@ _METHODS = frozenset(
     group="synchronisation",
     severity=Severity.SILENT,
     applies="converted distributed",
+    confidence=Confidence.LIKELY,
 )
 def check(script: Script) -> Iterator[Finding]:
     """Reports of totals that no collective made whole."""

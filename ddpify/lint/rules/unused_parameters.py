@@ -96,7 +96,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Severity
+from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.forward_use import forward_of, is_plain, lists_layers, own_layers
 from ddpify.lint.scripts.script import Script
@@ -108,7 +108,13 @@ from ddpify.understanding.values import UNKNOWN, Class, Instance
 _TOLERANT = ("find_unused_parameters", "static_graph")
 
 
-@rule("unused-parameters", group="wrapping", severity=Severity.CRASH, applies="distributed")
+@rule(
+    "unused-parameters",
+    group="wrapping",
+    severity=Severity.CRASH,
+    applies="distributed",
+    confidence=Confidence.LIKELY,
+)
 def check(script: Script) -> Iterator[Finding]:
     """Layers that no code reads."""
     reported: set[cst.CSTNode] = set()

@@ -39,7 +39,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Severity
+from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.cpu_tensors import only_source
 from ddpify.lint.scripts.script import Script
@@ -48,7 +48,13 @@ from ddpify.understanding.syntax import argument
 _CORES = frozenset({"os.cpu_count", "multiprocessing.cpu_count", "torch.multiprocessing.cpu_count"})
 
 
-@rule("workers-per-rank", group="performance", severity=Severity.SLOW, applies="distributed")
+@rule(
+    "workers-per-rank",
+    group="performance",
+    severity=Severity.SLOW,
+    applies="distributed",
+    confidence=Confidence.LIKELY,
+)
 def check(script: Script) -> Iterator[Finding]:
     """Loaders of a rank with the workers of a machine."""
     for call in script.calls("torch.utils.data.DataLoader"):

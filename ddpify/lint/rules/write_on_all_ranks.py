@@ -54,7 +54,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Fix, Severity
+from ddpify.lint.diagnostics import Confidence, Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.repairs import on_rank_zero, runtime
 from ddpify.lint.scripts.script import Script
@@ -99,6 +99,7 @@ _NO_WRITES = frozenset(
     group="checkpoint",
     severity=Severity.SILENT,
     applies="converted distributed",
+    confidence=Confidence.LIKELY,
 )
 def check(script: Script) -> Iterator[Finding]:
     """Writes that more than one rank makes to one path."""

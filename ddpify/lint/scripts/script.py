@@ -22,6 +22,8 @@ from ddpify.understanding.values import Instance
 
 # What is known of the file that is read, not of all files together.
 _OF_THE_FILE = ("structure", "works_on_parts", "parts", "steps")
+# What does not depend on how strictly a script is read.
+_OF_THE_RUN = ("source", "project", "module", "choices", "facts", "positions")
 
 
 class Script(Reading):
@@ -34,6 +36,16 @@ class Script(Reading):
             made.__dict__.pop(name, None)
         made.__dict__["kind"] = self.kind
         made.source, made.module, made.positions = module.source, module, Positions(module)
+        return made
+
+    def read_with(self, *, strict: bool) -> Script:
+        """The same run, read strictly or not: strict reading reports what is possible, too."""
+        if strict == self.strict:
+            return self
+        made = copy(self)
+        made.__dict__.clear()
+        made.__dict__.update({name: self.__dict__[name] for name in _OF_THE_RUN})
+        made.strict = strict
         return made
 
     @cached_property
