@@ -185,7 +185,8 @@ def test_junit_and_github(script: Path, ddpify: Ddpify) -> None:
 
 def test_full_shows_the_place(script: Path, ddpify: Ddpify) -> None:
     out = ddpify("lint", script).stdout
-    assert "DDP501 write-on-all-ranks [silent-wrong, likely]:" in out and "^^^^" in out and "--fix" in out
+    assert "DDP501 write-on-all-ranks [silent-wrong, likely]:" in out
+    assert "^^^^" in out and "--fix" in out
 
 
 def test_single_process_scripts_get_one_list(script: Path, ddpify: Ddpify) -> None:

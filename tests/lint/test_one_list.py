@@ -155,7 +155,7 @@ def test_other_files_are_mentioned_where_one_is_asked_for(project: Path, ddpify:
 def test_what_convert_does_not_mend_is_no_part_of_the_list(project: Path, ddpify: Ddpify) -> None:
     (project / "train.py").write_text(SETUPS["single"] + "scaler = torch.cuda.amp.GradScaler()\n")
     out = ddpify("lint", "train.py").stdout
-    assert "DDP901 cuda-amp:" in out.split("trains in one process")[0]
+    assert "DDP901 cuda-amp " in out.split("trains in one process")[0]
     concise = ddpify("lint", "train.py", "--output-format", "concise").stdout
     assert "DDP101 missing-distributed-sampler: for several processes: loader split" in concise
 

@@ -81,17 +81,6 @@ elif torch.cuda.is_available():
     state = torch.load(path, map_location=f"cuda:{gpu}")
 net.load_state_dict(state)
 """,
-    "a data set out of code that is not seen": """
-from recipes import make_dataset
-
-rows = make_dataset("train")
-for x, y in DataLoader(rows, 32, shuffle=True):
-    criterion(model(x), y).backward()
-    optimizer.step()
-for x, y in DataLoader(rows.select(range(10)), 32, shuffle=True):
-    criterion(model(x), y).backward()
-    optimizer.step()
-""",
     "layers that are spread over GPUs": """
 class Halves(nn.Module):
     def __init__(self):
@@ -130,12 +119,6 @@ def save(state):
         torch.save(state, path)
 
 save(net.state_dict())
-""",
-    "random samples of each rank's own": """
-torch.manual_seed(1 + rank)
-for x, y in DataLoader(dataset, 32, shuffle=True):
-    criterion(model(x), y).backward()
-    optimizer.step()
 """,
     "a random split of rank 0's that all get": """
 torch.manual_seed(1 + rank)
@@ -1873,7 +1856,7 @@ for x, y in loader:
 
 
 @pytest.mark.parametrize(
-    ("variable", "found"), [("RANK", False), ("SLURM_PROCID", False), ("LOCAL_RANK", True)]
+    ("variable", "found"), [("RANK", True), ("SLURM_PROCID", False), ("LOCAL_RANK", True)]
 )
 def test_a_cluster_gives_processes_gpus_of_their_own(
     variable: str, found: bool, lint_text: Lint

@@ -50,7 +50,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Fix, Severity
+from ddpify.lint.diagnostics import Confidence, Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.repairs import runtime
 from ddpify.lint.scripts.script import Script
@@ -68,6 +68,7 @@ from ddpify.understanding.syntax import argument, code_of
 from ddpify.understanding.values import Device
 
 _GROUP = "torch.distributed.init_process_group"
+_CLUSTERS = ("SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 _ACCELERATORS = ("cuda", "xpu", "npu", "hpu")
 _SET_DEVICE = (
     "torch.cuda.set_device",
@@ -90,12 +91,16 @@ _MAKERS = (
 @rule("hard-coded-device", group="device", severity=Severity.CRASH, applies="converted distributed")
 def check(script: Script) -> Iterator[Finding]:
     """Literal devices, in every form that names one."""
-    if not (script.strict or script.has_runtime or _has_several_ranks_a_node(script)):
-        return
+    several = script.has_runtime or _has_several_ranks_a_node(script)
+    trains = script.uses(_GROUP) and script.averages and not _may_have_its_gpu_alone(script)
+    if not (script.strict or several or trains):
+        return  # a tool that can join a group, and may have one process on each node
+    sure = Confidence.CERTAIN if several else Confidence.LIKELY
     for given in spread_models(script):
         message = f"{script.code(given)} spreads the model over all GPUs in each rank"
         yield Finding(given, f"{message}: the wrapper refuses that, or runs out of memory")
     seen: set[cst.CSTNode] = set()
+    unchosen = False
     literals = sorted(_literals(script), key=script.structure.order.__getitem__)
     spread = _with_layers_on_several(script, literals)
     for node in literals:
@@ -104,12 +109,31 @@ def check(script: Script) -> Iterator[Finding]:
         if _excused(script, node) or _around(script, node) in spread:
             continue
         seen.add(node)
+        if _is_current(script, node) and not script.has_runtime:
+            if not unchosen:
+                yield Finding(node, _unchosen(script, node), None, None, sure)
+            unchosen = True  # one call of set_device() mends all of them
+            continue
         yield Finding(
             node,
             f"{script.code(node)} is the same GPU for every rank of a node: they share it,"
             " and NCCL refuses that",
             _fix(script, node),
+            None,
+            sure,
         )
+
+
+def _is_current(script: Script, node: cst.CSTNode) -> bool:
+    """Whether a device is named without its number: the GPU that the process has chosen."""
+    return not _number(script, node) or not re.search(r"\d", script.code(node, 200))
+
+
+def _unchosen(script: Script, node: cst.CSTNode) -> str:
+    return (
+        f"{script.code(node)} is GPU 0 on every rank: nothing calls torch.cuda.set_device() with"
+        " the local rank"
+    )
 
 
 def _has_several_ranks_a_node(script: Script) -> bool:
@@ -120,6 +144,15 @@ def _has_several_ranks_a_node(script: Script) -> bool:
     return script.uses(_GROUP) and any(
         labels & {LOCAL_RANK, SPAWNED} or {RANK, DEVICES} <= labels
         for labels in (*script.flow.labels.values(), *_chosen(script))
+    )
+
+
+def _may_have_its_gpu_alone(script: Script) -> bool:
+    """Whether a launcher of clusters starts the ranks, which can show each process one GPU."""
+    return any(
+        one.evaluated_value in _CLUSTERS
+        for structure in script.structures.values()
+        for one in structure.all(cst.SimpleString)
     )
 
 

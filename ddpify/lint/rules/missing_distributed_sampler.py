@@ -55,7 +55,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Applicability, Severity
+from ddpify.lint.diagnostics import Applicability, Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.datasets import (
     chooses,
@@ -101,10 +101,18 @@ def check(script: Script) -> Iterator[Finding]:
         elif not script.averages or not script.updates or script.may_be_sharded(loader):
             continue
         elif not _cannot_be_split(loader) and not _is_split_elsewhere(script, loader):
-            yield Finding(
-                place,
-                "every rank trains on all of the data: the sampler does not split it",
-            )
+            yield Finding(place, _message(loader), confidence=_confidence(script, loader))
+
+
+def _message(loader: Instance) -> str:
+    what = "no sampler splits it" if not samplers(loader) else "the sampler does not split it"
+    return f"every rank trains on all of the data: {what}"
+
+
+def _confidence(script: Script, loader: Instance) -> Confidence:
+    """Code that is not seen makes the data set, or ranks draw from it by seeds of their own."""
+    unsure = may_be_split(script, loader) or _draws_apart(script, loader)
+    return Confidence.LIKELY if unsure else Confidence.CERTAIN
 
 
 def _place(script: Script, loader: Instance) -> cst.CSTNode | None:
@@ -121,18 +129,10 @@ def _place(script: Script, loader: Instance) -> cst.CSTNode | None:
 
 
 def _is_split_elsewhere(script: Script, loader: Instance) -> bool:
-    """Whether the data set knows its rank or draws, or each rank takes a part of what comes.
-
-    Code that is not seen may do so.
-    """
+    """Whether the data set knows its rank or draws, or each rank takes a part of what comes."""
     if any(knows_its_rank(script, one) or _makes_up(script, one) for one in datasets(loader)):
         return True
-    unsure = may_be_split(script, loader) or _draws_apart(script, loader)
-    unsure = (
-        unsure
-        or any(map(speaks_of_ranks, datasets(loader)))
-        or _is_called_otherwise(script, loader)
-    )
+    unsure = any(map(speaks_of_ranks, datasets(loader))) or _is_called_otherwise(script, loader)
     if not script.strict and (unsure or not _surely_trains(script, loader)):
         return True
     over = [
