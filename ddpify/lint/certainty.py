@@ -18,6 +18,7 @@ from ddpify.lint.diagnostics import Confidence
 from ddpify.lint.scripts.control import but_entries
 from ddpify.lint.scripts.kinds import DISTRIBUTED
 from ddpify.lint.scripts.one_process import joins_no_group
+from ddpify.lint.scripts.set_by_rank import object_guards
 from ddpify.understanding.labels.moves import Move
 from ddpify.understanding.labels.origins import ANY_RANK
 from ddpify.understanding.labels.slots import Slot
@@ -101,6 +102,8 @@ def is_kept_by_rank(
     the rank.
     """
     if any(surely_asks_rank(control, guard.test) for guard in control.rank_guards(node)):
+        return True
+    if object_guards(control, node):
         return True
     function = control.script.structure_of(node).function(node)
     if function is None or function in seen:

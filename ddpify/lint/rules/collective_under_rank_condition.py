@@ -63,13 +63,11 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.meetings import reached_collective
 from ddpify.lint.scripts.script import Script
-from ddpify.lint.scripts.understood import ALL_COLLECTIVES
-from ddpify.understanding.labels.callees import called
+from ddpify.lint.scripts.set_by_rank import object_guards
 from ddpify.understanding.libraries.distributed import has_group
 from ddpify.understanding.structure import Guard, leaves
-
-_IGNORED = {"torch.distributed.init_process_group"}
 
 
 @rule(
@@ -81,10 +79,10 @@ _IGNORED = {"torch.distributed.init_process_group"}
 def check(script: Script) -> Iterator[Finding]:
     """Collectives that only some ranks reach, here or through a function that is called."""
     for call in script.structure.all(cst.Call):
-        guards = script.control.rank_guards(call)
+        guards = [*script.control.rank_guards(call), *object_guards(script.control, call)]
         if not guards or has_group(call, script.names(call.func)):
             continue
-        name = _collective(script, call)
+        name = reached_collective(script, call)
         if name is None or any(_is_answered(script, guard, call, name) for guard in guards):
             continue
         yield Finding(
@@ -106,24 +104,6 @@ def _loops(script: Script) -> Iterator[Finding]:
                 "only some ranks start this loop, in which all must agree on the order of the"
                 " samples: this hangs",
             )
-
-
-def _collective(script: Script, call: cst.Call) -> str | None:
-    """The collective that a call is or, through the project's functions, leads to on every path."""
-    direct = script.names(call.func) & ALL_COLLECTIVES - _IGNORED
-    if direct:
-        return min(direct)
-    for function in called(script.facts, call):
-        if script.control.is_cached(function.node):
-            continue
-        for name, inner in script.collectives(function.node):
-            if (
-                name not in _IGNORED
-                and not script.control.guards(inner)
-                and not has_group(inner, {name})
-            ):
-                return name
-    return None
 
 
 def _only_leaves(statement: cst.If) -> bool:

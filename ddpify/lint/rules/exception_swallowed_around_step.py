@@ -48,7 +48,7 @@ https://docs.pytorch.org/docs/stable/elastic/errors.html
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
@@ -56,7 +56,7 @@ from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.structure import walk
-from ddpify.understanding.syntax import dotted
+from ddpify.understanding.syntax import dotted, statements
 
 _CAUGHT = frozenset({"RuntimeError", "Exception", "BaseException", "torch.cuda.OutOfMemoryError",
                      "torch.OutOfMemoryError"})  # fmt: skip
@@ -106,10 +106,37 @@ def _catches(handler: cst.ExceptHandler) -> bool:
 
 
 def _stops(script: Script, handler: cst.ExceptHandler) -> bool:
-    """Whether the handler raises, ends the process, leaves, or agrees with the others."""
-    for node in walk(handler.body):
-        if isinstance(node, (cst.Raise, cst.Return, cst.Break)):
-            return True
-        if isinstance(node, cst.Call) and script.names(node.func) & set(_ENDS):
-            return True
-    return bool(script.collectives(handler.body))
+    """Whether the handler raises, ends the process or leaves on every path, or agrees with the
+    others.
+    """
+    if script.collectives(handler.body):
+        return True
+    goes_on = any(isinstance(one, cst.Continue) for one in walk(handler.body))
+    return not goes_on and _ends(script, statements(handler.body))
+
+
+def _ends(script: Script, body: Sequence[cst.CSTNode]) -> bool:
+    """Whether no path goes on behind some statements."""
+    return any(_ends_at(script, one) for one in body)
+
+
+def _ends_at(script: Script, node: cst.CSTNode) -> bool:
+    if isinstance(node, cst.SimpleStatementLine):
+        return any(
+            isinstance(one, (cst.Raise, cst.Return, cst.Break))
+            or (isinstance(one, cst.Expr) and _ends_process(script, one.value))
+            for one in node.body
+        )
+    if isinstance(node, cst.With):
+        return _ends(script, statements(node.body))
+    if not isinstance(node, cst.If) or node.orelse is None:
+        return False
+    other = node.orelse
+    ends = _ends_at(script, other) if isinstance(other, cst.If) else False
+    if isinstance(other, cst.Else):
+        ends = _ends(script, statements(other.body))
+    return ends and _ends(script, statements(node.body))
+
+
+def _ends_process(script: Script, node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Call) and bool(script.names(node.func) & set(_ENDS))

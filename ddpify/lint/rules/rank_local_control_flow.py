@@ -147,6 +147,8 @@ import libcst as cst
 from ddpify.lint.certainty import surely_asks_rank
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.decided import is_decided_by_own
+from ddpify.lint.scripts.meetings import collective_of
 from ddpify.lint.scripts.picked import asks_for_any, counts_picked
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.understood import ALL_COLLECTIVES
@@ -185,11 +187,37 @@ def check(script: Script) -> Iterator[Finding]:
                 what = _LEFT_OUT if isinstance(node, cst.Continue) else _LEFT
                 asked = script.code(guard.test, 40)
                 yield Finding(guard.test, f"each rank decides by its own {asked}: {what}")
+    yield from _meetings(script, reported)
     for node in script.structure.all(cst.Break, cst.Return):
         if _leaves_others(script, node):
             yield Finding(
                 node, "only some ranks leave the loop here: the others wait for them forever"
             )
+
+
+def _meetings(script: Script, reported: set[cst.CSTNode]) -> Iterator[Finding]:
+    """Collectives that a rank runs or not by its own values."""
+    for call in script.structure.all(cst.Call):
+        name = collective_of(script, call)
+        for guard in script.control.guards(call) if name is not None else ():
+            if guard.left_early or guard.test in reported or script.control.asks_rank(guard.test):
+                continue
+            if _is_local(script, guard.test) and not _is_in_both(script, guard, name):
+                reported.add(guard.test)
+                asked = script.code(guard.test, 40)
+                what = f"ranks that reach {name}() wait in it for the others forever"
+                yield Finding(guard.test, f"each rank decides by its own {asked}: {what}")
+
+
+def _is_in_both(script: Script, guard: Guard, name: str | None) -> bool:
+    """Whether the other branch has the same collective."""
+    statement = guard.statement
+    if not isinstance(statement, cst.If):
+        return False
+    other = statement.orelse if guard.positive else statement.body
+    return other is not None and any(
+        found.rsplit(".", 1)[-1] == name for found, _ in script.collectives(other)
+    )
 
 
 def _leaves_others(script: Script, node: cst.Break | cst.Return) -> bool:
@@ -267,7 +295,7 @@ def _is_local(script: Script, test: cst.BaseExpression) -> bool:
         return True
     if not script.has_runtime:
         own = is_own(script, test) and not asks_for_any(script, test)
-        return own or counts_picked(script, test)
+        return own or counts_picked(script, test) or is_decided_by_own(script, test)
     read = {part.node for part in script.parts}
     return any(node in read for node in walk(test))
 

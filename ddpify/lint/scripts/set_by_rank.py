@@ -19,6 +19,28 @@ def is_set_by_rank(control: Control, node: cst.BaseExpression) -> bool:
     return _known_of(control).holds(node)
 
 
+def object_guards(control: Control, node: cst.CSTNode) -> list[Guard]:
+    """Conditions around a node on an object that some ranks have: ``if writer is not None:``."""
+    return [
+        one
+        for one in control.guards(node)
+        if _asks_for_object(one.test) and is_set_by_rank(control, one.test)
+    ]
+
+
+def _asks_for_object(test: cst.BaseExpression) -> bool:
+    """``writer``, ``self.writer is not None``: whether there is an object."""
+    while isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        test = test.expression
+    if isinstance(test, (cst.Name, cst.Attribute)):
+        return True
+    return (
+        isinstance(test, cst.Comparison)
+        and len(test.comparisons) == 1
+        and isinstance(test.comparisons[0].operator, (cst.Is, cst.IsNot))
+    )
+
+
 @lru_cache(maxsize=4)  # it is asked about many conditions
 def _known_of(control: Control) -> _SetByRank:
     return _SetByRank(control)

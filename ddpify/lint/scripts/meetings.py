@@ -1,0 +1,38 @@
+"""Calls in which the ranks meet: collectives, and functions of the project that always run one."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.understood import ALL_COLLECTIVES
+from ddpify.understanding.labels.callees import called
+from ddpify.understanding.libraries.distributed import has_group
+
+IGNORED = {"torch.distributed.init_process_group"}
+
+
+def reached_collective(script: Script, call: cst.Call) -> str | None:
+    """The collective that a call is or, through the project's functions, leads to on every path."""
+    direct = script.names(call.func) & ALL_COLLECTIVES - IGNORED
+    if direct:
+        return min(direct)
+    for function in called(script.facts, call):
+        if script.control.is_cached(function.node):
+            continue
+        for name, inner in script.collectives(function.node):
+            if (
+                name not in IGNORED
+                and not script.control.guards(inner)
+                and not has_group(inner, {name})
+            ):
+                return name
+    return None
+
+
+def collective_of(script: Script, call: cst.Call) -> str | None:
+    """The short name of the collective that a call leads to, for all ranks of the run."""
+    if has_group(call, script.names(call.func)):
+        return None
+    name = reached_collective(script, call)
+    return name.rsplit(".", 1)[-1] if name is not None else None
