@@ -23,6 +23,7 @@ from ddpify.understanding.labels.moves import Move
 from ddpify.understanding.labels.origins import ANY_RANK
 from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.structure import walk
+from ddpify.understanding.syntax import code_of
 
 if TYPE_CHECKING:
     from ddpify.lint.registry import Finding, Rule
@@ -41,7 +42,7 @@ _OF_THE_GROUP = frozenset(
     " write-on-all-ranks".split()
 )
 # A script whose options decide whether it is distributed may well be run so.
-_UNDER_OPTIONS = {"hard-coded-device": Confidence.LIKELY}
+_UNDER_OPTIONS = frozenset({"hard-coded-device"})
 _GROUP = "torch.distributed.init_process_group"
 
 
@@ -55,10 +56,23 @@ def confidence_of(script: Script, rule: Rule, finding: Finding) -> Confidence:
     if rule.name in _ON_ANY_PATH and not (
         runs_in_any_case(script.control, node) and _distributes_in_any_case(script)
     ):
-        return min(known, _UNDER_OPTIONS.get(rule.name, Confidence.POSSIBLE))
+        likely = rule.name in _UNDER_OPTIONS or _runs_where_distributed(script, node)
+        return min(known, Confidence.LIKELY if likely else Confidence.POSSIBLE)
     if rule.name in _BY_RANK and not is_kept_by_rank(script.control, node):
         return Confidence.POSSIBLE
     return known
+
+
+def _runs_where_distributed(script: Script, node: cst.CSTNode) -> bool:
+    """Whether the options that lead to a node are among those that lead to a wrapper."""
+    control = script.control
+    wrapping = {
+        (code_of(guard.test), guard.positive)
+        for wrap in script.wraps
+        for guard in control.guards(wrap.site.node)
+    }
+    asked = [one for one in control.guards(node) if _asks_unknown(control, one.test)]
+    return bool(asked) and all((code_of(one.test), one.positive) in wrapping for one in asked)
 
 
 def _distributes_in_any_case(script: Script) -> bool:

@@ -272,13 +272,12 @@ MODEL = [
         ),
     ),
     _variant(
-        "DataParallel in the other branch",
+        "DataParallel inside the wrapper where there are several GPUs",
         "DDP301",
-        IDIOM,
+        F,
         (
-            "        model_without_ddp = model.module\n",
-            "        model_without_ddp = model.module\n"
-            "    else:\n        model = nn.DataParallel(model)\n",
+            "    return DDP(net, ",
+            "    if torch.cuda.device_count() > 1:\n        net = nn.DataParallel(net)\n    return DDP(net, ",
         ),
     ),
     _variant(
@@ -365,7 +364,7 @@ DEVICE = [
     ),
     _variant(
         "as many ranks as a node has GPUs",
-        "DDP706",
+        "DDP104 DDP706",
         F,
         (
             "DistributedSampler(train, seed=args.seed)",
@@ -377,6 +376,7 @@ DEVICE = [
         "inputs that are never moved",
         "DDP208",
         F,
+        ("DDP(net, device_ids=[local_rank])", "DDP(net)"),
         (
             "        x, y = x.to(device, non_blocking=True), y.to(device, non_blocking=True)\n",
             "        y = y.to(device)\n",
@@ -557,13 +557,9 @@ IDIOMS = [
 VARIANTS = [*CONTROL, *MODEL, *DEVICE, *DATA, *IDIOMS]
 NOT_FOUND: tuple[str, ...] = (
     "a barrier under the size of the rank's own batch",
-    "a part that an epoch freezes, one by one",
-    "parameters that an epoch freezes by name",
-    "a part that an epoch freezes at once",
     "a parameter of its own beside the model's",
     "a parameter of its own in a parameter group",
     "the model before the wrapper, by a name",
-    "DataParallel in the other branch",
     "half of a model moved before the wrapper",
     "a device in a class of settings",
     "a device in an object of settings",
@@ -572,15 +568,8 @@ NOT_FOUND: tuple[str, ...] = (
     "weights of a loss beside the GPU of a text",
     "a file that the first GPU of each node writes",
     "a file that the first rank of each node writes",
-    "a sampler that counts the ranks of a node",
-    "as many ranks as a node has GPUs",
     "inputs that are never moved",
     "targets that are never moved",
-    "an epoch that rank 0 alone is told",
-    "a loss of rank 0's in its log",
     "a trace that all ranks write",
-    "gradients clipped in a scaler object before unscale_",
-    "idioms: no sampler",
     "idioms: saved with the wrapper's prefix",
-    "idioms: moved after the wrapper",
 )

@@ -111,12 +111,14 @@ _CLIPS = tuple(
 )
 def check(script: Script) -> Iterator[Finding]:
     """Clipping at the wrong moment."""
-    unscaled = any(True for _ in script.method_calls("unscale_", "unscale", everywhere=True))
+    unscaling = list(script.method_calls("unscale_", "unscale", everywhere=True))
     for call in script.calls(*_CLIPS):
         if _in_no_sync(script, call):
             yield Finding(call, "each rank clips its own part of the gradient by its own norm")
             continue
-        step = None if unscaled else _scaled_step(script, call)
+        step = _scaled_step(script, call)
+        if any(_may_come_first(script, one, call) for one in unscaling):
+            continue
         if step is not None:
             yield Finding(
                 call,
@@ -124,6 +126,15 @@ def check(script: Script) -> Iterator[Finding]:
                 " small",
                 _fix(script, call, step),
             )
+
+
+def _may_come_first(script: Script, unscale: cst.Call, clip: cst.Call) -> bool:
+    """Whether gradients may be unscaled before they are clipped: not below it in its function."""
+    structure = script.structure_of(unscale)
+    if structure is not script.structure_of(clip):
+        return True
+    same = structure.function(unscale) is structure.function(clip)
+    return not same or structure.order[unscale] < structure.order[clip]
 
 
 def _in_no_sync(script: Script, call: cst.Call) -> bool:

@@ -42,6 +42,7 @@ import libcst as cst
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
+from ddpify.understanding.labels.origins import DEVICES
 from ddpify.understanding.syntax import argument
 
 
@@ -49,7 +50,9 @@ from ddpify.understanding.syntax import argument
 def check(script: Script) -> Iterator[Finding]:
     """Calls of DataParallel in scripts that train."""
     for call in script.calls("torch.nn.DataParallel", "torch.nn.parallel.data_parallel"):
-        if not script.control.guards(call) and not _has_one_device(call):
+        guards = script.control.guards(call)
+        counted = all(DEVICES in script.labels(one.test) for one in guards)
+        if counted and not _has_one_device(call):
             yield Finding(call, "one process drives all GPUs, beside the ranks that have one each")
 
 

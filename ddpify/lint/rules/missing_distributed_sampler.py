@@ -173,15 +173,15 @@ def _is_called_otherwise(script: Script, loader: Instance) -> bool:
 
 
 def _surely_trains(script: Script, loader: Instance) -> bool:
-    """Whether a loop over this loader alone has ``backward()`` in its own body, after a call of
-    a model whose gradients are averaged.
+    """Whether a loop over this loader alone reaches ``backward()``, after a call of a model whose
+    gradients are averaged.
 
     A function that trains and evaluates gets both loaders.
     """
     return any(
         {one.site for one in script.loaders_in(loop.iter)} == {loader.site}
         and goes_through_resolved(script, loop.iter)
-        and any(one in script.facts.backwards for one in walk(loop.body))
+        and any(one in script.facts.backwards for one in script.reached(loop.body))
         and (script.has_fsdp or _calls_wrapped(script, loop))
         for structure in script.structures.values()
         for loop in structure.all(cst.For)

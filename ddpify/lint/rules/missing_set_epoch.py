@@ -70,6 +70,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from ddpify.lint.certainty import is_kept_by_rank
 from ddpify.lint.diagnostics import Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.epochs import Loop, rounds, samplers_of
@@ -156,6 +157,8 @@ def _stays(script: Script, call: cst.Call, outer: Loop) -> bool:
 def _told(script: Script) -> Iterator[cst.BaseExpression]:
     """What is told the epoch: ``x.set_epoch(...)``, ``x.epoch = ...``, ``getattr(x, ...)``."""
     for call in script.method_calls("set_epoch", everywhere=True):
+        if is_kept_by_rank(script.control, call):
+            continue  # the others have the order of the first epoch for ever
         yield cst.ensure_type(call.func, cst.Attribute).value
     for structure in script.structures.values():
         for target in structure.all(cst.AssignTarget, cst.AugAssign):

@@ -75,6 +75,8 @@ from ddpify.understanding.structure import Structure
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import UNKNOWN
 
+_QUESTIONS = (cst.Comparison, cst.BooleanOperation, cst.UnaryOperation)  # such as `epoch > 3`
+
 
 @rule(
     "requires-grad-changed-after-wrap",
@@ -147,6 +149,8 @@ def _direction(node: cst.CSTNode, script: Script) -> str | None:
         return code_of(node.args[0].value) if node.args else "True"
     if isinstance(node, cst.Attribute) and node.attr.value == "requires_grad":
         assign = next((n for n in structure.up(node) if isinstance(n, cst.Assign)), None)
+        if assign is not None and isinstance(assign.value, _QUESTIONS):
+            return code_of(assign.value)
         if assign is None or not script.value(assign.value).atoms:
             return None
         constant = script.value(assign.value).constant()

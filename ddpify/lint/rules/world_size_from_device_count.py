@@ -65,6 +65,8 @@ from ddpify.lint.scripts.script import Script
 from ddpify.understanding.labels.origins import DEVICES, WORLD
 from ddpify.understanding.syntax import argument
 
+_MESSAGE = "counts the GPUs of one node, not the ranks: wrong by a factor on several nodes"
+
 
 @rule(
     "world-size-from-device-count",
@@ -80,6 +82,10 @@ def check(script: Script) -> Iterator[Finding]:
         reduced = script.flow.slots(top, script.module) & script.flow.cleaned
         if _counts_gpus(script, bottom) and reduced:
             yield _finding(script, bottom)
+    for call in script.calls("torch.distributed.init_process_group"):
+        given = argument(call, "world_size", 3)
+        if given is not None and _counts_gpus(script, given.value):
+            yield Finding(given, _MESSAGE)
     for factor in _rate_factors(script):
         if _counts_gpus(script, factor):
             yield _finding(script, factor)
@@ -106,6 +112,4 @@ def _finding(script: Script, node: cst.BaseExpression) -> Finding:
     fix = None
     if dist is not None:
         fix = script.replace(node, f"{dist}.get_world_size()", "ask the process group")
-    return Finding(
-        node, "counts the GPUs of one node, not the ranks: wrong by a factor on several nodes", fix
-    )
+    return Finding(node, _MESSAGE, fix)

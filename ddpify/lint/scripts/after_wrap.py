@@ -6,6 +6,8 @@ import libcst as cst
 
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.understood import Wrap
+from ddpify.understanding.layers import layers
+from ddpify.understanding.values import Instance
 
 
 def events_after(script: Script, wrap: Wrap, kind: str) -> list[cst.CSTNode]:
@@ -21,7 +23,24 @@ def events_after(script: Script, wrap: Wrap, kind: str) -> list[cst.CSTNode]:
                 after = True
             elif after:
                 nodes.append(event.site.node)
+        nodes += _of_its_parts(script, wrap, model, kind)
     return nodes
+
+
+def _of_its_parts(script: Script, wrap: Wrap, model: Instance, kind: str) -> list[cst.CSTNode]:
+    """Places in a training loop where something happens to a part of a model wrapped before it."""
+    nodes = [
+        event.site.node
+        for part in layers(model)
+        if part is not model
+        for event in script.events(part, kind)
+    ]
+    around = set(script.control.around(wrap.site.node))
+    return [
+        node
+        for node in nodes
+        if any(script.trains(loop) for loop in script.control.around(node) if loop not in around)
+    ]
 
 
 def is_in_training(script: Script, node: cst.CSTNode) -> bool:

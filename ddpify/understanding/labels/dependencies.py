@@ -23,6 +23,7 @@ from ddpify.understanding.structure import Structure, children, walk
 from ddpify.understanding.syntax import argument as given_as
 from ddpify.understanding.values import (
     Class,
+    Device,
     Instance,
     Lib,
     Value,
@@ -78,9 +79,17 @@ class Dependencies:
                 yield from self._depend(child, module, False)
         elif isinstance(node, cst.Subscript):
             yield from self._subscript(node, module, pure)
+        elif self._is_local_rank(node, module):
+            yield Dependency(label=origins.LOCAL_RANK, pure=pure, node=node)
         else:
             for child in children(node):
                 yield from self._depend(child, module, pure)
+
+    def _is_local_rank(self, node: cst.CSTNode, module: ModuleFile) -> bool:
+        """``rank % torch.cuda.device_count()``."""
+        if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, cst.Modulo):
+            return False
+        return any(one.label == origins.DEVICES for one in self.of(node.right, module))
 
     def _name(self, node: cst.Name, module: ModuleFile, pure: bool) -> Iterator[Dependency]:
         held = self.facts.values.get(node)
@@ -103,7 +112,13 @@ class Dependencies:
         if node.attr.value == "local_rank" and self._local_rank_is_an_option:
             yield Dependency(label=origins.LOCAL_RANK, node=node)
         if node.attr.value not in origins.SHAPE_LIKE:
-            yield from self._depend(node.value, module, False)
+            number = node.attr.value == "index" and self._is_device(node.value)
+            yield from self._depend(node.value, module, pure and number)
+
+    def _is_device(self, node: cst.BaseExpression) -> bool:
+        """Whether an expression is a `torch.device`, whose index tells the number that it got."""
+        held = self.facts.values.get(node, value()).atoms
+        return bool(held) and all(isinstance(one, Device) for one in held)
 
     def _may_gather(self, function: cst.BaseExpression) -> bool:
         """Whether a call gathers with a gradient, or is of an object that is not seen and may."""

@@ -157,7 +157,7 @@ def is_pure(name: str) -> bool:
     short = name.rsplit(".", 1)[-1]
     if name.startswith("builtins."):
         return short in PURE_BUILTINS
-    if name in ("torch.tensor", "torch.as_tensor", "numpy.array"):
+    if name in ("torch.tensor", "torch.as_tensor", "numpy.array", "torch.device"):
         return True
     return name.startswith(_PURE)
 

@@ -30,10 +30,9 @@ def reduced_attributes(
     given = {name for call in calls for name in _handed_over(call)}
     statements = [one for one in walk(function.body) if isinstance(one, _SETS)]
     sets = [_both_sides(one) for one in statements]
-    sources = set(given)
-    for _ in sets:
-        for targets, read in sets:
-            sources |= read if targets & sources else set()
+    for one in reversed(statements):
+        targets, read = _both_sides(one)
+        given |= read if targets & given and _is_another_name(one) else set()
     results = set(given)
     for node in statements:
         if any(inner in calls for inner in walk(node)):
@@ -41,7 +40,13 @@ def reduced_attributes(
     for _ in sets:
         for targets, read in sets:
             results |= targets if read & results else set()
-    return {name.removeprefix("self.") for name in sources | results if name.startswith("self.")}
+    return {name.removeprefix("self.") for name in results if name.startswith("self.")}
+
+
+def _is_another_name(node: cst.CSTNode) -> bool:
+    """``for one in (self.a, self.b):`` or ``x = self.a``: what is changed in place is the same."""
+    kept = (cst.Name, cst.Attribute, cst.List, cst.Tuple)
+    return isinstance(node, cst.For) or isinstance(getattr(node, "value", None), kept)
 
 
 def _handed_over(call: cst.Call) -> Iterator[str]:

@@ -65,7 +65,8 @@ WRITERS = frozenset(
 LOGGING = ("mlflow.", "swanlab.", "tensorboard_logger.", "neptune.")
 WRITING_METHODS = frozenset(
     "savefig to_csv to_pickle to_json to_excel write_text write_bytes save_pretrained"
-    " push_to_hub save_weights imsave to_hdf to_parquet to_feather to_stata".split()
+    " push_to_hub save_weights imsave to_hdf to_parquet to_feather to_stata"
+    " export_chrome_trace export_stacks export_memory_timeline".split()
 )
 PATH_METHODS = frozenset("unlink rename replace touch rmdir symlink_to".split())
 # Libraries whose objects write themselves into a file.
