@@ -557,19 +557,10 @@ IDIOMS = [
 VARIANTS = [*CONTROL, *MODEL, *DEVICE, *DATA, *IDIOMS]
 NOT_FOUND: tuple[str, ...] = (
     "a barrier under the size of the rank's own batch",
-    "a parameter of its own beside the model's",
-    "a parameter of its own in a parameter group",
     "the model before the wrapper, by a name",
     "half of a model moved before the wrapper",
-    "a device in a class of settings",
-    "a device in an object of settings",
-    "a device as the default of a data class",
-    "a device in a dictionary",
     "weights of a loss beside the GPU of a text",
-    "a file that the first GPU of each node writes",
-    "a file that the first rank of each node writes",
     "inputs that are never moved",
     "targets that are never moved",
-    "a trace that all ranks write",
     "idioms: saved with the wrapper's prefix",
 )

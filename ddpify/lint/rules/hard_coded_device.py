@@ -325,7 +325,9 @@ def _device_object(script: Script, call: cst.Call, bare: bool) -> bool:
     if given is None or script.flow.origins(given, script.module) & ANY_RANK:
         return False
     if any(device.index is not None for device in devices):
-        return _written(given) and all(d.index is not None or not bare for d in devices)
+        return (_written(given) or _is_setting(script, given, bare)) and all(
+            d.index is not None or not bare for d in devices
+        )
     return bare and bool(devices) and _written(given)
 
 
@@ -369,11 +371,25 @@ def _text(script: Script, node: cst.BaseExpression, bare: bool) -> bool:
     if isinstance(node, cst.IfExp):
         return _text(script, node.body, bare) or _text(script, node.orelse, bare)
     if not isinstance(node, cst.SimpleString):
-        return False
+        return _is_setting(script, node, bare)
     held = script.value(node).constant()
     text = held if isinstance(held, str) else node.evaluated_value
-    kind, _, index = str(text).partition(":")
+    return _names_one(str(text), bare)
+
+
+def _names_one(text: str, bare: bool) -> bool:
+    """``cuda:0``, and ``cuda`` where no GPU is chosen."""
+    kind, _, index = text.partition(":")
     return kind in _ACCELERATORS and (index.isdigit() or (bare and not index))
+
+
+def _is_setting(script: Script, node: cst.BaseExpression, bare: bool) -> bool:
+    """Whether an expression reads a setting that surely is such a name, and no option."""
+    if not isinstance(node, (cst.Attribute, cst.Subscript)):
+        return False
+    held = script.value(node).constant()
+    owners = {one.type for one in script.instances(node.value)}
+    return isinstance(held, str) and _names_one(held, bare) and "argparse.Namespace" not in owners
 
 
 def _device_ids(script: Script, call: cst.Call) -> Iterator[cst.CSTNode]:

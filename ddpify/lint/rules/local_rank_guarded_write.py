@@ -37,10 +37,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import libcst as cst
+
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.labels.origins import LOCAL_RANK, RANK, SPAWNED, TOLD
+from ddpify.understanding.structure import Guard
 from ddpify.understanding.syntax import argument
 
 
@@ -50,7 +53,7 @@ from ddpify.understanding.syntax import argument
 def check(script: Script) -> Iterator[Finding]:
     """Saves that one rank of each node makes."""
     for call in script.calls("torch.save"):
-        labels = [script.labels(guard.test) for guard in script.control.rank_guards(call)]
+        labels = [script.labels(guard.test) for guard in _guards(script, call, frozenset())]
         if not labels or any(one & {RANK, SPAWNED, TOLD} for one in labels):
             continue
         given = argument(call, "f", 1)
@@ -60,3 +63,15 @@ def check(script: Script) -> Iterator[Finding]:
             yield Finding(
                 call, "one rank of every node writes this file: on several nodes it may be corrupt"
             )
+
+
+def _guards(script: Script, node: cst.CSTNode, seen: frozenset[cst.CSTNode]) -> list[Guard]:
+    """The conditions on the rank around a node, or else around all calls of its function."""
+    own = script.control.rank_guards(node)
+    function = script.structure_of(node).function(node)
+    if own or function is None or function in seen:
+        return own
+    callers = [
+        _guards(script, site.node, seen | {function}) for site in script.control.callers(function)
+    ]
+    return [guard for one in callers for guard in one] if callers and all(callers) else []

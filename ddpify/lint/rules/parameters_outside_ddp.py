@@ -53,6 +53,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.kinds import DISTRIBUTED
 from ddpify.lint.scripts.layers import is_part_of, is_trainable
 from ddpify.lint.scripts.one_process import joins_no_group, runs_alone
 from ddpify.lint.scripts.script import Script
@@ -61,6 +62,7 @@ from ddpify.understanding.layers import layers
 from ddpify.understanding.libraries.distributed import REDUCING, is_wrapper
 from ddpify.understanding.libraries.runtime_names import INIT, WRAP
 from ddpify.understanding.structure import walk
+from ddpify.understanding.syntax import argument
 from ddpify.understanding.values import Instance, Params, deep_atoms
 
 
@@ -86,6 +88,14 @@ def check(script: Script) -> Iterator[Finding]:
             continue
         if any(is_set_by_rank(script.control, one.value) for one in optimizer.site.args):
             continue  # ranks have parameters of their own on purpose
+        bare = _bare_parameter(script, optimizer.site)
+        if bare is not None and script.kind == DISTRIBUTED:
+            yield Finding(
+                optimizer.site,
+                f"{script.code(bare, 40)} is in no wrapped model: its gradient is not averaged and"
+                " its value differs between ranks",
+            )
+            continue
         for owner in _owners(optimizer):
             if not _outside(script, owner, covered) or _may_be_wrapped(script, owner, covered):
                 continue
@@ -95,6 +105,27 @@ def check(script: Script) -> Iterator[Finding]:
                     f"{_name(owner)} is in no wrapped model: its gradients are not averaged and its"
                     " parameters differ between ranks",
                 )
+
+
+def _bare_parameter(script: Script, optimizer: cst.Call) -> cst.CSTNode | None:
+    """An ``nn.Parameter`` that is no attribute of a module, among what an optimizer gets."""
+    given = argument(optimizer, "params", 0)
+    if given is None:
+        return None
+    made = [given.value]
+    for one in script.flow.ancestry(given.value, script.module):
+        if one.slot is not None and one.slot[0] == "name":
+            moves = script.flow.moves_to({one.slot})
+            made += [move.value for move in moves if move.value is not None]
+    return next((node for one in made for node in walk(one) if _is_parameter(script, node)), None)
+
+
+def _is_parameter(script: Script, node: cst.CSTNode) -> bool:
+    if not isinstance(node, cst.Call) or "torch.nn.Parameter" not in script.names(node.func):
+        return False
+    structure = script.structure_of(node)
+    function = structure.function(node)
+    return function is None or structure.class_of(function) is None
 
 
 def _all_seen(script: Script) -> bool:
@@ -157,9 +188,9 @@ def _averages_by_hand(script: Script) -> bool:
     for call in script.calls(*REDUCING, everywhere=True):
         if _reads_gradients(script, call):
             return True
-        for argument in call.args:
-            if "grad" in script.code(argument.value, 200) or script.flow.slots(
-                argument.value, script.owners[call]
+        for given in call.args:
+            if "grad" in script.code(given.value, 200) or script.flow.slots(
+                given.value, script.owners[call]
             ) & _parameter_slots(script):
                 return True
     return False

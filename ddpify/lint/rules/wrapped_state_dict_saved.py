@@ -44,7 +44,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Applicability, Severity
+from ddpify.lint.diagnostics import Applicability, Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.structure import walk
@@ -67,14 +67,26 @@ def check(script: Script) -> Iterator[Finding]:
                 continue
             if _asks_whether_wrapped(script, node):
                 continue
-            if node.func.attr.value == "state_dict" and script.is_ddp(node.func.value):
+            sure = _wrapped(script, node.func.value)
+            if node.func.attr.value == "state_dict" and sure is not None:
                 text = f"{code_of(node.func.value)}.module"
                 fix = script.replace(
                     node.func.value, text, "save the module inside", Applicability.UNSAFE
                 )
-                yield Finding(
-                    node, "its keys start with 'module.': a plain model cannot load them", fix
-                )
+                message = "its keys start with 'module.': a plain model cannot load them"
+                yield Finding(node, message, fix, confidence=sure)
+
+
+def _wrapped(script: Script, node: cst.BaseExpression) -> Confidence | None:
+    """How sure it is that this is a DDP object: an option may leave the same model as it is."""
+    if script.is_ddp(node):
+        return Confidence.CERTAIN
+    found = script.instances(node)
+    held = [model for wrap in script.wraps if wrap.wrapper in found for model in wrap.held]
+    rest = [one for one in found if one not in script.wrapped]
+    if not held or len(found) < len(script.value(node).atoms):
+        return None
+    return Confidence.LIKELY if all(one in held for one in rest) else None
 
 
 def _asks_whether_wrapped(script: Script, node: cst.Call) -> bool:

@@ -84,6 +84,20 @@ def accelerated(script: Script) -> bool:
             continue
         moved = any(is_model(one) for one in script.instances(node.func.value))
         named = any(isinstance(a, Device) and a.accelerator for a in target.atoms)
+        named = named or any(_is_gpu_text(script, one.value) for one in node.args)
         if moved and (named or node.func.attr.value == "cuda"):
             return True
     return False
+
+
+def _is_gpu_text(script: Script, node: cst.BaseExpression) -> bool:
+    """``f"cuda:{local_rank}"``, also by a name."""
+    moves = script.flow.moves_to(script.flow.slots(node, script.owners.get(node, script.module)))
+    made = [node, *(move.value for move in moves if move.value is not None)]
+    return any(
+        isinstance(one, cst.FormattedString)
+        and bool(one.parts)
+        and isinstance(one.parts[0], cst.FormattedStringText)
+        and one.parts[0].value.startswith("cuda")
+        for one in made
+    )

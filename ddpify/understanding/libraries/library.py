@@ -89,7 +89,7 @@ def _by_family(  # type: ignore[no-untyped-def]
         return sequences.call(run, node, name, args, kwargs)
     if name.startswith("torch.nn.utils."):
         return REPLICATED
-    if name.startswith("torch.") and _is_class_name(short):
+    if name in _PROFILERS or (name.startswith("torch.") and _is_class_name(short)):
         return library_object(run, node, name, args, kwargs)
     if name in patterns.LAYERS:
         return library_object(run, node, name, args, kwargs)
@@ -100,6 +100,9 @@ def _by_family(  # type: ignore[no-untyped-def]
     if name.startswith(TENSOR_LIBRARIES):
         return tensor_function(run, node, name, short, args, kwargs)
     return foreign(run, node, name, args, kwargs)
+
+
+_PROFILERS = ("torch.profiler.profile", "torch.autograd.profiler.profile")
 
 
 def _is_class_name(short: str) -> bool:
