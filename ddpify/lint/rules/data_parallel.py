@@ -51,9 +51,14 @@ def check(script: Script) -> Iterator[Finding]:
     """Calls of DataParallel in scripts that train."""
     for call in script.calls("torch.nn.DataParallel", "torch.nn.parallel.data_parallel"):
         guards = script.control.guards(call)
-        counted = all(DEVICES in script.labels(one.test) for one in guards)
+        counted = all(_counts_gpus(script, one.test) for one in guards)
         if counted and not _has_one_device(call):
             yield Finding(call, "one process drives all GPUs, beside the ranks that have one each")
+
+
+def _counts_gpus(script: Script, test: cst.BaseExpression) -> bool:
+    """``torch.cuda.device_count() > 1`` alone: nothing keeps it from a distributed run."""
+    return isinstance(test, cst.Comparison) and DEVICES in script.labels(test)
 
 
 def _has_one_device(call: cst.Call) -> bool:

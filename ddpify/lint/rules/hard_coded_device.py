@@ -325,9 +325,8 @@ def _device_object(script: Script, call: cst.Call, bare: bool) -> bool:
     if given is None or script.flow.origins(given, script.module) & ANY_RANK:
         return False
     if any(device.index is not None for device in devices):
-        return (_written(given) or _is_setting(script, given, bare)) and all(
-            d.index is not None or not bare for d in devices
-        )
+        numbered = all(d.index is not None or not bare for d in devices)
+        return numbered and (_written(given) or _is_setting(script, given, bare))
     return bare and bool(devices) and _written(given)
 
 

@@ -13,9 +13,12 @@ import libcst as cst
 from ddpify.lint.scripts.picked import asks_for_any
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.whole_data import is_own
+from ddpify.understanding.labels.dependencies import Dependency
 from ddpify.understanding.labels.moves import Move
-from ddpify.understanding.labels.origins import CLEAN
+from ddpify.understanding.labels.origins import CLEAN, LOCAL
 from ddpify.understanding.labels.slots import Slot
+from ddpify.understanding.structure import walk
+from ddpify.understanding.values import Class
 
 
 def is_decided_by_own(script: Script, test: cst.BaseExpression) -> bool:
@@ -36,8 +39,25 @@ class _Decided:
         self._own: dict[cst.BaseExpression, bool] = {}
 
     def holds(self, test: cst.BaseExpression) -> bool:
-        module = self.script.owners.get(test, self.script.module)
-        return bool(self.flow.slots(test, module) & self._slots)
+        return not self._slots.isdisjoint(self._read(test))
+
+    def _read(self, node: cst.BaseExpression) -> set[Slot]:
+        """The slots that an expression reads: of ``self.limit`` the attribute, not the object."""
+        return {one.slot for one in self._made_of(node) if one.slot is not None}
+
+    def _made_of(self, node: cst.BaseExpression) -> list[Dependency]:
+        module = self.script.owners.get(node, self.script.module)
+        objects = {
+            one.value
+            for one in walk(node)
+            if isinstance(one, cst.Attribute) and self._is_object(one.value)
+        }
+        return [one for one in self.flow.made_of.of(node, module) if one.node not in objects]
+
+    def _is_object(self, node: cst.BaseExpression) -> bool:
+        if isinstance(node, cst.Name) and node.value == "self":
+            return True
+        return any(isinstance(one.type, Class) for one in self.script.instances(node))
 
     @cached_property
     def _slots(self) -> set[Slot]:
@@ -53,7 +73,26 @@ class _Decided:
             }
             if fresh <= found:
                 return found
-            found = self.flow.derived(found | fresh, without=self._is_agreed_on)
+            found = self._derived(found | fresh)
+
+    def _derived(self, start: set[Slot]) -> set[Slot]:
+        """What is made of some slots, but for what a collective makes the same on all ranks."""
+        found, todo = set(start), list(start)
+        while todo:
+            for move in self._users.get(todo.pop(), ()):
+                fresh = set(move.targets) - found
+                found |= fresh
+                todo += fresh
+        return found
+
+    @cached_property
+    def _users(self) -> dict[Slot, list[Move]]:
+        users: dict[Slot, list[Move]] = {}
+        for move in self.flow.moves:
+            if move.value is not None and not self._is_agreed_on(move):
+                for slot in self._read(move.value):
+                    users.setdefault(slot, []).append(move)
+        return users
 
     def _tests(self, move: Move) -> list[cst.BaseExpression]:
         """The conditions that decide whether a value is set; of a result, which one it is.
@@ -67,12 +106,12 @@ class _Decided:
         return [one.test for one in guards if returns or not one.left_early]
 
     def _asks_own(self, test: cst.BaseExpression, found: set[Slot]) -> bool:
-        module = self.script.owners.get(test, self.script.module)
-        if self.flow.slots(test, module) & found:
+        if not found.isdisjoint(self._read(test)):
             return True
         if test not in self._own:
             own = is_own(self.script, test) and not asks_for_any(self.script, test)
-            self._own[test] = own and not self.script.control.asks_rank(test)
+            made = any(LOCAL in self.flow.labels.get(slot, ()) for slot in self._read(test))
+            self._own[test] = own and made and not self.script.control.asks_rank(test)
         return self._own[test]
 
     def _is_agreed_on(self, move: Move) -> bool:
