@@ -12,17 +12,19 @@ from ddpify.source import Source
 
 
 def advice(source: Source) -> str:
-    """The remedy for such a script: the command that mends it, or that nothing has to be."""
+    """The remedy for such a script: what lint finds in it, and the command that fixes it."""
     path = source.path
     found = lint(Document(path, source.data), Settings(root=Path(path).parent)).found
     if not found:
-        return "`ddpify lint` finds nothing to mend in it: it runs on many GPUs as it is"
-    things = "one thing" if len(found) == 1 else f"{len(found)} things"
+        return "`ddpify lint` finds nothing in it"
+    count = "1 problem" if len(found) == 1 else f"{len(found)} problems"
     levels = [one.fix.applicability for one in found if one.fix is not None]
-    if not levels or max(levels) < Applicability.UNSAFE:
-        return f"`ddpify lint {path}` names {things} to mend by hand"
+    if not levels:
+        return f"`ddpify lint {path}` finds {count}"
     unsafe = " --unsafe-fixes" if Applicability.UNSAFE in levels else ""
+    fixed = "" if len(levels) == len(found) else f" {len(levels)} of them"
+    fixed = fixed or (" it" if len(found) == 1 else " all of them")
     return (
-        f"`ddpify lint --fix{unsafe} {path}` mends {len(levels)} of {things} that it finds;"
-        " `--diff` in the place of `--fix` shows how"
+        f"`ddpify lint {path}` finds {count}; `ddpify lint --fix{unsafe} {path}` fixes{fixed}, and"
+        " `--diff` instead of `--fix` shows the changes"
     )

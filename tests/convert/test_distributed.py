@@ -44,7 +44,7 @@ def _remedy(tmp_path: Path, text: str) -> str:
 
 
 def test_a_right_script_stays_as_it_is(tmp_path: Path) -> None:
-    assert "finds nothing to mend" in _remedy(tmp_path, RIGHT)
+    assert "finds nothing in it" in _remedy(tmp_path, RIGHT)
 
 
 def test_what_lint_can_mend_is_counted(tmp_path: Path) -> None:

@@ -41,6 +41,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Fix, Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.joined import is_joined
 from ddpify.lint.scripts.repairs import drop_argument, spelled
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.labels.origins import DEVICES, LOCAL_RANK, RANK, SPAWNED
@@ -80,7 +81,7 @@ def _is_of_a_node(script: Script, given: cst.Arg) -> bool:
 def _fix(script: Script, call: cst.Call, given: cst.Arg) -> Fix | None:
     """Without the argument; where the number of parts stays given, with the group's rank."""
     title = "let the sampler ask the process group"
-    if given.keyword is None:
+    if given.keyword is None or not is_joined(script.control, call):
         return None
     stays = [one for one in script.arguments(call, "num_replicas") if one is not given]
     dist = spelled(script, "torch.distributed")

@@ -60,6 +60,7 @@ import libcst as cst
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.divisions import divisions
+from ddpify.lint.scripts.joined import is_joined
 from ddpify.lint.scripts.repairs import spelled
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.labels.origins import DEVICES, WORLD
@@ -110,6 +111,6 @@ def _counts_gpus(script: Script, node: cst.BaseExpression) -> bool:
 def _finding(script: Script, node: cst.BaseExpression) -> Finding:
     dist = spelled(script, "torch.distributed")
     fix = None
-    if dist is not None:
+    if dist is not None and is_joined(script.control, node):
         fix = script.replace(node, f"{dist}.get_world_size()", "ask the process group")
     return Finding(node, _MESSAGE, fix)

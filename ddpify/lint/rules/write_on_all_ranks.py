@@ -138,7 +138,7 @@ def _fix(script: Script, effect: Effect, node: cst.CSTNode, name: str) -> Fix | 
         return script.replace(node.func, f"{dd}.save", "save on rank 0, in one step")
     if node is not effect.site.node and not _only_writes(script, node):
         return None
-    return on_rank_zero(script, node, name)
+    return on_rank_zero(script.control, node, name)
 
 
 def _only_writes(script: Script, call: cst.CSTNode) -> bool:

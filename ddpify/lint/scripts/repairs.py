@@ -5,6 +5,8 @@ from __future__ import annotations
 import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Edit, Fix
+from ddpify.lint.scripts.control import Control
+from ddpify.lint.scripts.joined import is_joined
 from ddpify.lint.scripts.reading import Reading
 from ddpify.understanding.libraries import runtime_names
 from ddpify.understanding.syntax import code_of, dotted
@@ -82,15 +84,18 @@ def import_of(script: Reading, module: str) -> tuple[str, tuple[Edit, ...]]:
     return module, ()
 
 
-def on_rank_zero(script: Reading, node: cst.CSTNode, what: str) -> Fix | None:
-    """Put a statement of its own under a test for rank 0; None where that is not so simple."""
+def on_rank_zero(control: Control, node: cst.CSTNode, what: str) -> Fix | None:
+    """Put a statement of its own under a test for rank 0; None where that is not so simple, or
+    where it is not known that a process group is there to be asked.
+    """
+    script = control.script
     line = script.structure.statement(node)
     if not isinstance(line, cst.SimpleStatementLine) or len(line.body) != 1:
         return None
     if not isinstance(line.body[0], cst.Expr):
         return None
     test = _is_rank_zero(script)
-    if test is None:
+    if test is None or not (runtime(script) is not None or is_joined(control, node)):
         return None
     start = script.positions.offsets(line.body[0])[0]
     indent = script.positions.indentation(line.body[0])

@@ -1,0 +1,90 @@
+"""Fixes that need something around them: a process group, a signature, an import."""
+
+from __future__ import annotations
+
+import pytest
+
+from ddpify.lint import fixer
+from ddpify.lint.diagnostics import Diagnostic
+from tests.lint.conftest import Lint
+
+HEAD = """
+import argparse, os
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.nn.parallel import DistributedDataParallel as DDP
+from torch.utils.data import DataLoader, TensorDataset, DistributedSampler
+"""
+TRAIN = """
+    data = TensorDataset(torch.zeros(8, 2))
+    model = DDP(nn.Linear(2, 2))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x, in DataLoader(data, 2, sampler=DistributedSampler(data)):
+        model(x).mean().backward()
+        optimizer.step()
+    torch.save(model.module.state_dict(), "model.pt")
+"""
+START = "\nmain(argparse.ArgumentParser().parse_args())\n"
+JOINED = "def start(args):\n    dist.init_process_group('gloo')\n"
+MAY_BE = (
+    "def start(args):\n    if 'RANK' not in os.environ:\n        return\n"
+    "    dist.init_process_group('gloo')\n"
+)
+
+
+@pytest.mark.parametrize(("setup", "fixable"), [(JOINED, True), (MAY_BE, False)])
+def test_a_fix_asks_only_a_process_group_that_is_there(
+    setup: str, fixable: bool, lint_text: Lint
+) -> None:
+    text = HEAD + setup + "def main(args):\n    start(args)" + TRAIN + START
+    (one,) = lint_text(text, select=("DDP501",))
+    assert one.fixable is fixable
+
+
+def test_a_fix_before_the_group_is_none(lint_text: Lint) -> None:
+    save = "    torch.save({}, 'settings.pt')\n"
+    text = HEAD + JOINED + "def main(args):\n" + save + "    start(args)" + TRAIN + START
+    assert [one.fixable for one in lint_text(text, select=("DDP501",))] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("torch.cuda.amp.autocast()", 'torch.amp.autocast("cuda")'),
+        ("torch.cuda.amp.autocast(x > 1)", 'torch.amp.autocast("cuda", enabled=x > 1)'),
+        (
+            "torch.cuda.amp.autocast(True, torch.bfloat16)",
+            'torch.amp.autocast("cuda", enabled=True, dtype=torch.bfloat16)',
+        ),
+        ("torch.cuda.amp.autocast(enabled=x)", 'torch.amp.autocast("cuda", enabled=x)'),
+        ("torch.cuda.amp.GradScaler(1024.0)", 'torch.amp.GradScaler("cuda", 1024.0)'),
+        ("torch.cuda.amp.autocast(*x)", "torch.cuda.amp.autocast(*x)"),
+    ],
+)
+def test_arguments_keep_their_meaning(before: str, after: str, lint_text: Lint) -> None:
+    assert _fixed(f"import torch\nx = 2\ny = {before}\n", lint_text).endswith(f"y = {after}\n")
+
+
+def test_an_imported_name_is_imported_from_the_new_place(lint_text: Lint) -> None:
+    text = (
+        "import torch\nfrom torch.cuda.amp import autocast, GradScaler\n"
+        "scaler = GradScaler()\nwith autocast(True):\n    pass\nwith autocast():\n    pass\n"
+    )
+    assert _fixed(text, lint_text) == (
+        "import torch\nfrom torch.amp import autocast, GradScaler\n"
+        'scaler = GradScaler("cuda")\nwith autocast("cuda", enabled=True):\n    pass\n'
+        'with autocast("cuda"):\n    pass\n'
+    )
+
+
+def test_a_name_with_another_use_is_left(lint_text: Lint) -> None:
+    text = "import torch\nfrom torch.cuda.amp import autocast\nkept = autocast\nwith autocast():\n    pass\n"
+    assert _fixed(text, lint_text) == text
+
+
+def _fixed(text: str, lint_text: Lint) -> str:
+    def check(source: str) -> list[Diagnostic]:
+        return lint_text(source, select=("DDP901",))
+
+    return fixer.fix_until_stable(text, check, unsafe=True, compiles=lambda _: True)[0]
