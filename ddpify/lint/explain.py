@@ -71,7 +71,15 @@ def _facts(found: Rule) -> str:
         "other": "others",
     }
     where = ", ".join(kinds[kind] for kind in sorted(found.applies, reverse=True))
-    return f"Group: {found.group}. What happens: {found.severity.word}. Looks at: {where}."
+    return (
+        f"Group: {found.group}. What happens: {found.severity.word}. Confidence:"
+        f" {found.confidence.word}. Looks at: {where}. Fix: {_fixes(found)}."
+    )
+
+
+def _fixes(found: Rule) -> str:
+    options = {"safe": "safe (--fix)", "unsafe": "unsafe (--fix --unsafe-fixes)"}
+    return " or ".join(options[kind] for kind in found.fixes) or "none"
 
 
 def overview(form: str) -> str:
@@ -95,8 +103,10 @@ def as_json(name: str) -> str:
 def _entry(code: str) -> dict[str, object]:
     if code in ENGINE_CODES:
         return {"code": code, "name": CODES[code], "group": "engine", "severity": "style",
+                "confidence": "certain", "fixes": ["safe"] if code == "DDP001" else [],
                 "summary": _ENGINE_PAGES[code]}  # fmt: skip
     found = load(code)
     summary = sections(found.documentation)[""].splitlines()[0]
     return {"code": code, "name": found.name, "group": found.group,
-            "severity": found.severity.word, "summary": summary}  # fmt: skip
+            "severity": found.severity.word, "confidence": found.confidence.word,
+            "fixes": list(found.fixes), "summary": summary}  # fmt: skip

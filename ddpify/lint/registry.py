@@ -43,7 +43,7 @@ Check = Callable[["Script"], Iterator[Finding]]
 @record
 class Rule:
     """One rule. ``applies`` are the kinds of script that it looks at; ``confidence`` is how sure a
-    finding is where nothing is unknown.
+    finding is where nothing is unknown; ``fixes`` are the kinds of fix that it may offer.
     """
 
     code: str
@@ -54,6 +54,7 @@ class Rule:
     check: Check
     documentation: str
     confidence: Confidence = Confidence.CERTAIN
+    fixes: tuple[str, ...] = ()
 
 
 def rule(
@@ -63,17 +64,20 @@ def rule(
     severity: Severity,
     applies: str,
     confidence: Confidence = Confidence.CERTAIN,
+    fixes: str = "",
 ) -> Callable[[Check], Rule]:
     """Make a rule of a function; its page is the docstring of its module.
 
     ``applies`` lists kinds: "single" (one process), "distributed", "other" (neither seen), and
     "converted": one process, where the rule's findings are what `ddpify convert` does about it.
+    ``fixes`` lists "safe" and "unsafe".
     """
 
     def decorate(check: Check) -> Rule:
         page = import_module(check.__module__).__doc__ or ""
         kinds = frozenset(applies.split())
-        return Rule(BY_NAME[name], name, group, severity, kinds, check, page, confidence)
+        offered = tuple(fixes.split())
+        return Rule(BY_NAME[name], name, group, severity, kinds, check, page, confidence, offered)
 
     return decorate
 

@@ -79,7 +79,10 @@ def test_an_imported_name_is_imported_from_the_new_place(lint_text: Lint) -> Non
 
 
 def test_a_name_with_another_use_is_left(lint_text: Lint) -> None:
-    text = "import torch\nfrom torch.cuda.amp import autocast\nkept = autocast\nwith autocast():\n    pass\n"
+    text = (
+        "import torch\nfrom torch.cuda.amp import autocast\nkept = autocast\n"
+        "with autocast():\n    pass\n"
+    )
     assert _fixed(text, lint_text) == text
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -59,6 +60,21 @@ def test_examples(code: str, example: Example, lint_text: Lint, tmp_path: Path) 
     strict = example.setup == "strict"
     found = [one for one in lint_text(text, strict=strict) if one.code == code]
     assert bool(found) == (example.section == "Example"), [one.message for one in found]
+
+
+@pytest.mark.parametrize(("code", "example"), EXAMPLES)
+def test_fixes_are_of_the_kinds_that_the_page_names(
+    code: str, example: Example, lint_text: Lint, tmp_path: Path
+) -> None:
+    put_beside(example, tmp_path)
+    known = {rule.code: rule.fixes for rule in RULES}
+    found = [one for one in lint_text(text_of(example)) if one.fix is not None]
+    assert all(
+        x.fix is not None and x.fix.applicability.name.lower() in known[x.code] for x in found
+    )
+    shown = json.loads(explain.as_json(code))
+    assert shown["fixes"] == list(known[code])
+    assert ("Fix: none." in shown["page"]) is not bool(known[code])
 
 
 @pytest.mark.parametrize(("code", "example"), EXAMPLES)

@@ -78,7 +78,13 @@ _OF_MODULES = frozenset(
 )
 
 
-@rule("attribute-on-wrapped", group="wrapping", severity=Severity.CRASH, applies="distributed")
+@rule(
+    "attribute-on-wrapped",
+    group="wrapping",
+    severity=Severity.CRASH,
+    applies="distributed",
+    fixes="safe",
+)
 def check(script: Script) -> Iterator[Finding]:
     """Reads of what only the model inside has."""
     for node in script.structure.all(cst.Attribute):

@@ -94,7 +94,13 @@ from ddpify.understanding.values import Const, Device
 _INIT = "torch.distributed.init_process_group"
 
 
-@rule("backend-device-mismatch", group="launch", severity=Severity.CRASH, applies="distributed")
+@rule(
+    "backend-device-mismatch",
+    group="launch",
+    severity=Severity.CRASH,
+    applies="distributed",
+    fixes="unsafe",
+)
 def check(script: Script) -> Iterator[Finding]:
     """Backends beside the devices of all wrapped models."""
     if len(script.calls(_INIT, everywhere=True)) != 1 or not script.wraps:

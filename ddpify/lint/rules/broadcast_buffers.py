@@ -41,7 +41,13 @@ from ddpify.understanding.libraries.distributed import DDP
 from ddpify.understanding.syntax import argument
 
 
-@rule("broadcast-buffers", group="deprecated", severity=Severity.STYLE, applies="distributed other")
+@rule(
+    "broadcast-buffers",
+    group="deprecated",
+    severity=Severity.STYLE,
+    applies="distributed other",
+    fixes="unsafe",
+)
 def check(script: Script) -> Iterator[Finding]:
     """Wrappers with the old argument."""
     for call in script.calls(DDP):

@@ -108,6 +108,7 @@ _CLIPS = tuple(
     group="synchronisation",
     severity=Severity.SILENT,
     applies="single distributed",
+    fixes="unsafe",
 )
 def check(script: Script) -> Iterator[Finding]:
     """Clipping at the wrong moment."""

@@ -76,7 +76,13 @@ _SENT = {
 }
 
 
-@rule("collective-on-wrong-tensor", group="device", severity=Severity.CRASH, applies="distributed")
+@rule(
+    "collective-on-wrong-tensor",
+    group="device",
+    severity=Severity.CRASH,
+    applies="distributed",
+    fixes="unsafe",
+)
 def check(script: Script) -> Iterator[Finding]:
     """Numbers and tensors of the host that are to be sent."""
     for name, (keyword, position) in _SENT.items():

@@ -52,6 +52,7 @@ _IN_PLACE = (
     group="synchronisation",
     severity=Severity.CRASH,
     applies="distributed other",
+    fixes="safe",
 )
 def check(script: Script) -> Iterator[Finding]:
     """Assignments of None."""

@@ -53,7 +53,13 @@ _OLD = (
 _POSITIONS = {"autocast": ("enabled", "dtype", "cache_enabled")}
 
 
-@rule("cuda-amp", group="deprecated", severity=Severity.STYLE, applies="single distributed other")
+@rule(
+    "cuda-amp",
+    group="deprecated",
+    severity=Severity.STYLE,
+    applies="single distributed other",
+    fixes="unsafe",
+)
 def check(script: Script) -> Iterator[Finding]:
     """Calls under the old names."""
     found = [one for one in script.calls(*_OLD) if not script.control.in_try(one)]

@@ -45,7 +45,13 @@ _KNOWN = frozenset(
 )
 
 
-@rule("ddp-argument-error", group="wrapping", severity=Severity.CRASH, applies="distributed")
+@rule(
+    "ddp-argument-error",
+    group="wrapping",
+    severity=Severity.CRASH,
+    applies="distributed",
+    fixes="safe",
+)
 def check(script: Script) -> Iterator[Finding]:
     """Keywords that DDP refuses."""
     for call in script.calls(DDP):

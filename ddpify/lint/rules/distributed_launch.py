@@ -49,6 +49,7 @@ _RUNS = ("subprocess.", "os.system", "os.popen", "os.execvp")
     group="deprecated",
     severity=Severity.STYLE,
     applies="single distributed other",
+    fixes="safe unsafe",
 )
 def check(script: Script) -> Iterator[Finding]:
     """Commands that a script runs."""

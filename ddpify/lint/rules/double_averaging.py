@@ -52,7 +52,13 @@ from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
 
 
-@rule("double-averaging", group="synchronisation", severity=Severity.SILENT, applies="distributed")
+@rule(
+    "double-averaging",
+    group="synchronisation",
+    severity=Severity.SILENT,
+    applies="distributed",
+    fixes="unsafe",
+)
 def check(script: Script) -> Iterator[Finding]:
     """Losses over the number of ranks."""
     if not script.wraps:

@@ -99,6 +99,7 @@ _OF_APEX = (
     group="deprecated",
     severity=Severity.STYLE,
     applies="single distributed other",
+    fixes="unsafe",
 )
 def check(script: Script) -> Iterator[Finding]:
     """Calls for which PyTorch has its own."""

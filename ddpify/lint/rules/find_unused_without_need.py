@@ -115,6 +115,7 @@ from ddpify.understanding.syntax import argument
     severity=Severity.SLOW,
     applies="distributed",
     confidence=Confidence.LIKELY,
+    fixes="unsafe",
 )
 def check(script: Script) -> Iterator[Finding]:
     """Searches for what cannot be there."""

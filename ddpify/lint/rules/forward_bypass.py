@@ -66,7 +66,13 @@ _HARMLESS = frozenset(
 )
 
 
-@rule("forward-bypass", group="wrapping", severity=Severity.SILENT, applies="distributed")
+@rule(
+    "forward-bypass",
+    group="wrapping",
+    severity=Severity.SILENT,
+    applies="distributed",
+    fixes="unsafe",
+)
 def check(script: Script) -> Iterator[Finding]:
     """Calls through `.module` that a loss comes from."""
     last: dict[object, Finding] = {}

@@ -48,7 +48,7 @@ from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import Params
 
 
-@rule("fsdp1-clip", group="wrapping", severity=Severity.SILENT, applies="distributed")
+@rule("fsdp1-clip", group="wrapping", severity=Severity.SILENT, applies="distributed", fixes="safe")
 def check(script: Script) -> Iterator[Finding]:
     """Clipping that does not see the other shards."""
     for call in script.calls(

@@ -88,7 +88,13 @@ _MAKERS = (
 )  # fmt: skip
 
 
-@rule("hard-coded-device", group="device", severity=Severity.CRASH, applies="converted distributed")
+@rule(
+    "hard-coded-device",
+    group="device",
+    severity=Severity.CRASH,
+    applies="converted distributed",
+    fixes="safe",
+)
 def check(script: Script) -> Iterator[Finding]:
     """Literal devices, in every form that names one."""
     several = script.has_runtime or _has_several_ranks_a_node(script)

@@ -53,7 +53,13 @@ _SENDERS = ("torch.distributed.broadcast", "torch.distributed._broadcast_coalesc
             "torch.distributed.broadcast_object_list")  # fmt: skip
 
 
-@rule("init-sync-disabled", group="wrapping", severity=Severity.SILENT, applies="distributed")
+@rule(
+    "init-sync-disabled",
+    group="wrapping",
+    severity=Severity.SILENT,
+    applies="distributed",
+    fixes="unsafe",
+)
 def check(script: Script) -> Iterator[Finding]:
     """Wrappers that send nothing, where nothing else does."""
     if script.uses(*_SENDERS) or agreed(script, "torch"):

@@ -86,7 +86,13 @@ from ddpify.understanding.syntax import argument
 from ddpify.understanding.values import Instance
 
 
-@rule("last-batch-of-one", group="data", severity=Severity.CRASH, applies="distributed")
+@rule(
+    "last-batch-of-one",
+    group="data",
+    severity=Severity.CRASH,
+    applies="distributed",
+    fixes="unsafe",
+)
 def check(script: Script) -> Iterator[Finding]:
     """Loaders with a divided batch size in front of BatchNorm1d."""
     if synchronises_batchnorm(script) or not _normalises_rows(script):

@@ -45,7 +45,13 @@ _VARIABLES = ("MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK")
 _LOCAL_RANK = ('os.environ["LOCAL_RANK"]', "os.environ['LOCAL_RANK']")
 
 
-@rule("launcher-env-overridden", group="launch", severity=Severity.CRASH, applies="distributed")
+@rule(
+    "launcher-env-overridden",
+    group="launch",
+    severity=Severity.CRASH,
+    applies="distributed",
+    fixes="safe",
+)
 def check(script: Script) -> Iterator[Finding]:
     """Assignments to the launcher's variables."""
     if script.control.spawned or not _reads_launcher(script):

@@ -58,6 +58,7 @@ _SCHEDULES = re.compile(r"(?i)sched|scaler")
     severity=Severity.CRASH,
     applies="converted distributed",
     confidence=Confidence.LIKELY,
+    fixes="safe",
 )
 def check(script: Script) -> Iterator[Finding]:
     """Loads of states, without a device or to one GPU."""

@@ -60,7 +60,13 @@ from ddpify.understanding.syntax import code_of
 _SPELLINGS = ("--local_rank", "--local-rank")
 
 
-@rule("local-rank-argument", group="launch", severity=Severity.CRASH, applies="distributed")
+@rule(
+    "local-rank-argument",
+    group="launch",
+    severity=Severity.CRASH,
+    applies="distributed",
+    fixes="safe unsafe",
+)
 def check(script: Script) -> Iterator[Finding]:
     """Declarations of one spelling alone, or with a default that launchers do not set."""
     for call in script.method_calls("add_argument"):

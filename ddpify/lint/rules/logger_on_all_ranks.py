@@ -49,6 +49,7 @@ from ddpify.understanding.syntax import code_of
     severity=Severity.STYLE,
     applies="converted distributed",
     confidence=Confidence.LIKELY,
+    fixes="safe",
 )
 def check(script: Script) -> Iterator[Finding]:
     """Writers and runs that each rank starts."""

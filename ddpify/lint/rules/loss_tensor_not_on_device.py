@@ -63,7 +63,13 @@ _LOSSES = tuple(
 )
 
 
-@rule("loss-tensor-not-on-device", group="device", severity=Severity.CRASH, applies="distributed")
+@rule(
+    "loss-tensor-not-on-device",
+    group="device",
+    severity=Severity.CRASH,
+    applies="distributed",
+    fixes="unsafe",
+)
 def check(script: Script) -> Iterator[Finding]:
     """Losses with tensors that nothing moves."""
     if not accelerated(script):

@@ -52,6 +52,7 @@ from ddpify.understanding.syntax import argument, spreads
     severity=Severity.CRASH,
     applies="converted distributed",
     confidence=Confidence.LIKELY,
+    fixes="safe",
 )
 def check(script: Script) -> Iterator[Finding]:
     """Folders that each rank tries to make first."""

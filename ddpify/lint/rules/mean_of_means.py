@@ -87,6 +87,7 @@ from ddpify.understanding.syntax import argument
     severity=Severity.SILENT,
     applies="converted distributed",
     confidence=Confidence.LIKELY,
+    fixes="unsafe",
 )
 def check(script: Script) -> Iterator[Finding]:
     """Reductions of quotients whose denominators differ between ranks."""

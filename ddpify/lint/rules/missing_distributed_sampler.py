@@ -84,6 +84,7 @@ from ddpify.understanding.values import UNKNOWN, Class, Instance
     group="data",
     severity=Severity.SILENT,
     applies="converted distributed",
+    fixes="unsafe",
 )
 def check(script: Script) -> Iterator[Finding]:
     """Training loaders that are not split among the ranks."""

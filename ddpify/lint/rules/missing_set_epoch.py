@@ -83,7 +83,9 @@ from ddpify.understanding.syntax import argument
 from ddpify.understanding.values import Class, Instance, Value
 
 
-@rule("missing-set-epoch", group="data", severity=Severity.SILENT, applies="distributed")
+@rule(
+    "missing-set-epoch", group="data", severity=Severity.SILENT, applies="distributed", fixes="safe"
+)
 def check(script: Script) -> Iterator[Finding]:
     """Shuffling samplers that are iterated in several epochs and never told which."""
     if not script.updates:

@@ -42,7 +42,11 @@ from ddpify.understanding.libraries.world import environment_key
 
 
 @rule(
-    "nccl-env-misnamed", group="launch", severity=Severity.STYLE, applies="single distributed other"
+    "nccl-env-misnamed",
+    group="launch",
+    severity=Severity.STYLE,
+    applies="single distributed other",
+    fixes="safe",
 )
 def check(script: Script) -> Iterator[Finding]:
     """Assignments under old or unknown names."""

@@ -63,6 +63,7 @@ from ddpify.lint.scripts.splits import draw_alike, splits
     severity=Severity.SILENT,
     applies="distributed",
     confidence=Confidence.LIKELY,
+    fixes="unsafe",
 )
 def check(script: Script) -> Iterator[Finding]:
     """Random splits that ranks need not agree on."""

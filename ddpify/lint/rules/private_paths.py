@@ -53,6 +53,7 @@ _PUBLIC = {
     group="deprecated",
     severity=Severity.STYLE,
     applies="single distributed other",
+    fixes="unsafe",
 )
 def check(script: Script) -> Iterator[Finding]:
     """Imports through private modules."""

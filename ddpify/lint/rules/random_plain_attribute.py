@@ -108,6 +108,7 @@ _MAKES = ("torch.rand", "torch.randn", "torch.randint", "torch.normal", "torch.r
     severity=Severity.SILENT,
     applies="distributed",
     confidence=Confidence.LIKELY,
+    fixes="unsafe",
 )
 def check(script: Script) -> Iterator[Finding]:
     """Random tensors that nothing sends to the other ranks."""

@@ -60,7 +60,7 @@ _EQUAL = (cst.Equal, cst.NotEqual)
 _AMONG = (cst.In, cst.NotIn)
 
 
-@rule("rank-is-text", group="launch", severity=Severity.SILENT, applies="distributed")
+@rule("rank-is-text", group="launch", severity=Severity.SILENT, applies="distributed", fixes="safe")
 def check(script: Script) -> Iterator[Finding]:
     """Comparisons of texts from the environment with numbers."""
     for node in script.structure.all(cst.Comparison):

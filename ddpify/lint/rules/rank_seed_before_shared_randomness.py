@@ -68,6 +68,7 @@ from ddpify.lint.scripts.splits import Split, draw_alike, splits
     severity=Severity.SILENT,
     applies="distributed",
     confidence=Confidence.LIKELY,
+    fixes="unsafe",
 )
 def check(script: Script) -> Iterator[Finding]:
     """Splits that are drawn from seeds that differ."""

@@ -66,7 +66,13 @@ from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import UNKNOWN, Instance
 
 
-@rule("rank-zero-forward", group="synchronisation", severity=Severity.HANG, applies="distributed")
+@rule(
+    "rank-zero-forward",
+    group="synchronisation",
+    severity=Severity.HANG,
+    applies="distributed",
+    fixes="safe",
+)
 def check(script: Script) -> Iterator[Finding]:
     """Calls of wrappers that only some ranks reach."""
     reported: set[cst.CSTNode] = set()

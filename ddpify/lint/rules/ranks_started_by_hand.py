@@ -83,7 +83,13 @@ SPAWNS = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes"
 _INIT = "torch.distributed.init_process_group"
 
 
-@rule("ranks-started-by-hand", group="launch", severity=Severity.STYLE, applies="distributed")
+@rule(
+    "ranks-started-by-hand",
+    group="launch",
+    severity=Severity.STYLE,
+    applies="distributed",
+    fixes="unsafe",
+)
 def check(script: Script) -> Iterator[Finding]:
     """Unconditional spawns of functions that join a group."""
     for call in script.calls(*SPAWNS):

@@ -100,6 +100,7 @@ _READS = ("torch.load", "numpy.load", "builtins.open")
     severity=Severity.CRASH,
     applies="converted distributed",
     confidence=Confidence.LIKELY,
+    fixes="safe unsafe",
 )
 def check(script: Script) -> Iterator[Finding]:
     """Reads on all ranks, soon after a write on some, of one file."""

@@ -78,7 +78,13 @@ _CALLS = (
 )
 
 
-@rule("reentrant-checkpoint", group="wrapping", severity=Severity.CRASH, applies="distributed")
+@rule(
+    "reentrant-checkpoint",
+    group="wrapping",
+    severity=Severity.CRASH,
+    applies="distributed",
+    fixes="safe",
+)
 def check(script: Script) -> Iterator[Finding]:
     """Checkpoints that are, or may by default be, reentrant."""
     if not any(wrap.wrapper.type == DDP for wrap in script.wraps):

@@ -58,7 +58,13 @@ from ddpify.understanding.labels.origins import ANY_RANK, TOLD
 from ddpify.understanding.syntax import argument
 
 
-@rule("rendezvous-by-hand", group="launch", severity=Severity.HANG, applies="distributed")
+@rule(
+    "rendezvous-by-hand",
+    group="launch",
+    severity=Severity.HANG,
+    applies="distributed",
+    fixes="unsafe",
+)
 def check(script: Script) -> Iterator[Finding]:
     """Groups that are joined under a number from the command line."""
     if script.control.spawned:

@@ -49,7 +49,13 @@ from ddpify.understanding.libraries.distributed import SAMPLER, splits
 from ddpify.understanding.syntax import argument
 
 
-@rule("sampler-rank-not-global", group="data", severity=Severity.SILENT, applies="distributed")
+@rule(
+    "sampler-rank-not-global",
+    group="data",
+    severity=Severity.SILENT,
+    applies="distributed",
+    fixes="safe",
+)
 def check(script: Script) -> Iterator[Finding]:
     """Samplers with a local rank or a node's number of GPUs."""
     for call in script.calls(SAMPLER, "torch.utils.data.DistributedSampler"):

@@ -43,6 +43,7 @@ from ddpify.understanding.values import Instance
     group="data",
     severity=Severity.CRASH,
     applies="single distributed other",
+    fixes="safe",
 )
 def check(script: Script) -> Iterator[Finding]:
     """Loaders with both arguments."""

@@ -72,6 +72,7 @@ _CONVERSIONS = frozenset({"builtins.int", "builtins.float", "builtins.len"})
     severity=Severity.SILENT,
     applies="converted distributed",
     confidence=Confidence.LIKELY,
+    fixes="unsafe",
 )
 def check(script: Script) -> Iterator[Finding]:
     """Backward passes from sums over the batch."""

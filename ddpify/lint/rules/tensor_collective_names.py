@@ -59,6 +59,7 @@ _PUBLIC = {"all_gather_into_tensor": "all_gather_single",
     group="deprecated",
     severity=Severity.STYLE,
     applies="distributed other",
+    fixes="safe",
 )
 def check(script: Script) -> Iterator[Finding]:
     """Calls under the old names, where the new ones surely are there."""

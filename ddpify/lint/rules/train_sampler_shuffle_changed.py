@@ -88,7 +88,11 @@ from ddpify.understanding.values import Instance
 
 
 @rule(
-    "train-sampler-shuffle-changed", group="data", severity=Severity.SILENT, applies="distributed"
+    "train-sampler-shuffle-changed",
+    group="data",
+    severity=Severity.SILENT,
+    applies="distributed",
+    fixes="unsafe",
 )
 def check(script: Script) -> Iterator[Finding]:
     """Samplers of training loaders that keep the order."""

@@ -120,6 +120,7 @@ from ddpify.understanding.syntax import code_of
     severity=Severity.SILENT,
     applies="single distributed",
     confidence=Confidence.LIKELY,
+    fixes="unsafe",
 )
 def check(script: Script) -> Iterator[Finding]:
     """Collections without an order of their own, where the order counts."""

@@ -91,6 +91,7 @@ _METHODS = frozenset(
     severity=Severity.SILENT,
     applies="converted distributed",
     confidence=Confidence.LIKELY,
+    fixes="unsafe",
 )
 def check(script: Script) -> Iterator[Finding]:
     """Reports of totals that no collective made whole."""

@@ -74,6 +74,7 @@ _MESSAGE = "counts the GPUs of one node, not the ranks: wrong by a factor on sev
     group="launch",
     severity=Severity.SILENT,
     applies="distributed",
+    fixes="safe",
 )
 def check(script: Script) -> Iterator[Finding]:
     """Averages and learning rates over the GPUs of a node."""

@@ -61,7 +61,13 @@ _POLICIES = tuple(
 )
 
 
-@rule("wrap-policy-called", group="wrapping", severity=Severity.CRASH, applies="distributed other")
+@rule(
+    "wrap-policy-called",
+    group="wrapping",
+    severity=Severity.CRASH,
+    applies="distributed other",
+    fixes="safe",
+)
 def check(script: Script) -> Iterator[Finding]:
     """Policies that are called without a layer."""
     for call in script.calls(*_POLICIES):

@@ -55,7 +55,11 @@ _STRIPPERS = ("torch.nn.modules.utils.consume_prefix_in_state_dict_if_present",)
 
 
 @rule(
-    "wrapped-state-dict-saved", group="checkpoint", severity=Severity.CRASH, applies="distributed"
+    "wrapped-state-dict-saved",
+    group="checkpoint",
+    severity=Severity.CRASH,
+    applies="distributed",
+    fixes="unsafe",
 )
 def check(script: Script) -> Iterator[Finding]:
     """States of wrappers that are saved."""

@@ -100,6 +100,7 @@ _NO_WRITES = frozenset(
     severity=Severity.SILENT,
     applies="converted distributed",
     confidence=Confidence.LIKELY,
+    fixes="safe",
 )
 def check(script: Script) -> Iterator[Finding]:
     """Writes that more than one rank makes to one path."""
