@@ -42,6 +42,7 @@ _OF_THE_GROUP = frozenset(
     " write-on-all-ranks".split()
 )
 # A script whose options decide whether it is distributed may well be run so.
+_WHEREVER_WRAPPED = frozenset({"stale-unwrapped-reference"})
 _UNDER_OPTIONS = frozenset({"hard-coded-device"})
 _GROUP = "torch.distributed.init_process_group"
 
@@ -56,7 +57,8 @@ def confidence_of(script: Script, rule: Rule, finding: Finding) -> Confidence:
     if rule.name in _ON_ANY_PATH and not (
         runs_in_any_case(script.control, node) and _distributes_in_any_case(script)
     ):
-        likely = rule.name in _UNDER_OPTIONS or _runs_where_distributed(script, node)
+        anyway = rule.name in _WHEREVER_WRAPPED and runs_in_any_case(script.control, node)
+        likely = anyway or rule.name in _UNDER_OPTIONS or _runs_where_distributed(script, node)
         return min(known, Confidence.LIKELY if likely else Confidence.POSSIBLE)
     if rule.name in _BY_RANK and not is_kept_by_rank(script.control, node):
         return Confidence.POSSIBLE

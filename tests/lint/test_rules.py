@@ -68,10 +68,8 @@ def test_fixes_are_of_the_kinds_that_the_page_names(
 ) -> None:
     put_beside(example, tmp_path)
     known = {rule.code: rule.fixes for rule in RULES}
-    found = [one for one in lint_text(text_of(example)) if one.fix is not None]
-    assert all(
-        x.fix is not None and x.fix.applicability.name.lower() in known[x.code] for x in found
-    )
+    for one in lint_text(text_of(example)):
+        assert one.fix is None or one.fix.applicability.name.lower() in known[one.code]
     shown = json.loads(explain.as_json(code))
     assert shown["fixes"] == list(known[code])
     assert ("Fix: none." in shown["page"]) is not bool(known[code])

@@ -557,10 +557,7 @@ IDIOMS = [
 VARIANTS = [*CONTROL, *MODEL, *DEVICE, *DATA, *IDIOMS]
 NOT_FOUND: tuple[str, ...] = (
     "a barrier under the size of the rank's own batch",
-    "the model before the wrapper, by a name",
     "half of a model moved before the wrapper",
-    "weights of a loss beside the GPU of a text",
     "inputs that are never moved",
     "targets that are never moved",
-    "idioms: saved with the wrapper's prefix",
 )

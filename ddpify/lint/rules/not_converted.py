@@ -42,6 +42,8 @@ import libcst as cst
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
+from ddpify.understanding.project import ModuleFile
+from ddpify.understanding.syntax import dotted
 
 
 @rule("not-converted", group="data", severity=Severity.STYLE, applies="single")
@@ -54,8 +56,17 @@ def check(script: Script) -> Iterator[Finding]:
             yield Finding(step.site.node, f"not converted: {step.text}")
         elif step.refused:
             place = f"{step.site.module.path.name}:{step.site.line}"
-            yield Finding(_first_statement(script), f"not converted: {place}: {step.text}")
+            node = _import_of(script, step.site.module)
+            yield Finding(node, f"not converted: {place}: {step.text}")
 
 
-def _first_statement(script: Script) -> cst.CSTNode:
+def _import_of(script: Script, module: ModuleFile) -> cst.CSTNode:
+    """The import by which the file comes to take part, or else the first statement."""
+    for node in script.structure.all(cst.Import, cst.ImportFrom):
+        names = [] if isinstance(node.names, cst.ImportStar) else [x.name for x in node.names]
+        parts = [dotted(name) or "" for name in names]
+        if isinstance(node, cst.ImportFrom) and node.module is not None:
+            parts.append(dotted(node.module) or "")
+        if any(one.rsplit(".", 1)[-1] == module.path.stem for one in parts):
+            return node
     return script.module.tree.body[0]

@@ -41,6 +41,7 @@ https://docs.pytorch.org/tutorials/beginner/saving_loading_models.html
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TypeGuard
 
 import libcst as cst
 
@@ -66,7 +67,7 @@ def check(script: Script) -> Iterator[Finding]:
     if _is_expected(script):
         return
     for save in script.calls("torch.save"):
-        for node in walk(save.args[0]) if save.args else ():
+        for node in _saved(script, save):
             if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
                 continue
             if _asks_whether_wrapped(script, node):
@@ -79,6 +80,22 @@ def check(script: Script) -> Iterator[Finding]:
                 )
                 message = "its keys start with 'module.': a plain model cannot load them"
                 yield Finding(node, message, fix, confidence=sure)
+
+
+def _saved(script: Script, save: cst.Call) -> Iterator[cst.CSTNode]:
+    """What goes into a file, also by a name that is set to it in the same function."""
+    if not save.args:
+        return
+    given, structure = save.args[0].value, script.structure
+    yield from walk(given)
+    for move in script.flow.moves_to(script.control.slots(given)) if _is_name(given) else ():
+        here = structure.function(move.node) is structure.function(save)
+        if here and move.value in structure.order and not move.passes:
+            yield from walk(move.value)
+
+
+def _is_name(node: cst.BaseExpression) -> TypeGuard[cst.Name]:
+    return isinstance(node, cst.Name)
 
 
 def _wrapped(script: Script, node: cst.BaseExpression) -> Confidence | None:

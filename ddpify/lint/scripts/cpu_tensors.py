@@ -92,7 +92,8 @@ def accelerated(script: Script) -> bool:
 
 def _is_gpu_text(script: Script, node: cst.BaseExpression) -> bool:
     """``f"cuda:{local_rank}"``, also by a name."""
-    moves = script.flow.moves_to(script.flow.slots(node, script.owners.get(node, script.module)))
+    known = script.flow.ancestry(node, script.owners.get(node, script.module))
+    moves = script.flow.moves_to({one.slot for one in known if one.slot is not None})
     made = [node, *(move.value for move in moves if move.value is not None)]
     return any(
         isinstance(one, cst.FormattedString)

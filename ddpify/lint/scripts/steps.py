@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+import libcst as cst
+
 from ddpify.codes import BY_NAME
 from ddpify.records import record
 from ddpify.understanding.facts import Site
@@ -52,8 +54,15 @@ def steps_of(project: Project, known: tuple[Facts, Choices]) -> Iterator[Step]:
     except Refusal as refusal:
         yield _refused(refusal)
         return
-    yield from map(_refused, plan.refusals)
-    yield from map(_done, edits.notes)
+    refused = [_refused(one) for one in plan.refusals]
+    yield from refused
+    left = {_statement(one) for one in refused}
+    yield from (one for one in map(_done, edits.notes) if _statement(one) not in left)
+
+
+def _statement(step: Step) -> cst.CSTNode:
+    """The statement of a point: where one is refused, nothing else is done."""
+    return step.site.module.structure.statement(step.site.node)
 
 
 def _refused(refusal: Refusal) -> Step:
