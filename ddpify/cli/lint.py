@@ -54,7 +54,7 @@ def lint(
         bool, typer.Option("--exit-zero", help="Exit with 0 also where something is found.")
     ] = False,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Report also what depends on code that is not seen.")
+        bool, typer.Option("--strict", help="Report also what is possible only.")
     ] = False,
     stdin_filename: Annotated[
         Optional[str],  # noqa: UP045
