@@ -91,3 +91,29 @@ def _fixed(text: str, lint_text: Lint) -> str:
         return lint_text(source, select=("DDP901",))
 
     return fixer.fix_until_stable(text, check, unsafe=True, compiles=lambda _: True)[0]
+
+
+def _unsafe(text: str, code: str, lint_text: Lint) -> str:
+    def check(source: str) -> list[Diagnostic]:
+        return lint_text(source, select=(code,))
+
+    return fixer.fix_until_stable(text, check, unsafe=True, compiles=lambda _: True)[0]
+
+
+def test_a_device_is_numbered_by_the_local_rank(lint_text: Lint) -> None:
+    text = HEAD + "dist.init_process_group('nccl')\ntorch.cuda.set_device(dist.get_rank())\n"
+    fixed = _unsafe(text, "DDP203", lint_text)
+    assert fixed.endswith('torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))\n')
+
+
+@pytest.mark.parametrize(("setup", "mended"), [(JOINED, True), (MAY_BE, False)])
+def test_rank_zero_of_all_nodes_writes(setup: str, mended: bool, lint_text: Lint) -> None:
+    main = "def main(args):\n    start(args)\n    local_rank = int(os.environ['LOCAL_RANK'])"
+    save = "    torch.save(model.module.state_dict(), "
+    text = (HEAD + setup + main + TRAIN + START).replace(
+        save, "    if local_rank == 0:\n    " + save
+    )
+    assert text.count("local_rank == 0") == 1
+    fixed = _unsafe(text, "DDP502", lint_text)
+    assert ("    if dist.get_rank() == 0:\n" in fixed) is mended
+    assert (fixed == text) is not mended

@@ -27,6 +27,9 @@ def worker(number):
 mp.spawn(worker, nprocs=2)
 ```
 
+## Fix safety
+Unsafe: it needs a launcher that sets `LOCAL_RANK`, as torchrun does.
+
 ## References
 https://docs.pytorch.org/docs/stable/elastic/run.html#environment-variables
 """
@@ -37,8 +40,9 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Severity
+from ddpify.lint.diagnostics import Applicability, Edit, Fix, Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.repairs import import_of
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.labels.origins import GROUP_RANK, LOCAL_RANK, RANK, SPAWNED
 from ddpify.understanding.libraries.distributed import DDP
@@ -46,7 +50,13 @@ from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument
 
 
-@rule("global-rank-as-device", group="device", severity=Severity.CRASH, applies="distributed")
+@rule(
+    "global-rank-as-device",
+    group="device",
+    severity=Severity.CRASH,
+    applies="distributed",
+    fixes="unsafe",
+)
 def check(script: Script) -> Iterator[Finding]:
     """Devices numbered by the global rank."""
     if script.control.spawned:
@@ -62,7 +72,18 @@ def check(script: Script) -> Iterator[Finding]:
                 node,
                 f"{script.code(node, 40)} counts all processes: past the first node there is no"
                 " such GPU",
+                _fix(script, node),
             )
+
+
+def _fix(script: Script, node: cst.BaseExpression) -> Fix | None:
+    """The local rank, as torchrun sets it; not between the quotes of a text."""
+    if any(isinstance(above, cst.FormattedString) for above in script.structure.up(node)):
+        return None
+    name, edits = import_of(script, "os")
+    start, end = script.positions.offsets(node)
+    text = f'int({name}.environ["LOCAL_RANK"])'
+    return Fix("take the local rank", (*edits, Edit(start, end, text)), Applicability.UNSAFE)
 
 
 def _wraps_around(script: Script, node: cst.BaseExpression) -> bool:

@@ -29,6 +29,9 @@ if local_rank == 0:
 ## When not to follow it
 On a single node, and for files that each node needs.
 
+## Fix safety
+Unsafe: what else stands under the condition is then done on one node alone.
+
 ## References
 https://github.com/NVIDIA/apex/issues/886
 """
@@ -39,8 +42,10 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Severity
+from ddpify.lint.diagnostics import Applicability, Fix, Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.joined import is_joined
+from ddpify.lint.scripts.repairs import spelled
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.labels.origins import LOCAL_RANK, RANK, SPAWNED, TOLD
 from ddpify.understanding.structure import Guard
@@ -48,12 +53,17 @@ from ddpify.understanding.syntax import argument
 
 
 @rule(
-    "local-rank-guarded-write", group="checkpoint", severity=Severity.SILENT, applies="distributed"
+    "local-rank-guarded-write",
+    group="checkpoint",
+    severity=Severity.SILENT,
+    applies="distributed",
+    fixes="unsafe",
 )
 def check(script: Script) -> Iterator[Finding]:
     """Saves that one rank of each node makes."""
     for call in script.calls("torch.save"):
-        labels = [script.labels(guard.test) for guard in _guards(script, call, frozenset())]
+        guards = _guards(script, call, frozenset())
+        labels = [script.labels(guard.test) for guard in guards]
         if not labels or any(one & {RANK, SPAWNED, TOLD} for one in labels):
             continue
         given = argument(call, "f", 1)
@@ -61,8 +71,26 @@ def check(script: Script) -> Iterator[Finding]:
             continue
         if all(LOCAL_RANK in one for one in labels):
             yield Finding(
-                call, "one rank of every node writes this file: on several nodes it may be corrupt"
+                call,
+                "one rank of every node writes this file: on several nodes it may be corrupt",
+                _fix(script, guards),
             )
+
+
+def _fix(script: Script, guards: list[Guard]) -> Fix | None:
+    """``local_rank == 0`` as a question for the global rank, where there is a group to ask."""
+    dist = spelled(script, "torch.distributed")
+    test = guards[0].test if len(guards) == 1 else None
+    if dist is None or not isinstance(test, cst.Comparison) or test not in script.structure.order:
+        return None
+    first = test.comparisons[0]
+    zero = isinstance(first.comparator, cst.Integer) and first.comparator.evaluated_value == 0
+    if len(test.comparisons) != 1 or not zero or not isinstance(first.operator, cst.Equal):
+        return None
+    if not is_joined(script.control, guards[0].statement):
+        return None
+    title = "let rank 0 of all nodes write"
+    return script.replace(test.left, f"{dist}.get_rank()", title, Applicability.UNSAFE)
 
 
 def _guards(script: Script, node: cst.CSTNode, seen: frozenset[cst.CSTNode]) -> list[Guard]:
