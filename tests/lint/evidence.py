@@ -308,6 +308,18 @@ class Trainer:
 Trainer().epoch()
 """,
     ),
+    "the state of the model inside, by an option": Case(
+        "DDP503",
+        """
+options = argparse.ArgumentParser().parse_args()
+whole = Net().to(device)
+if options.distributed:
+    whole = DDP(whole)
+raw = whole.module if options.distributed else whole
+torch.save({"model": raw.state_dict()}, f"model-{rank}.pt")
+"""
+        + TRAIN,
+    ),
 }
 WRONG = {
     "a removed name under another condition": Case(

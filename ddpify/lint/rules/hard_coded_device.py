@@ -105,29 +105,26 @@ def check(script: Script) -> Iterator[Finding]:
     for given in spread_models(script):
         message = f"{script.code(given)} spreads the model over all GPUs in each rank"
         yield Finding(given, f"{message}: the wrapper refuses that, or runs out of memory")
-    seen: set[cst.CSTNode] = set()
     unchosen = False
+    for node in _shared(script):
+        chosen = script.has_runtime or not _is_current(script, node)
+        if chosen or not unchosen:  # one call of set_device() mends all of them
+            text = _message(script, node, chosen)
+            yield Finding(node, text, _fix(script, node), confidence=sure)
+        unchosen = unchosen or not chosen
+
+
+def _shared(script: Script) -> Iterator[cst.CSTNode]:
+    """The places that name a GPU which all ranks of a node then share, of nested ones the outer."""
+    seen: set[cst.CSTNode] = set()
     literals = sorted(_literals(script), key=script.structure.order.__getitem__)
     spread = _with_layers_on_several(script, literals)
     for node in literals:
         if node in seen or any(above in seen for above in script.structure.up(node)):
             continue
-        if _excused(script, node) or _around(script, node) in spread:
-            continue
-        seen.add(node)
-        if _is_current(script, node) and not script.has_runtime:
-            if not unchosen:
-                yield Finding(node, _unchosen(script, node), None, None, sure)
-            unchosen = True  # one call of set_device() mends all of them
-            continue
-        yield Finding(
-            node,
-            f"{script.code(node)} is the same GPU for every rank of a node: they share it,"
-            " and NCCL refuses that",
-            _fix(script, node),
-            None,
-            sure,
-        )
+        if not _excused(script, node) and _around(script, node) not in spread:
+            seen.add(node)
+            yield node
 
 
 def _is_current(script: Script, node: cst.CSTNode) -> bool:
@@ -135,11 +132,12 @@ def _is_current(script: Script, node: cst.CSTNode) -> bool:
     return not _number(script, node) or not re.search(r"\d", script.code(node, 200))
 
 
-def _unchosen(script: Script, node: cst.CSTNode) -> str:
-    return (
-        f"{script.code(node)} is GPU 0 on every rank: nothing calls torch.cuda.set_device() with"
-        " the local rank"
-    )
+def _message(script: Script, node: cst.CSTNode, chosen: bool) -> str:
+    if chosen:
+        what = "is the same GPU for every rank of a node: they share it, and NCCL refuses that"
+    else:
+        what = "is GPU 0 on every rank: nothing calls torch.cuda.set_device() with the local rank"
+    return f"{script.code(node)} {what}"
 
 
 def _has_several_ranks_a_node(script: Script) -> bool:

@@ -51,7 +51,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Severity
+from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.kinds import DISTRIBUTED
 from ddpify.lint.scripts.layers import is_part_of, is_trainable
@@ -64,6 +64,10 @@ from ddpify.understanding.libraries.runtime_names import INIT, WRAP
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument
 from ddpify.understanding.values import Instance, Params, deep_atoms
+
+_OUTSIDE = (
+    "is in no wrapped model: its gradients are not averaged and its parameters differ between ranks"
+)
 
 
 @rule(
@@ -80,31 +84,30 @@ def check(script: Script) -> Iterator[Finding]:
         return  # what is wrapped is not seen: it may be this one
     covered = [model for wrap in script.wraps for model in wrap.held]
     for optimizer in script.facts.optimizers:
-        if optimizer.module is not script.module or not isinstance(optimizer.site, cst.Call):
+        call = optimizer.site
+        if optimizer.module is not script.module or not isinstance(call, cst.Call):
             continue
-        if script.control.on_some_ranks(optimizer.site):
+        if _is_of_some(script, call):
             continue
-        if script.control.is_only_before_spawning(optimizer.site):
-            continue
-        if any(is_set_by_rank(script.control, one.value) for one in optimizer.site.args):
-            continue  # ranks have parameters of their own on purpose
-        bare = _bare_parameter(script, optimizer.site)
-        if bare is not None and script.kind == DISTRIBUTED:
-            yield Finding(
-                optimizer.site,
-                f"{script.code(bare, 40)} is in no wrapped model: its gradient is not averaged and"
-                " its value differs between ranks",
-            )
-            continue
-        for owner in _owners(optimizer):
+        bare = _bare_parameter(script, call) if script.kind == DISTRIBUTED else None
+        if bare is not None:
+            message = f"{script.code(bare, 40)} {_OUTSIDE}"
+            yield Finding(call, message, confidence=Confidence.LIKELY)
+        for owner in _owners(optimizer) if bare is None else ():
             if not _outside(script, owner, covered) or _may_be_wrapped(script, owner, covered):
                 continue
-            if not _alone(script, optimizer.site, owner, covered):
-                yield Finding(
-                    optimizer.site,
-                    f"{_name(owner)} is in no wrapped model: its gradients are not averaged and its"
-                    " parameters differ between ranks",
-                )
+            if not _alone(script, call, owner, covered):
+                yield Finding(call, f"{_name(owner)} {_OUTSIDE}")
+
+
+def _is_of_some(script: Script, optimizer: cst.Call) -> bool:
+    """Whether some ranks alone make an optimizer, or each has parameters of its own on purpose."""
+    control = script.control
+    return (
+        control.on_some_ranks(optimizer)
+        or control.is_only_before_spawning(optimizer)
+        or any(is_set_by_rank(control, one.value) for one in optimizer.args)
+    )
 
 
 def _bare_parameter(script: Script, optimizer: cst.Call) -> cst.CSTNode | None:

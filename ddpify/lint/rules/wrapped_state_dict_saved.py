@@ -105,9 +105,23 @@ def _wrapped(script: Script, node: cst.BaseExpression) -> Confidence | None:
     found = script.instances(node)
     held = [model for wrap in script.wraps if wrap.wrapper in found for model in wrap.held]
     rest = [one for one in found if one not in script.wrapped]
+    if _is_unwrapped(script, node):
+        return None
     if not held or len(found) < len(script.value(node).atoms):
         return None
     return Confidence.LIKELY if all(one in held for one in rest) else None
+
+
+def _is_unwrapped(script: Script, node: cst.BaseExpression) -> bool:
+    """``raw = model.module if distributed else model``."""
+    known = script.flow.ancestry(node, script.module)
+    moves = script.flow.moves_to({one.slot for one in known if one.slot is not None})
+    return any(
+        isinstance(one, cst.Attribute) and one.attr.value == "module"
+        for move in moves
+        if move.value is not None
+        for one in walk(move.value)
+    )
 
 
 def _asks_whether_wrapped(script: Script, node: cst.Call) -> bool:
