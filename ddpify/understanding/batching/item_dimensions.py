@@ -208,7 +208,7 @@ def _passed(owner: Instance, name: cst.Name) -> cst.BaseExpression | None:
     if len(inits) != 1 or not isinstance(owner.site, cst.Call):
         return None
     names = [param.name.value for param in inits[0].params.params]
-    if name.value not in names:
+    if name.value not in names[1:]:  # not of the object itself
         return None
     found = argument(owner.site, name.value, names.index(name.value) - 1)
     return found.value if found is not None else None
