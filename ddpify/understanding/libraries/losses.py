@@ -81,11 +81,11 @@ def call(run: Interpreter, loss: LossCall) -> Value:
     for rows, targets in combinations(shards[:2], 2):
         together.combine(run, rows, targets)
     _tell_orders_apart(run, shown[:2])
-    if tensor_pairs.beside_whole(run, [(n, a) for n, v in shown for a in v.of(Data)]):  # type: ignore[misc]
-        return value(shards[0].placed(Placement.REPLICATE))
     if not shards:
         whole = [a for one in loss.args for a in one.atoms if isinstance(a, Data)]
         return value(whole[0].placed(Placement.REPLICATE)) if whole else REPLICATED
+    if tensor_pairs.beside_whole(run, [(n, a) for n, v in shown for a in v.of(Data)]):  # type: ignore[misc]
+        return value(shards[0].placed(Placement.REPLICATE))
     return value(_of_rows(run, loss, data, shards))
 
 
