@@ -154,6 +154,8 @@ class Interpreter(ABC):
             alone = self.frame.in_forward and data.placement not in _REDUCIBLE
             if alone and size_uses.is_only_a_size(self.module.structure, node):
                 continue  # a rank's own size does for its own rows
+            if alone and reader == readers.A_CONDITION and data.placement is Placement.SHARD:
+                continue  # several rows have no truth value: something else comes here
             # What is gathered for one call may make the next one's whole; a count stands alone.
             counted = data.births if data.placement is Placement.COUNT else None
             key = (node, data.placement, counted)
@@ -286,8 +288,21 @@ class Interpreter(ABC):
         """Whether an object was there before the batch at hand."""
         if self.tried is not None:
             return not self.tried.module.holds(self.tried.node, made.site)
+        if self._is_of_this_call(made):
+            return False
         loops = {loop.node for frame in self.frames for loop in frame.loops if loop.takes_batches}
         return not loops <= self.born_in.get(made, frozenset())
+
+    def _is_of_this_call(self, made: Instance) -> bool:
+        """Whether a function in progress made an object after the batch at hand had come."""
+        for frame in reversed(self.frames):
+            inside = frame.runs is not None and frame.module is made.module
+            if inside and frame.module.holds(frame.runs, made.site):  # type: ignore[arg-type]
+                own = (loop for loop in frame.loops if not frame.module.holds(loop.node, made.site))
+                return not any(loop.takes_batches for loop in own)
+            if any(loop.takes_batches for loop in frame.loops):
+                return False
+        return False
 
     def in_batch_loop(self) -> bool:
         """Whether a batch that is split among the ranks is the one at hand."""

@@ -7,6 +7,7 @@ A_DRAW = "a random draw"  # for so many rows
 PAIRS = "a computation on pairs of samples"  # which couples rows in a model's forward
 ALL_ROWS = "a computation on the whole batch"  # which a rank's rows meet there
 A_TABLE = "a table or a counter that its samples fill"  # one after another
+A_CONDITION = "a condition"
 A_KEPT_TENSOR = "a write into a tensor that is kept from batch to batch"
 A_KEPT_COLLECTION = "a collection that outlives the batch"
 ANOTHER_CALL = "a line that is reduced for another call"

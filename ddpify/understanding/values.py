@@ -681,7 +681,7 @@ def _merge_data(atoms: Iterable[Atom]) -> list[Atom]:
 
 def _kind(one: Data) -> tuple[object, ...]:
     """What two tensors that become one have in common."""
-    return (one.placement, one.dim, one.ndim, one.opaque, one.form, one.counted)
+    return (one.placement, one.dim, one.opaque, one.form, one.counted)
 
 
 def _both(one: Data, other: Data) -> Data:
@@ -695,7 +695,7 @@ def _both(one: Data, other: Data) -> Data:
         one.births | other.births if named else frozenset(),
         one.names | other.names,
         one.dim,
-        one.ndim,
+        one.ndim if one.ndim == other.ndim else 0,
         one.opaque,
         one.form,
         one.counted,

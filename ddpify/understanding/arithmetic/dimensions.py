@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.syntax import code_of
-from ddpify.understanding.values import UNKNOWN, Const, Data, Instance, Tup, Value
+from ddpify.understanding.values import UNKNOWN, Const, Data, Instance, Tup, Value, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
@@ -64,14 +64,27 @@ def keeps(name: str) -> bool:
 
 
 def of_layer(layer: Instance, given: Sequence[Value]) -> int:
-    """How many dimensions the result of one of PyTorch's layers has."""
-    assert isinstance(layer.type, str)
+    """How many dimensions the result of one of PyTorch's layers has; 0 where it is not known."""
+    return _through(layer, max((d.ndim for d in given[0].data), default=0) if given else 0)
+
+
+def _through(layer: Instance, ndim: int) -> int:
+    """What a layer leaves of so many dimensions."""
+    if not isinstance(layer.type, str):
+        return 0
     short = layer.type.rsplit(".", 1)[-1]
     if short == "Sequential":
-        last = _last(layer)
-        short = last.rsplit(".", 1)[-1] if last is not None else ""
-    if short in _KEEPING_LAYERS and given:
-        return max((d.ndim for d in given[0].data), default=0)
+        for place_ in range(len(layer.arguments)):
+            held = list(layer.arguments.get(str(place_), UNKNOWN).of(Instance))
+            ndim = _through(held[0], ndim) if len(held) == 1 else 0  # type: ignore[arg-type]
+        return ndim
+    if short in _KEEPING_LAYERS:
+        return ndim
+    if short == "Embedding":
+        return ndim + 1 if ndim else 0
+    if short == "Flatten":
+        bounds = [layer.arguments[at] for at in ("0", "1") if at in layer.arguments]
+        return _flattened(ndim, bounds or [value(Const(1))]) if ndim else 0
     return _LAYERS.get(short, 0)
 
 
@@ -118,14 +131,6 @@ def _flattened(ndim: int, rest: Sequence[Value]) -> int:
     first, last = [*bounds, *(0, -1)[len(bounds) :]][:2]
     assert isinstance(first, int) and isinstance(last, int)
     return ndim - (last % ndim - first % ndim)
-
-
-def _last(layers: Instance) -> str | None:
-    """The kind of a Sequential's last layer, where it is one of PyTorch's."""
-    held = layers.arguments.get(str(len(layers.arguments) - 1), UNKNOWN)
-    kinds = {atom.type for atom in held.atoms if isinstance(atom, Instance)}
-    found = kinds.pop() if len(kinds) == 1 else None
-    return found if isinstance(found, str) else None
 
 
 def unpacked(run: Interpreter, shown: cst.BaseExpression) -> int:

@@ -139,7 +139,7 @@ def attribute(atom: Data, name: str, *, called: bool) -> Value:
         return tensor_sizes.whole_size(atom) or value(tensor_sizes.shape(atom))
     if name == "ndim" and atom.ndim:
         return value(Const(atom.ndim))
-    if name in ("device", "dtype", "ndim", "requires_grad", "is_cuda", "layout"):
+    if name in _ALIKE:
         return REPLICATED
     if atom.form is Form.PACKED and name == "data":
         return value(sequences.elements(atom))
@@ -155,6 +155,11 @@ def attribute(atom: Data, name: str, *, called: bool) -> Value:
     return value(replace(atom, births=frozenset(), ndim=0))
 
 
+# What a tensor says of itself that is the same for a part of its rows.
+_ALIKE = frozenset(
+    "device dtype ndim requires_grad layout grad_fn is_cuda is_cpu is_xpu is_mps is_meta is_leaf"
+    " is_sparse is_quantized is_mkldnn is_nested itemsize names output_nr retains_grad".split()
+)
 # Questions about what a tensor is, not about its values.
 _OF_THE_KIND = frozenset({"is_tensor", "is_floating_point", "is_complex", "is_storage"})
 

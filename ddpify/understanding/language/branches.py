@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding import readers
 from ddpify.understanding.batching import together
 from ddpify.understanding.language import narrowing, tests
 from ddpify.understanding.syntax import is_main_guard
@@ -104,7 +105,7 @@ def join_ends(run: Interpreter, ends: list[dict[str, Value]]) -> bool:
 def condition(run: Interpreter, test: cst.BaseExpression) -> bool | None:
     """Evaluate a test; its truth where it is a literal."""
     result = run.eval(test)
-    run.demand(test, result, "a condition")
+    run.demand(test, result, readers.A_CONDITION)
     return tests.truth(run, test, result)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding import readers
 from ddpify.understanding.arithmetic import tensor_pairs, tensors
 from ddpify.understanding.batching import keeping
 from ddpify.understanding.language import (
@@ -100,7 +101,7 @@ def _binary(run: Interpreter, node: cst.BinaryOperation) -> Value:
 def _unary(run: Interpreter, node: cst.UnaryOperation) -> Value:
     operand = run.eval(node.expression)
     if isinstance(node.operator, cst.Not):
-        run.demand(node.expression, operand, "a condition")
+        run.demand(node.expression, operand, readers.A_CONDITION)
         truth = tests.truth(run, node.expression, operand)
         return REPLICATED if truth is None else value(Const(not truth))
     if isinstance(node.operator, cst.Minus):
@@ -112,8 +113,8 @@ def _unary(run: Interpreter, node: cst.UnaryOperation) -> Value:
 
 def _boolean(run: Interpreter, node: cst.BooleanOperation) -> Value:
     left, right = run.eval(node.left), run.eval(node.right)
-    run.demand(node.left, left, "a condition")
-    run.demand(node.right, right, "a condition")
+    run.demand(node.left, left, readers.A_CONDITION)
+    run.demand(node.right, right, readers.A_CONDITION)
     truth = tests.truth(run, node.left, left)
     if truth is None:
         return join(left, right)
