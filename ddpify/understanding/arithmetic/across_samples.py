@@ -27,7 +27,7 @@ from ddpify.understanding.batching import at_hand, collating
 from ddpify.understanding.facts import Regrouped
 from ddpify.understanding.forms import Form
 from ddpify.understanding.operators.rules import Rule
-from ddpify.understanding.operators.table import MIXING, rule_of
+from ddpify.understanding.operators.table import BATCH_FIRST_OF, MIXING, rule_of
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import NO_ROWS, REPLICATED, Data, Tup, Value, value
 
@@ -124,6 +124,8 @@ def by_rule(
     So does one that no table lists, as far as anybody knows.
     """
     alone = data.dim == NO_ROWS or data.form is Form.SAMPLES
+    if not alone and _is_no_batch_of(name, data):
+        return _coupled(run, node, operand, data)
     rule = rule_of(name)
     beside_weights = name == "cdist" and bool(rest) and not rest[0].data
     if alone or beside_weights or (rule is None and data.opaque) or rule in _APART:
@@ -141,6 +143,25 @@ def by_rule(
     rows = rule is None or name in WITH_ROWS
     whole = data.placed(Placement.REPLICATE)
     return value(replace(whole, form=Form.GATHERED)) if rows else REPLICATED
+
+
+def _is_no_batch_of(name: str, data: Data) -> bool:
+    """Whether a function takes the dimension of the samples for that of channels, or a place."""
+    wanted = BATCH_FIRST_OF.get(name)
+    known = data.form in (Form.TENSOR, Form.STATE, Form.YIELDED) and not data.opaque
+    return wanted is not None and known and (data.dim > 0 or 0 < data.ndim < wanted)
+
+
+def _coupled(
+    run: Interpreter, node: cst.BaseExpression, operand: cst.BaseExpression, data: Data
+) -> Value:
+    """What couples samples: in a loop, its reader is told; elsewhere it gets all of them."""
+    if run.collating:
+        return collating.mixed(run, node, data, known=False, rows=False)
+    if not run.frames_forward():
+        return value(data.placed(Placement.COUPLED))
+    run.demand(operand, value(data), readers.A_STATISTIC)
+    return value(replace(data.placed(Placement.REPLICATE), form=Form.GATHERED, dim=data.dim))
 
 
 def split_beside(

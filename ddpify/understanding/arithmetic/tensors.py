@@ -196,6 +196,8 @@ def function(
         return tensor_pairs.mixed(run, node, data[0][1], operands[1:])
     if tensor_pairs.beside_whole(run, tensor_pairs.held_tensors(operands)):
         return value(replace(data[0][1].placed(Placement.REPLICATE), form=Form.GATHERED))
+    if "out" in kwargs:
+        return _written_out(run, operands, kwargs["out"])
     tensor_pairs.note_used_on_rows(run, [d for _, d in tensor_pairs.held_tensors(operands)])
     if name == "index_select" and len({id(operand) for operand, _ in data}) == 1:
         data = [(n, d) for n, d in data if d not in _indices(rest, kwargs)]
@@ -221,6 +223,16 @@ def function(
         held = operands[0][1].atoms
         followed.append(value(*(a for a in held if isinstance(a, Data) and a.reduced)))
     return join(*followed)
+
+
+def _written_out(run: Interpreter, operands: list[Operand], out: Value) -> Value:
+    """``torch.sum(x, 0, out=y)``: all ranks write the same into what all of them hold."""
+    for shown, held in operands:
+        for data in held.data:
+            rows = replace(data, births=frozenset(), form=Form.PACKED) if out.data else data
+            run.demand(shown, value(rows), readers.A_CHANGE)
+    first = next(data for _, held in operands for data in held.data)
+    return value(replace(first.placed(Placement.REPLICATE), form=Form.GATHERED))
 
 
 def _dimensions_left(

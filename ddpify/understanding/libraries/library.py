@@ -9,6 +9,7 @@ import libcst as cst
 from ddpify.understanding.arithmetic import patterns
 from ddpify.understanding.language.arguments import Keywords
 from ddpify.understanding.libraries import (
+    distributions,
     draws,
     functions,
     losses,
@@ -89,6 +90,8 @@ def _by_family(  # type: ignore[no-untyped-def]
         return sequences.call(run, node, name, args, kwargs)
     if name.startswith("torch.nn.utils."):
         return REPLICATED
+    if name.startswith(distributions.PREFIX) and _is_class_name(short):
+        return distributions.made(run, node, name, args, kwargs)
     if name in _PROFILERS or (name.startswith("torch.") and _is_class_name(short)):
         return library_object(run, node, name, args, kwargs)
     if name in patterns.LAYERS:

@@ -9,6 +9,7 @@ import libcst as cst
 from ddpify.understanding.language import elements
 from ddpify.understanding.language.arguments import Keywords
 from ddpify.understanding.libraries import (
+    distributions,
     draws,
     loaded,
     modes,
@@ -123,6 +124,9 @@ def _object_method(  # type: ignore[no-untyped-def]
         world.moved(run, node, args, kwargs)
         run.facts.event(atom, "move", run.site(node))  # of use if it turns out to be a model
         return value(atom)
+    of_rows = distributions.method(atom, name) if not args else None
+    if of_rows is not None:
+        return of_rows
     world.acts_method(run, node, atom, name, args, kwargs)
     taken = sink_method(run, node, args, kwargs, name)
     return path_objects.made(run, node, atom, name) or taken

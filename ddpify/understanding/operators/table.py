@@ -87,6 +87,17 @@ BY_ARGUMENTS = frozenset(
     " parallel_apply all_gather norm det logdet slogdet".split()
 )
 
+# What treats each sample alone where the batch comes first of so many dimensions. With one less,
+# the first is that of the channels of a single sample.
+BATCH_FIRST_OF = {
+    f"{name}{places}d": places + 2
+    for places in (1, 2, 3)
+    for name in (
+        "conv conv_transpose max_pool avg_pool adaptive_avg_pool adaptive_max_pool lp_pool"
+        " fractional_max_pool max_unpool"
+    ).split()
+} | {"bmm": 3, "baddbmm": 3}
+
 _ROWS = {
     **dict.fromkeys(BY_ARGUMENTS, Rule.BY_ARGUMENTS),
     **dict.fromkeys(OF_MATRICES, Rule.OF_MATRICES),

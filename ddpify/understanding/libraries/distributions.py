@@ -1,0 +1,56 @@
+"""Distributions of PyTorch whose parameters are a rank's rows: what they give has the same rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding import readers
+from ddpify.understanding.language.arguments import Keywords, argument_pairs
+from ddpify.understanding.libraries.instances import library_object
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.values import Data, Instance, Value, value
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+PREFIX = "torch.distributions."
+# One draw of these is as long as the last dimension of their parameters.
+_OVER_THE_LAST = frozenset(
+    "Categorical OneHotCategorical OneHotCategoricalStraightThrough Multinomial Dirichlet"
+    " MultivariateNormal RelaxedOneHotCategorical".split()
+)
+_GIVING_ROWS = frozenset("entropy log_prob cdf icdf perplexity".split())
+_ATTRIBUTES = frozenset("mean mode stddev variance probs logits loc scale".split())
+
+
+def made(
+    run: Interpreter, node: cst.BaseExpression, name: str, args: list[Value], kwargs: Keywords
+) -> Value:
+    """``Categorical(logits=x)``; where the choices are the samples themselves, it gets them all."""
+    if name.rsplit(".", 1)[-1] in _OVER_THE_LAST:
+        for shown, one in argument_pairs(node, args, kwargs):
+            for data in one.data:
+                if data.placement is Placement.SHARD and data.ndim == data.dim + 1:
+                    run.demand(shown, value(data), readers.A_STATISTIC)
+    return library_object(run, node, name, args, kwargs)
+
+
+def method(distribution: Instance, name: str) -> Value | None:
+    """What a method gives of a distribution of rows; None for others."""
+    rows = _rows(distribution)
+    return value(rows[0].placed(Placement.SHARD)) if rows and name in _GIVING_ROWS else None
+
+
+def attribute(distribution: Instance, name: str) -> Value | None:
+    """The same for an attribute."""
+    rows = _rows(distribution)
+    return value(rows[0].placed(Placement.SHARD)) if rows and name in _ATTRIBUTES else None
+
+
+def _rows(distribution: Instance) -> list[Data]:
+    if not distribution.kind.startswith(PREFIX):
+        return []
+    held = (data for one in distribution.arguments.values() for data in one.data)
+    return [data for data in held if data.placement is Placement.SHARD]
