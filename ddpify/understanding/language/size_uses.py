@@ -72,4 +72,4 @@ def _are_sizes(structure: Structure, assigned: cst.Assign, left: int) -> bool:
         for one in structure.inside(around, cst.Name)
         if one.value in names and not isinstance(structure.parents.get(one), cst.AssignTarget)
     ]
-    return bool(reads) and all(_is_size(structure, one, left - 1) for one in reads)
+    return all(_is_size(structure, one, left - 1) for one in reads)

@@ -114,14 +114,15 @@ def opaque(
         return REPLICATED
     shards: list[Data] = []
     picked: list[Data] = []
-    by_sample = run.frames_forward() or (target is not None and _takes_one(target))
+    inside = run.frames_forward()
+    by_sample = inside or (target is not None and _takes_one(target))
     for expression, one in operands:
         for data in local_data(one):
             if data.placement is Placement.COUNT:
                 run.facts.shape_uses.update(data.births)
             elif data.placement is Placement.SHARD:
                 shards.append(data)
-            elif data.placement is Placement.ROWS and by_sample and data.births:
+            elif data.placement is Placement.ROWS and by_sample and (data.births or inside):
                 picked.append(data)
             else:
                 run.demand(expression, value(data), "code that is not seen")
