@@ -223,6 +223,8 @@ _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "gather_ragged": _reduction,
     "full_tensor": _given,
     "gradient_hook": _given,
+    "batch_hook": _given,
+    "batch_gradient_hook": _given,
     "broadcast": _given,
     "scale_lr": _given,
     "resumable": _given,
