@@ -147,7 +147,7 @@ def _padding(layout: Layout | None) -> str:
         dims = layout[0]
     elif isinstance(layout, dict):
         dims = "{" + ", ".join(f'"{name}": {dim}' for name, dim in layout.items()) + "}"
-    return ', collate="global"' + (f", dim={dims}" if dims != 0 else "")
+    return ', collate="global"' + (f", dim={dims}" if dims not in (0, (0,) * len(layout)) else "")
 
 
 def _mixing(mixed: Site) -> str:

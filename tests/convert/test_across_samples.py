@@ -85,6 +85,19 @@ IN_FORWARD = [
     "h = h * (h[:, None] * h[None]).sum(-1).mean(1, keepdim=True)",
     "h = torch.tensordot(h, h, dims=([1], [1])) @ h",
 ]
+IN_FORWARD += [
+    "h = h.cummax(0).values",
+    "h = h[h[:, 0].argsort()]",
+    "h = h.clone(); h.cumsum_(0)",
+    "h = h.clone(); h.index_fill_(0, torch.tensor([0]), 2.0)",
+    "h = h.index_fill(0, torch.tensor([0]), 2.0)",
+    "h = h * torch.distributions.Categorical(logits=h[:, 0]).entropy()",
+    "h = h * torch.distributions.Categorical(logits=h).entropy()[:, None]",
+    "r = torch.empty(5); torch.sum(h.detach(), 0, out=r); h = h * r",
+    "h = h * F.adaptive_avg_pool1d(h.T, 1).mean()",
+    "h = h * (h[:, :1] - h[:, 0]).abs().mean()",
+    "h = h * F.cosine_similarity(h, h.tanh(), 0)",
+]
 IN_LOOP = [
     "z = torch.softmax(out, 0)",
     "z = F.normalize(out, dim=-2)",

@@ -60,6 +60,9 @@ def along_samples(
     if not mixes_rows(name, data, rest, kwargs):
         unsure = name in KEPT and may_mix_rows(name, data, rest, kwargs)
         return value(on_all_rows(run, node, operand, data)) if unsure else None
+    if name in KEPT & PAIRS:
+        of_all_rows(run, operand, data)
+        return value(Tup((_all_rows(data), _all_rows(data))))
     if name in KEPT and data.form in (Form.TENSOR, Form.STATE) and not data.one_each:
         return value(on_all_rows(run, node, operand, data))
     if name in (*PARTING, "unbind"):
@@ -67,6 +70,10 @@ def along_samples(
     if name in ORDERING:
         return _in_order(run, name, operand, data)
     return of_all_rows(run, operand, data, pair=name in PAIRS)
+
+
+def _all_rows(data: Data) -> Value:
+    return value(replace(data.placed(Placement.REPLICATE), form=Form.GATHERED, dim=data.dim))
 
 
 def _in_order(run: Interpreter, name: str, operand: cst.BaseExpression, data: Data) -> Value | None:
@@ -196,11 +203,11 @@ def taken_by_position(
     fixed = index is None or (isinstance(index.constant(), int) and not index.data)
     if written or not fixed:
         return None
+    whole = atom.placed(Placement.REPLICATE)
     if run.collating:
         run.mixes(node, atom)
-        return replace(atom.placed(Placement.REPLICATE), form=Form.GATHERED)
+        return whole if index is not None else replace(whole, form=Form.GATHERED)
     run.demand(node.value, value(atom), readers.A_STATISTIC)
-    whole = atom.placed(Placement.REPLICATE)
     return whole if index is not None else replace(whole, form=Form.GATHERED, flat=True)
 
 

@@ -1,4 +1,4 @@
-"""Methods that change a batch's rows in place, each by others of the batch: ``z.cumsum_(0)``.
+"""Methods that change a batch's rows by others, as ``z.cumsum_(0)`` does, or at positions in it.
 
 They change the rows of all ranks, and each rank takes its own of those: ``z.copy_(...)``.
 """
@@ -47,10 +47,11 @@ def changed(
 ) -> Value | None:
     """A batch's rows after a change in place that goes across them; None for other methods."""
     in_place = name.endswith("_") and not name.endswith("__")
-    rows = data.placement is Placement.SHARD and data.form is Form.TENSOR and not data.opaque
-    if not (in_place and rows) or data.dim == NO_ROWS:
+    plain = name[:-1] if in_place else name
+    if not in_place and plain not in _AT_POSITIONS | _ANYWHERE:
         return None
-    if not _goes_across(name[:-1], data, rest, kwargs):
+    rows = data.placement is Placement.SHARD and data.form is Form.TENSOR and not data.opaque
+    if not rows or data.dim == NO_ROWS or not _goes_across(plain, data, rest, kwargs):
         return None
     (target, _), *given = operands
     if run.collating:
@@ -62,7 +63,7 @@ def changed(
         return value(data)
     made = across_samples.on_all_rows(run, node, target, data)
     others = tuple(shown for shown, one in given if _is_rows(one))
-    named = isinstance(target, (cst.Name, cst.Attribute))
+    named = in_place and isinstance(target, (cst.Name, cst.Attribute))
     known = run.facts.regrouped[node]
     run.facts.regrouped[node] = replace(known, others=others, in_place=named)
     for shown, one in given:

@@ -47,6 +47,19 @@ PAIRS = frozenset(  # values and indices, or two values
 SUMMING = frozenset("mean average nanmean sum nansum count_nonzero".split())
 
 
+def goes_over_rows(
+    name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]
+) -> bool:
+    """Whether a function of a dimension goes along that of the rows, or along all."""
+    given = rest[1:] if name in _SIZE_FIRST else rest
+    if given and given[0].data:  # torch.max(a, b): elementwise
+        return False
+    if given or {"dim", "axis"} & kwargs.keys():
+        return mixes_rows(name, data, rest, kwargs) or () in named_dimensions(given, kwargs)
+    last = name in ROW_WISE_WITHOUT_DIMENSION or name in _OVER_THE_LAST
+    return not (last and data.ndim != 1) and name != "cosine_similarity"
+
+
 def over_all_rows(dim: int, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
     """Whether a function goes along the dimension of the rows, or along all."""
     given = kwargs.get("dim") or kwargs.get("axis") or (rest[0] if rest else None)

@@ -14,7 +14,6 @@ from ddpify.understanding.batching import batch_rows, batches, together
 from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement, combine
 from ddpify.understanding.values import (
-    NO_ROWS,
     REPLICATED,
     Atom,
     Data,
@@ -328,8 +327,7 @@ def _result(
         (f for f in (Form.MASKED, Form.STACKED, Form.INTERLEAVED) if f in forms), Form.TENSOR
     )
     dims = [d.dim for d in (left, right) if d is not None and d.placement is Placement.SHARD]
-    # What meets a single sample is that sample's.
-    dim = NO_ROWS if NO_ROWS in dims else max(dims, default=0)
+    dim = max(dims, default=0)
     one_each = any(d.one_each for d in (left, right) if d is not None)
     return replace(base.placed(placement), opaque=opaque, form=form, dim=dim, one_each=one_each)
 

@@ -26,13 +26,13 @@ from ddpify.understanding.arithmetic.tensor_dimensions import (
     PARTING,
     along,
     coupled,
+    goes_over_rows,
     is_of_all_samples,
     keeps_dimensions,
     kept_form,
     may_mix_rows,
     mixes_rows,
     named_dimensions,
-    over_all_rows,
 )
 from ddpify.understanding.arithmetic.tensor_pairs import Operand
 from ddpify.understanding.batching import batch_rows, batches, collating, item_dimensions
@@ -351,7 +351,7 @@ def on_whole(
     told = bool(rest) or bool({"dim", "axis"} & kwargs.keys())
     if name in PAIRS and told and reduced[0].form is Form.GATHERED and not (rest and rest[0].data):
         return _pair_of_whole(name, reduced[0], rest, kwargs)
-    over_rows = name in OVER_A_DIMENSION and over_all_rows(reduced[0].dim, rest, kwargs)
+    over_rows = name in OVER_A_DIMENSION and goes_over_rows(name, reduced[0], rest, kwargs)
     if name == "argsort" and over_rows:
         return value(replace(reduced[0].placed(Placement.REPLICATE), form=Form.PERMUTATION))
     gone = over_rows and name not in KEEPING_DIMENSIONS

@@ -1,0 +1,127 @@
+"""Collate functions that compute something of all samples of a batch, converted and run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ddpify.convert import Options, convert_file
+from ddpify.errors import DdpifyError
+from tests.training_runs import TrainingRuns, assert_same_steps, assert_succeeded
+
+SCRIPT = """\
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+torch.set_default_dtype(torch.float64)
+
+
+class Batch:
+    def __init__(self, samples):
+        self.x = torch.stack([x for x, _ in samples])
+        self.y = torch.tensor([int(y) for _, y in samples])
+        self.count = len(samples)
+
+
+def collate(samples):
+    COLLATE
+
+
+samples, kinds = torch.randn(17, 5), torch.randint(0, 3, (17,))
+feed = DataLoader(TensorDataset(samples, kinds), batch_size=6, shuffle=True, collate_fn=MADE)
+net = nn.Linear(5, 3)
+rule = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+for batch in feed:
+    USED
+    rule.zero_grad()
+    loss = F.cross_entropy(net(x), y) * scale
+    loss.backward()
+    rule.step()
+    print(f"{loss.item():.6f}")
+"""
+STACKED = (
+    "x = torch.stack([x for x, _ in samples])\n    y = torch.tensor([int(y) for _, y in samples])\n"
+)
+TAKEN = "(x, y), scale = batch, 1.0"
+MIXING = [
+    "x = x - x.mean(0)",
+    "x = x.flip(0)",
+    "x = x * len(x)",
+    "x = x.softmax(dim=-2)",
+    "x = x / x.max()",
+    "x = x + x[0]",
+    "x = x - sum(x for x, _ in samples) / len(samples)",
+]
+
+
+def _converted(folder: Path, collate: str, used: str, made: str = "collate") -> tuple[Path, str]:
+    text = SCRIPT.replace("COLLATE", collate).replace("USED", used).replace("MADE", made)
+    script = folder / "script.py"
+    script.write_text(text, encoding="utf-8")
+    converted = folder / "converted.py"
+    converted.write_bytes(convert_file(script, Options()).data)
+    return converted, "".join(converted.read_text(encoding="utf-8").split())
+
+
+def _assert_trains_the_same(runs: TrainingRuns, converted: Path) -> None:
+    alone = runs.run(converted.with_name("script.py"))
+    assert_succeeded(alone)
+    for ranks in (2, 3):
+        among = runs.run(converted, ranks)
+        assert_succeeded(among)
+        for rank in among.ranks:
+            assert_same_steps(alone.ranks[0].steps, rank.steps, f"{ranks} ranks")
+        assert among.ranks[0].stdout == alone.ranks[0].stdout
+
+
+@pytest.mark.parametrize("line", MIXING)
+def test_a_function_that_mixes_samples_gets_whole_batches(
+    tmp_path: Path, runs: TrainingRuns, line: str
+) -> None:
+    converted, text = _converted(tmp_path, f"{STACKED}    {line}\n    return x, y", TAKEN)
+    assert 'collate_fn=collate),collate="global")' in text
+    _assert_trains_the_same(runs, converted)
+
+
+@pytest.mark.parametrize(
+    "line", ["x = x * 2", "x = x.softmax(1)", "x = x - x.mean(1, keepdim=True)"]
+)
+def test_a_function_of_each_sample_gets_a_ranks_samples(
+    tmp_path: Path, runs: TrainingRuns, line: str
+) -> None:
+    converted, text = _converted(tmp_path, f"{STACKED}    {line}\n    return x, y", TAKEN)
+    assert "dd.shard(DataLoader" in text and "collate=" not in text
+    _assert_trains_the_same(runs, converted)
+
+
+def test_a_statistic_beside_the_rows_stays_whole(tmp_path: Path, runs: TrainingRuns) -> None:
+    collate = f"{STACKED}    return x, y, x.abs().mean(0)"
+    used = "x, y, mean = batch\n    scale = mean.sum()"
+    converted, text = _converted(tmp_path, collate, used)
+    assert 'collate="global",dim=(0,0,None)' in text
+    _assert_trains_the_same(runs, converted)
+
+
+def test_a_dictionary_with_a_number_of_samples(tmp_path: Path, runs: TrainingRuns) -> None:
+    collate = f'{STACKED}    return {{"x": x, "y": y, "count": len(samples)}}'
+    used = 'x, y, scale = batch["x"], batch["y"], batch["count"] / 6'
+    converted, text = _converted(tmp_path, collate, used)
+    assert 'dim={"x":0,"y":0,"count":None}' in text
+    _assert_trains_the_same(runs, converted)
+
+
+def test_an_object_that_holds_a_batch(tmp_path: Path, runs: TrainingRuns) -> None:
+    used = "x, y, scale = batch.x, batch.y, batch.count / 6"
+    converted, text = _converted(tmp_path, "pass", used, made="Batch")
+    assert 'dim={"x":0,"y":0,"count":None}' in text
+    _assert_trains_the_same(runs, converted)
+
+
+def test_where_the_rows_lie_must_be_known(tmp_path: Path) -> None:
+    collate = f"{STACKED}    return unseen(x - x.mean(0)), y"
+    with pytest.raises(DdpifyError, match="where the rows lie in them is not known"):
+        _converted(tmp_path, collate, TAKEN)
