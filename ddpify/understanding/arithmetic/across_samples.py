@@ -215,14 +215,22 @@ def coupled_operands(
     run: Interpreter,
     node: cst.BaseExpression,
     operands: Sequence[tuple[cst.BaseExpression, Value]],
+    *,
+    rows: bool | None = None,
 ) -> Value:
-    """What a layer makes of rows whose weights are rows, too: each sample beside all others."""
+    """What a function makes of several operands' rows, each sample beside all others.
+
+    ``rows`` is whether the result has a row for each sample; None where that is not known.
+    """
     found = [(shown, data) for shown, held in operands for data in held.data]
     if run.collating:
-        return collating.mixed(run, node, found[0][1], known=False, rows=False)
+        known = rows is not None
+        return collating.mixed(run, node, found[0][1], known=known, rows=bool(rows))
     names = frozenset(name for shown, data in found for name in (data.names or {shown}))
     if not run.frames_forward():
         return value(replace(found[0][1].placed(Placement.COUPLED), names=names))
     for shown, data in found:
         run.demand(shown, value(data), readers.A_STATISTIC)
+    if rows is False:
+        return REPLICATED
     return value(replace(found[0][1].placed(Placement.REPLICATE), form=Form.GATHERED))

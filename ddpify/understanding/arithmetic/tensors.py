@@ -12,6 +12,7 @@ import libcst as cst
 from ddpify.understanding import readers
 from ddpify.understanding.arithmetic import (
     across_samples,
+    along_batch,
     dimensions,
     tensor_items,
     tensor_pairs,
@@ -204,6 +205,9 @@ def function(
         if not data:
             whole = tensor_items.all_found(run, [n for n, _ in operands])
             return REPLICATED if whole else _selected_by(rest, kwargs)
+    along = along_batch.of_all_ranks(run, node, name, operands, rest, kwargs)
+    if along is not None:
+        return along
     if name in _WEIGHTED and any(_has_rows(held) for _, held in operands[1:]):
         return across_samples.coupled_operands(run, node, operands)
     if name in BROADCASTING and _meet_crosswise(run, [one for _, one in data]):
