@@ -11,6 +11,7 @@ class Form(Enum):
     TENSOR = "tensor"  # the rows one after the other, or what is left of them
     BATCH = "batch"  # a loader's batch of unknown structure
     SAMPLES = "samples"  # what a collate function gets
+    SAMPLE = "sample"  # one of those, of unknown structure
     YIELDED = "yielded"  # what a loader gives, in a known layout
     LISTED = "listed"  # an item for each row, of any kind and size
 

@@ -51,6 +51,18 @@ if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
 
 
+def _of_sample(run: Interpreter, node: cst.Subscript, atom: Data) -> Data:
+    """One of the samples of a batch, or a part of one."""
+    if atom.form is Form.SAMPLES:
+        return replace(collating.sample(atom), form=Form.SAMPLE)
+    first = node.slice[0].slice
+    if atom.form is Form.SAMPLE and isinstance(first, cst.Index):
+        place = run.seen(first.value).constant()
+        if isinstance(place, int):
+            return collating.part_of_sample(atom, place)
+    return collating.sample(atom)
+
+
 def item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
     """``tensor[...]``."""
     if atom.form is Form.SHAPE:
@@ -58,7 +70,7 @@ def item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
     if atom.form is Form.PACKED:
         return value(sequences.elements(atom))
     if atom.form is Form.SAMPLES or atom.dim == NO_ROWS:
-        part = collating.sample(atom)
+        part = _of_sample(run, node, atom)
         alone = atom.dim == NO_ROWS and _first_is_new(run, node)
         return value(collating.one_row(part) if alone else part)
     if atom.form is Form.BATCH or _string_key(run, node):

@@ -125,6 +125,8 @@ def part(atom: Data, position: int) -> Value:
         return value(sequences.elements(atom) if position == 0 else atom)
     if atom.form is Form.SHAPE:
         return value(tensor_sizes.first_size(atom)) if position == atom.dim else REPLICATED
+    if atom.form is Form.SAMPLE:
+        return value(collating.part_of_sample(atom, position))
     if atom.form is Form.BATCH:
         ndim = item_dimensions.of_part(atom, position)
         return value(replace(atom, form=Form.TENSOR, ndim=ndim))

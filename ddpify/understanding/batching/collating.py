@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding.batching import item_dimensions
 from ddpify.understanding.facts import Layout
 from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement
@@ -45,10 +46,16 @@ def samples(loader: Instance) -> Data:
     return Data(Placement.SHARD, frozenset({loader}), form=Form.SAMPLES)
 
 
+def part_of_sample(atom: Data, position: int) -> Data:
+    """A sample's part by its place, with the dimensions that the data set shows."""
+    ndim = item_dimensions.of_sample(atom, position)
+    return replace(sample(atom), ndim=ndim)
+
+
 def sample(atom: Data) -> Data:
     """One of those samples, or a part of it."""
     form = Form.SEVERAL if atom.form is Form.SEVERAL else Form.TENSOR
-    return replace(atom, form=form, dim=NO_ROWS, births=frozenset(), names=frozenset())
+    return replace(atom, form=form, dim=NO_ROWS, births=frozenset(), names=frozenset(), ndim=0)
 
 
 def yielded(run: Interpreter, node: cst.BaseExpression, loader: Instance) -> Value | None:
@@ -145,7 +152,8 @@ def joined(atom: Data, short: str, dim: object) -> Data:
     Behind each other, a sample has as many rows as it likes, and so has a rank.
     """
     if short == "stack":
-        return stacked(atom, dim)
+        ndim = atom.ndim + 1 if atom.ndim else 0
+        return replace(stacked(atom, dim), ndim=ndim)
     if dim not in (0, ...) or short in ("hstack", "column_stack"):
         return stacked(atom, 0)
     return replace(atom.placed(atom.placement), dim=0, form=Form.RAGGED)

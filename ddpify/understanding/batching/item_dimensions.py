@@ -31,6 +31,12 @@ def of_part(batch: Data, position: int) -> int:
     return found.pop() if len(found) == 1 else _UNKNOWN
 
 
+def of_sample(sample: Data, position: int) -> int:
+    """The dimensions of one part of a sample; 0 where they are not known, or it has none."""
+    found = {_of_samples(loader, position) for loader in sample.loaders}
+    return max(found.pop() - 1, 0) if len(found) == 1 else _UNKNOWN
+
+
 def of_expression(node: cst.BaseExpression, module: ModuleFile) -> int:
     """The dimensions of a tensor by the expression that makes it; 0 where they are not known."""
     return _of(node, module, None, _DEEPEST)
@@ -41,6 +47,12 @@ def _of_loader(loader: Instance, position: int) -> int:
     whole = "batch_size" in arguments and arguments["batch_size"].constant() is None
     if whole or "collate_fn" in arguments or "**" in arguments:
         return _UNKNOWN
+    return _of_samples(loader, position)
+
+
+def _of_samples(loader: Instance, position: int) -> int:
+    """The dimensions of samples' parts that are put side by side."""
+    arguments = loader.arguments
     found = {_of_data_set(one, position, _DEEPEST) for one in _held(arguments.get("dataset"))}
     return found.pop() if len(found) == 1 else _UNKNOWN
 

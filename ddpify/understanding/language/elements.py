@@ -233,7 +233,7 @@ def _element(run: Interpreter, node: cst.BaseExpression, atom: Atom) -> Value:
         return join(*atom.items)
     if isinstance(atom, Data):
         if atom.form is Form.SAMPLES:
-            return value(collating.sample(atom))
+            return value(replace(collating.sample(atom), form=Form.SAMPLE))
         if atom.dim == NO_ROWS:
             return value(several.one_of(atom) if run.collating else collating.sample(atom))
         if atom.form is Form.SIZED:
