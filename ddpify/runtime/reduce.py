@@ -341,7 +341,7 @@ def _gathered(x: Any, share: Share, stacked: bool) -> Any:
     if isinstance(x, list):
         if x and all(isinstance(value, torch.Tensor) and value.dim() for value in x):
             return [_gather_tensor(value, share, stacked) for value in x]
-        return _gather_objects(x, share)
+        return _gather_objects(x, share, stacked)
     if _is_numpy_array(x):
         return _gather_tensor(torch.from_numpy(x), share, stacked).numpy()
     raise TypeError(f"cannot gather a {type(x).__name__}: not tensors, arrays or a list")
@@ -395,8 +395,15 @@ def exchanged(x: torch.Tensor) -> torch.Tensor:
     return received.view(x.dtype).view(world_size(), *x.shape)
 
 
-def _gather_objects(x: list[Any], share: Share) -> list[Any]:
-    _per_sample(len(x), share)
+def _gather_objects(x: list[Any], share: Share, stacked: bool) -> list[Any]:
+    each = _per_sample(len(x), share)
     received: list[list[Any]] = [[] for _ in range(world_size())]
     dist.all_gather_object(received, [] if share.ghost else x)
-    return [item for part in received for item in part]
+    blocks = each if stacked else 1
+    ends = [len(part) // blocks for part in received]
+    return [
+        item
+        for block in range(blocks)
+        for part, end in zip(received, ends, strict=True)
+        for item in part[block * end : (block + 1) * end]
+    ]

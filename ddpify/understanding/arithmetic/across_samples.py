@@ -55,11 +55,15 @@ def along_samples(
 
     Means and sums are left to the reductions over ranks.
     """
+    unsure = may_mix_rows(name, data, rest, kwargs)
     if name in SUMMING:
-        return None
+        unknown = unsure and run.collating
+        return collating.mixed(run, node, data, known=False, rows=False) if unknown else None
     if not mixes_rows(name, data, rest, kwargs):
-        unsure = name in KEPT and may_mix_rows(name, data, rest, kwargs)
-        return value(on_all_rows(run, node, operand, data)) if unsure else None
+        if unsure and name in KEPT:
+            return value(on_all_rows(run, node, operand, data))
+        unknown = unsure and run.collating
+        return collating.mixed(run, node, data, known=False, rows=False) if unknown else None
     if name in KEPT & PAIRS:
         of_all_rows(run, operand, data)
         return value(Tup((_all_rows(data), _all_rows(data))))

@@ -113,6 +113,12 @@ def length(one: Value) -> Data | None:
     return None
 
 
+def parts_of(samples: Data) -> Iterator[Data]:
+    """The lists of which each has a part of all samples, as ``zip(*samples)`` gives them."""
+    for part in _whole_parts(samples):
+        yield replace(samples_of(part), ndim=part.ndim)
+
+
 def samples_of(part: Data) -> Data:
     """The list of which something is one sample's part."""
     return replace(part, form=Form.SAMPLES, dim=0)
@@ -143,7 +149,9 @@ def stacked(atom: Data, dim: object) -> Data:
     """Samples put side by side along a new dimension."""
     if atom.form is Form.SEVERAL:
         return replace(atom.placed(atom.placement), dim=0, form=Form.RAGGED)
-    return replace(atom.placed(atom.placement), dim=max(dim, 0) if isinstance(dim, int) else 0)
+    ndim = atom.ndim if atom.form is Form.SAMPLES else 0
+    place = max(dim, 0) if isinstance(dim, int) else 0
+    return replace(atom.placed(atom.placement), dim=place, ndim=ndim)
 
 
 def joined(atom: Data, short: str, dim: object) -> Data:
@@ -163,6 +171,26 @@ def note_numbers(run: Interpreter, counted: Iterable[Data]) -> None:
     """Note the loaders whose collate function counts samples: on each rank, the rank's own."""
     for data in counted if run.collating else ():
         run.facts.numbered |= data.loaders
+
+
+def put_together(given: Value) -> Value | None:
+    """What ``default_collate`` makes of samples: a tensor of each of their parts."""
+    made = []
+    for atom in given.atoms:
+        if not isinstance(atom, Data) or atom.form is not Form.SAMPLES:
+            return None
+        made.append(value(Tup(tuple(value(one) for one in _whole_parts(atom)))))
+        if not made[-1].atoms[0].items:  # type: ignore[union-attr]
+            return None
+    return join(*made)
+
+
+def _whole_parts(atom: Data) -> Iterator[Data]:
+    """Each part of the samples, for all of them."""
+    counts = {item_dimensions.parts_of_samples(loader) for loader in atom.loaders}
+    for position in range(counts.pop() if len(counts) == 1 else 0):
+        ndim = item_dimensions.of_samples(atom, position)
+        yield replace(atom.placed(atom.placement), dim=0, ndim=ndim)
 
 
 def one_row(atom: Data, *, form: Form = Form.TENSOR) -> Data:

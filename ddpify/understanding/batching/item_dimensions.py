@@ -6,7 +6,7 @@ dimensions, and so has a batch of its rows. Where a step is not understood, noth
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
@@ -33,8 +33,19 @@ def of_part(batch: Data, position: int) -> int:
 
 def of_sample(sample: Data, position: int) -> int:
     """The dimensions of one part of a sample; 0 where they are not known, or it has none."""
-    found = {_of_samples(loader, position) for loader in sample.loaders}
-    return max(found.pop() - 1, 0) if len(found) == 1 else _UNKNOWN
+    return max(of_samples(sample, position) - 1, 0)
+
+
+def of_samples(samples: Data, position: int) -> int:
+    """The dimensions of one part of samples that are put side by side; 0 where not known."""
+    found = {_of_samples(loader, position) for loader in samples.loaders}
+    return found.pop() if len(found) == 1 else _UNKNOWN
+
+
+def parts_of_samples(loader: Instance) -> int:
+    """The number of parts that a data set's samples have; 0 where it is not known."""
+    found = {_parts(one) for one in _held(loader.arguments.get("dataset"))}
+    return found.pop() if len(found) == 1 else _UNKNOWN
 
 
 def of_expression(node: cst.BaseExpression, module: ModuleFile) -> int:
@@ -78,8 +89,27 @@ def _of_data_set(made: Instance | None, position: int, left: int) -> int:
     return _UNKNOWN
 
 
+def _parts(made: Instance | None) -> int:
+    """The number of parts of a data set's samples."""
+    if made is not None and made.kind in _TENSORS and isinstance(made.site, cst.Call):
+        plain = all(one.keyword is None and not one.star for one in made.site.args)
+        return len(made.site.args) if plain else _UNKNOWN
+    if made is not None and isinstance(made.type, Class):
+        return len(_returned(made.type))
+    return _UNKNOWN
+
+
 def _of_own(made: Instance, kind: Class, position: int, left: int) -> int:
     """The same of a class whose ``__getitem__`` returns ``self.x[i], self.y[i]``."""
+    parts = _returned(kind)
+    if position >= len(parts):
+        return _UNKNOWN
+    one = _of(parts[position].value, kind.module, made, left - 1)
+    return one + 1 if one or _is_a_number(parts[position].value) else _UNKNOWN
+
+
+def _returned(kind: Class) -> Sequence[cst.BaseElement]:
+    """The parts of the tuple that ``__getitem__`` returns; none where that is not known."""
     getters = [one for one in _methods(kind) if one.name.value == "__getitem__"]
     returned = [
         node.value
@@ -87,13 +117,8 @@ def _of_own(made: Instance, kind: Class, position: int, left: int) -> int:
         for node in walk(getter.body)
         if isinstance(node, cst.Return) and node.value is not None
     ]
-    if len(getters) != 1 or len(returned) != 1 or not isinstance(returned[0], cst.Tuple):
-        return _UNKNOWN
-    parts = returned[0].elements
-    if position >= len(parts):
-        return _UNKNOWN
-    one = _of(parts[position].value, kind.module, made, left - 1)
-    return one + 1 if one or _is_a_number(parts[position].value) else _UNKNOWN
+    alone = len(getters) == len(returned) == 1
+    return returned[0].elements if alone and isinstance(returned[0], cst.Tuple) else ()
 
 
 def _is_a_number(part: cst.BaseExpression) -> bool:

@@ -9,13 +9,14 @@ import libcst as cst
 
 from ddpify.understanding import modes
 from ddpify.understanding.arithmetic import gradients
-from ddpify.understanding.batching import batches
+from ddpify.understanding.batching import batches, collating
 from ddpify.understanding.labels.origins import READINGS
 from ddpify.understanding.language.arguments import Keywords, argument_pairs
 from ddpify.understanding.libraries import (
     by_name,
     distributed,
     loaded,
+    opaque,
     python_functions,
     runtime_calls,
     tensor_methods,
@@ -200,6 +201,22 @@ def _reading(
     return REPLICATED
 
 
+DEFAULT_COLLATE = (
+    "torch.utils.data.default_collate",
+    "torch.utils.data.dataloader.default_collate",
+    "torch.utils.data._utils.collate.default_collate",
+)
+
+
+def _put_together(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    """PyTorch's own collate function, called on samples or on what has one of each."""
+    given = args[0] if args else UNKNOWN
+    known = collating.put_together(given)
+    return known or opaque.opaque(run, node, None, args, kwargs)
+
+
 FUNCTIONS: dict[str, Callable[..., Value]] = {
     **dict.fromkeys(READINGS, _reading),
     **{
@@ -225,6 +242,7 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "apex.parallel.convert_syncbn_model": _partial,
     **python_functions.ITERTOOLS,
     "functools.partial": _partial,
+    **dict.fromkeys(DEFAULT_COLLATE, _put_together),
     "torch.compile": _partial,
     "torch.jit.script": _partial,
     "torch.jit.trace": _partial,

@@ -188,6 +188,12 @@ def _zip(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value
         whole = [a for a in args[0].atoms if isinstance(a, Data) and a.dim == NO_ROWS]
         if whole:  # zip(*samples): for each part of a sample, that of all samples
             many = whole[0].form is Form.SEVERAL
+            known = whole[0].form is Form.SAMPLE
+            parts = list(collating.parts_of(whole[0])) if known else []
+            for position, part in enumerate(parts):
+                made.hold(f"[{position}]", value(part))
+            if parts:
+                return value(made)
             all_ = collating.stacked(whole[0], 0) if many else collating.samples_of(whole[0])
             made.hold("*", value(all_))
             return value(made)

@@ -1,0 +1,60 @@
+"""Functions that are told a dimension, where that is the dimension of the samples.
+
+``x.narrow(0, 0, 1)`` and ``torch.gather(x, 0, order)`` read the samples of all ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.arithmetic import across_samples, dimensions
+from ddpify.understanding.arithmetic.tensor_dimensions import named_dimensions
+from ddpify.understanding.arithmetic.tensor_pairs import Operand
+from ddpify.understanding.forms import Form
+from ddpify.understanding.operators.dimensions import ALONG, REDUCING
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.values import NO_ROWS, Data, Value
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+_PLAIN = (Form.TENSOR, Form.STATE)
+
+
+def of_all_ranks(
+    run: Interpreter,
+    node: cst.BaseExpression,
+    name: str,
+    operands: Sequence[Operand],
+    rest: Sequence[Value],
+    kwargs: Mapping[str, Value],
+) -> Value | None:
+    """What a function gives that goes along the samples; None for one that goes along others."""
+    if name not in ALONG:
+        return None
+    rows = [data for data in operands[0][1].data if _is_rows(data)]
+    if not rows or not all(_goes_along(name, data, rest, kwargs) for data in rows):
+        return None
+    own = [(shown, held) for shown, held in operands if _is_split(held)]
+    return across_samples.coupled_operands(run, node, own, rows=name not in REDUCING)
+
+
+def _is_rows(data: Data) -> bool:
+    known = data.form in _PLAIN and not data.opaque
+    return data.placement is Placement.SHARD and known and data.dim != NO_ROWS
+
+
+def _is_split(held: Value) -> bool:
+    return any(data.placement is Placement.SHARD for data in held.data)
+
+
+def _goes_along(name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
+    """Whether a function is told the dimension of the samples."""
+    place, default = ALONG[name]
+    named = {"dim", "axis"} & kwargs.keys()
+    given = named_dimensions(rest[place:], kwargs) if named or len(rest) > place else [(default,)]
+    places = [dimensions.place(dim, data.ndim) for dims in given for dim in dims]
+    return data.dim in places or (None in places and data.ndim != 1)

@@ -1,0 +1,26 @@
+"""Where functions that do something along one dimension are told which one.
+
+PyTorch's schemas give the places; a test compares this table with them.
+"""
+
+from __future__ import annotations
+
+# The place of ``dim`` among the arguments after the tensor, and its default.
+ALONG: dict[str, tuple[int, int | None]] = {
+    **dict.fromkeys(
+        "gather index_add index_copy index_fill index_reduce narrow scatter scatter_add"
+        " scatter_reduce select unflatten".split(),
+        (0, None),
+    ),
+    "glu": (0, -1),
+    "cross": (1, -1),
+    "diagonal_scatter": (2, 0),
+    "put_along_axis": (2, None),
+    "select_scatter": (1, None),
+    "slice_scatter": (1, 0),
+    "take_along_axis": (1, None),
+    "take_along_dim": (1, None),
+    "vecdot": (1, -1),
+}
+# What these give has no row for each sample where they go along the samples.
+REDUCING = frozenset("glu narrow select unflatten vecdot".split())
