@@ -204,7 +204,7 @@ def taken_by_position(
         return None
     above = run.module.parents.get(node)
     written = isinstance(above, cst.AugAssign) and above.target is node  # which is judged there
-    fixed = index is None or (isinstance(index.constant(), int) and not index.data)
+    fixed = index is None or not (index.data or index.positions or index.constant() is None)
     if written or not fixed:
         return None
     whole = atom.placed(Placement.REPLICATE)

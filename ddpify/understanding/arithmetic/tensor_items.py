@@ -277,6 +277,7 @@ def write(run: Interpreter, target: cst.Subscript, owner: Value, new: Value) -> 
     """A write into the row at a position that all ranks share: each has another row there."""
     first = target.slice[0].slice
     if run.collating:
+        _write_together(run, target, first, owner)
         return
     if isinstance(first, cst.Slice):
         _write_slice(run, target, first, owner)
@@ -296,6 +297,15 @@ def write(run: Interpreter, target: cst.Subscript, owner: Value, new: Value) -> 
         if _is_plain_batch(data):
             unmendable = Data(Placement.SHARD, data.loaders, form=Form.PACKED)
             run.demand(target, value(unmendable), readers.A_ROW)
+
+
+def _write_together(
+    run: Interpreter, target: cst.Subscript, part_: cst.BaseSlice, owner: Value
+) -> None:
+    """A write into samples at positions that are not counted: which they are, the batch says."""
+    places = [part_.value] if isinstance(part_, cst.Index) else bounds.written(part_)
+    if any(isinstance(run.seen(one).constant(), int) for one in places):
+        run.mixes(target, *(data for data in owner.data if _is_plain_batch(data)))
 
 
 def _write_slice(run: Interpreter, target: cst.Subscript, part_: cst.Slice, owner: Value) -> None:
