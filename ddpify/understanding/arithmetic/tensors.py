@@ -65,7 +65,7 @@ LINEAR = frozenset(
     "to cpu cuda float double half bfloat16 type type_as detach detach_ clone squeeze unsqueeze"
     " squeeze_ unsqueeze_ neg_ negative_ view reshape"
     " contiguous mean sum neg negative numpy requires_grad_ flatten ravel expand expand_as data"
-    " retain_grad astype copy asarray array as_tensor from_numpy tensor item_ nan_to_num".split()
+    " retain_grad astype copy asarray array as_tensor from_numpy tensor item_".split()
 )
 # What gives something whole of all rows, without being a sum of what each rank gives.
 _SAME_ELEMENTS = frozenset("long int detach clone contiguous numpy Variable squeeze".split())
@@ -401,7 +401,8 @@ def _one(
     kwargs: Mapping[str, Value],
 ) -> Value:
     if data.placement.partial:
-        return _on_partial(run, name, operand, data)
+        made = _on_partial(run, name, operand, data)
+        return _single(made) if name in _TO_ONE and not rest and not kwargs else made
     if not data.ndim and isinstance(operand, cst.Name):
         data = replace(data, ndim=dimensions.unpacked(run, operand))
     if data.opaque and _names_a_dimension(rest, kwargs):
@@ -556,6 +557,11 @@ def _moves_rows(name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[st
     given = [kwargs["dims"]] if "dims" in kwargs else rest[name == "roll" :]
     dims = [dim for one in given for dims in named_dimensions((one,), {}) for dim in dims]
     return not dims or data.dim in [dimensions.place(dim, data.ndim) for dim in dims]
+
+
+def _single(made: Value) -> Value:
+    """Known to be one number."""
+    return value(*(replace(a, one_each=True) if isinstance(a, Data) else a for a in made.atoms))
 
 
 def _on_partial(run: Interpreter, name: str, operand: cst.BaseExpression, data: Data) -> Value:

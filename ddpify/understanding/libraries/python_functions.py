@@ -68,7 +68,14 @@ def builtin(  # type: ignore[no-untyped-def]
         for expression, one in argument_pairs(node, args, kwargs):
             run.demand_held(expression, one, f"{name}()")
             run.demand(expression, listed.numbers(one), f"{name}()")
+    if name in ("max", "min"):
+        return join(REPLICATED, *(_reduced_in(one) for one in args))
     return REPLICATED
+
+
+def _reduced_in(one: Value) -> Value:
+    """What reductions over the ranks gave: it may be what comes back."""
+    return value(*(a for a in deep_atoms(one) if isinstance(a, Data) and a.reduced))
 
 
 def _is_of_one_sample(one: Value) -> bool:
@@ -140,7 +147,8 @@ def _sum(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value
             continue
         if isinstance(atom, Data):
             rows = atom.placement is Placement.SHARD
-            results.append(value(atom.placed(Placement.SUM if rows else atom.placement)))
+            added = atom.placed(Placement.SUM if rows else atom.placement)
+            results.append(value(replace(added, one_each=atom.ndim < 2)))
             continue
         items = listed.of_list(atom) if isinstance(atom, Instance) else None
         items = items or listed.one_each(run, atom)
@@ -159,7 +167,8 @@ def _as_sum(part: Data) -> Data:
     Of means with denominators of their own, each is reduced by itself.
     """
     form = part.form if part.placement is Placement.COUNT else Form.TENSOR
-    added = replace(part.placed(part.placement), opaque=part.opaque, form=form)
+    opaque, one_each = part.opaque, part.one_each
+    added = replace(part.placed(part.placement), opaque=opaque, form=form, one_each=one_each)
     return part if part.counted else added
 
 
