@@ -116,6 +116,22 @@ IN_LOOP = [
     "z = out[len(out) // 2] * out",
     "z = torch.take(out, torch.tensor([0, 5, 7])).mean() * out",
 ]
+IN_FORWARD += [  # functions that are told a dimension
+    "h = h + h.narrow(0, 0, 1)",
+    "h = h + h.select(0, 1)",
+    "h = torch.gather(h, 0, torch.ones(1, 5, dtype=torch.long)) + h",
+    "h = h.index_add(0, torch.tensor([0]), h[:1])",
+    "h = h + torch.arange(5.0)[x[:, 0].argmax()]",
+    "h = h + h[h[:, 0].argmax()]",
+    "h = h * sum(row.norm() for row in h) / len(h)",
+]
+IN_LOOP += [
+    "z = torch.take_along_dim(out, out.argsort(0), 0)",
+    "z = torch.gather(torch.arange(3.0), 0, y)[:, None] * out",
+    "z = out * out.mean(0)[0]",
+    "z = torch.stack([m * out[:, 0] for m in out.mean(0)], 1)",
+    "z = out * max(out.mean(), out.sum())",
+]
 REFUSED = ["h = h.clone(); h[0] = 0.0", "h = h.clone(); h[1:] += 1.0"]
 
 

@@ -14,7 +14,7 @@ SCRIPT = """\
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, TensorDataset, default_collate
 
 torch.manual_seed(0)
 torch.set_default_dtype(torch.float64)
@@ -55,6 +55,9 @@ MIXING = [
     "x = x / x.max()",
     "x = x + x[0]",
     "x = x - sum(x for x, _ in samples) / len(samples)",
+    "x = x - default_collate(samples)[0].mean(0)",
+    "x = x - torch.stack(list(zip(*samples))[0]).mean(0)",
+    "x = x + x.gather(0, torch.ones(1, 5, dtype=torch.long))",
 ]
 
 

@@ -88,7 +88,9 @@ def test_packed_sequences_are_padded_to_the_longest_of_all_ranks(tmp_path: Path)
 
 
 @pytest.mark.parametrize("cast", ["", ".long()"])
-def test_rows_that_a_forward_sorts_are_as_many_as_before(tmp_path: Path, cast: str) -> None:
+def test_an_order_that_a_forward_finds_is_of_the_rows_of_all_ranks(
+    tmp_path: Path, cast: str
+) -> None:
     result = (
         f"order = torch.sort(n, descending=True)[1]{cast}\n"
         "        last = last[-1][order][torch.argsort(order)]\n"
@@ -96,6 +98,8 @@ def test_rows_that_a_forward_sorts_are_as_many_as_before(tmp_path: Path, cast: s
     )
     loss = "penalty = measure(brain(a, n), a[:, 0])"
     lines = added(tmp_path, PACKED.format(result=result, loss=loss))
+    assert f"order = torch.sort(dd.gather(n), descending=True)[1]{cast}" in lines
+    assert [line for line in lines if "dd.split(dd.gather(last[-1])[order])" in line]
     assert "penalty = dd.mean(measure(brain(a, n), a[:, 0]))" in lines
 
 

@@ -39,6 +39,7 @@ WITH_ROWS = frozenset("cdist inner tensordot outer ger addr".split())
 # As large as what they get, whether that is one matrix of samples or a matrix for each sample.
 _SQUARE = frozenset("cholesky inv inverse matrix_exp matrix_power tril triu".split())
 _APART = (Rule.ELEMENTWISE, Rule.PER_SAMPLE, Rule.BY_ARGUMENTS)
+_OF_SAMPLES = (Form.GATHERED, Form.PERMUTATION, Form.ORDER)
 KEPT = KEEPING_DIMENSIONS - ORDERING - PARTING - frozenset({"argpartition", "diff"})
 
 
@@ -192,6 +193,12 @@ def split_beside(
     return False
 
 
+def is_fixed(index: Value) -> bool:
+    """Whether an index is the same on all ranks, and no order of samples."""
+    ordered_ = any(isinstance(a, Data) and a.form in _OF_SAMPLES for a in index.atoms)
+    return not (ordered_ or index.data or index.positions or index.constant() is None)
+
+
 def taken_by_position(
     run: Interpreter, node: cst.Subscript, atom: Data, index: Value | None
 ) -> Data | None:
@@ -204,8 +211,7 @@ def taken_by_position(
         return None
     above = run.module.parents.get(node)
     written = isinstance(above, cst.AugAssign) and above.target is node  # which is judged there
-    fixed = index is None or not (index.data or index.positions or index.constant() is None)
-    if written or not fixed:
+    if written or (index is not None and not is_fixed(index)):
         return None
     whole = atom.placed(Placement.REPLICATE)
     if run.collating:

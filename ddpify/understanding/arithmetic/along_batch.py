@@ -14,13 +14,14 @@ from ddpify.understanding.arithmetic import across_samples, dimensions
 from ddpify.understanding.arithmetic.tensor_dimensions import named_dimensions
 from ddpify.understanding.arithmetic.tensor_pairs import Operand
 from ddpify.understanding.forms import Form
-from ddpify.understanding.operators.dimensions import ALONG, REDUCING
+from ddpify.understanding.operators.dimensions import ALONG, PICKING, REDUCING
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.values import NO_ROWS, Data, Value
+from ddpify.understanding.values import NO_ROWS, Data, Value, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
 
+_TENSOR = ("input", "a", "arr", "x")  # how functions name the tensor that they are called on
 _PLAIN = (Form.TENSOR, Form.STATE)
 
 
@@ -33,13 +34,47 @@ def of_all_ranks(
     kwargs: Mapping[str, Value],
 ) -> Value | None:
     """What a function gives that goes along the samples; None for one that goes along others."""
-    if name not in ALONG:
+    if name not in ALONG or not _is_called_on(node, operands[0][0]):
         return None
     rows = [data for data in operands[0][1].data if _is_rows(data)]
     if not rows or not all(_goes_along(name, data, rest, kwargs) for data in rows):
         return None
     own = [(shown, held) for shown, held in operands if _is_split(held)]
-    return across_samples.coupled_operands(run, node, own, rows=name not in REDUCING)
+    indexed = name in PICKING and len(own) == 1  # by what all ranks hold: as many as that has
+    kept = name not in REDUCING and not indexed
+    return across_samples.coupled_operands(run, node, own, rows=kept)
+
+
+def of_whole(
+    name: str, operands: Sequence[Operand], rest: Sequence[Value], kwargs: Mapping[str, Value]
+) -> Value | None:
+    """What such a function gives of the rows of all ranks; None where it leaves their number."""
+    first, *others = (_gathered(held) for _, held in operands)
+    if name not in REDUCING | PICKING or not first:
+        return None
+    if not all(_goes_along(name, data, rest, kwargs) for data in first):
+        return None
+    indices = [data for held in others for data in held]
+    if name in PICKING and indices:
+        return value(*indices)
+    return value(*(data.placed(Placement.REPLICATE) for data in first))
+
+
+def _gathered(held: Value) -> list[Data]:
+    return [a for a in held.atoms if isinstance(a, Data) and a.form is Form.GATHERED]
+
+
+def _is_called_on(node: cst.BaseExpression, operand: cst.BaseExpression) -> bool:
+    """Whether an operand is the tensor itself, and no index into it: ``torch.gather(v, 0, t)``."""
+    if not isinstance(node, cst.Call):
+        return True
+    if isinstance(node.func, cst.Attribute) and node.func.value is operand:
+        return True
+    given = next((one for one in node.args if one.value is operand), None)
+    if given is None:
+        return True
+    named = given.keyword is not None and given.keyword.value in _TENSOR
+    return named or (given.keyword is None and given is node.args[0])
 
 
 def _is_rows(data: Data) -> bool:

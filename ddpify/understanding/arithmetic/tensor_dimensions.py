@@ -27,7 +27,7 @@ PARTING = frozenset("split chunk tensor_split array_split".split())
 ORDERING = frozenset("sort argsort topk".split())  # which give positions
 _FOURIER = frozenset("fft ifft rfft irfft hfft ihfft".split())
 _OVER_THE_LAST = _FOURIER | frozenset(
-    "topk sort argsort diff".split()
+    "topk sort argsort diff mode kthvalue argpartition".split()
 )  # unless they are told otherwise
 KEEPING_DIMENSIONS = _FOURIER | frozenset(
     "softmax log_softmax softmin cumsum cumprod logcumsumexp cummax cummin msort topk sort argsort"
@@ -42,9 +42,26 @@ PAIRS = frozenset(  # values and indices, or two values
     "max min median nanmedian mode topk sort kthvalue std_mean var_mean aminmax cummax"
     " cummin".split()
 )
-
-
+_ONE_OF_ALL = frozenset("max min median nanmedian".split())  # one value, unless told a dimension
 SUMMING = frozenset("mean average nanmean sum nansum count_nonzero".split())
+_ALONG_ONE = ROW_WISE_WITHOUT_DIMENSION | _OVER_THE_LAST | PARTING | {"cosine_similarity", "unbind"}
+# What goes over all elements, unless it is told a dimension.
+OVER_ALL = OVER_A_DIMENSION - SUMMING - _ALONG_ONE
+
+
+def goes_over_all(name: str, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
+    """Whether a function that is no sum or mean goes over all elements."""
+    given = rest[1:] if name in _SIZE_FIRST else rest
+    if name not in OVER_ALL or (given and given[0].data):  # torch.max(a, b): elementwise
+        return False
+    return () in named_dimensions(given, kwargs)
+
+
+def gives_a_pair(name: str, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
+    """Whether a function gives values and indices, or two values."""
+    if name not in PAIRS or (rest and rest[0].data):  # torch.max(a, b): elementwise
+        return False
+    return bool(rest) or bool({"dim", "axis"} & kwargs.keys()) or name not in _ONE_OF_ALL
 
 
 def goes_over_rows(

@@ -99,9 +99,12 @@ def item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
         tensor_pairs.beside_whole(
             run, [(node.value, atom), *tensor_pairs.held_tensors([(i, run.seen(i)) for i in by])]
         )
-        if atom.form is Form.GATHERED and atom.dim == 0 and _is_one_position(run, node):
+        single = _is_one_position(run, node)
+        if atom.form is Form.GATHERED and atom.dim == 0 and (single or _is_fixed(run, node)):
             return value(atom.placed(Placement.REPLICATE))
-        return value(replace(atom, births=tensor_pairs.births(atom), ndim=0))
+        single &= atom.placement.partial
+        kept = replace(atom, births=tensor_pairs.births(atom), ndim=0)
+        return value(replace(kept, one_each=atom.one_each or single))
     return value(_index(run, node, atom))
 
 
@@ -110,6 +113,14 @@ def _is_one_position(run: Interpreter, node: cst.Subscript) -> bool:
     first = node.slice[0].slice
     index = run.seen(first.value).constant() if isinstance(first, cst.Index) else None
     return isinstance(index, int) and not isinstance(index, bool)
+
+
+def _is_fixed(run: Interpreter, node: cst.Subscript) -> bool:
+    """Whether a forward reads the samples of all ranks at a position that all ranks know."""
+    first = node.slice[0].slice
+    if not isinstance(first, cst.Index) or not run.frames_forward():
+        return False
+    return across_samples.is_fixed(run.seen(first.value))
 
 
 def indices(node: cst.Subscript) -> list[cst.BaseExpression]:

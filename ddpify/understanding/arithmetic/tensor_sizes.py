@@ -118,6 +118,8 @@ def whole_size(data: Data) -> Value | None:
         return REPLICATED
     if data.placement is Placement.ROWS and data.births:
         return value(replace(data, form=Form.NUMBER))
+    if data.placement is Placement.COUPLED:
+        return value(data)  # as large as the rows of all ranks make it
     return None if data.placement is Placement.SHARD else REPLICATED
 
 

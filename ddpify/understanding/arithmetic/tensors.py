@@ -23,10 +23,12 @@ from ddpify.understanding.arithmetic.tensor_dimensions import (
     KEEPING_DIMENSIONS,
     ORDERING,
     OVER_A_DIMENSION,
-    PAIRS,
+    OVER_ALL,
     PARTING,
     along,
     coupled,
+    gives_a_pair,
+    goes_over_all,
     goes_over_rows,
     is_of_all_samples,
     keeps_dimensions,
@@ -69,11 +71,6 @@ LINEAR = frozenset(
 )
 # What gives something whole of all rows, without being a sum of what each rank gives.
 _SAME_ELEMENTS = frozenset("long int detach clone contiguous numpy Variable squeeze".split())
-_OVER_ALL = frozenset(
-    "max min amax amin median std var norm vector_norm logsumexp prod any all nanmedian quantile"
-    " nanquantile"
-    " percentile nanpercentile".split()
-)
 # What brings rows together in a tensor that all ranks hold.
 _ADDING_BY_INDEX = frozenset(
     "index_add index_add_ index_reduce index_reduce_ scatter_add scatter_add_ scatter_reduce"
@@ -287,7 +284,7 @@ def _in_forward(
     """A function along the samples of a forward's batch, or over all of it; None for others."""
     if is_of_all_samples(name, data, rest, kwargs):
         return across_samples.of_all_rows(run, operand, data)
-    over_all = name in _OVER_ALL and not rest and not kwargs
+    over_all = goes_over_all(name, rest, kwargs)
     over_all = over_all and not size_uses.is_only_a_size(run.module.structure, node)
     if run.module.editable or run.collating:
         mixed = across_samples.along_samples(run, node, name, operand, data, rest, kwargs)
@@ -325,7 +322,7 @@ def _named_by(operand: cst.BaseExpression, name: str, result: Value) -> Value:
         replace(a, names=frozenset({operand}))
         if isinstance(a, Data)
         and a.placement is Placement.COUPLED
-        and (name in (*_OVER_ALL, *ORDERING, *PARTING, "unique") or not a.names)
+        and (name in (*OVER_ALL, *ORDERING, *PARTING, "unique") or not a.names)
         else a
         for a in result.atoms
     ]
@@ -354,8 +351,10 @@ def on_whole(
     number = replace(reduced[0].placed(Placement.REPLICATE), births=reduced[0].births)
     if rule_of(name) is Rule.COUPLING and name not in across_samples.WITH_ROWS:
         return value(number)
-    told = bool(rest) or bool({"dim", "axis"} & kwargs.keys())
-    if name in PAIRS and told and reduced[0].form is Form.GATHERED and not (rest and rest[0].data):
+    picked = along_batch.of_whole(name, operands, rest, kwargs)
+    if picked is not None:
+        return picked
+    if reduced[0].form is Form.GATHERED and gives_a_pair(name, rest, kwargs):
         return _pair_of_whole(name, reduced[0], rest, kwargs)
     over_rows = name in OVER_A_DIMENSION and goes_over_rows(name, reduced[0], rest, kwargs)
     if name == "argsort" and over_rows:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
@@ -11,8 +10,6 @@ from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import UNKNOWN, Atom, Data, Number, Tup, Value, join, value
 
-if TYPE_CHECKING:
-    pass
 _NAMED = (Placement.MEAN, Placement.SUM)  # reduced where they get a name
 
 
@@ -78,7 +75,7 @@ def _whole(atom: Atom, by: cst.BaseExpression | None) -> Atom:
         return Number()
     whole = atom.placed(Placement.REPLICATE)
     if atom.placement is Placement.SHARD:
-        return replace(whole, form=Form.GATHERED)
+        return replace(whole, form=Form.GATHERED, ndim=atom.ndim, one_each=atom.one_each)
     if atom.placement is Placement.COUNT:
         return replace(whole, form=Form.TOTAL)
     known = frozenset() if by is None else frozenset({by})

@@ -250,7 +250,7 @@ def _element(run: Interpreter, node: cst.BaseExpression, atom: Atom) -> Value:
         }.get(atom.placement, frozenset())
         form = Form.ROW if births else atom.form
         row = replace(atom, placement=tensors.picked(atom.placement), births=births, form=form)
-        return value(replace(row, ndim=0))
+        return value(replace(row, ndim=0, one_each=atom.one_each or atom.placement.partial))
     if isinstance(atom, Whole):
         return batch_rows.element(run, atom)
     return value(atom) if isinstance(atom, Params) else REPLICATED

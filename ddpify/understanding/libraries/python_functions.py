@@ -74,8 +74,9 @@ def builtin(  # type: ignore[no-untyped-def]
 
 
 def _reduced_in(one: Value) -> Value:
-    """What reductions over the ranks gave: it may be what comes back."""
-    return value(*(a for a in deep_atoms(one) if isinstance(a, Data) and a.reduced))
+    """The tensors that reductions over the ranks gave: one may be what comes back."""
+    held = (a for a in deep_atoms(one) if isinstance(a, Data) and a.reduced)
+    return value(*(a for a in held if a.form is Form.TENSOR))
 
 
 def _is_of_one_sample(one: Value) -> bool:

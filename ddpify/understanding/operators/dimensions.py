@@ -13,8 +13,7 @@ ALONG: dict[str, tuple[int, int | None]] = {
         (0, None),
     ),
     "glu": (0, -1),
-    "cross": (1, -1),
-    "diagonal_scatter": (2, 0),
+    "cross": (1, None),
     "put_along_axis": (2, None),
     "select_scatter": (1, None),
     "slice_scatter": (1, 0),
@@ -24,3 +23,5 @@ ALONG: dict[str, tuple[int, int | None]] = {
 }
 # What these give has no row for each sample where they go along the samples.
 REDUCING = frozenset("glu narrow select unflatten vecdot".split())
+# What these give is as large as their index.
+PICKING = frozenset("gather take_along_axis take_along_dim".split())
