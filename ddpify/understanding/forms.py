@@ -10,6 +10,7 @@ class Form(Enum):
 
     TENSOR = "tensor"  # the rows one after the other, or what is left of them
     BATCH = "batch"  # a loader's batch of unknown structure
+    PIECES = "pieces"  # several tensors with rows of one batch, as those of a split
     SAMPLES = "samples"  # what a collate function gets
     SAMPLE = "sample"  # one of those, of unknown structure
     YIELDED = "yielded"  # what a loader gives, in a known layout
@@ -42,3 +43,6 @@ class Form(Enum):
     PLACE = "place"  # a number that counts the rows of all ranks
 
     __hash__ = object.__hash__  # each is one object, and Enum's own hash is a function in Python
+
+
+SEVERAL_TENSORS = (Form.BATCH, Form.PIECES)  # which a position or a loop tells apart

@@ -28,6 +28,17 @@ def bare_code(node: cst.BaseExpression) -> str:
     return code_of(node if needed else node.with_changes(lpar=(), rpar=()))
 
 
+def operand_code(node: cst.BaseExpression) -> str:
+    """The source text of an expression as an operand: in parentheses where it may need them."""
+    number = node.expression if isinstance(node, cst.UnaryOperation) else node  # as in -100
+    whole = isinstance(node, (cst.Name, cst.Attribute, cst.Subscript, cst.Call))
+    return (
+        code_of(node)
+        if whole or node.lpar or isinstance(number, cst.BaseNumber)
+        else f"({code_of(node)})"
+    )
+
+
 def brief(node: cst.CSTNode) -> str:
     """The source text of one node in one line of at most 50 characters, to name it in a note."""
     code = bare_code(node) if isinstance(node, cst.BaseExpression) else code_of(node)

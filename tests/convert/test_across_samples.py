@@ -131,6 +131,10 @@ IN_LOOP += [
     "z = out * out.mean(0)[0]",
     "z = torch.stack([m * out[:, 0] for m in out.mean(0)], 1)",
     "z = out * max(out.mean(), out.sum())",
+    "z = out * F.mse_loss(out, out.detach().sin(), False)",
+    "z = out * F.cross_entropy(out, y, torch.bincount(y, minlength=3) + 1.0)",
+    "z = out * F.cross_entropy(out, y, 1 / torch.arange(1.0, 4.0))",
+    "z = out * F.mse_loss(out[:, :1], out[:, 1])",
 ]
 REFUSED = ["h = h.clone(); h[0] = 0.0", "h = h.clone(); h[1:] += 1.0"]
 

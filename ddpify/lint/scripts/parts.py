@@ -14,7 +14,7 @@ from ddpify.lint.scripts.repairs import runtime
 from ddpify.records import record
 from ddpify.understanding import readers
 from ddpify.understanding.facts import Demand, Site
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import SEVERAL_TENSORS, Form
 from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.libraries.runtime_names import REDUCTIONS
 from ddpify.understanding.placement import Placement
@@ -77,7 +77,7 @@ def _remedy(demand: Demand, *, strict: bool) -> str | None:
         return _REMEDIES[data.placement]
     if data.placement is Placement.SHARD and data.opaque:
         return "mean" if strict and reader in ("backward()", "item()") else None
-    rows = data.placement is Placement.SHARD and data.form in (Form.TENSOR, Form.BATCH)
+    rows = data.placement is Placement.SHARD and data.form in (Form.TENSOR, *SEVERAL_TENSORS)
     return "gather" if rows and reader in _TOTALS else None
 
 

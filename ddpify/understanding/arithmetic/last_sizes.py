@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import SEVERAL_TENSORS, Form
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Data
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
 
 _ADDING = (cst.AddAssign, cst.SubtractAssign)
-_FORMS = (Form.TENSOR, Form.SHAPE, Form.BATCH)
+_FORMS = (Form.TENSOR, Form.SHAPE, *SEVERAL_TENSORS)
 _TELLING = ("print", "append")
 
 

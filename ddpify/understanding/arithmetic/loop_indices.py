@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import SEVERAL_TENSORS
 from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import Atom, Data, Instance, Number
 
@@ -32,7 +32,7 @@ def is_of_one_sample(run: Interpreter, part: cst.BaseSlice) -> bool:
 def _is_list_of_batch(run: Interpreter, atom: Atom) -> bool:
     """Whether this is a part of a batch whose structure is unknown, or a list from outside."""
     if isinstance(atom, Data):
-        return atom.form is Form.BATCH
+        return atom.form in SEVERAL_TENSORS
     if not isinstance(atom, Instance) or atom.type != "list":
         return False
     here = run.frame.runs is not None and run.module.holds(run.frame.runs, atom.site)

@@ -12,7 +12,7 @@ import libcst as cst
 from ddpify.records import record
 from ddpify.understanding.arithmetic import tensor_dimensions, tensor_sizes, tensors
 from ddpify.understanding.batching import batch_rows
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import SEVERAL_TENSORS, Form
 from ddpify.understanding.language.arguments import Keywords, argument_pairs
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
@@ -38,7 +38,7 @@ LAYERS = frozenset({"einops.layers.torch.Rearrange", "einops.layers.torch.Reduce
 _DOTS = "..."  # any number of dimensions
 _LINEAR = ("mean", "sum")
 # Forms that say of a whole tensor's layout what a pattern shows anew.
-_OF_LAYOUT = (Form.BATCH, Form.YIELDED, Form.STATE, Form.STATES)
+_OF_LAYOUT = (*SEVERAL_TENSORS, Form.YIELDED, Form.STATE, Form.STATES)
 
 Group = tuple[str, ...]  # names of what is laid out in one dimension, the outermost first
 

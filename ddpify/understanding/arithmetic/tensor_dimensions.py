@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from ddpify.understanding.arithmetic import dimensions
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import SEVERAL_TENSORS, Form
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Const, Data, Instance, Tup, Value, join, value
 
@@ -88,7 +88,7 @@ def kept_form(data: Data) -> Form:
     if data.ragged:
         return Form.MASKED
     kept = (
-        Form.BATCH,
+        *SEVERAL_TENSORS,
         Form.PERMUTATION,
         Form.STACKED,
         Form.RANGE,
@@ -203,7 +203,7 @@ def _within_rows(name: str, data: Data, *, pair: bool) -> Value:
     """What a function of each row's own elements gives; with ``pair``, values and indices."""
     kept = replace(data, births=data.counting, form=kept_form(data))
     if name in (*PARTING, "unbind"):
-        kept = replace(kept, form=Form.BATCH)
+        kept = replace(kept, form=Form.PIECES)
     indices = replace(kept, form=Form.ORDER) if name in ORDERING else kept
     return value(Tup((value(kept), value(indices)))) if pair else value(indices)
 

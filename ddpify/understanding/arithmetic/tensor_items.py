@@ -28,7 +28,7 @@ from ddpify.understanding.batching import (
     together,
 )
 from ddpify.understanding.facts import Draw
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import SEVERAL_TENSORS, Form
 from ddpify.understanding.libraries import sequences
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.syntax import displayed
@@ -73,7 +73,7 @@ def item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
         part = _of_sample(run, node, atom)
         alone = atom.dim == NO_ROWS and _first_is_new(run, node)
         return value(collating.one_row(part) if alone else part)
-    if atom.form is Form.BATCH or _string_key(run, node):
+    if atom.form in SEVERAL_TENSORS or _string_key(run, node):
         return _batch_item(run, node, atom)
     if atom.form is Form.SIZED:
         return rows_by_index(run, node) or REPLICATED  # or no longer of as many as a batch
@@ -139,7 +139,7 @@ def pieces(run: Interpreter, rows: Value, sizes: Value) -> Value:
 
 def _piece(rows: Data) -> Data:
     whole = rows.placement is Placement.SHARD  # an item of what it is parted into has rows
-    form = Form.MASKED if rows.ragged else Form.BATCH if whole else Form.TENSOR
+    form = Form.MASKED if rows.ragged else Form.PIECES if whole else Form.TENSOR
     return replace(rows, placement=Placement.SHARD, births=frozenset(), form=form)
 
 

@@ -124,6 +124,8 @@ def part(atom: Data, position: int) -> Value:
         return value(tensor_sizes.first_size(atom)) if position == atom.dim else REPLICATED
     if atom.form is Form.SAMPLE:
         return value(collating.part_of_sample(atom, position))
+    if atom.form is Form.PIECES:
+        return value(replace(atom, form=Form.TENSOR))
     if atom.form is Form.BATCH:
         ndim = item_dimensions.of_part(atom, position)
         return value(replace(atom, form=Form.TENSOR, ndim=ndim))
@@ -460,7 +462,7 @@ def _one(
         by_default = name in ORDERING and not data.ndim and () in named_dimensions(rest, kwargs)
         return _ordered(made, operand) if by_default else made
     if name == "grad":  # torch.autograd.grad: one gradient for each input
-        return value(replace(data, births=frozenset(), form=Form.BATCH))
+        return value(replace(data, births=frozenset(), form=Form.PIECES))
     if name in REORDERING and data.counting:
         return value(replace(data, form=Form.COMPUTED))
     if name in REORDERING and _moves_rows(name, data, rest, kwargs):

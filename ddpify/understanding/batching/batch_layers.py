@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.batching.batches import wholes
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import SEVERAL_TENSORS, Form
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
     UNKNOWN,
@@ -58,7 +58,7 @@ _STACKS = {
     "torch.nn.TransformerDecoder": "decoder_layer",
 }
 # Forms of rows that lie where they are said to.
-_APART = (Form.TENSOR, Form.BATCH, Form.YIELDED, Form.MASKED, Form.STATE)
+_APART = (Form.TENSOR, *SEVERAL_TENSORS, Form.YIELDED, Form.MASKED, Form.STATE)
 
 
 def expect(run: Interpreter, one: Value, dim: int) -> None:

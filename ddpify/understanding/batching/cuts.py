@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.batching import at_hand, together
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import SEVERAL_TENSORS, Form
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import Data, Number
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
 
-_FORMS = (Form.TENSOR, Form.BATCH, Form.YIELDED)
+_FORMS = (Form.TENSOR, *SEVERAL_TENSORS, Form.YIELDED)
 
 
 def cut(run: Interpreter, node: cst.Subscript, rows: Data, part: cst.BaseSlice) -> Data | None:

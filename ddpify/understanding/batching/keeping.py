@@ -13,7 +13,7 @@ import libcst as cst
 from ddpify.understanding import readers
 from ddpify.understanding.arithmetic import bounds
 from ddpify.understanding.batching import stores, tables
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import SEVERAL_TENSORS, Form
 from ddpify.understanding.language.arguments import (
     Keywords,
     argument_of,
@@ -213,7 +213,7 @@ def _is_kept(run: Interpreter, target: cst.BaseExpression) -> bool:
 
 def _demand(run: Interpreter, shown: cst.BaseExpression, data: Data, *, by_index: bool) -> None:
     """Let what is written be that of the whole batch, as far as that can be had here."""
-    rows = (by_index or _is_picked(data)) and data.form not in (Form.BATCH, Form.SHAPE)
+    rows = (by_index or _is_picked(data)) and data.form not in (*SEVERAL_TENSORS, Form.SHAPE)
     if data.placement not in _REDUCIBLE and not rows:
         data = Data(Placement.SHARD, data.loaders, form=Form.PACKED)  # which no reduction suits
     run.demand(shown, value(data), readers.A_KEPT_TENSOR)

@@ -10,7 +10,7 @@ import libcst as cst
 
 from ddpify.understanding.arithmetic import bounds, tensor_items, tensors
 from ddpify.understanding.batching import batch_rows, collating, several
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import SEVERAL_TENSORS, Form
 from ddpify.understanding.language.arguments import local_data
 from ddpify.understanding.libraries import instances, kinds, loaded
 from ddpify.understanding.placement import Placement
@@ -92,7 +92,7 @@ def _of_several(run: Interpreter, node: cst.Subscript, atoms: list[Atom]) -> lis
 
 def _is_of_a_model(run: Interpreter, node: cst.BaseExpression, rows: Data) -> bool:
     """Whether these are rows that a model has made, here or where they got their name."""
-    if rows.placement is not Placement.SHARD or rows.form not in (Form.TENSOR, Form.BATCH):
+    if rows.placement is not Placement.SHARD or rows.form not in (Form.TENSOR, *SEVERAL_TENSORS):
         return False
     if isinstance(node, cst.Call):
         return any(kinds.is_model(one) for one in run.seen(node.func).of(Instance))  # type: ignore[arg-type]
@@ -238,7 +238,7 @@ def _element(run: Interpreter, node: cst.BaseExpression, atom: Atom) -> Value:
             return value(several.one_of(atom) if run.collating else collating.sample(atom))
         if atom.form is Form.SIZED:
             return REPLICATED
-        if atom.form is Form.BATCH or atom.opaque:
+        if atom.form in SEVERAL_TENSORS or atom.opaque:
             return value(atom)  # a container of rows, as far as is known
         if atom.dim > 0 and atom.placement is Placement.SHARD:
             return value(replace(atom, dim=atom.dim - 1, births=frozenset(), ndim=0))

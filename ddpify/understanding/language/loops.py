@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeGuard
 import libcst as cst
 
 from ddpify.understanding.batching import at_hand, batches, together
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import SEVERAL_TENSORS, Form
 from ddpify.understanding.frames import Loop
 from ddpify.understanding.labels.liveness import taken_over
 from ddpify.understanding.language import assignments, branches, elements, own_attributes, totals
@@ -30,7 +30,7 @@ from ddpify.understanding.values import (
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
 
-_BATCHES = (Form.BATCH, Form.YIELDED, Form.RAGGED)
+_BATCHES = (*SEVERAL_TENSORS, Form.YIELDED, Form.RAGGED)
 
 
 def leave(run: Interpreter) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import SEVERAL_TENSORS, Form
 from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import (
     UNKNOWN,
@@ -101,7 +101,7 @@ def is_sequence(atom: Atom) -> bool | None:
     if isinstance(atom, Tup) or (isinstance(atom, Instance) and atom.type == "list"):
         return True
     if isinstance(atom, Data):
-        return None if atom.opaque or atom.form is Form.BATCH else False
+        return None if atom.opaque or atom.form in SEVERAL_TENSORS else False
     return False if isinstance(atom, (Const, Function, Class)) else None
 
 

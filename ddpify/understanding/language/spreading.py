@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import SEVERAL_TENSORS, Form
 from ddpify.understanding.language import attributes, elements
 from ddpify.understanding.values import (
     Bound,
@@ -53,7 +53,7 @@ def spread(
 
 def _is_batch(atom: Data) -> bool:
     """Whether this may be several tensors, and not the rows of one."""
-    return atom.opaque or atom.form in (Form.BATCH, Form.YIELDED)
+    return atom.opaque or atom.form in (*SEVERAL_TENSORS, Form.YIELDED)
 
 
 def open_parameters(callee: Value, node: cst.Call, given: int) -> list[cst.Param]:

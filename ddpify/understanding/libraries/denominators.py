@@ -7,15 +7,20 @@ from typing import NamedTuple
 import libcst as cst
 
 from ddpify.understanding.batching.batches import Operand
+from ddpify.understanding.libraries.loss_options import (
+    PARAMETERS,
+    WEIGHED,
+    given_to_class,
+    given_to_function,
+)
 from ddpify.understanding.libraries.marked_targets import IGNORED
-from ddpify.understanding.syntax import bare_code, code_of
+from ddpify.understanding.syntax import bare_code, code_of, operand_code
 from ddpify.understanding.values import UNKNOWN, Const, Instance, Value
 
 # Their mean divides by the weights of the targets' classes, or by the targets that count.
 _CLASSIFYING = ("nll_loss", "cross_entropy")
 _CLASSIFYING_MODULES = ("torch.nn.NLLLoss", "torch.nn.CrossEntropyLoss")
-_POSITIONS = {"weight": 2, "ignore_index": 4}
-_POSITIONS_OF_MODULES = {"weight": "0", "ignore_index": "2"}
+_COUNTING = ("weight", "ignore_index")
 _ROWS = "len("
 HELPER = "{dd}"
 """The runtime helper's name, where code for a denominator calls it."""
@@ -32,8 +37,10 @@ class LossCall(NamedTuple):
 
     @property
     def options(self) -> dict[str, Value]:
-        """What was given by keyword, to the module where there is one."""
-        return self.module.arguments if self.module is not None else self.kwargs
+        """What the loss is told, or its module was where there is one, by parameter."""
+        if self.module is None or not isinstance(self.module.type, str):
+            return given_to_function(self.name, self.args, self.kwargs)
+        return given_to_class(self.module.type.rsplit(".", 1)[-1], self.module.arguments)
 
     def shown(self) -> list[Operand]:
         """The positional arguments, each with its value."""
@@ -41,15 +48,16 @@ class LossCall(NamedTuple):
         expressions = [a.value for a in given if a.keyword is None]
         return list(zip(expressions, self.args, strict=False))
 
-    def argument(self, name: str, position: int) -> cst.BaseExpression | None:
+    def argument(self, name: str) -> cst.BaseExpression | None:
         """The expression that the call gives for a parameter."""
-        if not isinstance(self.node, cst.Call):
-            return None
-        for argument in self.node.args:
-            if argument.keyword is not None and argument.keyword.value == name:
-                return argument.value
-        positional = [a.value for a in self.node.args if a.keyword is None and not a.star]
-        return positional[position] if len(positional) > position else None
+        return self.arguments().get(name)
+
+    def arguments(self) -> dict[str, cst.BaseExpression]:
+        """The expressions that the call gives, by parameter."""
+        given = self.node.args if isinstance(self.node, cst.Call) else ()
+        positional = [a.value for a in given if a.keyword is None and not a.star]
+        named = {a.keyword.value: a.value for a in given if a.keyword is not None}
+        return {**dict(zip(PARAMETERS.get(self.name, ()), positional, strict=False)), **named}
 
 
 def denominator(loss: LossCall, *, masked: bool, marked: bool) -> tuple[str, ...]:
@@ -61,19 +69,21 @@ def denominator(loss: LossCall, *, masked: bool, marked: bool) -> tuple[str, ...
         marked: Whether the script may mark targets as ones that do not count.
     """
     counted = _of_targets(loss, marked) if loss.name in _CLASSIFYING else ()
+    if loss.name in WEIGHED and loss.module is None and _given(loss, "weight"):
+        counted = (f"{_option(loss, 'weight')}.sum()",)
     return counted or (_number_of_rows(loss) if masked else ())
 
 
 def _of_targets(loss: LossCall, marked: bool) -> tuple[str, ...]:
     """Code for what a classification loss divides by, where it weighs or leaves out targets."""
-    target = loss.argument("target", 1)
-    names = [name for name in _POSITIONS if _given(loss, name)]
+    target = loss.argument("target")
+    names = [name for name in _COUNTING if _given(loss, name)]
     if target is not None and not names and marked:
-        return (f"({code_of(target)} != {IGNORED}).sum()",)
+        return (f"({operand_code(target)} != {IGNORED}).sum()",)
     if target is None or not names:
         return ()
     code = {name: _option(loss, name) for name in names}
-    rows = code_of(target)
+    rows = operand_code(target)
     if "weight" not in code:
         return (f"({rows} != {code['ignore_index']}).sum()",)
     if names == ["weight"] and _is_tensor(_held(loss, "weight")):
@@ -100,8 +110,8 @@ def _of_any_module(loss: cst.BaseExpression, callee: Value) -> tuple[str, ...]:
         return ()
     if not all(isinstance(a, Instance) and a.type in _CLASSIFYING_MODULES for a in callee.atoms):
         return ()
-    call = LossCall(loss, "", [], {})
-    target, function = call.argument("target", 1), _function_of(loss)
+    call = LossCall(loss, _CLASSIFYING[0], [], {})
+    target, function = call.argument("target"), _function_of(loss)
     if target is None:
         return ()
     options = f"{function}.weight, ignore_index={function}.ignore_index"
@@ -114,7 +124,7 @@ def number_of_rows(rows: cst.BaseExpression) -> str:
 
 
 def _number_of_rows(loss: LossCall) -> tuple[str, ...]:
-    rows = loss.argument("target", 1)
+    rows = loss.argument("target")
     return (number_of_rows(rows),) if rows is not None else ()
 
 
@@ -131,21 +141,16 @@ def _given(loss: LossCall, name: str) -> bool:
 
 def _held(loss: LossCall, name: str) -> Value:
     """The value of an option, empty where it is not given or not known."""
-    if loss.module is not None:
-        by_position = loss.options.get(_POSITIONS_OF_MODULES[name], UNKNOWN)
-        return loss.options.get(name, by_position)
-    if len(loss.args) > _POSITIONS[name]:
-        return loss.args[_POSITIONS[name]]
-    return loss.kwargs.get(name, UNKNOWN)
+    return loss.options.get(name, UNKNOWN)
 
 
 def _option(loss: LossCall, name: str) -> str:
     """Code for an option's value."""
     if loss.module is not None:
         return f"{_function_of(loss.node)}.{name}"
-    given = loss.argument(name, _POSITIONS[name])
+    given = loss.argument(name)
     known = _held(loss, name).constant()
-    return code_of(given) if given is not None else str(known) if known is not ... else name
+    return operand_code(given) if given is not None else str(known) if known is not ... else name
 
 
 def _function_of(node: cst.BaseExpression) -> str:

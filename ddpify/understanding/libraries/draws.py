@@ -15,7 +15,7 @@ import libcst as cst
 from ddpify.understanding import readers
 from ddpify.understanding.batching import at_hand, batch_sizes
 from ddpify.understanding.facts import Draw
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import SEVERAL_TENSORS, Form
 from ddpify.understanding.libraries.own_sizes import Part, parts_in, parts_of
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.syntax import dotted
@@ -291,7 +291,7 @@ def rows_of(run: Interpreter, node: cst.BaseExpression) -> Data | None:
     """The rows that a loop takes one by one: ``x``, ``range(len(x))`` or ``enumerate(x)``."""
     for data in run.seen(node).data:
         if data.placement is Placement.COUNT or (
-            data.placement is Placement.SHARD and data.form not in (Form.BATCH, Form.SHAPE)
+            data.placement is Placement.SHARD and data.form not in (*SEVERAL_TENSORS, Form.SHAPE)
         ):
             return data
     if isinstance(node, cst.Call) and dotted(node.func) in _LOOPING:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import combinations, permutations
+from itertools import combinations, permutations, product
 from typing import TYPE_CHECKING
+
+import libcst as cst
 
 from ddpify.understanding import readers
 from ddpify.understanding.arithmetic import tensor_pairs
 from ddpify.understanding.batching import batches, together
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import SEVERAL_TENSORS, Form
+from ddpify.understanding.libraries import loss_options
 from ddpify.understanding.libraries.denominators import LossCall, denominator
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.values import NO_ROWS, REPLICATED, UNKNOWN, Const, Data, Value, value
+from ddpify.understanding.structure import walk
+from ddpify.understanding.values import NO_ROWS, REPLICATED, Const, Data, Value, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
@@ -41,7 +45,7 @@ _MODULES = {
 
 _DEFAULTS = {"reduction": "mean", "ignore_index": -100, "weight": None}
 # Forms of rows that are those of one sample each.
-_A_ROW_EACH = (Form.TENSOR, Form.BATCH, Form.YIELDED)
+_A_ROW_EACH = (Form.TENSOR, *SEVERAL_TENSORS, Form.YIELDED)
 
 
 def is_function(name: str) -> bool:
@@ -74,7 +78,7 @@ def default(name: str) -> Value:
 def call(run: Interpreter, loss: LossCall) -> Value:
     """The value of a loss on these arguments."""
     shown = loss.shown()
-    _take_numbers(run, shown)
+    _take_numbers(run, loss)
     batches.meet(run, shown[:2], surely=True, unseen=loss.name == "ctc_loss")
     data = [d for one in (*loss.args, *loss.kwargs.values()) for d in one.data]
     shards = [d for d in data if d.placement in (Placement.SHARD, Placement.ROWS)]
@@ -86,15 +90,58 @@ def call(run: Interpreter, loss: LossCall) -> Value:
         return value(whole[0].placed(Placement.REPLICATE)) if whole else REPLICATED
     if tensor_pairs.beside_whole(run, [(n, a) for n, v in shown for a in v.of(Data)]):  # type: ignore[misc]
         return value(shards[0].placed(Placement.REPLICATE))
+    if _weighs_anew(run, loss) or _meet_crosswise(run, loss):
+        return tensor_pairs.mixed(run, loss.node, shards[0], shown)
     return value(_of_rows(run, loss, data, shards))
 
 
-def _take_numbers(run: Interpreter, shown: list[batches.Operand]) -> None:
-    """What is reduced only in part must be the same number on every rank in a loss."""
-    for expression, one in shown:
-        for partial in one.data:
+def _weighs_anew(run: Interpreter, loss: LossCall) -> bool:
+    """Whether the weights of classes are computed of the batch in the call itself.
+
+    The denominator would compute them a second time, of a rank's rows alone.
+    """
+    if loss.name not in loss_options.OF_CLASSES or "weight" not in loss.options:
+        return False
+    made = loss.node.func if loss.module is not None and isinstance(loss.node, cst.Call) else None
+    shown = loss.arguments().get("weight") if made is None else made
+    return isinstance(shown, cst.CSTNode) and any(
+        isinstance(atom, Data) and (atom.placement.local or atom.form is Form.GATHERED)
+        for name in _names_in(shown)
+        for atom in run.seen(name).atoms
+    )
+
+
+def _names_in(shown: cst.BaseExpression) -> list[cst.Name]:
+    """The variables of an expression that computes; none of a variable or an attribute alone."""
+    if isinstance(shown, (cst.Name, cst.Attribute)):
+        return []
+    return [node for node in walk(shown) if isinstance(node, cst.Name)]
+
+
+def _meet_crosswise(run: Interpreter, loss: LossCall) -> bool:
+    """Whether broadcasting puts each row beside all others, as a column and a line do."""
+    if loss.name not in loss_options.OF_ELEMENTS or len(loss.args) < 2:
+        return False
+    pairs = list(product(loss.args[0].data, loss.args[1].data))
+    return bool(pairs) and all(tensor_pairs.crossed(run, *pair) for pair in pairs)
+
+
+def _take_numbers(run: Interpreter, loss: LossCall) -> None:
+    """What is reduced only in part must be the same number on every rank in a loss.
+
+    So must weights that are made from the batch: those of classes, if they have rows of it.
+    """
+    shown = loss.arguments()
+    for name, one in loss_options.given_to_function(loss.name, loss.args, loss.kwargs).items():
+        for partial in one.data if name in shown else ():
             if partial.placement.partial:
-                run.demand(expression, value(partial), "a loss")
+                run.demand(shown[name], value(partial), "a loss")
+    of_classes = loss.name in loss_options.OF_CLASSES
+    for name in ("weight", "pos_weight"):
+        for data in loss.options.get(name, REPLICATED).data:
+            rows = data.placement in (Placement.SHARD, Placement.ROWS)
+            if not rows or (of_classes and name == "weight"):
+                run.demand(shown.get(name, loss.node), value(data), "a loss")
 
 
 def _tell_orders_apart(run: Interpreter, shown: list[batches.Operand]) -> None:
@@ -137,14 +184,4 @@ def _of_rows(run: Interpreter, loss: LossCall, data: list[Data], shards: list[Da
 def _placement(loss: LossCall, shards: list[Data]) -> Placement:
     if any(d.placement is Placement.ROWS for d in shards):
         return Placement.ROWS
-    options = loss.options
-    reduction = options["reduction"].constant() if "reduction" in options else "mean"
-    average = options.get("size_average", UNKNOWN).constant()
-    reduce = options.get("reduce", UNKNOWN).constant()
-    if reduction == "none" or reduce is False:
-        return Placement.SHARD
-    if reduction == "sum" or average is False:
-        return Placement.SUM
-    if reduction not in ("mean", "batchmean"):
-        return Placement.COUPLED
-    return Placement.WEIGHTED if any(d.ragged for d in shards) else Placement.MEAN
+    return loss_options.reduction(loss.options, ragged=any(d.ragged for d in shards))

@@ -18,7 +18,7 @@ from ddpify.understanding.batching import (
     together,
     whole_data,
 )
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import SEVERAL_TENSORS, Form
 from ddpify.understanding.language import attributes, elements, narrowing
 from ddpify.understanding.language.arguments import Keywords, argument_pairs
 from ddpify.understanding.libraries import by_name, instances
@@ -120,7 +120,7 @@ def _len(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value
             and atom.placement is Placement.SHARD
             and atom.form is not Form.SHAPE
             and atom.dim == 0
-            and not (atom.form is Form.BATCH and narrowing.is_shown_listed(run, node))
+            and not (atom.form in SEVERAL_TENSORS and narrowing.is_shown_listed(run, node))
         )
         if (
             isinstance(atom, Data)

@@ -19,7 +19,7 @@ from ddpify.understanding.arithmetic import (
     views,
 )
 from ddpify.understanding.batching import batch_sizes, batches, part_steps, stores
-from ddpify.understanding.forms import Form
+from ddpify.understanding.forms import SEVERAL_TENSORS, Form
 from ddpify.understanding.language.arguments import argument_pairs, local_data
 from ddpify.understanding.libraries import draws, sample_hooks, world
 from ddpify.understanding.libraries.instances import MOVES, generator
@@ -114,7 +114,7 @@ def of_tensor(  # type: ignore[no-untyped-def]
     if name in MOVES:
         world.moved(run, node, args, kwargs)
         return tensors.fresh(
-            value(replace(atom, form=Form.TENSOR) if atom.form is Form.BATCH else atom)
+            value(replace(atom, form=Form.TENSOR) if atom.form in SEVERAL_TENSORS else atom)
         )
     if name in ("items", "keys", "values"):
         pair = Tup((REPLICATED, value(atom)))
