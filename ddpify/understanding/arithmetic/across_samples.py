@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import readers
+from ddpify.understanding.arithmetic import dimensions
 from ddpify.understanding.arithmetic.tensor_dimensions import (
     KEEPING_DIMENSIONS,
     ORDERING,
@@ -27,7 +28,7 @@ from ddpify.understanding.batching import at_hand, collating
 from ddpify.understanding.facts import Regrouped
 from ddpify.understanding.forms import Form
 from ddpify.understanding.operators.rules import Rule
-from ddpify.understanding.operators.table import BATCH_FIRST_OF, MIXING, rule_of
+from ddpify.understanding.operators.table import BATCH_FIRST_OF, LAST_OF, LAST_TOLD, MIXING, rule_of
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import NO_ROWS, REPLICATED, Data, Tup, Value, value
 
@@ -136,7 +137,7 @@ def by_rule(
     So does one that no table lists, as far as anybody knows.
     """
     alone = data.dim == NO_ROWS or data.form is Form.SAMPLES
-    if not alone and _is_no_batch_of(name, data):
+    if not alone and (_is_no_batch_of(name, data) or _is_among_last(name, data, rest)):
         return _coupled(run, node, operand, data)
     rule = rule_of(name)
     beside_weights = name == "cdist" and bool(rest) and not rest[0].data
@@ -162,6 +163,15 @@ def _is_no_batch_of(name: str, data: Data) -> bool:
     wanted = BATCH_FIRST_OF.get(name)
     known = data.form in (Form.TENSOR, Form.STATE, Form.YIELDED) and not data.opaque
     return wanted is not None and known and (data.dim > 0 or 0 < data.ndim < wanted)
+
+
+def _is_among_last(name: str, data: Data, rest: Sequence[Value]) -> bool:
+    """Whether the rows lie along one of the last dimensions, on which a function works."""
+    last = LAST_OF.get(name, 0)
+    if name in LAST_TOLD and rest:
+        last = dimensions.length(rest[0]) // LAST_TOLD[name]
+    known = data.form in (Form.TENSOR, Form.STATE) and data.ndim and not data.opaque
+    return bool(known) and data.dim >= data.ndim - last
 
 
 def _coupled(

@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding.forms import Form
+from ddpify.understanding.operators.rules import Rule
+from ddpify.understanding.operators.table import rule_of
 from ddpify.understanding.syntax import code_of
-from ddpify.understanding.values import UNKNOWN, Const, Data, Instance, Tup, Value, value
+from ddpify.understanding.values import UNKNOWN, Atom, Const, Data, Instance, Tup, Value, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
@@ -22,7 +25,8 @@ _KEEPING = frozenset(
     " sigmoid relu tanh gelu silu elu leaky_relu softplus hardtanh logsigmoid softmax log_softmax"
     " exp log log2 log1p sqrt rsqrt abs neg pow square clamp clamp_min clamp_max clip sign round"
     " floor dropout normalize masked_fill where nan_to_num requires_grad_ cumsum flip roll sort"
-    " argsort logical_not logical_and logical_or Variable numpy astype".split()
+    " argsort logical_not logical_and logical_or Variable numpy astype cumprod data fliplr flipud"
+    " logcumsumexp renorm softmin tril triu".split()
 )
 _LAYERS = {
     **dict.fromkeys(("Conv1d", "ConvTranspose1d", "MaxPool1d", "AvgPool1d"), 3),
@@ -41,7 +45,7 @@ _KEEPING_LAYERS = frozenset(
 
 def after(name: str, ndim: int, rest: Sequence[Value]) -> int:
     """How many dimensions a tensor function leaves, by its name and further arguments."""
-    if name in _KEEPING:
+    if keeps(name) or (rule_of(name) is Rule.ELEMENTWISE and all(map(_is_plain, rest))):
         return ndim
     if name == "t":  # of matrices alone
         return 2
@@ -60,7 +64,28 @@ def after(name: str, ndim: int, rest: Sequence[Value]) -> int:
 
 def keeps(name: str) -> bool:
     """Whether a function surely keeps every dimension."""
-    return name in _KEEPING
+    return name in _KEEPING or rule_of(name) is Rule.MIXING
+
+
+def _is_plain(given: Value) -> bool:
+    """Whether an argument is a literal, and no tensor with more dimensions."""
+    return given.constant() is not ...
+
+
+def length(sizes: Value) -> int:
+    """How many numbers a shape or a tuple has; 1 for a number, 0 where it is not known."""
+    found = {_length(atom) for atom in sizes.atoms}
+    return found.pop() if len(found) == 1 else 0
+
+
+def _length(sizes: Atom) -> int:
+    if isinstance(sizes, Tup):
+        return len(sizes.items)
+    if isinstance(sizes, Data):
+        return sizes.ndim if sizes.form is Form.SHAPE else 0
+    if isinstance(sizes, Instance):
+        return len(sizes.attributes) if sizes.type == "list" else 0
+    return int(isinstance(sizes, Const) and isinstance(sizes.value, int))
 
 
 def of_layer(layer: Instance, given: Sequence[Value]) -> int:

@@ -33,7 +33,7 @@ Operand = tuple[cst.BaseExpression, Value]  # what is written, and its value
 BINARY = {
     "add": "+", "add_": "+", "sub": "-", "sub_": "-", "subtract": "-", "mul": "*", "mul_": "*",
     "multiply": "*", "div": "/", "div_": "/", "divide": "/", "true_divide": "/", "matmul": "@",
-    "mm": "@", "pow": "**",
+    "mm": "@", "mv": "@", "pow": "**",
 }  # fmt: skip
 
 
@@ -358,16 +358,31 @@ def _matmul(left: Data | None, right: Data | None) -> Placement | None:
         if placement in held:
             return placement
     if left is None or right is None or len(held) < 2:
-        return held[0] if held[0] in _LINEAR_IN else Placement.SHARD
+        alone = _is_summed(left, 0) or _is_summed(right, 1)
+        return held[0] if held[0] in _LINEAR_IN else Placement.COUPLED if alone else Placement.SHARD
     if any(placement.partial for placement in held):
         return None
+    if _is_summed(left, 0) and _is_summed(right, 1):
+        return Placement.SUM
     if left.dim == 0 and right.dim == 0:
-        return Placement.SHARD
+        mixed_ = _is_summed(left, 0) or _is_summed(right, 1)
+        return Placement.COUPLED if mixed_ else Placement.SHARD
     # ``x.t() @ y`` adds up over the rows of both.
     matrices = {left.ndim, right.ndim} <= {0, 2}
     summed = left.dim == 1 and right.dim == 0 and matrices
     rows = left.placement is Placement.SHARD and right.placement is Placement.SHARD
     return Placement.SUM if summed and rows else Placement.COUPLED
+
+
+def _is_summed(factor: Data | None, side: int) -> bool:
+    """Whether a product adds up over the rows of its left factor (0) or of its right one (1).
+
+    That is over the last dimension on the left, and over the last but one on the right.
+    """
+    if factor is None or factor.placement is not Placement.SHARD or not both_plain(factor, factor):
+        return False
+    last = factor.ndim - 1 if side == 0 or factor.ndim == 1 else factor.ndim - 2
+    return factor.ndim > 0 and factor.dim == last
 
 
 def compare(run: Interpreter, nodes: Sequence[cst.BaseExpression], values: list[Value]) -> Value:

@@ -473,7 +473,7 @@ def _one(
         if run.frames_forward() and (run.module.editable or run.collating):
             return value(across_samples.on_all_rows(run, node, operand, data))
         return value(replace(data.placed(coupled(run)), births=frozenset()))
-    if name in _DOTS and not run.frames_forward():
+    if name in _DOTS:
         return value(data.placed(Placement.SUM))
     by_rule = across_samples.by_rule(run, node, name, operand, data, rest)
     if by_rule is not None:
@@ -557,7 +557,9 @@ def _moves_rows(name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[st
         return data.dim == (name == "fliplr")
     given = [kwargs["dims"]] if "dims" in kwargs else rest[name == "roll" :]
     dims = [dim for one in given for dims in named_dimensions((one,), {}) for dim in dims]
-    return not dims or data.dim in [dimensions.place(dim, data.ndim) for dim in dims]
+    places = [dimensions.place(dim, data.ndim) for dim in dims]
+    unsure = any(isinstance(place, int) and place < -1 for place in places)
+    return not dims or data.dim in places or unsure
 
 
 def _single(made: Value) -> Value:

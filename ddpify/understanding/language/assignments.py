@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding import readers
 from ddpify.understanding.arithmetic import tensor_items, tensor_pairs
 from ddpify.understanding.batching import batches, filled, keeping, listed, several, tables
 from ddpify.understanding.language import (
@@ -28,6 +29,7 @@ from ddpify.understanding.values import (
     Function,
     Instance,
     Lib,
+    Number,
     Params,
     Tup,
     Value,
@@ -83,8 +85,26 @@ def _kept(
     if type(target) is cst.Subscript:
         keeping.item(run, target, shown, new)
         tables.item(run, target)
+        _under_a_name(run, target, shown, new)
     elif type(target) is cst.Attribute:
         keeping.buffer(run, target, shown, new, added=added)
+
+
+def _under_a_name(
+    run: Interpreter, target: cst.Subscript, shown: cst.BaseExpression, new: Value
+) -> None:
+    """A number of the batch gets a name in what is not seen, as ``param_groups[0]["lr"]`` does.
+
+    Whoever reads it there reads one number, not each rank's own.
+    """
+    owner, first = run.seen(target.value), target.slice[0].slice
+    unseen = all(isinstance(a, (Number, Lib)) for a in owner.atoms)
+    if not unseen or not isinstance(first, cst.Index):
+        return
+    if isinstance(run.seen(first.value).constant(), str):
+        picked = (Placement.SHARD, Placement.ROWS)
+        numbers = (data for data in new.data if data.placement not in picked)
+        run.demand(shown, value(*numbers), readers.A_KEPT_COLLECTION)
 
 
 def annotated(run: Interpreter, node: cst.AnnAssign) -> None:

@@ -98,6 +98,15 @@ BATCH_FIRST_OF = {
     ).split()
 } | {"bmm": 3, "baddbmm": 3}
 
+# What works on so many of the last dimensions: on each sample alone if the batch is before them.
+LAST_OF = {
+    **dict.fromkeys("scaled_dot_product_attention fft2 ifft2 rfft2 irfft2 fold".split(), 2),
+    **dict.fromkeys("pixel_shuffle pixel_unshuffle".split(), 3),
+    "linear": 1,
+}
+# These are told how many: by a shape, or by two numbers for each.
+LAST_TOLD = {"layer_norm": 1, "rms_norm": 1, "pad": 2}
+
 _ROWS = {
     **dict.fromkeys(BY_ARGUMENTS, Rule.BY_ARGUMENTS),
     **dict.fromkeys(OF_MATRICES, Rule.OF_MATRICES),
