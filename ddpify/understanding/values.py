@@ -230,11 +230,11 @@ class Class:
         return None
 
     def fields(self) -> list[str]:
-        """What a data class is made with, in order: ``name: type`` in it and before, in its bases.
+        """What a data class or named tuple is made with, in order: ``name: type`` in it or a base.
 
         Nothing for a class that says itself what it is made with.
         """
-        if self.find("__init__") is not None or not self._is_data_class():
+        if self.find("__init__") is not None or not (self._is_data_class() or self.is_named_tuple):
             return []
         found = [name for base in self.project_bases() for name in base.fields()]
         for line in self.node.body.body:
@@ -242,6 +242,11 @@ class Class:
                 if isinstance(one, cst.AnnAssign) and isinstance(one.target, cst.Name):
                     found += [one.target.value] if _is_given(one) else []
         return list(dict.fromkeys(found))
+
+    @property
+    def is_named_tuple(self) -> bool:
+        """Whether its objects are tuples whose elements have names."""
+        return any(name.rsplit(".", 1)[-1] == "NamedTuple" for name in self.library_bases())
 
     def _is_data_class(self) -> bool:
         made = (one.decorator for one in self.node.decorators)

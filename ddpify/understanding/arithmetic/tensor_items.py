@@ -305,7 +305,7 @@ def write(run: Interpreter, target: cst.Subscript, owner: Value, new: Value) -> 
     index = run.seen(first.value)
     shared = bool(index.atoms) and all(may_be_integer(a) or _is_place(a) for a in index.atoms)
     for data in owner.data if shared else ():
-        if _is_plain_batch(data):
+        if is_plain_batch(data):
             unmendable = Data(Placement.SHARD, data.loaders, form=Form.PACKED)
             run.demand(target, value(unmendable), readers.A_ROW)
 
@@ -316,19 +316,19 @@ def _write_together(
     """A write into samples at positions that are not counted: which they are, the batch says."""
     places = [part_.value] if isinstance(part_, cst.Index) else bounds.written(part_)
     if any(isinstance(run.seen(one).constant(), int) for one in places):
-        run.mixes(target, *(data for data in owner.data if _is_plain_batch(data)))
+        run.mixes(target, *(data for data in owner.data if is_plain_batch(data)))
 
 
 def _write_slice(run: Interpreter, target: cst.Subscript, part_: cst.Slice, owner: Value) -> None:
     """A write into rows between fixed bounds: each rank has others there."""
     fixed = any(isinstance(run.seen(bound).constant(), int) for bound in bounds.written(part_))
     for data in owner.data if fixed and not bounds.counted_in(run, part_) else ():
-        if _is_plain_batch(data):
+        if is_plain_batch(data):
             unmendable = Data(Placement.SHARD, data.loaders, form=Form.PACKED)
             run.demand(target, value(unmendable), readers.A_ROW)
 
 
-def _is_plain_batch(data: Data) -> bool:
+def is_plain_batch(data: Data) -> bool:
     """Whether these are a rank's rows, one after the other."""
     rows = data.placement is Placement.SHARD and data.form is Form.TENSOR
     return rows and data.dim == 0 and not data.opaque

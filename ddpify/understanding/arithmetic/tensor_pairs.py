@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import permutations
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -50,6 +51,7 @@ def binary(
     repeated = _repeated(run, left[1], right[1]) if operator == "*" else None
     if repeated is not None:
         return repeated
+    _place_among_all(run, left, right)
     known = all(len({d.dim for d in side.data}) <= 1 for _, side in (left, right))
     results: list[Value] = []
     for one in _parts(left[1]):
@@ -59,6 +61,13 @@ def binary(
             ndim = 0 if operator == "@" else dimensions.of_pair(one, other, plain)
             results.append(with_ndim(pair, ndim))
     return join(*results)
+
+
+def _place_among_all(run: Interpreter, *operands: Operand) -> None:
+    """Ask for positions among the rows of all ranks where a number of them enters a row."""
+    for (shown, numbers), (_, rows) in permutations(operands):
+        if rows.data:
+            run.demand(shown, value(*numbers.positions), readers.POSITIONS)
 
 
 def _is_turned_matrix(factor: cst.BaseExpression) -> bool:
@@ -328,7 +337,9 @@ def _result(
     )
     dims = [d.dim for d in (left, right) if d is not None and d.placement is Placement.SHARD]
     dim = max(dims, default=0)
-    one_each = any(d.one_each for d in (left, right) if d is not None)
+    both = [d for d in (left, right) if d is not None]
+    dot = operator == "@" and len(both) == 2 and all(d.ndim == 1 for d in both)
+    one_each = dot or any(d.one_each for d in both)
     return replace(base.placed(placement), opaque=opaque, form=form, dim=dim, one_each=one_each)
 
 

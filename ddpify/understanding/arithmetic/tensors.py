@@ -129,6 +129,8 @@ def part(atom: Data, position: int) -> Value:
     if atom.form is Form.BATCH:
         ndim = item_dimensions.of_part(atom, position)
         return value(replace(atom, form=Form.TENSOR, ndim=ndim))
+    if atom.form is Form.GATHERED and atom.dim == 0:
+        return value(atom.placed(Placement.REPLICATE))
     behind = atom.dim > 0 and not atom.opaque  # what is unpacked is the dimension before the rows
     return value(replace(atom, dim=atom.dim - behind, ndim=0))
 
@@ -474,7 +476,7 @@ def _one(
             return value(across_samples.on_all_rows(run, node, operand, data))
         return value(replace(data.placed(coupled(run)), births=frozenset()))
     if name in _DOTS:
-        return value(data.placed(Placement.SUM))
+        return value(replace(data.placed(Placement.SUM), one_each=True))
     by_rule = across_samples.by_rule(run, node, name, operand, data, rest)
     if by_rule is not None:
         return by_rule

@@ -207,6 +207,7 @@ def _unpack(
 
     ``shown`` is the expression that gives the value, if what it gives has its first name here.
     """
+    new = _one_by_one(run, target, new, shown)
     count = len(target.elements)
     for position, element in enumerate(target.elements):
         part = elements.unpacked(run, new, position, count)
@@ -218,6 +219,18 @@ def _unpack(
             if element.value in run.choices.reduced:
                 part = run.reduce(element.value, part)
         assign(run, element.value, part)
+
+
+def _one_by_one(
+    run: Interpreter, target: cst.Tuple | cst.List, new: Value, shown: cst.BaseExpression | None
+) -> Value:
+    """A batch of which ``first, *others = rows`` takes the samples apart is that of all ranks."""
+    starred = any(isinstance(one, cst.StarredElement) for one in target.elements)
+    rows = [d for d in new.data if tensor_items.is_plain_batch(d)]
+    if not starred or not rows or shown is None:
+        return new
+    run.demand(shown, value(*rows), readers.A_STATISTIC)
+    return births.reduced(new)
 
 
 def _assign_attribute(run: Interpreter, target: cst.Attribute, new: Value) -> None:

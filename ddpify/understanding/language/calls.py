@@ -21,6 +21,7 @@ from ddpify.understanding.libraries import (
     methods,
     modes,
     opaque,
+    partial_calls,
     whole_calls,
 )
 from ddpify.understanding.syntax import dotted
@@ -111,6 +112,9 @@ def _call_atom(run, node, atom, args, kwargs) -> Value:  # type: ignore[no-untyp
         return library.call(run, node, atom.name, args, kwargs)
     if isinstance(atom, Method):
         return methods.call_method(run, node, atom, args, kwargs)
+    if isinstance(atom, Instance) and atom.type == partial_calls.TYPE:
+        function, given, named = partial_calls.completed(atom, args, kwargs)
+        return join(*(_call_atom(run, node, one, given, named) for one in function.atoms))
     if isinstance(atom, Instance):
         return call_instance(run, node, atom, args, kwargs)
     return opaque.call_unknown(run, node, args, kwargs)
@@ -148,11 +152,13 @@ def _instantiate(
 
 
 def _fill_fields(run, node, instance: Instance, made: Class, args, kwargs) -> None:  # type: ignore[no-untyped-def]
-    """A data class keeps what it is made with."""
+    """A data class or a named tuple keeps what it is made with."""
     names = made.fields()
     for name, given in [*zip(names, args, strict=False), *kwargs.items()]:
         if name in names:
             run.put(instance, name, given)
+        if name in names and made.is_named_tuple:
+            run.put(instance, f"[{names.index(name)}]", given)
     after = made.find("__post_init__") if names else None
     for function in after.of(Function) if after is not None else ():
         call_function(run, function, [], {}, instance, run.site(node))  # type: ignore[arg-type]

@@ -36,9 +36,9 @@ def taken(
         return new
     for piece in _added(shown, target.value):
         for data in run.seen(piece).data:
-            if data.placement is Placement.SHARD:
-                rows = value(replace(data, births=frozenset()))
-                run.demand(piece, rows, readers.A_KEPT_COLLECTION)
+            rows = data.placement is Placement.SHARD
+            held = replace(data, births=frozenset()) if rows else data
+            run.demand(piece, value(held), readers.A_KEPT_COLLECTION)
     return births.reduced(new)
 
 

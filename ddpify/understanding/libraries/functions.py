@@ -17,6 +17,7 @@ from ddpify.understanding.libraries import (
     distributed,
     loaded,
     opaque,
+    partial_calls,
     python_functions,
     runtime_calls,
     tensor_methods,
@@ -29,10 +30,7 @@ from ddpify.understanding.values import (
     REPLICATED,
     UNKNOWN,
     Atom,
-    Bound,
-    Class,
     Const,
-    Function,
     Instance,
     Params,
     Tup,
@@ -154,14 +152,10 @@ def _load(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs:
     return loaded.out_of_file(run, node)
 
 
-def _partial(
+def _given_back(
     run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
-    """A function that has some of its arguments."""
-    for atom in args[0].atoms if args else ():
-        whole = atom.function if isinstance(atom, Bound) else atom
-        if isinstance(whole, (Function, Class)):
-            run.bound_in_part.add(whole.node)
+    """What gives its first argument back, as ``torch.compile(model)`` does."""
     return args[0] if args else UNKNOWN
 
 
@@ -238,15 +232,15 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "importlib.import_module": by_name.import_module,
     "torch.nn.parallel.data_parallel": _data_parallel,
     "apex.amp.initialize": _amp,
-    "apex.amp.scale_loss": _partial,
-    "apex.parallel.convert_syncbn_model": _partial,
+    "apex.amp.scale_loss": _given_back,
+    "apex.parallel.convert_syncbn_model": _given_back,
     **python_functions.ITERTOOLS,
-    "functools.partial": _partial,
+    "functools.partial": partial_calls.made,
     **dict.fromkeys(DEFAULT_COLLATE, _put_together),
-    "torch.compile": _partial,
-    "torch.jit.script": _partial,
-    "torch.jit.trace": _partial,
-    "torch.nn.SyncBatchNorm.convert_sync_batchnorm": _partial,
+    "torch.compile": _given_back,
+    "torch.jit.script": _given_back,
+    "torch.jit.trace": _given_back,
+    "torch.nn.SyncBatchNorm.convert_sync_batchnorm": _given_back,
     **distributed.FUNCTIONS,
     **runtime_calls.FUNCTIONS,
     **{name: _no_grad_object(name) for name in NO_GRAD},

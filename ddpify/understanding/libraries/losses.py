@@ -90,6 +90,7 @@ def call(run: Interpreter, loss: LossCall) -> Value:
         return value(whole[0].placed(Placement.REPLICATE)) if whole else REPLICATED
     if tensor_pairs.beside_whole(run, [(n, a) for n, v in shown for a in v.of(Data)]):  # type: ignore[misc]
         return value(shards[0].placed(Placement.REPLICATE))
+    tensor_pairs.note_used_on_rows(run, [a for one in loss.args for a in one.of(Data)])  # type: ignore[misc]
     if _weighs_anew(run, loss) or _meet_crosswise(run, loss):
         return tensor_pairs.mixed(run, loss.node, shards[0], shown)
     return value(_of_rows(run, loss, data, shards))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.arithmetic import tensor_sizes
+from ddpify.understanding.arithmetic import across_samples, tensor_sizes
 from ddpify.understanding.batching import (
     at_hand,
     batches,
@@ -154,7 +154,7 @@ def _sum(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value
         items = listed.of_list(atom) if isinstance(atom, Instance) else None
         items = items or listed.one_each(run, atom)
         if items is not None:
-            results.append(value(items.placed(Placement.SUM)))
+            results.append(value(replace(items.placed(Placement.SUM), one_each=True)))
             continue
         summed = atom.elements if isinstance(atom, Instance) else value(atom)
         held = [a for a in deep_atoms(summed) if isinstance(a, Data)]
@@ -176,7 +176,12 @@ def _as_sum(part: Data) -> Data:
 def _set(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
     """``set(values)``: of rows, those of the whole batch have others in common."""
     rows = [d for one in args for d in one.data if d.placement is Placement.SHARD]
-    if not rows or run.frames_forward():
+    if run.frames_forward():
+        plain = [d for d in rows if d.form is Form.TENSOR and d.dim == 0 and not d.opaque]
+        for data in plain:
+            across_samples.of_all_rows(run, _argument(node, 0), data)
+        return REPLICATED if plain else _same_elements(run, node, args)
+    if not rows:
         return _same_elements(run, node, args)
     names = frozenset({_argument(node, 0)})
     return value(*(replace(d.placed(Placement.COUPLED), names=names) for d in rows))

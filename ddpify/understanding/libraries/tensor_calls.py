@@ -308,6 +308,8 @@ def _concatenated(
     inner = [a for a in deep_atoms(pieces) if isinstance(a, Data) and a.placement.local]
     if not inner:
         whole = [a for a in deep_atoms(pieces) if isinstance(a, Data)]
+        if any(isinstance(a, Instance) and a.type == "list" for a in pieces.atoms):
+            whole = [_of_positions(a) for a in whole]
         return value(*(replace(a, flat=a.flat or a.form is Form.GATHERED) for a in whole[:1]))
     kept = queues.kept(run, node, inner)
     if kept is not None:
@@ -349,6 +351,13 @@ def _concatenated(
         births = frozenset(b for d in worst if d.placement is Placement.ROWS for b in d.births)
         return value(replace(first.placed(first.placement), births=births))
     return value(_rows_joined(run, node, short, pieces, inner, dim))
+
+
+def _of_positions(number: Data) -> Data:
+    """What is put together of one number for each position: as many as there are rows."""
+    if number.is_position:
+        return replace(number, placement=Placement.SHARD, form=Form.COMPUTED)
+    return replace(number, form=Form.GATHERED) if number.form is Form.PLACE else number
 
 
 def _under_replicated(run: Interpreter, node: cst.BaseExpression, rows: Data, dim: object) -> bool:
