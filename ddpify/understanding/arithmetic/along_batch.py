@@ -40,6 +40,8 @@ def of_all_ranks(
     if not rows or not all(_goes_along(name, data, rest, kwargs) for data in rows):
         return None
     own = [(shown, held) for shown, held in operands if _is_split(held)]
+    if any(_is_of_own_rows(data) for _, held in own[1:] for data in held.data):
+        return None
     indexed = name in PICKING and len(own) == 1  # by what all ranks hold: as many as that has
     kept = name not in REDUCING and not indexed
     return across_samples.coupled_operands(run, node, own, rows=kept)
@@ -62,6 +64,11 @@ def of_whole(
 
 def _gathered(held: Value) -> list[Data]:
     return [a for a in held.atoms if isinstance(a, Data) and a.form is Form.GATHERED]
+
+
+def _is_of_own_rows(index: Data) -> bool:
+    """Whether positions are surely those of a rank's own rows: found by a mask, or counted."""
+    return index.ragged or bool(index.counting) or index.form in (Form.ORDER, Form.PERMUTATION)
 
 
 def _is_called_on(node: cst.BaseExpression, operand: cst.BaseExpression) -> bool:

@@ -34,7 +34,7 @@ KEEPING_DIMENSIONS = _FOURIER | frozenset(
     " argpartition split chunk tensor_split array_split normalize diff".split()
 )
 _OF_ALL_SAMPLES = frozenset("median nanmedian std var quantile nanquantile".split())
-_SIZE_FIRST = _FOURIER | frozenset(  # or another number
+SIZE_FIRST = _FOURIER | frozenset(  # or another number
     "cosine_similarity vector_norm normalize topk split chunk tensor_split array_split norm diff"
     " kthvalue quantile nanquantile percentile nanpercentile".split()
 )
@@ -51,7 +51,7 @@ OVER_ALL = OVER_A_DIMENSION - SUMMING - _ALONG_ONE
 
 def goes_over_all(name: str, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
     """Whether a function that is no sum or mean goes over all elements."""
-    given = rest[1:] if name in _SIZE_FIRST else rest
+    given = rest[1:] if name in SIZE_FIRST else rest
     if name not in OVER_ALL or (given and given[0].data):  # torch.max(a, b): elementwise
         return False
     return () in named_dimensions(given, kwargs)
@@ -68,7 +68,7 @@ def goes_over_rows(
     name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]
 ) -> bool:
     """Whether a function of a dimension goes along that of the rows, or along all."""
-    given = rest[1:] if name in _SIZE_FIRST else rest
+    given = rest[1:] if name in SIZE_FIRST else rest
     if given and given[0].data:  # torch.max(a, b): elementwise
         return False
     if given or {"dim", "axis"} & kwargs.keys():
@@ -126,7 +126,7 @@ def along(
     run: Interpreter, name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]
 ) -> Value:
     """A function along one dimension, or over all elements where none is named."""
-    if name in _SIZE_FIRST:
+    if name in SIZE_FIRST:
         rest = rest[1:]
     if rest and rest[0].data:  # torch.max(a, b): elementwise
         return _within_rows(name, data, pair=False)
@@ -166,7 +166,7 @@ def _has_parts(run: Interpreter, data: Data) -> bool:
 
 def mixes_rows(name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
     """Whether a function is told to go along the dimension in which the rows lie."""
-    given = rest[1:] if name in _SIZE_FIRST else rest
+    given = rest[1:] if name in SIZE_FIRST else rest
     if name in (*PARTING, "unbind") or (given and given[0].data):
         return False
     default = (-1,) if name in _OVER_THE_LAST else ()
@@ -179,7 +179,7 @@ def may_mix_rows(name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[s
 
     Where the number of dimensions is not known, the last one is taken for one of each sample.
     """
-    given = rest[1:] if name in _SIZE_FIRST else rest
+    given = rest[1:] if name in SIZE_FIRST else rest
     dims = [d for one in named_dimensions(given, kwargs) for d in one]
     return not data.ndim and any(isinstance(d, int) and d < -1 for d in dims)
 
@@ -188,7 +188,7 @@ def is_of_all_samples(
     name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]
 ) -> bool:
     """Whether a function gives what no rank's rows alone have, as ``x.std()`` and ``x.std(0)``."""
-    given = rest[1:] if name in _SIZE_FIRST else rest
+    given = rest[1:] if name in SIZE_FIRST else rest
     everything = not given and not {"dim", "axis"} & kwargs.keys()
     return name in _OF_ALL_SAMPLES and (everything or mixes_rows(name, data, rest, kwargs))
 

@@ -25,6 +25,7 @@ from ddpify.understanding.arithmetic.tensor_dimensions import (
     OVER_A_DIMENSION,
     OVER_ALL,
     PARTING,
+    SIZE_FIRST,
     along,
     coupled,
     gives_a_pair,
@@ -82,9 +83,6 @@ REORDERING = frozenset("flip roll flipud fliplr".split())
 _TO_ONE = frozenset("mean sum prod norm max min std var".split())
 _NUMBERS = (Form.NUMBER, Form.MULTIPLE, Form.ROUNDED)
 _POSITIONS_OF_SOME = ("nonzero", "argwhere", "flatnonzero")
-_SIZED = frozenset(  # by a number that comes before the dimension
-    "kthvalue quantile nanquantile percentile nanpercentile norm vector_norm".split()
-)
 _DOTS = frozenset("dot vdot".split())
 _REPEATING = frozenset("expand expand_as repeat tile repeat_interleave".split())
 _WEIGHTED = frozenset(
@@ -203,6 +201,9 @@ def function(
     if "out" in kwargs:
         return _written_out(run, operands, kwargs["out"])
     tensor_pairs.note_used_on_rows(run, [d for _, d in tensor_pairs.held_tensors(operands)])
+    ordered = _in_given_order(run, node, name, operands[0], rest, kwargs)
+    if ordered is not None:
+        return ordered
     if name == "index_select" and len({id(operand) for operand, _ in data}) == 1:
         data = [(n, d) for n, d in data if d not in _indices(rest, kwargs)]
         if not data:
@@ -248,8 +249,8 @@ def _dimensions_left(
     """How many dimensions a function leaves of a tensor; 0 where that is not known."""
     if name not in OVER_A_DIMENSION or name in KEEPING_DIMENSIONS or name in PARTING:
         return dimensions.after(name, ndim, rest)
-    given = named_dimensions(rest, kwargs)
-    if not ndim or len(given) != 1 or ... in given[0] or name in _SIZED:
+    given = named_dimensions(rest[1:] if name in SIZE_FIRST else rest, kwargs)
+    if not ndim or len(given) != 1 or ... in given[0]:
         return 0
     return ndim if keeps_dimensions(kwargs) else max(ndim - len(given[0]), 0) * bool(given[0])
 
@@ -258,6 +259,24 @@ def _indices(rest: Sequence[Value], kwargs: Mapping[str, Value]) -> list[Data]:
     """The rows that ``index_select(x, dim, index)`` selects by."""
     index = kwargs.get("index") or (rest[1] if len(rest) > 1 else UNKNOWN)
     return [d for d in index.data if d.placement is Placement.SHARD]
+
+
+def _in_given_order(
+    run: Interpreter,
+    node: cst.BaseExpression,
+    name: str,
+    rows: Operand,
+    rest: Sequence[Value],
+    kwargs: Mapping[str, Value],
+) -> Value | None:
+    """``index_select(x, 0, order)`` by an order of all samples is ``x[order]``; None for others."""
+    index = kwargs.get("index") or (rest[1] if len(rest) > 1 else UNKNOWN)
+    orders = any(isinstance(a, Data) and a.form is Form.PERMUTATION for a in index.atoms)
+    if name != "index_select" or not orders:
+        return None
+    along = (kwargs.get("dim") or (rest[0] if rest else UNKNOWN)).constant()
+    held = [d for d in rows[1].data if d.form is not Form.PERMUTATION and d.dim == along]
+    return value(tensor_items.regrouped(run, node, rows[0], held[0])) if held else None
 
 
 def _selected_by(rest: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
@@ -361,7 +380,7 @@ def on_whole(
     if reduced[0].form is Form.GATHERED and gives_a_pair(name, rest, kwargs):
         return _pair_of_whole(name, reduced[0], rest, kwargs)
     over_rows = name in OVER_A_DIMENSION and goes_over_rows(name, reduced[0], rest, kwargs)
-    if name == "argsort" and over_rows:
+    if name == "argsort" and over_rows and reduced[0].ndim < 2:
         return value(replace(reduced[0].placed(Placement.REPLICATE), form=Form.PERMUTATION))
     gone = over_rows and name not in KEEPING_DIMENSIONS
     return value(number if gone else reduced[0])
@@ -375,6 +394,8 @@ def _pair_of_whole(
         return value(Tup((value(rows), value(rows))))
     if name == "sort":
         return across_samples.ordered(rows, name)
+    if name in KEEPING_DIMENSIONS and name not in CHOOSING:
+        return value(Tup((value(rows), value(rows))))
     number = value(replace(rows.placed(Placement.REPLICATE), births=rows.births))
     return value(Tup((number, number)))
 

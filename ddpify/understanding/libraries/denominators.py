@@ -80,7 +80,7 @@ def _of_targets(loss: LossCall, marked: bool) -> tuple[str, ...]:
     names = [name for name in _COUNTING if _given(loss, name)]
     if target is not None and not names and marked:
         return (f"({operand_code(target)} != {IGNORED}).sum()",)
-    if target is None or not names:
+    if target is None or not names or _are_probabilities(loss):
         return ()
     code = {name: _option(loss, name) for name in names}
     rows = operand_code(target)
@@ -91,6 +91,15 @@ def _of_targets(loss: LossCall, marked: bool) -> tuple[str, ...]:
     # It may be None at run time, and what is ignored need not be one of the classes.
     ignored = f", ignore_index={code['ignore_index']}" if "ignore_index" in code else ""
     return (f"{HELPER}.target_weight({rows}, {code['weight']}{ignored})",)
+
+
+def _are_probabilities(loss: LossCall) -> bool:
+    """Whether targets have a number for each class: their mean goes by the samples alone."""
+    given = given_to_function(loss.name, loss.args, loss.kwargs)
+    scores, targets = (
+        {d.ndim for d in given.get(name, UNKNOWN).data} for name in ("input", "target")
+    )
+    return len(scores) == 1 and scores == targets and scores != {0}
 
 
 def of_any(

@@ -148,7 +148,8 @@ def instance_attribute(
     if is_model(atom) and name == "module":
         run.facts.unwraps.setdefault(node, run.site(node))
         return value(atom)  # what a DataParallel wrapper holds
-    known = name in _KNOWN_MODEL_METHODS or layers.adds(atom, name)
+    in_place = name.endswith("_") and not name.startswith("_")  # of a tensor: weight.mul_()
+    known = in_place or name in _KNOWN_MODEL_METHODS or layers.adds(atom, name)
     if isinstance(atom.type, Class) and losses.is_option(name):
         return _option_of_a_loss(atom, name)
     if is_model(atom) and isinstance(atom.type, str) and not known:

@@ -8,7 +8,7 @@ from __future__ import annotations
 # The place of ``dim`` among the arguments after the tensor, and its default.
 ALONG: dict[str, tuple[int, int | None]] = {
     **dict.fromkeys(
-        "gather index_add index_copy index_fill index_reduce narrow scatter scatter_add"
+        "gather index_add index_copy index_fill index_reduce index_select narrow scatter scatter_add"
         " scatter_reduce select unflatten".split(),
         (0, None),
     ),
@@ -24,4 +24,4 @@ ALONG: dict[str, tuple[int, int | None]] = {
 # What these give has no row for each sample where they go along the samples.
 REDUCING = frozenset("glu narrow select unflatten vecdot".split())
 # What these give is as large as their index.
-PICKING = frozenset("gather take_along_axis take_along_dim".split())
+PICKING = frozenset("gather index_select take_along_axis take_along_dim".split())
