@@ -21,10 +21,10 @@ SEED = 19
 
 # Upper bounds of what is measured of the converter as it is, not what is wanted: that is none
 # silently different, crashes under 0.2%, refusals under 5% and undivided work under 10%.
-MOST_DIFFERENT = 0.15
-MOST_CRASHES = 0.05
-MOST_REFUSED = 0.09
-MOST_UNDIVIDED = 0.05
+MOST_DIFFERENT = 0.03
+MOST_CRASHES = 0.04
+MOST_REFUSED = 0.06
+MOST_UNDIVIDED = 0.03
 
 
 @dataclass(frozen=True)
