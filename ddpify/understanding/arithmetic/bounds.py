@@ -42,6 +42,12 @@ def counted(run: Interpreter, node: cst.Subscript) -> list[Data]:
     return [d for d in held if d.placement is Placement.COUNT and d.form is not Form.ROUNDED]
 
 
+def begins_later(run: Interpreter, part_: cst.BaseSlice) -> bool:
+    """Whether a slice leaves out a fixed number of the first rows, as ``x[1:len(x)]`` does."""
+    lower = run.seen(part_.lower) if isinstance(part_, cst.Slice) and part_.lower else None
+    return lower is not None and lower.constant() not in (0, None, ...)
+
+
 def counted_in(run: Interpreter, part_: cst.Slice) -> list[cst.BaseExpression]:
     """The bounds of a slice that go by the number of this rank's rows."""
     return [bound for bound in written(part_) if is_counted(run, bound)]

@@ -26,7 +26,7 @@ _KEEPING = frozenset(
     " exp log log2 log1p sqrt rsqrt abs neg pow square clamp clamp_min clamp_max clip sign round"
     " floor dropout normalize masked_fill where nan_to_num requires_grad_ cumsum flip roll sort"
     " argsort logical_not logical_and logical_or Variable numpy astype cumprod data fliplr flipud"
-    " logcumsumexp renorm softmin tril triu".split()
+    " logcumsumexp renorm softmin tril triu transpose swapaxes swapdims movedim moveaxis".split()
 )
 _LAYERS = {
     **dict.fromkeys(("Conv1d", "ConvTranspose1d", "MaxPool1d", "AvgPool1d"), 3),

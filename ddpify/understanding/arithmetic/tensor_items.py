@@ -368,7 +368,7 @@ def _index_rows(
     if kind == "whole":
         return _whole_rows(run, node, atom)
     counts = bounds.counted(run, node)
-    if counts:
+    if counts and not bounds.begins_later(run, part_):
         loaders = _loaders_within(run, part_, atom, counts[0])
         return replace(atom, births=frozenset(), form=Form.TENSOR, loaders=loaders)
     cut = cuts.cut(run, node, atom, part_)

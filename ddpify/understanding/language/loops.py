@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, TypeGuard
 
 import libcst as cst
@@ -47,7 +48,7 @@ def for_(run: Interpreter, node: cst.For) -> bool:
     def bind() -> None:
         element = elements.iterate(run, node.iter, iterable)
         run.frame.loops[-1].takes_whole = bool(instances.given_whole(run, iterable))
-        held = any(isinstance(a, Data) and a.form in _BATCHES for a in deep_atoms(element))
+        held = any(isinstance(a, Data) and a.form in _BATCHES for a in _held_in(element))
         # Parts of a tensor, as split() gives them, are no new batches.
         loaded = held and not all(isinstance(a, Data) for a in iterable.atoms)
         if loaded or (run.choices.by_hand and _yields_rows(iterable, element)):
@@ -62,6 +63,14 @@ def for_(run: Interpreter, node: cst.For) -> bool:
 
     with run.taking_rows(draws.rows_of(run, node.iter)):
         return _loop(run, node, node.body, node.orelse, bind)
+
+
+def _held_in(element: Value) -> Iterator[Atom]:
+    """What a round gets: an object that a collate function made holds a batch in attributes."""
+    for atom in deep_atoms(element):
+        yield atom
+        if isinstance(atom, Instance) and isinstance(atom.type, Class):
+            yield from (one for held in atom.attributes.values() for one in held.atoms)
 
 
 def _is_of_one_sample(atom: Atom) -> TypeGuard[Data]:

@@ -168,7 +168,8 @@ def _of_a_size(
     own = [a for a in _sizes(short, operands) if tensor_sizes.is_own_number(a)]
     if own and name.startswith("torch."):
         return value(tensor_sizes.rows_as_many(own[0]))
-    if short in _COUNTING and any(a.form is Form.TOTAL for a in numbers):
+    sizes = numbers if short in _COUNTING else _sizes(short, operands)
+    if any(a.form is Form.TOTAL for a in sizes):
         return value(Data(Placement.REPLICATE, form=Form.GATHERED))
     counts = [a for a in numbers if a.placement is Placement.COUNT]
     if short in _OF_PAIRS and any(a.form is Form.TOTAL or a in counts for a in numbers):

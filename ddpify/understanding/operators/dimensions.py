@@ -8,8 +8,8 @@ from __future__ import annotations
 # The place of ``dim`` among the arguments after the tensor, and its default.
 ALONG: dict[str, tuple[int, int | None]] = {
     **dict.fromkeys(
-        "gather index_add index_copy index_fill index_reduce index_select narrow scatter scatter_add"
-        " scatter_reduce select unflatten".split(),
+        "gather index_add index_copy index_fill index_reduce index_select narrow scatter"
+        " scatter_add scatter_reduce select unflatten".split(),
         (0, None),
     ),
     "glu": (0, -1),
