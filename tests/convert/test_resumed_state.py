@@ -6,9 +6,11 @@ they hold; both must be the same bit for bit.
 
 from __future__ import annotations
 
+import json
 import random
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -148,18 +150,36 @@ def script(name: str, *, in_function: bool, shuffle: bool) -> str:
     return IMPORTS + "random.seed(1)\nnp.random.seed(1)\n" + body
 
 
-def run(converted: Path, folder: Path, *options: str) -> tuple[str, Any, str]:
-    folder.mkdir()
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.cut_runs", str(converted), *options],
-        cwd=folder,
+class Jobs:
+    """The process that runs scripts; it imports PyTorch once for all of them."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self.process = process
+
+    def run(self, script: Path, folder: Path, *, cut: bool) -> tuple[str, Any, int]:
+        """What a script prints and saves, and how often it was cut."""
+        assert self.process.stdin
+        assert self.process.stdout
+        folder.mkdir()
+        self.process.stdin.write(json.dumps([str(script), str(folder), cut]) + "\n")
+        self.process.stdin.flush()
+        status, cuts = json.loads(self.process.stdout.readline())
+        assert status == 0, (folder / "errors.txt").read_text()
+        end = torch.load(folder / "end.pt", weights_only=False)
+        return (folder / "printed.txt").read_text(), end, cuts
+
+
+@pytest.fixture(scope="module")
+def jobs() -> Iterator[Jobs]:
+    with subprocess.Popen(
+        [sys.executable, "-m", "tests.cut_runs"],
+        cwd=FIXTURES.parent,
         env={"PYTHONPATH": str(FIXTURES.parent), "PYTHONHASHSEED": "0", "OMP_NUM_THREADS": "1"},
-        capture_output=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout, torch.load(folder / "end.pt", weights_only=False), done.stderr
+    ) as process:
+        yield Jobs(process)
 
 
 def equal(one: Any, other: Any) -> bool:
@@ -173,18 +193,18 @@ def equal(one: Any, other: Any) -> bool:
 
 
 @pytest.mark.parametrize("name", STATES)
-def test_a_training_cut_at_every_step(name: str, tmp_path: Path) -> None:
+def test_a_training_cut_at_every_step(name: str, jobs: Jobs, tmp_path: Path) -> None:
     chance = random.Random(name)
     text = script(name, in_function=chance.random() < 0.5, shuffle=chance.random() < 0.5)
     done = convert_text(tmp_path, text, resume=True, snapshot_steps=1)
     converted = tmp_path / "train_ddp.py"
     converted.write_bytes(done.data)
-    printed, held, _ = run(converted, tmp_path / "undisturbed", "--undisturbed")
-    again, kept, said = run(converted, tmp_path / "cut")
+    printed, held, _ = jobs.run(converted, tmp_path / "undisturbed", cut=False)
+    again, kept, cuts = jobs.run(converted, tmp_path / "cut", cut=True)
     assert again == printed
     assert equal(held, kept)
     # Two epochs of two steps; the loop over epochs may take snapshots of its own, too.
-    assert int(said.split("cut ")[1].split()[0]) >= 3, said
+    assert cuts >= 3
 
 
 NOT_HELD = {
