@@ -20,7 +20,6 @@ SINGLE = sorted(path.parent.name for path in FIXTURES.glob("*/train.py"))
 LEFT_OUT = {
     "multi_file",  # a project, which verify does not convert by itself
     "trainer_project",
-    "lists_of_samples",  # verify does not match its rows on several ranks, on the CPU either
 }
 
 HEAD = """\

@@ -54,7 +54,25 @@ class Stream(IterableDataset):
 for whole in DataLoader(Stream(), batch_size=8):
     train({part})
 """
+LISTS = """
+class Pictures(torch.nn.Linear):
+    def forward(self, pictures):
+        return super().forward(torch.stack([picture.mean(0) for picture in pictures]))
+model = Pictures(6, 1)
+if several:
+    model = torch.nn.parallel.DistributedDataParallel(model)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+draw = torch.Generator().manual_seed({seed})
+for step in range(4):
+    sizes = torch.randint(1, 5, (8,), generator=draw).tolist()
+    whole = [torch.randn(size, 6, generator=draw) for size in sizes]
+    loss = model({part}).square().mean()
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
 ROWS, COLUMNS = "whole[rank::world]", "whole[:, rank::world]"
+PARTS = [(BY_HAND, ROWS), (TIME_MAJOR, COLUMNS), (STREAM, ROWS), (LISTS, ROWS)]
 
 
 def verdict_on(folder: Path, worker: Worker, loop: str, **values: str) -> Verdict:
@@ -65,14 +83,14 @@ def verdict_on(folder: Path, worker: Worker, loop: str, **values: str) -> Verdic
     return verify(original, port, worker=worker, timeout=300)
 
 
-@pytest.mark.parametrize(("loop", "part"), [(BY_HAND, ROWS), (TIME_MAJOR, COLUMNS), (STREAM, ROWS)])
+@pytest.mark.parametrize(("loop", "part"), PARTS)
 def test_each_rank_its_part(loop: str, part: str, tmp_path: Path, worker: Worker) -> None:
     verdict = verdict_on(tmp_path, worker, loop, part=part)
     assert verdict.kind is Kind.EQUIVALENT, render(verdict)
     assert verdict.comparisons[0].same_data is True
 
 
-@pytest.mark.parametrize(("loop", "part"), [(BY_HAND, ROWS), (TIME_MAJOR, COLUMNS), (STREAM, ROWS)])
+@pytest.mark.parametrize(("loop", "part"), PARTS)
 @pytest.mark.parametrize("wrong", [{"seed": "1 + rank"}, {"part": "whole"}])
 def test_other_samples(
     loop: str, part: str, wrong: dict[str, str], tmp_path: Path, worker: Worker
@@ -140,3 +158,17 @@ def test_a_rank_without_a_sample_may_repeat_all_rows_of_one(tmp_path: Path, work
     verdict = verify(original, port, nproc=(3,), worker=worker)  # the last batches have two samples
     assert verdict.kind is Kind.EQUIVALENT, render(verdict)
     assert verdict.comparisons[0].same_data is True
+
+
+@pytest.mark.parametrize("part", ["whole[rank * 3 :: world]", "whole[:-2][rank::world]"])
+def test_lists_with_other_samples(part: str, tmp_path: Path, worker: Worker) -> None:
+    verdict = verdict_on(tmp_path, worker, LISTS, part=part)
+    assert verdict.kind is Kind.NOT_EQUIVALENT, render(verdict)
+    assert verdict.comparisons[0].differences[0].what is What.DATA
+
+
+def test_the_fixture_with_lists_of_samples(tmp_path: Path, worker: Worker) -> None:
+    script = FIXTURES / "lists_of_samples" / "train.py"
+    (tmp_path / "train_ddp.py").write_bytes(convert_file(script).data)
+    verdict = verify(script, tmp_path / "train_ddp.py", nproc=(2, 3), timeout=60, worker=worker)
+    assert verdict.kind is Kind.EQUIVALENT, render(verdict)

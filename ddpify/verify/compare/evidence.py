@@ -139,17 +139,33 @@ def sizes(reference: Sequence[Mark], other: Sequence[Mark]) -> Iterator[float]:
 def compare_rows(own: Step, ranks: Sequence[Step]) -> RowComparison | None:
     """Compare the samples that entered the model, whatever their order and their rank.
 
-    Samples lie along dim 0, or along dim 1 where rows differ in size and columns do not. None where
-    neither fits.
+    Samples lie along dim 0, or along dim 1 where rows differ in size and columns do not, or are the
+    items of a list. None where none fits.
     """
     if not own.rows:
         return None
+    items = _compared_items(own, ranks)
+    if items is not None:
+        return items
     shapes = {(step.row_size, step.column_size) for step in (own, *ranks) if step.rows}
     if len({size for size, _ in shapes}) == 1:
         return _compared(own.rows, [step.rows for step in ranks])
     if own.columns and len({size for _, size in shapes}) == 1:
         return _compared(own.columns, [step.columns for step in ranks])
     return None
+
+
+def _compared_items(own: Step, ranks: Sequence[Step]) -> RowComparison | None:
+    """Compare the items of lists; None where they are no samples.
+
+    A list of a model's several inputs has as many items on each rank as in the original, and each
+    item has a part of the samples.
+    """
+    if not own.items or not all(step.items for step in ranks):
+        return None
+    found = _compared(own.items, [step.items for step in ranks])
+    lengths = {tuple(map(len, step.items)) for step in (own, *ranks)}
+    return found if found.same or len(lengths) > 1 else None
 
 
 Calls = Sequence[Sequence[float]]

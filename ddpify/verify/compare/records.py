@@ -29,6 +29,7 @@ class Step:
         row_size: Elements in a row.
         columns: The same along dim 1, where time-major batches have their samples.
         column_size: Elements in a column.
+        items: For each call with a list, one number per item of the list.
         forwards: For each backward, calls of a wrapped model since the one before.
         buffers: Fingerprint of each buffer after the step.
         rng: Checksum of each global random state after the step.
@@ -50,6 +51,7 @@ class Step:
     row_size: int
     columns: list[list[float]]
     column_size: int
+    items: list[list[float]]
     forwards: list[int]
     synchronised: list[bool]
     clips: list[float]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 
-from ddpify.verify.inside.fingerprint import rows
+from ddpify.verify.inside.fingerprint import row, rows
 from ddpify.verify.inside.patching import replace
 from ddpify.verify.inside.world import computes
 
@@ -29,6 +29,8 @@ class Forwards:
         rows: For each call since the last ``reset``, one number for each row (index of dim 0) of
             the first tensor that was handed in.
         columns: The same along dim 1, where time-major batches have their samples.
+        items: One number for each item of the first argument with tensors where that is a list: a
+            batch of samples that differ in size may be one.
         row_size: Elements in a row.
         column_size: Elements in a column.
     """
@@ -44,6 +46,7 @@ class Forwards:
         """Forget what has entered so far."""
         self.rows: list[list[float]] = []
         self.columns: list[list[float]] = []
+        self.items: list[list[float]] = []
         self.row_size = self.column_size = 0
 
     def install(self) -> None:
@@ -55,7 +58,7 @@ class Forwards:
             try:
                 if self._depth == 1 and self._counts(module):
                     self._before(module)
-                    self._note((args, kwargs))
+                    self._note((*args, *kwargs.values()))
                 return real(module, *args, **kwargs)
             finally:
                 self._depth -= 1
@@ -66,8 +69,11 @@ class Forwards:
         trains = self._is_open() and module.training and computes()
         return trains and next(module.parameters(), None) is not None
 
-    def _note(self, given: Any) -> None:
+    def _note(self, given: Sequence[Any]) -> None:
         first = next(_tensors(given), None)
+        items = _first_list(given)
+        if items and sum(map(len, self.items)) + len(items) <= MAX_ROWS:
+            self.items.append([row(item) for item in items])
         if first is None or first.is_complex():
             return
         self.rows, self.row_size = self._grown(self.rows, self.row_size, first)
@@ -96,3 +102,13 @@ def _tensors(value: Any) -> Iterator[torch.Tensor]:
     elif isinstance(value, (list, tuple)):
         for item in value:
             yield from _tensors(item)
+
+
+def _first_list(arguments: Sequence[Any]) -> list[torch.Tensor]:
+    """The first tensor of each item of the first argument with tensors; none if it is no list."""
+    for argument in arguments:
+        if next(_tensors(argument), None) is not None:
+            items = argument if isinstance(argument, (list, tuple)) else ()
+            found = (next(_tensors(item), None) for item in items)
+            return [item for item in found if item is not None]
+    return []

@@ -184,6 +184,7 @@ class Steps:
             row_size=self._forwards.row_size,
             columns=self._forwards.columns,
             column_size=self._forwards.column_size,
+            items=self._forwards.items,
             forwards=self._backwards,
             synchronised=self._synchronised,
             clips=self._clips,
