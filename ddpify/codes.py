@@ -11,6 +11,7 @@ CODES: dict[str, str] = {
     "DDP001": "unused-suppression",
     "DDP002": "not-converted",
     "DDP003": "conversion-step",
+    "DDP004": "analysis-cut-short",
     # data
     "DDP101": "missing-distributed-sampler",
     "DDP102": "missing-set-epoch",

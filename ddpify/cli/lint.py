@@ -85,7 +85,8 @@ def lint(
 ) -> None:
     """Find what goes wrong, or must be looked after, on several processes.
 
-    Exit codes: 0 nothing found, 1 findings, 2 wrong usage or configuration.
+    Exit codes: 0 nothing found, 1 findings, 2 wrong usage or configuration, or a
+    file that was not analysed to its end.
     """
     from ddpify.lint.command import Options, run
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from enum import Enum
 from pathlib import Path
 
 from ddpify.errors import DdpifyError
@@ -13,6 +15,7 @@ from ddpify.lint.files.unit_tests import is_unit_test
 from ddpify.lint.scripts.kinds import OTHER
 from ddpify.records import record
 from ddpify.source import Source
+from ddpify.understanding.budget import Exhausted
 from ddpify.understanding.libraries.frameworks import ALL, frameworks_of
 
 # A file without any of these words has nothing that a rule could find, whatever it imports.
@@ -48,31 +51,56 @@ class Read:
 NOTHING = Read()
 
 
+class _Reach(Enum):
+    """How much is understood, from all that a file imports to the names in it."""
+
+    PROJECT = "with the files that it imports"
+    FILE = "alone"
+    NAMES = "without following its calls, for the rules that need no more"
+
+
 def read_by_rules(source: Source, folder: Path, settings: Settings, codes: set[str]) -> Read:
     """All findings of the rules; a defect of ours is reported, never raised.
 
-    Where imports lead too deep, the file is understood alone.
+    Where imports lead too deep, the file is understood alone. Where that is too deep as well, or
+    takes too many steps, the rules that need no understanding of calls remain. A finding tells so.
 
     Raises:
         DdpifyError: The file itself cannot be parsed.
     """
-    for most_files in (MOST_FILES, 1):
-        try:
-            return _check(source, folder, settings, codes, most_files)
-        except RecursionError:
+    stopped: Exhausted | RecursionError | None = None
+    for reach in _Reach:
+        if reach is _Reach.FILE and isinstance(stopped, Exhausted):
             continue
+        try:
+            return _told(_check(source, folder, settings, codes, reach), source, codes, stopped)
+        except (RecursionError, Exhausted) as error:
+            stopped = error
         except DdpifyError:
             raise
         except Exception as error:
             return Read(failure=f"{type(error).__name__}: {error}")
-    return Read(failure="an expression or a chain of calls is nested too deeply")
+    return _told(NOTHING, source, codes, stopped)
+
+
+def _told(
+    read: Read, source: Source, codes: set[str], stopped: Exhausted | RecursionError | None
+) -> Read:
+    """What was read, with a finding where the analysis was cut short."""
+    from ddpify.lint import unfinished
+
+    if stopped is None or unfinished.CODE not in codes:
+        return read
+    found = (*read.found, unfinished.cut_short(str(source.path), stopped))
+    return replace(read, found=tuple(sorted(found, key=by_place)))
 
 
 def _check(
-    source: Source, folder: Path, settings: Settings, codes: set[str], most_files: int
+    source: Source, folder: Path, settings: Settings, codes: set[str], reach: _Reach
 ) -> Read:
+    most_files = MOST_FILES if reach is _Reach.PROJECT else 1
     covered = {group for one in frameworks_of(source.text) for group in one.covers}
-    if is_unit_test(Path(source.path), source.text):
+    if is_unit_test(Path(source.path), source.text) or reach is _Reach.NAMES:
         covered |= ALL
     words = _OF_OLD_NAMES.search(source.text)
     if not covered >= ALL:
@@ -85,6 +113,7 @@ def _check(
     from ddpify.lint import registry
     from ddpify.lint.files_of_a_run import OF_RANKS, findings_of, in_other_files
     from ddpify.lint.scripts.script import Script
+    from ddpify.lint.unfinished import Unfinished
 
     # Where a framework does the rest, what remains are names that stand in the file itself.
     alone = quiet is not None or covered >= ALL
@@ -96,7 +125,8 @@ def _check(
         follow=not alone,
     )
     rules = [rule for rule in registry.load_all(codes) if rule.group not in covered]
-    found = findings_of(script, rules, source.path)
+    unfinished = Unfinished()
+    found = findings_of(script, rules, source.path, unfinished)
     if found:
         source.confirm(script.module.parsed.code)  # it is the text in which they have places
     starts = script.kind != OTHER and script.starts_training and not OF_RANKS & covered
@@ -104,5 +134,9 @@ def _check(
     others += [str(f.path.resolve()) for f in script.project.files if f is not script.module]
     declared = script.__dict__.get("requirements")
     others += [str(declared)] if declared is not None else []
-    covers, elsewhere = in_other_files(script, settings.codes, found) if starts else ((), ())
-    return Read(tuple(sorted(found, key=by_place)), tuple(sorted(others)), None, covers, elsewhere)
+    covers, elsewhere = (
+        in_other_files(script, settings.codes, found, unfinished) if starts else ((), ())
+    )
+    ordered = tuple(sorted(found, key=by_place))
+    read = Read(ordered, tuple(sorted(others)), unfinished.failure, covers, elsewhere)
+    return _told(read, source, codes, unfinished.cut_short)

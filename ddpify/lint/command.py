@@ -36,6 +36,8 @@ class Outcome:
 def run(paths: Sequence[Path], options: Options) -> int:
     """Lint, print, and give the exit code: 0 nothing found, 1 findings; errors of use raise.
 
+    2 where a file was not analysed to its end for a defect of ddpify, whatever else is found.
+
     Raises:
         DdpifyError: With exit code 2: unknown options' values, unreadable configuration or paths.
     """
@@ -61,6 +63,8 @@ def run(paths: Sequence[Path], options: Options) -> int:
     if options.baseline is not None:
         outcome.found = baseline.remove_known(options.baseline, outcome.found)
     _show(outcome, options)
+    if outcome.failed:
+        return ExitCode.USAGE
     failed = bool(outcome.diffs) if options.diff else bool(outcome.found)
     return FOUND if failed and not options.exit_zero else CLEAN
 
@@ -142,7 +146,8 @@ def _take(
 ) -> None:
     if result.failure is not None:
         outcome.failed += 1
-        print(f"ddpify: {document.path}: not analysed ({result.failure})", file=sys.stderr)
+        message = f"ddpify: {document.path}: not analysed to its end ({result.failure})"
+        print(message, file=sys.stderr)
     if (options.fix or options.diff) and any(one.fixable for one in result.found):
         document, result = _fix(outcome, document, result, options, settings, to_stdout)
     elif options.fix and to_stdout:

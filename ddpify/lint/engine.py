@@ -6,6 +6,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+from ddpify.codes import BY_NAME
 from ddpify.errors import DdpifyError
 from ddpify.lint import suppressions
 from ddpify.lint.checking import NOTHING, Read, read_by_rules
@@ -19,6 +20,7 @@ from ddpify.source import source_from_bytes
 from ddpify.stack import roomy
 from ddpify.understanding.libraries.runtime_names import is_vendored
 
+_CUT_SHORT = BY_NAME["analysis-cut-short"]
 _OF_INTEREST = re.compile(rb"\b(?:torch|apex|fairscale|ddpify)\b")
 
 
@@ -132,7 +134,8 @@ def _settled(
         found = own + [replace(one, path=path) for one in more.values()]
     comments = suppressions.read(text)
     kept = suppressions.apply(found, comments)
-    if "DDP001" in codes and read.failure is None:
+    complete = read.failure is None and not any(one.code == _CUT_SHORT for one in read.found)
+    if "DDP001" in codes and complete:
         idle = suppressions.unused(path, text, comments, codes - {"DDP001"})
         kept += suppressions.apply(idle, [])
     if cells is not None:

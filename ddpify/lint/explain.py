@@ -17,6 +17,7 @@ SECTIONS = (
 _ENGINE_PAGES = {
     "DDP000": "The file cannot be read as Python; the other files are linted all the same.",
     "DDP001": "A `# ddpify: ignore` comment that silences nothing. `--fix` removes it.",
+    "DDP004": "Understanding the file took too many steps, or went too deep: not all rules ran.",
 }
 _BLOCK = re.compile(r"```(\w+)(?: (\w+))?\n(.*?)```", re.S)
 

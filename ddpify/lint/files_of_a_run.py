@@ -16,6 +16,8 @@ from ddpify.lint.scripts.kinds import SINGLE
 from ddpify.lint.scripts.one_process import concerns_no_rank
 from ddpify.lint.scripts.positions import Positions
 from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.steps import Step
+from ddpify.lint.unfinished import Unfinished
 from ddpify.understanding.libraries.frameworks import frameworks_of
 from ddpify.understanding.project import ModuleFile
 
@@ -30,39 +32,46 @@ _BY_CALLERS = frozenset(
 Found = tuple[Diagnostic, ...]
 
 
-def findings_of(script: Script, rules: Iterable[Rule], path: str) -> list[Diagnostic]:
+def findings_of(
+    script: Script, rules: Iterable[Rule], path: str, unfinished: Unfinished
+) -> list[Diagnostic]:
     """What rules find in the file that a script is read for; of each subject the surest.
 
-    What only a strict reading finds, or rests on too little, is possible: it is left out unless the
-    script is read strictly.
+    Rules that cannot end their work are noted in ``unfinished``; the others go on. What only a
+    strict reading finds, or rests on too little, is possible: it is left out unless the script is
+    read strictly.
     """
     chosen, found = list(rules), dict[tuple[object, ...], Diagnostic]()
-    for one in _found(script.read_with(strict=False), chosen, path):
+    for one in _found(script.read_with(strict=False), chosen, path, unfinished):
         if script.strict or one.confidence > Confidence.POSSIBLE:
             known = found.setdefault(one.subject, one)
             found[one.subject] = max(known, one, key=lambda x: x.confidence)
-    for one in _found(script, chosen, path) if script.strict else ():
+    for one in _found(script, chosen, path, unfinished) if script.strict else ():
         found.setdefault(one.subject, replace(one, confidence=Confidence.POSSIBLE))
     return list(found.values())
 
 
-def _found(script: Script, rules: Iterable[Rule], path: str) -> Iterator[Diagnostic]:
+def _found(
+    script: Script, rules: Iterable[Rule], path: str, unfinished: Unfinished
+) -> Iterator[Diagnostic]:
     for rule in rules:
-        for finding in findings(rule, script):
-            if rule.group in OF_RANKS and concerns_no_rank(script.control, finding.node):
-                continue
-            yield _diagnostic(rule, script, path, finding)
+        with unfinished.work(f"{rule.code} {rule.name}"):
+            for finding in findings(rule, script):
+                if rule.group in OF_RANKS and concerns_no_rank(script.control, finding.node):
+                    continue
+                yield _diagnostic(rule, script, path, finding)
 
 
 def in_other_files(
-    script: Script, codes: set[str], found: Iterable[Diagnostic]
+    script: Script, codes: set[str], found: Iterable[Diagnostic], unfinished: Unfinished
 ) -> tuple[tuple[str, ...], Found]:
     """The files that take part in what a script starts, and what is found in them.
 
     Not what is ``found`` in the script itself to be mended there.
     """
     inner = [file for file in script.project.files if file.editable and file is not script.module]
-    said = _needed(script, inner, codes) if script.kind == SINGLE else _wrong(script, inner, codes)
+    find = _needed if script.kind == SINGLE else _wrong
+    said = find(script, inner, codes, unfinished)
     mended = {(one.code, one.about) for one in found if one.fix is not None}
     more = {
         (one.path, *one.subject): one
@@ -74,10 +83,15 @@ def in_other_files(
     )
 
 
-def _needed(script: Script, inner: list[ModuleFile], codes: set[str]) -> Iterator[Diagnostic]:
+def _needed(
+    script: Script, inner: list[ModuleFile], codes: set[str], unfinished: Unfinished
+) -> Iterator[Diagnostic]:
     """What a training of one process needs in its files."""
     places = {file: Positions(file) for file in inner}
-    for step in script.steps:
+    steps: tuple[Step, ...] = ()
+    with unfinished.work("conversion"):
+        steps = script.steps
+    for step in steps:
         if step.refused or step.site.module not in places or step.code not in codes:
             continue
         rule, path = load(step.code), str(step.site.module.path.resolve())
@@ -85,7 +99,9 @@ def _needed(script: Script, inner: list[ModuleFile], codes: set[str]) -> Iterato
         yield Diagnostic(path, span, rule.code, rule.name, step.text, rule.severity, single=True)
 
 
-def _wrong(script: Script, inner: list[ModuleFile], codes: set[str]) -> Iterator[Diagnostic]:
+def _wrong(
+    script: Script, inner: list[ModuleFile], codes: set[str], unfinished: Unfinished
+) -> Iterator[Diagnostic]:
     """What ranks do wrong in the files of a run of several processes.
 
     Without fixes: once one of them is made, the places of the others are not known anew.
@@ -95,7 +111,7 @@ def _wrong(script: Script, inner: list[ModuleFile], codes: set[str]) -> Iterator
         covered = {group for one in frameworks_of(file.source.text) for group in one.covers}
         path = str(file.path.resolve())
         chosen = [rule for rule in rules if rule.group not in covered]
-        for one in findings_of(script.read_for(file), chosen, path):
+        for one in findings_of(script.read_for(file), chosen, path, unfinished):
             yield one.without_fix()
 
 

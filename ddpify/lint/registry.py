@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from ddpify.lint.scripts.script import Script
     from ddpify.understanding.facts import Site
 
-ENGINE_CODES = frozenset({"DDP000", "DDP001"})  # found by the engine itself, without a rule file
+# Found by the engine itself, without a rule file.
+ENGINE_CODES = frozenset({"DDP000", "DDP001", "DDP004"})
 TEXT_CODES = frozenset({"DDP905"})  # also found in files that are not Python
 
 

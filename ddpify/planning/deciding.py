@@ -20,6 +20,7 @@ from ddpify.planning import (
     too_deep,
 )
 from ddpify.planning.batches import split_batches
+from ddpify.planning.cut_short import CutShort
 from ddpify.planning.options import Options
 from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import (
@@ -39,6 +40,7 @@ from ddpify.planning.refusals import (
 from ddpify.planning.turns import lost_turns, note_beside, note_unequal, take_turns, unsplit
 from ddpify.understanding import readers
 from ddpify.understanding.batching import collating
+from ddpify.understanding.budget import Exhausted
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Demand, Event, Facts
 from ddpify.understanding.interpretation import interpret
@@ -154,12 +156,14 @@ def _interpreted(project: Project, choices: Choices) -> Facts:
     """The facts of a project.
 
     Raises:
-        Refusal: Its calls go too deep.
+        Refusal: Its calls go too deep, or it takes more steps than it may.
     """
     try:
         return interpret(project, choices)
     except RecursionError as error:
         raise too_deep.refusal(project, error) from None
+    except Exhausted as error:
+        raise CutShort(project, error) from None
 
 
 def _run_whole(plan: Plan) -> bool:

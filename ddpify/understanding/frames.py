@@ -50,3 +50,4 @@ class Frame:
     against_default: bool = False
     returned_against: list[Value] = field(default_factory=list)  # what is returned then
     loops: list[Loop] = field(default_factory=list)
+    inner_steps: int = 0  # that the calls within this one took

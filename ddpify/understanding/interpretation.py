@@ -15,6 +15,7 @@ import libcst as cst
 from ddpify.stack import roomy
 from ddpify.understanding import readers
 from ddpify.understanding.batching import at_hand, batches, collating
+from ddpify.understanding.budget import Exhausted
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Facts
 from ddpify.understanding.forms import Form
@@ -105,11 +106,8 @@ class Interpretation(Interpreter):
             scope = Scope(kind="module")
             scope.names["__name__"] = value(Const(module.name))
             self.scopes[module] = scope
-            self.frames.append(Frame(module, scope))
-            try:
+            with self.running_in(Frame(module, scope)):
                 self.block(module.tree)
-            finally:
-                self.frames.pop()
         return self.scopes[module]
 
     def lookup(self, name: str) -> Value:
@@ -139,6 +137,10 @@ class Interpretation(Interpreter):
 
     def eval(self, node: cst.BaseExpression) -> Value:
         """What an expression may stand for; noted among the facts."""
+        budget = self.budget
+        budget.used += 1
+        if budget.used > budget.most:
+            raise Exhausted(budget)
         result = expressions.evaluate(self, node)
         if self.collating:
             result = collating.whole(self, node, result)
@@ -234,5 +236,16 @@ def _is_forward(function: Function) -> bool:
 
 @roomy
 def interpret(project: Project, choices: Choices | None = None, *, follow: bool = True) -> Facts:
-    """The facts of a project under some choices; of each function alone without ``follow``."""
-    return Interpretation(project, choices, follow=follow).run()
+    """The facts of a project under some choices; of each function alone without ``follow``.
+
+    Raises:
+        Exhausted: It takes more steps than the project's budget has left.
+        RecursionError: Its calls or expressions are nested too deeply.
+    """
+    try:
+        return Interpretation(project, choices, follow=follow).run()
+    except Exhausted as error:
+        module = project.owner(error.function) if error.function is not None else None
+        error.path = (module or project.entry).path
+        error.line = module.line(error.function) if module and error.function else 1
+        raise

@@ -48,6 +48,7 @@ class Interpreter(ABC):
         self, project: Project, choices: Choices | None = None, *, follow: bool = True
     ) -> None:
         self.project = project
+        self.budget = project.budget
         self.follow = follow  # into the project's functions, where they are called
         self.choices = choices or Choices()
         self.facts = Facts()
@@ -109,6 +110,20 @@ class Interpreter(ABC):
     def module(self) -> ModuleFile:
         """The file whose code runs."""
         return self.frame.module
+
+    @contextmanager
+    def running_in(self, frame: Frame) -> Iterator[None]:
+        """Inside, this call is in progress; the steps that its own code takes are noted."""
+        started = self.budget.used
+        self.frames.append(frame)
+        try:
+            yield
+        finally:
+            self.frames.pop()
+            steps = self.budget.used - started
+            self.budget.note(frame.runs, steps - frame.inner_steps)
+            if self.frames:
+                self.frame.inner_steps += steps
 
     def site(self, node: cst.CSTNode) -> Site:
         """A node of the running file."""

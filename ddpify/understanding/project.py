@@ -12,6 +12,7 @@ import libcst as cst
 from ddpify.errors import DdpifyError
 from ddpify.lines import Lines
 from ddpify.source import Source, read_source
+from ddpify.understanding.budget import Budget
 from ddpify.understanding.libraries.marked_targets import IGNORED, is_mark
 from ddpify.understanding.libraries.runtime_names import is_runtime, is_vendored
 from ddpify.understanding.offsets import Offsets
@@ -144,6 +145,7 @@ class Project:
         self.entries = [self._module(entry, "__main__", editable=True) for entry in entries]
         self.entry = self.entries[0]
         self.folder = folder
+        self.budget = Budget()  # of all that is done to understand it
         self.roots = roots_of((file.path.resolve() for file in self.entries), folder)
         self._names: dict[str, frozenset[str]] = {}  # of what is in a folder
         self._holders: dict[str, list[str]] = {}  # the roots that have a module of a name

@@ -387,7 +387,7 @@ def test_what_was_not_analysed_has_not_passed(
 
     monkeypatch.setattr("ddpify.lint.checking._check", fail)
     done = ddpify("lint", script, "--no-cache")
-    assert done.code == 0 and "passed" not in done.stdout and "not all" in done.stdout
+    assert done.code == 2 and "passed" not in done.stdout and "not all" in done.stdout
 
 
 @pytest.mark.parametrize("seed", ["0", "1", "42"])

@@ -42,8 +42,12 @@ def steps_of(project: Project, known: tuple[Facts, Choices]) -> Iterator[Step]:
     Args:
         project: The script, with files beside it that a conversion may change.
         known: What interpreting it gave.
+
+    Raises:
+        Exhausted: Deciding takes more steps than the project's budget has left.
     """
     from ddpify.codemods.in_order import collect
+    from ddpify.planning.cut_short import CutShort
     from ddpify.planning.deciding import make_plan
     from ddpify.planning.options import Options
     from ddpify.planning.refusals import Refusal
@@ -51,6 +55,8 @@ def steps_of(project: Project, known: tuple[Facts, Choices]) -> Iterator[Step]:
     try:
         plan = make_plan(project, Options(force=True), known)
         edits = collect(plan)
+    except CutShort as refusal:
+        raise refusal.cause from None
     except Refusal as refusal:
         yield _refused(refusal)
         return

@@ -292,14 +292,11 @@ def _run_body(run: Interpreter, call: _Call) -> Value:
     if isinstance(function.node, cst.Lambda) or attributes.is_static(function):
         receiver = None
     bind_parameters(run, function, call.args, call.kwargs, receiver, scope)
-    run.frames.append(frame)
-    try:
+    with run.running_in(frame):
         _bind_further(run, function, call.kwargs, scope)
         if isinstance(function.node, cst.Lambda):
             return run.eval(function.node.body)
         run.block(function.node.body)
-    finally:
-        run.frames.pop()
     return _returned(run, function, frame.returned or frame.returned_against)
 
 
