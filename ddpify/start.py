@@ -21,6 +21,8 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:  # ``ddpify lint | head``
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except KeyboardInterrupt:
+        return 130  # as a shell says that Ctrl-C ended a command
     return code
 
 
@@ -50,5 +52,3 @@ def _lint(given: list[str]) -> int | None:
     except DdpifyError as error:
         print(f"ddpify: {error}", file=sys.stderr)
         return int(error.exit_code)
-    except KeyboardInterrupt:
-        return 130  # as a shell says that Ctrl-C ended a command

@@ -105,7 +105,17 @@ def _move(aside: Path, output: Path) -> None:
     if not output.exists():
         aside.rename(output)
     else:
-        shutil.copytree(aside, output, symlinks=True, dirs_exist_ok=True)
+        shutil.copytree(
+            aside, output, symlinks=True, dirs_exist_ok=True, copy_function=_replace_file
+        )
+
+
+def _replace_file(source: str, target: str) -> None:
+    """Move a file of the new tree over what is there, so that no reader sees half of it."""
+    if Path(target).is_dir() or Path(target).is_symlink():
+        shutil.copy2(source, target)
+    else:
+        os.replace(source, target)
 
 
 def write_in_place(conversion: ProjectConversion, *, vendor: bool) -> None:
@@ -119,7 +129,7 @@ def write_in_place(conversion: ProjectConversion, *, vendor: bool) -> None:
             for place in _beside_entries(conversion):
                 helper = conversion.folder / place / VENDORED_NAME
                 write_atomically(helper, bundle().encode())
-    except DdpifyError:
+    except (DdpifyError, KeyboardInterrupt):
         for file in written:
             write_atomically(conversion.folder / file, conversion.files[file].source.data)
         raise

@@ -210,7 +210,9 @@ def _show(outcome: Outcome, options: Options) -> None:
         options.output_format,
     )
     if options.output_file is not None:
-        options.output_file.write_text(text + "\n", "utf-8")
+        from ddpify.source import write_atomically
+
+        write_atomically(options.output_file, f"{text}\n".encode())
     elif text:
         print(text, file=stream)
 

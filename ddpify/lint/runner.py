@@ -135,18 +135,20 @@ def _pooled(documents: Sequence[Document], settings: Settings, workers: int) -> 
     from concurrent.futures.process import BrokenProcessPool
     from multiprocessing import get_context
 
-    from ddpify.lint import light_libcst
+    from ddpify.lint import interrupts, light_libcst
 
     # Large files first, so that none is left over at the end; results come back in order.
     order = sorted(range(len(documents)), key=lambda n: -len(documents[n].data))
     with ProcessPoolExecutor(
         workers, mp_context=get_context("spawn"), initializer=light_libcst.install
     ) as pool:
-        found = pool.map(
-            partial(lint, settings=settings), [documents[n] for n in order], chunksize=4
-        )
         try:
+            with interrupts.held():  # the processes start here, and leave Ctrl-C to this one
+                found = pool.map(partial(lint, settings=settings), [documents[n] for n in order])
             results = dict(zip(order, found, strict=True))
+        except KeyboardInterrupt:
+            interrupts.end_children()
+            raise
         except BrokenProcessPool as error:
             raise usage(
                 "a process of lint was ended from outside, perhaps for its memory",
