@@ -14,22 +14,28 @@ import pytest
 AT_WORK = 3.0  # seconds until the command is certainly past its start
 PROMPT = 10.0  # seconds in which it ends, on a machine that is busy
 
-LONG = "\n".join(
-    [
-        "import torch",
-        "from torch.utils.data import DataLoader, TensorDataset",
-        "net = torch.nn.Linear(2, 1)",
-        "optimizer = torch.optim.SGD(net.parameters(), 0.1)",
-        "data = TensorDataset(torch.randn(8, 2), torch.randn(8, 1))",
-        "for x, y in DataLoader(data, batch_size=4):",
-        "    loss = (net(x) - y).pow(2).mean()",
-        *(f"    loss = loss + (net(x * {n}) - y).pow(2).mean()" for n in range(8000)),
-        "    optimizer.zero_grad()",
-        "    loss.backward()",
-        "    optimizer.step()",
-        "",
-    ]
-)
+
+def program(lines: int) -> str:
+    """A script whose loss is the sum of so many terms."""
+    return "\n".join(
+        [
+            "import torch",
+            "from torch.utils.data import DataLoader, TensorDataset",
+            "net = torch.nn.Linear(2, 1)",
+            "optimizer = torch.optim.SGD(net.parameters(), 0.1)",
+            "data = TensorDataset(torch.randn(8, 2), torch.randn(8, 1))",
+            "for x, y in DataLoader(data, batch_size=4):",
+            "    loss = (net(x) - y).pow(2).mean()",
+            *(f"    loss = loss + (net(x * {n}) - y).pow(2).mean()" for n in range(lines)),
+            "    optimizer.zero_grad()",
+            "    loss.backward()",
+            "    optimizer.step()",
+            "",
+        ]
+    )
+
+
+LONG = program(8000)
 
 
 def is_alive(group: int) -> bool:

@@ -50,7 +50,7 @@ def test_every_package_is_listed() -> None:
 def test_torch_is_an_extra() -> None:
     project = PROJECT["project"]
     names = {re.split(r"[<>=\[ ]", spec)[0] for spec in project["dependencies"]}
-    assert names == {"libcst", "typer", "black", "tomli"}  # tomli before Python 3.11 only
+    assert names == {"libcst", "typer", "rich", "black", "tomli"}  # tomli before Python 3.11 only
     assert project["optional-dependencies"]["torch"] == ["torch>=2.6"]
 
 

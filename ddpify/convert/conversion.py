@@ -9,6 +9,7 @@ from pathlib import Path
 
 import libcst as cst
 
+from ddpify import progress
 from ddpify.codemods import process_group
 from ddpify.codemods.in_order import collect
 from ddpify.convert.distributed import advice
@@ -81,7 +82,8 @@ def conversions(project: Project, options: Options) -> dict[ModuleFile, Conversi
     Raises:
         Refusal: The training is not converted.
     """
-    plan = make_plan(project, options)
+    with progress.shown("round"):
+        plan = make_plan(project, options)
     plan.options = _with_free_alias(options, plan.editable)
     if options.strategy != "ddp":
         refuse_unshardable(plan)

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ddpify import progress
 from ddpify.errors import DdpifyError
 from ddpify.lint.config import Settings, usage
 from ddpify.lint.diagnostics import Diagnostic, Severity, Span
@@ -54,11 +55,12 @@ def lint_files(
             results[number] = known
         else:
             todo.append(number)
-    fresh = _lint_all([documents[n][0] for n in todo], settings, jobs)
-    for number, result in zip(todo, fresh, strict=True):
-        results[number] = result
-        if cache is not None:
-            cache.put(documents[number][0], result)
+    with progress.shown("file", len(todo)):
+        fresh = _lint_all([documents[n][0] for n in todo], settings, jobs)
+        for number, result in zip(todo, fresh, strict=True):
+            results[number] = result
+            if cache is not None:
+                cache.put(documents[number][0], result)
     found = [(documents[n][0], results[n]) for n in range(len(documents))]
     return list(_with_what_others_need(found, settings))
 
@@ -119,8 +121,15 @@ def _lint_all(
 ) -> Iterable[Result]:
     workers = _workers(documents, jobs)
     if workers < 2:
-        return map(partial(lint, settings=settings), documents)
+        return _counted(map(partial(lint, settings=settings), documents))
     return _pooled(documents, settings, workers)
+
+
+def _counted(results: Iterable[Result]) -> Iterator[Result]:
+    """The results; each is shown as progress."""
+    for result in results:
+        progress.advance("file")
+        yield result
 
 
 def _workers(documents: Sequence[Document], jobs: int | None) -> int:
@@ -145,7 +154,7 @@ def _pooled(documents: Sequence[Document], settings: Settings, workers: int) -> 
         try:
             with interrupts.held():  # the processes start here, and leave Ctrl-C to this one
                 found = pool.map(partial(lint, settings=settings), [documents[n] for n in order])
-            results = dict(zip(order, found, strict=True))
+            results = dict(zip(order, _counted(found), strict=True))
         except KeyboardInterrupt:
             interrupts.end_children()
             raise

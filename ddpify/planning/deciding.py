@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from ddpify import progress
 from ddpify.planning import (
     device_maps,
     files_that_stay,
@@ -79,6 +80,7 @@ def make_plan(
     plan = Plan(project, options, known[0] if known else _interpreted(project, choices), choices)
     states: set[object] = set()
     for number in range(_ROUNDS):
+        progress.advance("round")
         if number:
             plan.facts = _interpreted(project, plan.choices)
             state = plan.state()
