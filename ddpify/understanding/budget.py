@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import libcst as cst
+if TYPE_CHECKING:
+    import libcst as cst  # which linting a file without PyTorch need not load
 
 MOST_STEPS = 1_000_000  # for one entry, in all passes and rounds together
 
@@ -32,7 +34,8 @@ class Exhausted(Exception):
 
     def __str__(self) -> str:
         node = self.function
-        name = f"{node.name.value}()" if isinstance(node, cst.FunctionDef) else "a lambda"
+        named = getattr(node, "name", None)  # a lambda has none
+        name = f"{named.value}()" if named is not None else "a lambda"
         where = "the code outside of functions" if node is None else name
         return (
             f"the analysis was cut short after {self.budget.most:,} steps, most of them in {where}"
