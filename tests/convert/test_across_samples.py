@@ -136,7 +136,16 @@ IN_LOOP += [
     "z = out * F.cross_entropy(out, y, 1 / torch.arange(1.0, 4.0))",
     "z = out * F.mse_loss(out[:, :1], out[:, 1])",
 ]
-REFUSED = ["h = h.clone(); h[0] = 0.0", "h = h.clone(); h[1:] += 1.0"]
+IN_FORWARD += [
+    "h = h.clone(); h[0] = 0.0",
+    "z = h.clone(); z[1:] += h[:-1]; h = z",
+]
+IN_LOOP += [
+    "z = out.clone(); z[1:] = out[:-1]",
+    "z = nn.Softmax(dim=-2)(out)",
+    "z = out * nn.CosineSimilarity(dim=0)(out, out.sin())",
+]
+REFUSED = ["z = h.view(-1, 5); z[0] = 0.0", "z = h[:, 1:]; z[1:] += 1.0"]
 
 
 def _script(folder: Path, *, forward: str = "pass", loop: str = "pass") -> Path:

@@ -306,8 +306,20 @@ def write(run: Interpreter, target: cst.Subscript, owner: Value, new: Value) -> 
     shared = bool(index.atoms) and all(may_be_integer(a) or _is_place(a) for a in index.atoms)
     for data in owner.data if shared else ():
         if is_plain_batch(data):
-            unmendable = Data(Placement.SHARD, data.loaders, form=Form.PACKED)
-            run.demand(target, value(unmendable), readers.A_ROW)
+            _write_into_all(run, target, data)
+
+
+def _write_into_all(run: Interpreter, target: cst.Subscript, rows: Data) -> None:
+    """Ask for the rows of all ranks where a fresh tensor got its name, to be written into.
+
+    Of another, a view may show what is written: a gathered copy would not.
+    """
+    if rows.names and all(is_fresh(name) for name in rows.names):
+        for name in rows.names:
+            run.demand(name, value(replace(rows, names=frozenset())), readers.A_STATISTIC)
+        return
+    unmendable = Data(Placement.SHARD, rows.loaders, form=Form.PACKED)
+    run.demand(target, value(unmendable), readers.A_ROW)
 
 
 def _write_together(
@@ -324,8 +336,15 @@ def _write_slice(run: Interpreter, target: cst.Subscript, part_: cst.Slice, owne
     fixed = any(isinstance(run.seen(bound).constant(), int) for bound in bounds.written(part_))
     for data in owner.data if fixed and not bounds.counted_in(run, part_) else ():
         if is_plain_batch(data):
-            unmendable = Data(Placement.SHARD, data.loaders, form=Form.PACKED)
-            run.demand(target, value(unmendable), readers.A_ROW)
+            _write_into_all(run, target, data)
+
+
+def is_fresh(shown: cst.BaseExpression) -> bool:
+    """Whether an expression makes a tensor of its own: a copy, or the result of arithmetic."""
+    if isinstance(shown, cst.BinaryOperation):
+        return True
+    made = shown.func if isinstance(shown, cst.Call) else None
+    return isinstance(made, cst.Attribute) and made.attr.value in ("clone", "copy", "zeros_like")
 
 
 def is_plain_batch(data: Data) -> bool:

@@ -12,7 +12,7 @@ import libcst as cst
 
 from ddpify.understanding.facts import Facts, WholeCall
 from ddpify.understanding.forms import Form
-from ddpify.understanding.libraries import criteria, handed, kinds
+from ddpify.understanding.libraries import coupling_layers, criteria, handed, kinds
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
 from ddpify.understanding.values import Atom, Data, Instance, Tup, Value, deep_atoms
@@ -55,6 +55,8 @@ def _is_local(atom: Atom) -> bool:
 def _trains_on_all(run: Interpreter, model: Instance, given: list[Value]) -> bool:
     """Whether it is no loss, and gets gathered rows."""
     if run.no_grad or kinds.is_loss(model) or criteria.is_criterion(run, model):
+        return False
+    if model.kind in coupling_layers.OF_A_DIMENSION:  # which have no weights
         return False
     atoms = (atom for one in given for atom in deep_atoms(one))
     return any(isinstance(atom, Data) and atom.form is Form.GATHERED for atom in atoms)
