@@ -10,11 +10,11 @@ import sys
 
 import typer
 
-from ddpify.cli import convert, launch, lint, run, scale, verify
+from ddpify.cli import check, convert, launch, lint, run, scale, verify
 from ddpify.cli.app import app
 from ddpify.errors import DdpifyError, ExitCode
 
-__all__ = ["convert", "launch", "lint", "main", "run", "scale", "verify"]
+__all__ = ["check", "convert", "launch", "lint", "main", "run", "scale", "verify"]
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from ddpify.verify.compare import batches, outputs, records
+from ddpify.verify.compare import batches, failures, outputs, records
 from ddpify.verify.compare.assembling import put_together
 from ddpify.verify.compare.batches import Reading
 from ddpify.verify.compare.records import Totals
@@ -95,6 +95,16 @@ class Runs:
     def original(self, **variations: Any) -> Outcome:
         """The original on one process; ``variations``: fields of ``Job``."""
         return self._run(replace(self._job(self.layout.script), **variations))
+
+    def torchrun(self, world_size: int, **variations: Any) -> Outcome:
+        """``converted``, and again with CUDA redirected to the CPU if it does not run without."""
+        self.echo(f"running {self.layout.converted.name} with --nproc {world_size}")
+        other = self.converted(world_size, **variations)
+        wants_cuda = failures.wants_cuda(other.run) and not other.run.job.gpus
+        if wants_cuda and failures.hang(other.run) is None:
+            self.echo("running it again, with CUDA redirected to the CPU")
+            other = self.converted(world_size, cuda=True, **variations)
+        return other
 
     def converted(self, world_size: int, **variations: Any) -> Outcome:
         """The converted script on ``world_size`` processes; ``variations``: fields of ``Job``."""

@@ -12,7 +12,6 @@ from ddpify.verify.compare.records import Totals
 from ddpify.verify.compare.steps import StepFindings
 from ddpify.verify.judge import arithmetic, conclusion, output, ranks, runs
 from ddpify.verify.judge import data as data_judge
-from ddpify.verify.report.text import processes
 from ddpify.verify.runs import Outcome, Runs
 from ddpify.verify.verdict import Comparison, Difference, Kind, Verdict, What, worst
 
@@ -68,7 +67,7 @@ class Session:
         return self.runs.original(cuda=self.original.run.job.cuda, equal_rows=True)
 
     def _compare(self, nproc: int) -> Comparison:
-        own, other = self.original, self._converted(nproc)
+        own, other = self.original, self.runs.torchrun(nproc)
         if any(_draws_less(rank, own.totals[0]) for rank in other.totals):
             # The ranks draw for their own samples: their rows are not those of one process.
             own = self.original_with_equal_rows
@@ -85,16 +84,6 @@ class Session:
             return comparison
         again.notes.append(UNSORTED.format(lines=", ".join(lines)))
         return again
-
-    def _converted(self, nproc: int) -> Outcome:
-        """The converted script, with CUDA redirected if it does not run without."""
-        self.echo(f"running the converted script on {processes(nproc)}")
-        other = self.runs.converted(nproc)
-        wants_cuda = failures.wants_cuda(other.run) and not other.run.job.gpus
-        if wants_cuda and failures.hang(other.run) is None:
-            self.echo("running it again, with CUDA redirected to the CPU")
-            other = self.runs.converted(nproc, cuda=True)
-        return other
 
     def _judge(self, nproc: int, own: Outcome, other: Outcome) -> Comparison:
         comparison = Comparison(nproc, Kind.EQUIVALENT, faked=other.totals[0].faked)

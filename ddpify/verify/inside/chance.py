@@ -4,7 +4,8 @@ Dropout becomes the identity. A sample's augmentation is drawn from a seed of it
 fetches it. A random tensor drawn inside the training loop (noise, masks) follows from its place in
 the loop, on every rank alike. Ranks that draw for their own samples alone, fewer rows than one
 process draws, get rows that are all equal, and so does that process.
-Samplers, shuffles and initialisation draw as always.
+Samplers, shuffles and initialisation draw as always. So does all but a sample's augmentation where
+no other run is compared with.
 """
 
 from __future__ import annotations
@@ -13,15 +14,18 @@ from ddpify.verify.inside import array_draws, draws, dropout, samples
 from ddpify.verify.inside.place import PLACE
 
 
-def install(*, gpus: bool = False, equal_rows: bool = False) -> None:
+def install(*, gpus: bool = False, equal_rows: bool = False, compared: bool = True) -> None:
     """Prepare this process; the random states are the caller's business.
 
     Args:
         gpus: Whether the script runs on real GPUs, which draw from generators of their own.
         equal_rows: Whether all rows of a random tensor are the same.
+        compared: Whether another run must draw alike.
     """
     PLACE.gpus, PLACE.equal_rows = gpus, equal_rows
-    dropout.install()
     samples.install()
+    if not compared:
+        return
+    dropout.install()
     draws.install()
     array_draws.install()

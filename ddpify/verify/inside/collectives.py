@@ -91,7 +91,11 @@ class Collectives:
                     self.wrapped[id(parameter)] = (
                         "averaged" if parameter.requires_grad else "frozen"
                     )
-            return counted(model, *args, **kwargs)
+            result = counted(model, *args, **kwargs)
+            if method == "__init__":
+                sent = model.broadcast_buffers
+                self._emit("wrapped", broadcast_buffers=sent, at=self.caller())
+            return result
 
         replace(DistributedDataParallel, method, call)
 

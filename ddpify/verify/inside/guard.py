@@ -29,16 +29,19 @@ class Guard:
     Args:
         job: Its sandbox and the folders it protects.
         emit: Takes each event: a kind and its values.
+        caller: Tells the script's line that is running.
     """
 
-    def __init__(self, job: Job, emit: Callable[..., None]) -> None:
+    def __init__(
+        self, job: Job, emit: Callable[..., None], caller: Callable[[], str] = lambda: ""
+    ) -> None:
         self.sandbox = Path(job.sandbox).resolve()
         self.cwd = Path(job.cwd).resolve()
         self.hidden = str(Path(job.hidden).resolve()) + os.sep if job.hidden else ""
         self.protected = [Path(folder).resolve() for folder in job.protected]
         # Found before anything is watched: it is looked for by writing, under a lock.
         self.temporary = Path(tempfile.gettempdir()).resolve()
-        self.emit = emit
+        self.emit, self.caller = emit, caller
         self._busy = False
 
     def install(self) -> None:
@@ -60,7 +63,7 @@ class Guard:
             raise PermissionError(f"ddpify verify: the script writes to another run: {path}")
         if self.sandbox not in real.parents:
             self._leave(target, real, truncates)
-        self.emit("write", path=self._shown(target))
+        self.emit("write", path=self._shown(target), at=self.caller())
 
     def _before_read(self, path: Any) -> None:
         """Refuse a look at other runs and at records."""

@@ -30,10 +30,13 @@ class Loaders:
     Args:
         emit: Takes each event: a kind and its values.
         replay: The batches to yield instead of the loaders' own.
+        caller: Tells the script's line that is running.
     """
 
-    def __init__(self, emit: Callable[..., None], replay: Replay | None) -> None:
-        self._emit, self._replay = emit, replay
+    def __init__(
+        self, emit: Callable[..., None], replay: Replay | None, caller: Callable[[], str]
+    ) -> None:
+        self._emit, self._replay, self._caller = emit, replay, caller
         self._constructed = 0
         self._passes: dict[int, int] = {}
         self._batches = 0
@@ -83,6 +86,13 @@ class Loaders:
         def construct(loader: Any, *args: Any, **kwargs: Any) -> None:
             init(loader, *args, **kwargs)
             loader.__dict__[_NUMBER] = self._constructed
+            self._emit(
+                "loader",
+                loader=self._constructed,
+                sampler=type(getattr(loader, "sampler", None)).__name__,
+                replacement=bool(getattr(getattr(loader, "sampler", None), "replacement", False)),
+                at=self._caller(),
+            )
             self._constructed += 1
 
         def batches(loader: Any) -> int:

@@ -22,6 +22,7 @@ from ddpify.verify.inside import (
     ghost,
     groups,
     imports,
+    output,
     precision,
     redirect,
     surroundings,
@@ -103,7 +104,7 @@ def _prepare(job: Job, rank: int) -> Recorder:
     sys.dont_write_bytecode = True
     warnings.filterwarnings("ignore", message=".*use of fork.*", category=DeprecationWarning)
     precision.install()
-    chance.install(gpus=job.gpus, equal_rows=job.equal_rows)
+    chance.install(gpus=job.gpus, equal_rows=job.equal_rows, compared=not job.checking)
     groups.install()
     if job.cuda:
         redirect.install(max(job.world_size, 1))
@@ -117,7 +118,9 @@ def _prepare(job: Job, rank: int) -> Recorder:
         surroundings.install(rank, recorder.listed)
     _seed(rank)
     world.__enter__()  # type: ignore[no-untyped-call]
-    Guard(job, recorder.emit).install()
+    Guard(job, recorder.emit, recorder.caller).install()
+    if job.checking:
+        output.install(recorder.emit, recorder.caller)
     return recorder
 
 

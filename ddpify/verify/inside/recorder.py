@@ -33,8 +33,9 @@ class Recorder:
     def __init__(self, path: str, world: World, job: Job, replay: Replay | None) -> None:
         self._out = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
         self._world = world
-        self._loaders = Loaders(self.emit, replay)
         self._collectives = Collectives(self.emit, job.root)
+        self.caller = self._collectives.caller
+        self._loaders = Loaders(self.emit, replay, self.caller)
         self._steps = Steps(self.emit, job, self._loaders, self._collectives)
         self._outside = Outside(job.sandbox)
         self._listings: set[str] = set()

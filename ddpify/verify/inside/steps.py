@@ -20,6 +20,7 @@ from ddpify.verify.inside.forwards import Forwards
 from ddpify.verify.inside.loaders import Loaders
 from ddpify.verify.inside.patching import replace
 from ddpify.verify.inside.randomness import states
+from ddpify.verify.inside.state import state_marks
 from ddpify.verify.inside.survey import survey
 from ddpify.verify.launch.job import Job
 
@@ -52,7 +53,7 @@ class Steps:
         collectives: Collectives,
     ) -> None:
         self._emit, self._loaders, self._collectives = emit, loaders, collectives
-        self._limit, self._stop = job.steps, job.stop
+        self._limit, self._stop, self._checking = job.steps, job.stop, job.checking
         self.count = 0
         self._optimizers: dict[int, int] = {}
         self._kept: list[Optimizer | Parameters] = []
@@ -196,6 +197,8 @@ class Steps:
             calls=calls.counted,
             module_read=self._collectives.module_read,
         )
+        if self._checking and isinstance(optimizer, Optimizer):
+            self._emit("state", optimizer=number, marks=state_marks(optimizer))
         self._losses, self._clipped = [], {}
         self._forwards.reset()
         self._backwards, self._roots, self._collectives.module_read = [], [], False

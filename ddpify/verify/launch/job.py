@@ -31,6 +31,8 @@ class Job:
         hash_seeds: Start each rank with its own seed for the hashes of strings.
         equal_rows: Draw random tensors in the training loop with all rows the same.
         listings: List folders in another order on each rank other than 0.
+        checking: Leave chance as it is, and record the lines of output, writes and loaders, and the
+            optimizers' states: what ``ddpify check`` needs.
         steps: Optimizer steps that are recorded.
         stop: End the script after ``steps`` steps.
         timeout: Seconds after which every rank is ended.
@@ -58,6 +60,7 @@ class Job:
     hash_seeds: bool = False
     equal_rows: bool = False
     listings: bool = True
+    checking: bool = False
     steps: int = 200
     stop: bool = False
     timeout: float = 600.0

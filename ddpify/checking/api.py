@@ -1,0 +1,98 @@
+"""``check``: run a torchrun script once and judge what its ranks do against each other."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ddpify.checking.findings import Finding, Report
+from ddpify.checking.order import order_findings
+from ddpify.checking.outside import outside_findings
+from ddpify.checking.recording import Recording
+from ddpify.checking.samples import sample_findings
+from ddpify.checking.silencing import split_silenced
+from ddpify.checking.state import state_findings
+from ddpify.errors import DdpifyError, ExitCode
+from ddpify.verify import warm_worker
+from ddpify.verify.compare import failures
+from ddpify.verify.launch import python_path
+from ddpify.verify.launch.launcher import Worker
+from ddpify.verify.launch.layout import Layout, lay_out
+from ddpify.verify.runs import Limits, Runs
+
+STALL = 8.0
+"""Seconds without any rank using the processor that count as a hang."""
+
+
+def check(
+    script: Path,
+    *,
+    nproc: int = 2,
+    steps: int | None = None,
+    script_args: Sequence[str] = (),
+    timeout: float = 600.0,
+    echo: Callable[[str], None] = lambda line: None,
+    worker: Worker | None = None,
+) -> Report:
+    """Run ``script`` on ``nproc`` processes in a copy of its folder, on the CPU, and judge it.
+
+    Args:
+        script: A script for torchrun.
+        nproc: Number of processes, at least 2.
+        steps: End the script after so many optimizer steps.
+        script_args: The script's arguments.
+        timeout: Seconds that the run may take.
+        echo: Takes a line about progress.
+        worker: A process that has imported torch already, for several calls.
+
+    Raises:
+        DdpifyError: The script cannot be read, torch is missing, or ``nproc`` is less than 2.
+    """
+    start = time.monotonic()
+    _check_input(script, nproc)
+    report = Report(str(script), nproc)
+    with tempfile.TemporaryDirectory(prefix="ddpify-check-") as folder:
+        layout = lay_out(script, script, script_args, python_path=python_path.folders())
+        sources = script.read_text(errors="replace")
+        with contextlib.nullcontext(worker) if worker else warm_worker(sources) as ready:
+            limits = Limits(steps, timeout, STALL)
+            runs = Runs(layout, Path(folder).resolve(), ready, tuple(script_args), limits, echo)
+            outcome = runs.torchrun(nproc, listings=False, checking=True)
+            _judge(report, Recording(outcome), layout)
+    report.seconds = time.monotonic() - start
+    return report
+
+
+def _check_input(script: Path, nproc: int) -> None:
+    if not script.is_file():
+        raise DdpifyError("is no script", path=script, exit_code=ExitCode.USAGE)
+    if nproc < 2:
+        raise DdpifyError(
+            "check compares ranks with each other, and one process has none to compare with",
+            remedy="use --nproc 2 or more",
+            exit_code=ExitCode.USAGE,
+        )
+
+
+def _judge(report: Report, run: Recording, layout: Layout) -> None:
+    """Fill in what the recording shows."""
+    report.steps = [totals.steps for totals in run.totals]
+    found: list[Finding] = [*order_findings(run)]
+    if run.outcome.run.ended == "failed" and not found:
+        report.failure = failures.traceback_tail(run.outcome.run)
+    found += [*sample_findings(run), *state_findings(run), *outside_findings(run)]
+    staying, silenced = split_silenced(found, layout.root)
+    report.findings = [_from_here(one, layout.root) for one in staying]
+    report.silenced = [_from_here(one, layout.root) for one in silenced]
+    if not any(report.steps) and report.failure is None:
+        report.notes.append("no optimizer made a step: only collectives and output were watched")
+
+
+def _from_here(one: Finding, root: Path) -> Finding:
+    """``one`` with its file relative to the current folder."""
+    return replace(one, at=os.path.relpath(root / one.at)) if one.at else one

@@ -1,0 +1,80 @@
+"""Files that several ranks write, and lines that several ranks print."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from ddpify.checking.findings import Finding, finding
+from ddpify.checking.recording import Recording
+from ddpify.verify.compare import causes
+from ddpify.verify.compare.prints import NUMBER, numbers
+from ddpify.verify.verdict import Cause
+
+OWN_NUMBER = Cause(
+    "each rank prints a number of its own",
+    causes.PRINTED_NUMBER.remedy,
+    causes.PRINTED_NUMBER.rules,
+)
+_LABEL = r"(?:rank|gpu|cuda|device|proc(?:ess)?|worker|node|r)\W{{0,3}}{rank}(?!\d)|^\W*{rank}\W"
+_LOCK = (".lock", ".lck")
+
+
+def outside_findings(run: Recording) -> Iterator[Finding]:
+    """Each file and each line of the script once."""
+    yield from _files(run)
+    yield from _lines(run)
+
+
+def _files(run: Recording) -> Iterator[Finding]:
+    written: dict[str, dict[int, str]] = {}
+    for rank in run.ranks:
+        for event in run.events(rank, "write"):
+            written.setdefault(event["path"], {}).setdefault(rank, event["at"])
+    reported = set()
+    for path, ranks in written.items():
+        at = ranks[min(ranks)]
+        if len(ranks) > 1 and at and at not in reported and _is_kept(path):
+            reported.add(at)
+            seen = f"{path} by {_shown(list(ranks))}"
+            yield finding(causes.WRITTEN_TWICE, seen, at, None, tuple(sorted(ranks)))
+
+
+def _is_kept(path: str) -> bool:
+    """Whether a file is one to keep: no lock, no device, nothing temporary."""
+    return not path.startswith(("/dev/", "/proc/")) and not path.endswith(_LOCK)
+
+
+def _lines(run: Recording) -> Iterator[Finding]:
+    printed: list[dict[str, list[str]]] = [{} for _ in run.ranks]
+    for rank in run.ranks:
+        for event in run.events(rank, "print"):
+            if event["at"] and event["text"].strip():
+                printed[rank].setdefault(event["at"], []).append(event["text"])
+    for at, own in printed[0].items():
+        others = [rank for rank in run.ranks[1:] if at in printed[rank]]
+        for rank in others:
+            found = _repeated(own, printed[rank][at], rank)
+            if found is not None:
+                ranks = (0, *others)
+                yield finding(found[0], f"{found[1]!r} by {_shown(ranks)}", at, None, ranks)
+                break
+
+
+def _repeated(own: list[str], other: list[str], rank: int) -> tuple[Cause, str] | None:
+    """The first line that another rank prints too, without saying that it is its own."""
+    for mine, theirs in zip(own, other, strict=False):
+        same_words = NUMBER.sub("#", mine) == NUMBER.sub("#", theirs)
+        if same_words and not (_labelled(mine, 0) and _labelled(theirs, rank)):
+            differs = numbers(mine) != numbers(theirs)
+            return (OWN_NUMBER if differs else causes.PRINTED_TWICE), mine
+    return None
+
+
+def _labelled(line: str, rank: int) -> bool:
+    return re.search(_LABEL.format(rank=rank), line, re.IGNORECASE) is not None
+
+
+def _shown(ranks: Any) -> str:
+    return "ranks " + " and ".join(map(str, sorted(ranks)))

@@ -1,0 +1,166 @@
+"""The samples that the ranks train on: the same ones twice, or in the same order every epoch."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from ddpify.checking.findings import Finding, finding
+from ddpify.checking.recording import Loader, Recording
+from ddpify.verify.compare import causes
+from ddpify.verify.compare.batches import Batch, Reading, aligned
+from ddpify.verify.verdict import Cause
+
+DISTRIBUTED = "DistributedSampler"
+SHARED = 0.5
+"""Share of a step's rows that another rank has too, from which samples count as the same."""
+
+SAME_STREAM = causes.NOT_SPLIT_STREAM
+
+
+def sample_findings(run: Recording) -> Iterator[Finding]:
+    """What is wrong with each loader, and with batches that are made without one."""
+    loaders = [together for together in aligned(run.readings) if _numbered_alike(together)]
+    trained = [together for together in loaders if together[0].trains]
+    leak = _leak(run, loaders, trained)
+    if leak is not None:
+        yield leak
+        return
+    for together in trained:
+        found = _shared(run, together) or _same_order(run, together)
+        if found is not None:
+            yield found
+    for together in loaders:
+        if together not in trained and (padded := _padded(run, together)):
+            yield padded
+    if not trained and _rows_shared(run, everywhere=True):
+        yield finding(causes.SAME_BATCHES, "", run.steps[0][0].at, 1, run.ranks)
+
+
+def _numbered_alike(together: Sequence[Reading]) -> bool:
+    return len({one.number for one in together}) == 1
+
+
+def _line(run: Recording, reading: Reading) -> Loader:
+    return run.loaders.get(reading.number) or Loader("", False, "")
+
+
+def _key(batch: Batch, at: int) -> Any:
+    """What a sample is known by: its index and its content; of a stream, the content alone."""
+    mark = round(batch.marks[at], 6)
+    return mark if batch.stream else (batch.roots[at], mark)
+
+
+def _samples(batches: Sequence[Batch]) -> list[Any]:
+    return [_key(batch, at) for batch in batches for at in range(len(batch.roots))]
+
+
+def _first_pass(together: Sequence[Reading]) -> list[list[Batch]]:
+    """The first pass of each rank without its last batch, which may hold padding."""
+    count = min(len(one.passes[0]) for one in together)
+    return [one.passes[0][: max(count - 1, 1)] for one in together]
+
+
+def _shared(run: Recording, together: Sequence[Reading]) -> Finding | None:
+    """Samples that several ranks train on in one pass."""
+    loader = _line(run, together[0])
+    taken = [_samples(batches) for batches in _first_pass(together)]
+    alone = [Counter(samples) for samples in taken]
+    if loader.replacement or "Weighted" in loader.sampler:
+        alone_differ = taken[0] != taken[1]
+        if alone_differ:
+            return None
+    elif any(max(count.values(), default=0) > 1 for count in alone):
+        return None
+    again = sum(sample in alone[0] for samples in taken[1:] for sample in samples)
+    divided_later = taken.count(taken[0]) == len(taken) and _rows_shared(run) is False
+    if not again or divided_later:
+        return None
+    seen = f"{again} samples of the first epoch are on rank 0 and on another rank"
+    cause = _cause(loader, together, taken)
+    return finding(cause, seen, loader.at, 1, run.ranks)
+
+
+def _cause(loader: Loader, together: Sequence[Reading], taken: list[list[Any]]) -> Cause:
+    if together[0].passes[0][0].stream:
+        return SAME_STREAM
+    if loader.sampler == DISTRIBUTED:
+        return causes.DOUBLED if taken[0] == taken[1] else causes.OVERLAP
+    return causes.NOT_SPLIT
+
+
+def _rows_shared(run: Recording, *, everywhere: bool = False) -> bool | None:
+    """Whether the rows that enter the models are the same on several ranks; None: not known.
+
+    With ``everywhere``, whether all of them are, in the same order, in two steps or more.
+    """
+    together = list(zip(*run.steps, strict=False))
+    known = [steps for steps in together if all(any(step.rows) for step in steps)]
+    if not known:
+        return None
+    if everywhere:
+        varied = all(len(set(map(str, steps[0].rows))) or 1 for steps in known)
+        alike = all(step.rows == steps[0].rows for steps in known for step in steps)
+        return alike and varied and len(known) > 1
+    common = []
+    for steps in known:
+        own = {row for call in steps[0].rows for row in call}
+        others = [row for step in steps[1:] for call in step.rows for row in call]
+        common.append(sum(row in own for row in others) / max(len(others), 1))
+    return sum(common) / len(common) > SHARED
+
+
+def _same_order(run: Recording, together: Sequence[Reading]) -> Finding | None:
+    """A shuffled order that is the same in the first two passes."""
+    loader = _line(run, together[0])
+    if loader.sampler != DISTRIBUTED:
+        return None
+    for one in together:
+        if len(one.passes) < 2:
+            return None
+        first, second = ([i for batch in turn for i in batch.ids] for turn in one.passes[:2])
+        count = min(len(first), len(second))
+        ordered = first == sorted(first, key=lambda i: (isinstance(i, str), i))
+        if count < 4 or first[:count] != second[:count] or ordered:
+            return None
+    seen = "the first two epochs have the same samples in the same order"
+    return finding(causes.SAME_ORDER, seen, loader.at, None, run.ranks)
+
+
+def _padded(run: Recording, together: Sequence[Reading]) -> Finding | None:
+    """Samples that a sampler repeats where the ranks share an evaluation."""
+    loader = _line(run, together[0])
+    if loader.sampler != DISTRIBUTED or not all(0 in one.complete for one in together):
+        return None
+    taken = [_samples(one.passes[0]) for one in together]
+    repeated = sum(map(len, taken)) - len({sample for samples in taken for sample in samples})
+    if not repeated or len(set(map(tuple, taken))) == 1:
+        return None
+    cause = Cause(
+        "the sampler repeats samples in the evaluation so that all ranks have equally many",
+        "evaluate each sample once: a sampler without padding, or dd.shard(loader)",
+        ("DDP112",),
+    )
+    return finding(cause, f"{repeated} samples count twice", loader.at, None, run.ranks)
+
+
+def _leak(
+    run: Recording, loaders: Sequence[list[Reading]], trained: Sequence[list[Reading]]
+) -> Finding | None:
+    """Samples that one rank trains on and another one evaluates, as no single rank does."""
+    for held in loaders:
+        for fit in trained:
+            subsets = all(one.passes[0][0].subset for one in (*held, *fit))
+            if held in trained or not subsets:
+                continue
+            tests = [_roots(one) for one in held]
+            trains = [_roots(one) for one in fit]
+            own = any(mine & also for mine, also in zip(tests, trains, strict=True))
+            if not own and set.union(*tests) & set.union(*trains):
+                return finding(causes.LEAK, "", _line(run, fit[0]).at, None, run.ranks)
+    return None
+
+
+def _roots(reading: Reading) -> set[Any]:
+    return {root for batches in reading.passes for batch in batches for root in batch.roots}

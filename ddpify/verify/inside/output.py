@@ -1,0 +1,49 @@
+"""Every line that the script prints or logs, with the line of the script that did it."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable
+from typing import Any
+
+MAX_LINES = 5_000
+MAX_LENGTH = 200
+
+
+def install(emit: Callable[..., None], caller: Callable[[], str]) -> None:
+    """Replace the standard streams of this process.
+
+    Args:
+        emit: Takes each event: a kind and its values.
+        caller: Tells the script's line that is running.
+    """
+    sys.stdout = sys.__stdout__ = _Heard(1, emit, caller)  # type: ignore[misc]
+    sys.stderr = sys.__stderr__ = _Heard(2, emit, caller)  # type: ignore[misc]
+
+
+class _Heard(io.TextIOWrapper):
+    """A stream that tells of the lines written to it; of standard error, those of ``logging``."""
+
+    def __init__(
+        self, descriptor: int, emit: Callable[..., None], caller: Callable[[], str]
+    ) -> None:
+        raw = io.FileIO(descriptor, "w", closefd=False)
+        super().__init__(io.BufferedWriter(raw), "utf-8", "backslashreplace", line_buffering=True)
+        self._ask, self._caller, self._emit = descriptor == 2, caller, emit
+        self._pending, self._count = "", 0
+
+    def write(self, text: str) -> int:
+        """Write ``text``; a line counts when its end is written."""
+        if self._count < MAX_LINES and not (self._ask and not _logging()):
+            *lines, self._pending = (self._pending + text).split("\n")
+            for line in lines:
+                self._count += 1
+                self._emit("print", text=line[:MAX_LENGTH], at=self._caller())
+        return super().write(text)
+
+
+def _logging() -> bool:
+    """Whether the module ``logging`` is what writes."""
+    frame: Any = sys._getframe(2)
+    return frame is not None and frame.f_globals.get("__name__") == "logging"

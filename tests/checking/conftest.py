@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ddpify.checking import Report, check
+from ddpify.verify import warm_worker
+from ddpify.verify.launch.launcher import Worker
+
+SCRIPTS = Path(__file__).parent / "scripts"
+
+
+@pytest.fixture(scope="session")
+def worker() -> Iterator[Worker]:
+    with warm_worker() as ready:
+        yield ready
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A user's folder with the scripts, as the current one."""
+    place = tmp_path / "project"
+    shutil.copytree(SCRIPTS, place)
+    monkeypatch.chdir(place)
+    return place
+
+
+@pytest.fixture
+def checked(folder: Path, worker: Worker) -> Callable[..., tuple[Report, list[str]]]:
+    """Check a script with some text replaced; the report and the script's lines."""
+
+    def run(script: str, *edits: tuple[str, str], nproc: int = 2) -> tuple[Report, list[str]]:
+        path = folder / f"{script}.py"
+        source = path.read_text()
+        for old, new in edits:
+            assert source.count(old) == 1, (old, source.count(old))
+            source = source.replace(old, new)
+        path.write_text(source)
+        report = check(Path(path.name), nproc=nproc, timeout=60, worker=worker)
+        return report, source.splitlines()
+
+    return run
