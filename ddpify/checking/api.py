@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from ddpify.checking.devices import device_findings
 from ddpify.checking.findings import Finding, Report
 from ddpify.checking.order import order_findings
 from ddpify.checking.outside import outside_findings
@@ -85,7 +86,10 @@ def _judge(report: Report, run: Recording, layout: Layout) -> None:
     found: list[Finding] = [*order_findings(run)]
     if run.outcome.run.ended == "failed" and not found:
         report.failure = failures.traceback_tail(run.outcome.run)
-    found += [*sample_findings(run), *state_findings(run), *outside_findings(run)]
+    found += sample_findings(run)
+    if not found or run.outcome.ok:  # a rank that failed or hangs leaves its step unfinished
+        found += state_findings(run)
+    found += [*device_findings(run), *outside_findings(run)]
     staying, silenced = split_silenced(found, layout.root)
     report.findings = [_from_here(one, layout.root) for one in staying]
     report.silenced = [_from_here(one, layout.root) for one in silenced]

@@ -119,18 +119,24 @@ def _began_more(run: Recording) -> bool:
 
 def _left_loop(run: Recording, mismatch: Mismatch) -> bool:
     """Whether one rank is in a loop, at a line that both reached, and the other one behind it."""
-    calls = (mismatch.mine, mismatch.theirs)
-    if None in calls:
+    if mismatch.mine is None or mismatch.theirs is None:
         return False
-    first, second = (call[2].rpartition(":") for call in calls if call)
+    first, second = (call[2].rpartition(":") for call in (mismatch.mine, mismatch.theirs))
     if first[0] != second[0] or not first[0]:
         return False
-    source = (run.root / first[0]).read_text(encoding="utf-8", errors="replace")
     inside, behind = sorted((int(first[2]), int(second[2])))
-    loops = [(n.lineno, n.end_lineno or 0) for n in ast.walk(ast.parse(source))
-             if isinstance(n, (ast.For, ast.While))]  # fmt: skip
-    around = [last for first, last in loops if first <= inside <= last]
-    return bool(around) and behind > max(around)
+    source = (run.root / first[0]).read_text(encoding="utf-8", errors="replace")
+    nodes = list(ast.walk(ast.parse(source)))
+    functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
+    if any(_holds(one, inside) != _holds(one, behind) for one in functions):
+        return False
+    loops = [node for node in nodes if isinstance(node, (ast.For, ast.While))]
+    around = [loop for loop in loops if _holds(loop, inside)]
+    return bool(around) and not any(_holds(loop, behind) for loop in around)
+
+
+def _holds(node: ast.stmt, line: int) -> bool:
+    return node.lineno <= line <= (node.end_lineno or 0)
 
 
 def _known_error(run: Recording) -> Finding | None:

@@ -28,7 +28,7 @@ def sample_findings(run: Recording) -> Iterator[Finding]:
         yield leak
         return
     for together in trained:
-        found = _shared(run, together) or _same_order(run, together)
+        found = _shared(run, together) or _same_order(run, together) or _content(run, together)
         if found is not None:
             yield found
     for together in loaders:
@@ -74,20 +74,24 @@ def _shared(run: Recording, together: Sequence[Reading]) -> Finding | None:
     elif any(max(count.values(), default=0) > 1 for count in alone):
         return None
     again = sum(sample in alone[0] for samples in taken[1:] for sample in samples)
-    divided_later = taken.count(taken[0]) == len(taken) and _rows_shared(run) is False
+    divided_later = taken.count(taken[0]) == len(taken) and not _rows_shared(run)
     if not again or divided_later:
         return None
     seen = f"{again} samples of the first epoch are on rank 0 and on another rank"
-    cause = _cause(loader, together, taken)
+    cause = _cause(run, loader, together, taken)
     return finding(cause, seen, loader.at, 1, run.ranks)
 
 
-def _cause(loader: Loader, together: Sequence[Reading], taken: list[list[Any]]) -> Cause:
+def _cause(
+    run: Recording, loader: Loader, together: Sequence[Reading], taken: list[list[Any]]
+) -> Cause:
     if together[0].passes[0][0].stream:
         return SAME_STREAM
     if loader.sampler == DISTRIBUTED:
         return causes.DOUBLED if taken[0] == taken[1] else causes.OVERLAP
-    return causes.NOT_SPLIT
+    calls = [call for step in run.steps[0][:1] for call in step.rows]
+    sliced = bool(calls) and max(map(len, calls)) < len(together[0].passes[0][0].roots)
+    return causes.OVERLAP if sliced else causes.NOT_SPLIT
 
 
 def _rows_shared(run: Recording, *, everywhere: bool = False) -> bool | None:
@@ -126,6 +130,24 @@ def _same_order(run: Recording, together: Sequence[Reading]) -> Finding | None:
             return None
     seen = "the first two epochs have the same samples in the same order"
     return finding(causes.SAME_ORDER, seen, loader.at, None, run.ranks)
+
+
+def _content(run: Recording, together: Sequence[Reading]) -> Finding | None:
+    """Samples that are the same each time on one rank, and others on another rank."""
+    seen: dict[Any, dict[int, set[float]]] = {}
+    again = 0
+    for rank, one in enumerate(together):
+        batches = [batch for turn in one.passes for batch in turn if not batch.stream]
+        for root, mark in [pair for b in batches for pair in zip(b.roots, b.marks, strict=True)]:
+            marks = seen.setdefault(root, {}).setdefault(rank, set())
+            again += bool(marks)
+            marks.add(round(mark, 6))
+    steady = all(len(marks) == 1 for ranks in seen.values() for marks in ranks.values())
+    other = sum(len(set.union(*ranks.values())) > 1 for ranks in seen.values())
+    if not steady or not again or not other:
+        return None
+    told = f"{other} indices stand for other samples on another rank"
+    return finding(causes.CONTENT, told, _line(run, together[0]).at, None, run.ranks)
 
 
 def _padded(run: Recording, together: Sequence[Reading]) -> Finding | None:

@@ -20,12 +20,20 @@ UNEQUAL_START = Cause(
     "wrap the model in DistributedDataParallel, or broadcast rank 0's values before the first step",
     ("DDP322",),
 )
+CHANGED_AFTER_WRAP = Cause(
+    "the ranks' models begin with different values, although the wrapper made them equal",
+    "change or load parameters before wrapping, or on every rank alike",
+    ("DDP308",),
+)
 UNEQUAL_STATE = Cause(
     "the optimizer's state differs between the ranks",
     "load and change the optimizer's state on every rank alike",
     ("DDP407",),
 )
 
+_UPDATING = frozenset({"Optimizer.zero_grad", "LRScheduler.step", "ReduceLROnPlateau.step",
+                       "GradScaler.update"})  # fmt: skip
+"""Calls that every rank makes equally often."""
 _OWN = "a buffer is computed from each rank's own samples, and nothing makes it equal"
 OWN_BUFFER = replace(causes.BUFFER, text=_OWN)
 OWN_STATISTICS = replace(causes.BATCH_NORM, text=_OWN)
@@ -65,7 +73,9 @@ class _Series:
         begins = apart([start.params for start in self.starts])
         synchronised = not self._unsynchronised()
         if begins and synchronised:
-            yield self._finding(UNEQUAL_START, 0, self._names(begins))
+            made_equal = any(one["init_sync"] for one in self.run.events(0, "wrapped"))
+            cause = CHANGED_AFTER_WRAP if made_equal else UNEQUAL_START
+            yield self._finding(cause, 0, self._names(begins))
             return
         for at in range(len(self.steps)):
             found = self._at(at)
@@ -74,6 +84,7 @@ class _Series:
                 return
         yield from self._buffers()
         yield from self._state()
+        yield from self._calls()
 
     def _unsynchronised(self) -> bool:
         """Whether gradients differ at the first step: then the start is not the root."""
@@ -152,6 +163,16 @@ class _Series:
             if names := self._states_apart(at):
                 yield self._finding(UNEQUAL_STATE, at, _listed(names))
                 return
+
+    def _calls(self) -> Iterator[Finding]:
+        """Gradients that are cleared, or schedulers that step, on some ranks only."""
+        for at, steps in enumerate(self.steps):
+            for name in steps[0].calls:
+                counts = [step.calls.get(name, 0) for step in steps]
+                if len(set(counts)) > 1 and name in _UPDATING:
+                    seen = f"calls of {name} so far, by rank: {', '.join(map(str, counts))}"
+                    yield self._finding(causes.CONDITIONAL, at, seen)
+                    return
 
     def _states_apart(self, at: int) -> list[str]:
         """Entries of the optimizer's state that differ after a step."""

@@ -93,8 +93,10 @@ class Collectives:
                     )
             result = counted(model, *args, **kwargs)
             if method == "__init__":
-                sent = model.broadcast_buffers
-                self._emit("wrapped", broadcast_buffers=sent, at=self.caller())
+                sent, equal = model.broadcast_buffers, kwargs.get("init_sync", True)
+                self._emit(
+                    "wrapped", broadcast_buffers=sent, init_sync=bool(equal), at=self.caller()
+                )
             return result
 
         replace(DistributedDataParallel, method, call)
