@@ -16,8 +16,6 @@ DISTRIBUTED = "DistributedSampler"
 SHARED = 0.5
 """Share of a step's rows that another rank has too, from which samples count as the same."""
 
-SAME_STREAM = causes.NOT_SPLIT_STREAM
-
 
 def sample_findings(run: Recording) -> Iterator[Finding]:
     """What is wrong with each loader, and with batches that are made without one."""
@@ -86,12 +84,14 @@ def _cause(
     run: Recording, loader: Loader, together: Sequence[Reading], taken: list[list[Any]]
 ) -> Cause:
     if together[0].passes[0][0].stream:
-        return SAME_STREAM
+        return causes.NOT_SPLIT_STREAM
     if loader.sampler == DISTRIBUTED:
         return causes.DOUBLED if taken[0] == taken[1] else causes.OVERLAP
     calls = [call for step in run.steps[0][:1] for call in step.rows]
     sliced = bool(calls) and max(map(len, calls)) < len(together[0].passes[0][0].roots)
-    return causes.OVERLAP if sliced else causes.NOT_SPLIT
+    if not sliced:
+        return causes.NOT_SPLIT
+    return causes.DOUBLED if taken[0] == taken[1] else causes.OVERLAP
 
 
 def _rows_shared(run: Recording, *, everywhere: bool = False) -> bool | None:

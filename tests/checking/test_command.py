@@ -1,0 +1,90 @@
+"""The command: its output, its exit codes, and comments that silence it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ddpify.checking import check
+from ddpify.convert import convert_file
+from ddpify.verify.launch.launcher import Worker
+from tests.conftest import FIXTURES, Ddpify
+
+RIGHT = ("batchnorm_cnn", "hardcoded_cuda", "iterable_dataset", "random_rows", "time_first")
+
+
+def edit(path: Path, old: str, new: str) -> None:
+    source = path.read_text()
+    assert old in source
+    path.write_text(source.replace(old, new))
+
+
+def test_a_right_script_exits_with_0(folder: Path, ddpify: Ddpify) -> None:
+    before = sorted(path.name for path in folder.rglob("*"))
+    done = ddpify("check", "averaged.py", "--steps", "5")
+    assert done.code == 0, done.stdout
+    assert "no finding in 5 steps on 2 processes" in done.stdout
+    assert sorted(path.name for path in folder.rglob("*")) == before
+
+
+def test_a_finding_as_text_and_as_json(folder: Path, ddpify: Ddpify) -> None:
+    edit(folder / "sampled.py", "        sampler.set_epoch(epoch)\n", "")
+    done = ddpify("check", "sampled.py")
+    assert done.code == 1
+    assert "sampled.py:51: DDP102" in done.stdout
+    assert "remedy: call sampler.set_epoch(epoch)" in done.stdout
+    assert "seen in this run" in done.stdout
+    done = ddpify("check", "sampled.py", "--json")
+    assert done.code == 1
+    report = json.loads(done.stdout)
+    (found,) = report["findings"]
+    assert (found["code"], found["path"], found["line"]) == ("DDP102", "sampled.py", 51)
+    assert (found["certainty"], found["ranks"]) == ("seen", [0, 1])
+
+
+def test_a_comment_silences_a_finding_at_its_line(folder: Path, ddpify: Ddpify) -> None:
+    line = '    print("begin")\n    best = float'
+    edit(folder / "sampled.py", "    best = float", line)
+    assert ddpify("check", "sampled.py", "--steps", "2").code == 1
+    edit(folder / "sampled.py", '("begin")', '("begin")  # ddpify: ignore[DDP508]')
+    done = ddpify("check", "sampled.py", "--steps", "2")
+    assert done.code == 0
+    assert "1 silenced" in done.stdout
+
+
+def test_a_script_that_fails_is_not_judged(folder: Path, ddpify: Ddpify) -> None:
+    edit(folder / "averaged.py", "    model = nn.Seq", "    1 / 0\n    model = nn.Seq")
+    done = ddpify("check", "averaged.py")
+    assert done.code == 2
+    assert "ZeroDivisionError" in done.stdout
+
+
+@pytest.mark.parametrize("arguments", [("none.py",), ("averaged.py", "--nproc", "1")])
+def test_wrong_usage(folder: Path, ddpify: Ddpify, arguments: tuple[str, ...]) -> None:
+    assert ddpify("check", *arguments).code == 2
+
+
+def test_a_hang_names_the_line_of_each_rank(folder: Path, ddpify: Ddpify) -> None:
+    edit(folder / "sampled.py", "        dist.barrier()\n", "        rank or dist.barrier()\n")
+    done = ddpify("check", "sampled.py", "--json")
+    (found,) = json.loads(done.stdout)["findings"]
+    assert found["code"] == "DDP401"
+    lines = (folder / "sampled.py").read_text().splitlines()
+    assert "rank or dist.barrier()" in lines[found["line"] - 1]
+    assert "on rank 0" in found["message"]
+    assert "on rank 1" in found["message"]
+
+
+@pytest.mark.parametrize("name", RIGHT)
+def test_conversions_have_no_finding(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, worker: Worker
+) -> None:
+    script = tmp_path / "train_ddp.py"
+    script.write_bytes(convert_file(FIXTURES / name / "train.py").data)
+    monkeypatch.chdir(tmp_path)
+    report = check(script, timeout=120, worker=worker)
+    assert report.failure is None
+    assert report.findings == []
+    assert min(report.steps) > 4
