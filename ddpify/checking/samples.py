@@ -121,15 +121,23 @@ def _same_order(run: Recording, together: Sequence[Reading]) -> Finding | None:
     if loader.sampler != DISTRIBUTED:
         return None
     for one in together:
-        if len(one.passes) < 2:
+        passes = _epochs(one)
+        if len(passes) < 2:
             return None
-        first, second = ([i for batch in turn for i in batch.ids] for turn in one.passes[:2])
+        first, second = ([i for batch in turn for i in batch.ids] for turn in passes[:2])
         count = min(len(first), len(second))
         ordered = first == sorted(first, key=lambda i: (isinstance(i, str), i))
         if count < 4 or first[:count] != second[:count] or ordered:
             return None
     seen = "the first two epochs have the same samples in the same order"
     return finding(causes.SAME_ORDER, seen, loader.at, None, run.ranks)
+
+
+def _epochs(reading: Reading) -> list[list[Batch]]:
+    """The passes that came to their end, and the last one; not a look at one batch before."""
+    last = len(reading.passes) - 1
+    return [batches for turn, batches in enumerate(reading.passes)
+            if turn in reading.complete or turn == last]  # fmt: skip
 
 
 def _content(run: Recording, together: Sequence[Reading]) -> Finding | None:

@@ -66,6 +66,13 @@ def test_wrong_usage(folder: Path, ddpify: Ddpify, arguments: tuple[str, ...]) -
     assert ddpify("check", *arguments).code == 2
 
 
+def test_a_look_at_one_batch_before_the_epoch_is_no_epoch(folder: Path, ddpify: Ddpify) -> None:
+    line = "        sampler.set_epoch(epoch)\n"
+    edit(folder / "sampled.py", line, f"        size = len(next(iter(loader)))\n{line}")
+    done = ddpify("check", "sampled.py")
+    assert done.code == 0, done.stdout
+
+
 def test_a_hang_names_the_line_of_each_rank(folder: Path, ddpify: Ddpify) -> None:
     edit(folder / "sampled.py", "        dist.barrier()\n", "        rank or dist.barrier()\n")
     done = ddpify("check", "sampled.py", "--json")
