@@ -18,11 +18,11 @@ def install(emit: Callable[..., None], caller: Callable[[], str]) -> None:
         emit: Takes each event: a kind and its values.
         caller: Tells the script's line that is running.
     """
-    sys.stdout = sys.__stdout__ = _Heard(1, emit, caller)  # type: ignore[misc]
-    sys.stderr = sys.__stderr__ = _Heard(2, emit, caller)  # type: ignore[misc]
+    sys.stdout = sys.__stdout__ = _RecordedStream(1, emit, caller)  # type: ignore[misc]
+    sys.stderr = sys.__stderr__ = _RecordedStream(2, emit, caller)  # type: ignore[misc]
 
 
-class _Heard(io.TextIOWrapper):
+class _RecordedStream(io.TextIOWrapper):
     """A stream that tells of the lines written to it; of standard error, those of ``logging``."""
 
     def __init__(
@@ -30,12 +30,12 @@ class _Heard(io.TextIOWrapper):
     ) -> None:
         raw = io.FileIO(descriptor, "w", closefd=False)
         super().__init__(io.BufferedWriter(raw), "utf-8", "backslashreplace", line_buffering=True)
-        self._ask, self._caller, self._emit = descriptor == 2, caller, emit
+        self._only_logging, self._caller, self._emit = descriptor == 2, caller, emit
         self._pending, self._count = "", 0
 
     def write(self, text: str) -> int:
         """Write ``text``; a line counts when its end is written."""
-        if self._count < MAX_LINES and not (self._ask and not _logging()):
+        if self._count < MAX_LINES and not (self._only_logging and not _logging()):
             *lines, self._pending = (self._pending + text).split("\n")
             for line in lines:
                 self._count += 1
