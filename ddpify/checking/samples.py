@@ -66,8 +66,7 @@ def _shared(run: Recording, together: Sequence[Reading]) -> Finding | None:
     taken = [_samples(batches) for batches in _first_pass(together)]
     alone = [Counter(samples) for samples in taken]
     if loader.replacement or "Weighted" in loader.sampler:
-        alone_differ = taken[0] != taken[1]
-        if alone_differ:
+        if taken.count(taken[0]) < len(taken):
             return None
     elif any(max(count.values(), default=0) > 1 for count in alone):
         return None
@@ -97,16 +96,17 @@ def _cause(
 def _rows_shared(run: Recording, *, everywhere: bool = False) -> bool | None:
     """Whether the rows that enter the models are the same on several ranks; None: not known.
 
-    With ``everywhere``, whether all of them are, in the same order, in two steps or more.
+    With ``everywhere``, whether all of them are, in the same order, and change between steps: one
+    constant batch is no data.
     """
     together = list(zip(*run.steps, strict=False))
     known = [steps for steps in together if all(any(step.rows) for step in steps)]
     if not known:
         return None
     if everywhere:
-        varied = all(len(set(map(str, steps[0].rows))) or 1 for steps in known)
         alike = all(step.rows == steps[0].rows for steps in known for step in steps)
-        return alike and varied and len(known) > 1
+        varied = any(steps[0].rows != known[0][0].rows for steps in known)
+        return alike and varied
     common = []
     for steps in known:
         own = {row for call in steps[0].rows for row in call}
