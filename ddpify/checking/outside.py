@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from ddpify.checking.findings import Finding, finding
@@ -35,15 +36,17 @@ def _files(run: Recording) -> Iterator[Finding]:
     reported = set()
     for path, ranks in written.items():
         at = ranks[min(ranks)]
-        if len(ranks) > 1 and at and at not in reported and _is_kept(path):
+        if len(ranks) > 1 and at and at not in reported and _is_kept(run.root / path):
             reported.add(at)
             seen = f"{path} by {_shown(list(ranks))}"
             yield finding(causes.WRITTEN_TWICE, seen, at, None, tuple(sorted(ranks)))
 
 
-def _is_kept(path: str) -> bool:
-    """Whether a file is one to keep: no lock, no device, nothing temporary."""
-    return not path.startswith(("/dev/", "/proc/")) and not path.endswith(_LOCK)
+def _is_kept(path: Path) -> bool:
+    """Whether a file is one to keep: no lock, no device, no file without a name."""
+    if path.is_dir():  # O_TMPFILE opens the folder
+        return False
+    return not str(path).startswith(("/dev/", "/proc/")) and path.suffix not in _LOCK
 
 
 def _lines(run: Recording) -> Iterator[Finding]:
