@@ -28,6 +28,11 @@ from ddpify.verify.runs import Limits, Runs
 
 STALL = 8.0
 """Seconds without any rank using the processor that count as a hang."""
+NOTHING_RECORDED = (
+    "no rank made an optimizer step, began a collective or read a loader: there is nothing to "
+    "compare (does the script leave without a GPU, or train in processes of its own, as "
+    "torch.multiprocessing.spawn starts them?)"
+)
 
 
 def check(
@@ -63,15 +68,14 @@ def check(
         with contextlib.nullcontext(worker) if worker else warm_worker(sources) as ready:
             limits = Limits(steps, timeout, STALL)
             runs = Runs(layout, Path(folder).resolve(), ready, tuple(script_args), limits, echo)
-            outcome = runs.torchrun(nproc, listings=False, checking=True)
-            _judge(report, Recording(outcome), layout)
+            _judge(report, _recorded(runs, nproc), layout)
     report.seconds = time.monotonic() - start
     return report
 
 
 def _check_input(script: Path, nproc: int) -> None:
     if not script.is_file():
-        raise DdpifyError("is no script", path=script, exit_code=ExitCode.USAGE)
+        raise DdpifyError("there is no such file", path=script, exit_code=ExitCode.USAGE)
     if nproc < 2:
         raise DdpifyError(
             "check compares ranks with each other, and one process has none to compare with",
@@ -80,12 +84,35 @@ def _check_input(script: Path, nproc: int) -> None:
         )
 
 
+def _recorded(runs: Runs, nproc: int) -> Recording:
+    """One run; a second one with CUDA redirected where the script left without doing anything."""
+    run = Recording(runs.torchrun(nproc, listings=False, checking=True))
+    if not (run.empty and run.outcome.ok) or run.outcome.run.job.cuda:
+        return run
+    runs.echo("it did nothing without a GPU; running it again, with CUDA redirected to the CPU")
+    return Recording(runs.converted(nproc, cuda=True, listings=False, checking=True))
+
+
+def _failure(run: Recording) -> str | None:
+    """Why the run cannot be judged, unless something was found."""
+    if run.outcome.run.ended == "failed":
+        return failures.traceback_tail(run.outcome.run)
+    if run.timed_out:
+        return (
+            f"no end after {run.outcome.run.job.timeout:.0f} s: "
+            "give --steps, a larger --timeout, or arguments for a shorter training"
+        )
+    return NOTHING_RECORDED if run.empty else None
+
+
 def _judge(report: Report, run: Recording, layout: Layout) -> None:
     """Fill in what the recording shows."""
     report.steps = [totals.steps for totals in run.totals]
     found: list[Finding] = [*order_findings(run)]
-    if run.outcome.run.ended == "failed" and not found:
-        report.failure = failures.traceback_tail(run.outcome.run)
+    if not found:
+        report.failure = _failure(run)
+    if run.empty and run.outcome.ok:
+        return
     found += sample_findings(run)
     if not found or run.outcome.ok:  # a rank that failed or hangs leaves its step unfinished
         found += state_findings(run)

@@ -38,7 +38,9 @@ def order_findings(run: Recording) -> Iterator[Finding]:
         yield found
         return
     mismatch = matching.first(run.totals, ended=outcome.ok)
-    hang = None if outcome.ok else failures.hang(outcome.run, run.totals)
+    # Ranks that ran out of time are at different lines because they were running.
+    settled = outcome.ok or run.timed_out
+    hang = None if settled else failures.hang(outcome.run, run.totals)
     if hang is not None and hang.cause is not None:
         cause = _cause(run, mismatch) or hang.cause
         where = f"; {_mismatched(mismatch)}" if mismatch else ""

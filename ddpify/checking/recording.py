@@ -46,6 +46,18 @@ class Recording:
         """The loaders that each rank read."""
         return self.outcome.loaders
 
+    @property
+    def timed_out(self) -> bool:
+        """Whether the time limit ended the run; the ranks need not have waited for one another."""
+        run = self.outcome.run
+        return run.ended == "hung" and run.seconds >= run.job.timeout
+
+    @property
+    def empty(self) -> bool:
+        """Whether no rank made a step, began a collective or read a loader."""
+        begun = any(totals.steps or totals.collectives for totals in self.totals)
+        return not begun and not any(self.readings)
+
     @cached_property
     def steps(self) -> list[list[Step]]:
         """The optimizer steps."""

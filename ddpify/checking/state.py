@@ -44,7 +44,8 @@ def state_findings(run: Recording) -> Iterator[Finding]:
     for number in sorted({number for known in run.optimizers for number in known}):
         series = [[s for s in steps if s.optimizer == number] for steps in run.steps]
         counts = [len(steps) for steps in series]
-        if len(set(counts)) > 1 and (run.outcome.ok or run.outcome.run.job.stop):
+        finished = run.outcome.ok or (run.outcome.run.job.stop and not run.timed_out)
+        if len(set(counts)) > 1 and finished:
             yield _unequal_counts(run, series, counts)
         elif min(counts):
             yield from _Series(run, number, series).find()

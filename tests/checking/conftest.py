@@ -32,14 +32,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def checked(folder: Path, worker: Worker) -> Callable[..., tuple[Report, list[str]]]:
     """Check a script with some text replaced; the report and the script's lines."""
 
-    def run(script: str, *edits: tuple[str, str], nproc: int = 2) -> tuple[Report, list[str]]:
+    def run(
+        script: str, *edits: tuple[str, str], nproc: int = 2, timeout: float = 60
+    ) -> tuple[Report, list[str]]:
         path = folder / f"{script}.py"
         source = path.read_text()
         for old, new in edits:
             assert source.count(old) == 1, (old, source.count(old))
             source = source.replace(old, new)
         path.write_text(source)
-        report = check(Path(path.name), nproc=nproc, timeout=60, worker=worker)
+        report = check(Path(path.name), nproc=nproc, timeout=timeout, worker=worker)
         return report, source.splitlines()
 
     return run

@@ -1,0 +1,72 @@
+"""Right scripts, and runs that show too little for a verdict, have no finding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ddpify.checking import Report
+
+Checked = Callable[..., tuple[Report, list[str]]]
+
+
+def test_a_slow_script_that_is_ended_by_the_time_limit_has_no_finding(checked: Checked) -> None:
+    slow = (
+        "            average(model, world)\n            sum(range(rank * 3_000_000 + 3_000_000))\n"
+    )
+    report, _ = checked(
+        "averaged",
+        ("range(2)", "range(5000)"),
+        ("            average(model, world)\n", slow),
+        timeout=5,
+    )
+    assert report.findings == []
+    assert report.failure is not None
+    assert "no end after 5 s" in report.failure
+    assert report.exit_code == 2
+
+
+def test_processes_that_the_script_starts_itself_are_not_judged(checked: Checked) -> None:
+    start = 'if __name__ == "__main__":\n    main()'
+    spawned = (
+        "def child(rank):\n    return rank\n\n\n"
+        'if __name__ == "__main__":\n'
+        "    torch.multiprocessing.spawn(child, nprocs=2)"
+    )
+    report, _ = checked("averaged", (start, spawned))
+    assert report.findings == []
+    assert report.failure is not None
+    assert "nothing to compare" in report.failure
+    assert report.exit_code == 2
+
+
+def test_a_script_that_leaves_without_gpus_runs_with_cuda_redirected(checked: Checked) -> None:
+    leave = (
+        "def main():\n    if torch.cuda.device_count() < 2:\n"
+        '        print("two devices are needed")\n        return\n'
+    )
+    report, _ = checked("averaged", ("def main():\n", leave))
+    assert report.findings == []
+    assert report.failure is None
+    assert min(report.steps) > 2
+
+
+def test_one_constant_batch_is_no_data_that_the_ranks_share(checked: Checked) -> None:
+    loader = "loader = DataLoader(Texts(rank, world), batch_size=4)"
+    constant = "loader = [torch.arange(36).reshape(4, 9) % 20] * 6"
+    report, _ = checked("averaged", (loader, constant))
+    assert report.failure is None
+    assert report.findings == []
+
+
+def test_the_same_batches_made_by_hand_on_every_rank_are_found(checked: Checked) -> None:
+    loader = "loader = DataLoader(Texts(rank, world), batch_size=4)"
+    alike = "loader = torch.arange(216).reshape(6, 4, 9) * 7 % 20"
+    report, _ = checked("averaged", (loader, alike))
+    assert [one.code for one in report.findings] == ["DDP106"]
+
+
+def test_a_temporary_file_without_a_name_is_not_written_twice(checked: Checked) -> None:
+    start = "    for epoch in range(2):\n"
+    temporary = "    import tempfile\n    tempfile.TemporaryFile().close()\n"
+    report, _ = checked("averaged", (start, temporary + start))
+    assert report.findings == []
