@@ -141,7 +141,12 @@ def _epochs(reading: Reading) -> list[list[Batch]]:
 
 
 def _content(run: Recording, together: Sequence[Reading]) -> Finding | None:
-    """Samples that are the same each time on one rank, and others on another rank."""
+    """Samples that are the same each time on one rank, and others on another rank.
+
+    Ranks that take all indices do not divide a data set: each of them may have a shard of its own.
+    """
+    if not _divided(together):
+        return None
     seen: dict[Any, dict[int, set[float]]] = {}
     again = 0
     for rank, one in enumerate(together):
@@ -156,6 +161,12 @@ def _content(run: Recording, together: Sequence[Reading]) -> Finding | None:
         return None
     told = f"{other} indices stand for other samples on another rank"
     return finding(causes.CONTENT, told, _line(run, together[0]).at, None, run.ranks)
+
+
+def _divided(together: Sequence[Reading]) -> bool:
+    """Whether the ranks take different indices in the first pass."""
+    taken = [{root for batch in one.passes[0] for root in batch.roots} for one in together]
+    return taken.count(taken[0]) < len(taken)
 
 
 def _padded(run: Recording, together: Sequence[Reading]) -> Finding | None:

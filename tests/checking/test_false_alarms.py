@@ -70,3 +70,28 @@ def test_a_temporary_file_without_a_name_is_not_written_twice(checked: Checked) 
     temporary = "    import tempfile\n    tempfile.TemporaryFile().close()\n"
     report, _ = checked("averaged", (start, temporary + start))
     assert report.findings == []
+
+
+def own_data(edit: str) -> tuple[tuple[str, str], ...]:
+    """Edits by which each rank of ``sampled`` trains on numbers of its own."""
+    data = "    x = torch.randn(80, 6, generator=generator)\n"
+    own = data.replace("generator=generator", "generator=torch.Generator().manual_seed(9 + rank)")
+    return (
+        ("def data():", "def data(rank):"),
+        ("= data()", "= data(rank)"),
+        (data, own),
+        ("batch_size=8, sampler=sampler)", edit),
+    )
+
+
+def test_ranks_that_each_read_a_shard_of_their_own_are_right(checked: Checked) -> None:
+    report, _ = checked("sampled", *own_data("batch_size=8, shuffle=True)"))
+    assert [one.code for one in report.findings] == []
+
+
+def test_one_data_set_that_differs_among_the_ranks_that_divide_it_is_found(
+    checked: Checked,
+) -> None:
+    report, lines = checked("sampled", *own_data("batch_size=8, sampler=sampler)"))
+    assert [one.code for one in report.findings] == ["DDP108"]
+    assert "loader = DataLoader(train_set" in lines[(report.findings[0].line or 0) - 1]
