@@ -19,6 +19,12 @@ def worker() -> Iterator[Worker]:
         yield ready
 
 
+@pytest.fixture(autouse=True)
+def short_stall(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Half the time until a hang counts as one."""
+    monkeypatch.setattr("ddpify.checking.api.STALL", 4.0)
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A user's folder with the scripts, as the current one."""
