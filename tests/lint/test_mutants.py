@@ -45,10 +45,11 @@ def test_planted_pitfalls_are_found(mutant: Mutant, lint_text: Lint) -> None:
     assert mutant.code in found - BEFORE[key]
 
 
-# Narrow idioms and hints, of which the examples on the rules' pages are test enough.
+# Narrow idioms and hints, of which the examples on the rules' pages are test enough; and DDP004,
+# which says nothing of a script but that its analysis was cut short: see test_unfinished.py.
 NARROW = set(
-    "DDP118 DDP311 DDP315 DDP320 DDP322 DDP505 DDP512 DDP709 DDP802 DDP804 DDP904 DDP908 DDP909"
-    " DDPF05 DDPF07 DDPF09 DDPF10".split()
+    "DDP004 DDP118 DDP311 DDP315 DDP320 DDP322 DDP505 DDP512 DDP709 DDP802 DDP804 DDP904 DDP908"
+    " DDP909 DDPF05 DDPF07 DDPF09 DDPF10".split()
 )
 
 
