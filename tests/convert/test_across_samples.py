@@ -143,6 +143,8 @@ IN_FORWARD += [
 IN_LOOP += [
     "z = out.clone(); z[1:] = out[:-1]",
     "z = nn.Softmax(dim=-2)(out)",
+    "z = out - torch.aminmax(out, dim=1).max[:, None]",
+    "z = out - torch.aminmax(out, dim=0).min",
     "z = out * nn.CosineSimilarity(dim=0)(out, out.sin())",
 ]
 REFUSED = ["z = h.view(-1, 5); z[0] = 0.0", "z = h[:, 1:]; z[1:] += 1.0"]

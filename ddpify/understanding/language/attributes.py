@@ -49,6 +49,9 @@ _OF_TENSORS_TOO = frozenset(
 )
 
 
+_FIELDS = frozenset({"values", "indices", "min", "max"})  # of what PyTorch's functions give
+
+
 def evaluate(run: Interpreter, node: cst.Attribute) -> Value:
     """What ``owner.name`` is, whatever the owner may be."""
     owner = run.eval(node.value)
@@ -90,7 +93,7 @@ def attribute_of(run: Interpreter, node: cst.BaseExpression, atom: Atom, name: s
         return tensors.attribute(atom, name, called=called)
     if isinstance(atom, Whole):
         return batch_rows.attribute(run, atom, name, called=_is_called(run, node))
-    if isinstance(atom, Tup) and name in ("values", "indices"):
+    if isinstance(atom, Tup) and name in _FIELDS and not _is_called(run, node):
         return join(*atom.items)
     if isinstance(atom, Params) and name == "grad":
         run.facts.stepped.add(atom.owner)
