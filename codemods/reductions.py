@@ -185,6 +185,9 @@ def _orders(plan: Plan, edits: Edits) -> None:
         if draw.site.module.editable:
             for size in draw.counts:
                 whole_count(size, alias, edits)
+    for node, site in plan.facts.taken_rows.items():
+        edits.change(node, _taken(alias))
+        edits.note(site, f"{brief(node)}: rows of all ranks, unless the index is a mask")
     for node, regrouped in plan.facts.regrouped.items():
         dim = _one_dimension(plan, regrouped.site, regrouped.dims)
         extra = (", stacked=True" if regrouped.stacked else "") + (f", dim={dim}" if dim else "")
@@ -200,6 +203,19 @@ def _orders(plan: Plan, edits: Edits) -> None:
             regrouped.site,
             f"{brief(node)}: this rank's rows of what is made of those of all ranks",
         )
+
+
+def _taken(alias: str) -> Callable[[cst.CSTNode], cst.CSTNode]:
+    """From ``x[index]`` to ``take(x, index)``."""
+
+    def change(updated: cst.CSTNode) -> cst.CSTNode:
+        assert isinstance(updated, cst.Subscript)
+        index = updated.slice[0].slice
+        assert isinstance(index, cst.Index)
+        given = [cst.Arg(updated.value), cst.Arg(index.value)]
+        return cst.Call(cst.parse_expression(f"{alias}.take"), given)
+
+    return change
 
 
 def _rule(reduction: Reduction) -> str:

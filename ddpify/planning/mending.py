@@ -21,7 +21,7 @@ from ddpify.understanding.project import Project
 from ddpify.understanding.values import UNKNOWN, Data
 
 _NUMBERS_OF_ROWS = (Placement.COUNT, Placement.PER_COUNT)
-_NEVER_GATHERED = (Form.PACKED, Form.INTERLEAVED, Form.LISTED)
+_NEVER_GATHERED = (Form.PACKED, Form.INTERLEAVED, Form.MIXED, Form.LISTED)
 
 
 def mend(plan: Plan, demand: Demand, learnt: frozenset[cst.BaseExpression]) -> bool:

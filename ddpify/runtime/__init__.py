@@ -37,6 +37,7 @@ from ddpify.runtime.share import whole
 from ddpify.runtime.spread import spread
 from ddpify.runtime.squeezing import squeeze
 from ddpify.runtime.start import init
+from ddpify.runtime.taking import take
 from ddpify.runtime.turns import at_hand, first
 
 __all__ = [
@@ -78,6 +79,7 @@ __all__ = [
     "spread",
     "squeeze",
     "sum",
+    "take",
     "target_weight",
     "unwrap",
     "whole",

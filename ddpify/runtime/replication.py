@@ -12,13 +12,12 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import torch
-import torch.distributed as dist
 from torch import nn
 from torch.nn.modules import module as modules
 from torch.nn.parallel import DistributedDataParallel
 
+from ddpify.runtime.averaging import average_gradients, has_sparse_gradients
 from ddpify.runtime.classes import reduced_as, subclass_of
-from ddpify.runtime.process import kept, world_size
 from ddpify.runtime.share import inside_forward
 
 ENGINE = "_ddpify_engine"
@@ -82,6 +81,8 @@ class GradientEngine:
             p.register_post_accumulate_grad_hook(self._arrive)  # type: ignore[no-untyped-call]
             for p in self.trained
         ]
+        if has_sparse_gradients(model):  # which DistributedDataParallel averages wrongly over gloo
+            self._drop_reducer()
 
     def run(self, *inputs: Any, **kwargs: Any) -> Any:
         """The model's forward on this rank's rows."""
@@ -197,35 +198,6 @@ class AveragedGradients:
     def _end_backward(self) -> None:
         self.in_backward = False
         average_gradients(self.parameters)
-
-
-@torch.no_grad()
-def average_gradients(parameters: list[nn.Parameter]) -> None:
-    """Replace each gradient by its mean over the ranks, one that a rank lacks counting as zero."""
-    device = parameters[0].device
-    present = torch.tensor([p.grad is not None for p in parameters], dtype=torch.uint8)
-    anywhere = kept(present.to(device))
-    dist.all_reduce(anywhere, dist.ReduceOp.MAX)
-    flat: dict[tuple[torch.dtype, torch.device], list[torch.Tensor]] = {}
-    for parameter, needed in zip(parameters, anywhere.tolist(), strict=True):
-        if not needed:
-            continue
-        if parameter.grad is None:
-            parameter.grad = torch.zeros_like(parameter)
-        if parameter.grad.is_sparse:
-            parameter.grad = parameter.grad.to_dense()
-        flat.setdefault((parameter.dtype, parameter.device), []).append(parameter.grad)
-    for grads in flat.values():
-        _average_together(grads)
-
-
-def _average_together(tensors: list[torch.Tensor]) -> None:
-    joined = kept(torch.cat([tensor.reshape(-1) for tensor in tensors]))
-    dist.all_reduce(joined)
-    joined.div_(world_size())
-    parts = torch.split(joined, [tensor.numel() for tensor in tensors])
-    for tensor, part in zip(tensors, parts, strict=True):
-        tensor.copy_(part.view_as(tensor))
 
 
 @functools.cache

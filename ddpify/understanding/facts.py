@@ -200,6 +200,7 @@ class Facts:
     # Loaders whose collate function lets the samples of a batch depend on each other, and where.
     mixed: dict[Instance, Site] = field(default_factory=dict)
     regrouped: dict[cst.CSTNode, Regrouped] = field(default_factory=dict)
+    taken_rows: dict[cst.CSTNode, Site] = field(default_factory=dict)  # x[nearest]
     orders: dict[cst.CSTNode, Draw] = field(default_factory=dict)  # permutations of a batch
     named_sizes: dict[cst.CSTNode, Site] = field(default_factory=dict)  # x.view(batch_size, ...)
     draws: dict[cst.CSTNode, Draw] = field(default_factory=dict)  # random rows for a batch

@@ -22,6 +22,7 @@ class Form(Enum):
     STACKED = "stacked"  # the rows of several tensors under each other
     INTERLEAVED = "interleaved"  # several rows for each sample, behind each other
     PAIRS = "pairs"  # rows that were copied for each other
+    MIXED = "mixed"  # elements of rows that other rows lie between: gathered before, if at all
     PACKED = "packed"  # laid out so that rows can neither be told apart nor gathered
     STATE = "state"  # a recurrent layer's, with its rows behind a dimension of size one
     STATES = "states"  # of several layers, with the rows behind that of the layers

@@ -64,6 +64,7 @@ class Data:
     ``ndim``, which is 0 where their number is not known: then the last may be the batch's where
     there is ``one_each``, perhaps a single number for a sample. ``found_in`` are the masks of whose
     rows these are the positions. ``flat``: perhaps several for each sample, which a view laid out.
+    ``boolean``: surely truth values.
     """
 
     placement: Placement
@@ -78,6 +79,7 @@ class Data:
     one_each: bool = False
     found_in: frozenset[cst.BaseExpression] = frozenset()
     flat: bool = False
+    boolean: bool = False
 
     @property
     def ragged(self) -> bool:
@@ -114,6 +116,7 @@ class Data:
             opaque=False,
             ndim=0,
             one_each=False,
+            boolean=False,
         )
 
 

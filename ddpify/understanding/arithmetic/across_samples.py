@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import readers
-from ddpify.understanding.arithmetic import dimensions
+from ddpify.understanding.arithmetic import bounds, dimensions
 from ddpify.understanding.arithmetic.tensor_dimensions import (
     KEEPING_DIMENSIONS,
     ORDERING,
@@ -204,9 +204,10 @@ def split_beside(
 
 
 def is_fixed(index: Value) -> bool:
-    """Whether an index is the same on all ranks, and no order of samples."""
+    """Whether an index is the same on all ranks, or counts all samples, and is no order of them."""
     ordered_ = any(isinstance(a, Data) and a.form in _OF_SAMPLES for a in index.atoms)
-    return not (ordered_ or index.data or index.positions or index.constant() is None)
+    own = any(data.placement is not Placement.COUNT for data in index.data)
+    return not (ordered_ or own or index.positions or index.constant() is None)
 
 
 def taken_by_position(
@@ -228,7 +229,14 @@ def taken_by_position(
         run.mixes(node, atom)
         return whole if index is not None else replace(whole, form=Form.GATHERED)
     run.demand(node.value, value(atom), readers.A_STATISTIC)
+    bounds.count_sizes(run, [*bounds.of_slices(node), *_counted_index(node, index)])
     return whole if index is not None else replace(whole, form=Form.GATHERED, flat=True)
+
+
+def _counted_index(node: cst.Subscript, index: Value | None) -> list[cst.BaseExpression]:
+    """The position that is asked for, where it goes by the number of samples."""
+    first = node.slice[0].slice
+    return [first.value] if index is not None and isinstance(first, cst.Index) else []
 
 
 def coupled_operands(

@@ -94,6 +94,7 @@ def kept_form(data: Data) -> Form:
         Form.RANGE,
         Form.COMPUTED,
         Form.INTERLEAVED,
+        Form.MIXED,
         Form.STATE,
         Form.STATES,
     )

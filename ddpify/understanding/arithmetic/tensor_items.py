@@ -14,6 +14,7 @@ from ddpify.understanding.arithmetic import (
     dimensions,
     last_sizes,
     loop_indices,
+    taken_rows,
     tensor_pairs,
     tensor_sizes,
 )
@@ -410,6 +411,9 @@ def _index_rows(
         run.demand(part_.value, value(mixed), readers.AN_INDEX)
     if run.frames_forward() and loop_indices.is_of_one_sample(run, part_):
         return replace(atom, births=frozenset(), dim=NO_ROWS)  # each time, one sample's
+    picked = taken_rows.by_positions(run, node, atom, index)
+    if picked is not None:
+        return picked
     if any(d.placement is Placement.SHARD for d in index.data):
         # A forward treats each sample alone: it puts rows in order, and back again.
         forms = (Form.RANGE, Form.ORDER) if run.frames_forward() else (Form.RANGE,)
@@ -426,6 +430,8 @@ def _index_rows(
         )
     if taken is not None:
         return taken
+    if run.collating and not counted:
+        run.mixes(node, atom)
     if (atom.opaque and not counted) or run.frames_forward():
         # An element of an unseen container; in a forward, which treats each sample alone, the
         # dimension that is indexed is not the batch.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import readers
-from ddpify.understanding.arithmetic import across_samples, dimensions, tensor_sizes
+from ddpify.understanding.arithmetic import across_samples, booleans, dimensions, tensor_sizes
 from ddpify.understanding.batching import batch_rows, batches, together
 from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement, combine
@@ -60,7 +60,8 @@ def binary(
             plain = [v for v, d in ((left[1], one), (right[1], other)) if d is None]
             ndim = 0 if operator == "@" else dimensions.of_pair(one, other, plain)
             results.append(with_ndim(pair, ndim))
-    return join(*results)
+    is_mask = booleans.of_operator(operator, (left[1], right[1]))
+    return booleans.marked(join(*results), is_mask)
 
 
 def _place_among_all(run: Interpreter, *operands: Operand) -> None:
@@ -429,7 +430,7 @@ def compare(run: Interpreter, nodes: Sequence[cst.BaseExpression], values: list[
     other = shards[1] if len(shards) > 1 else None
     ndim = dimensions.of_pair(shards[0], other, plain)
     form = Form.TENSOR if first.form is Form.ORDER else first.form
-    return value(replace(first, births=kept, ndim=ndim, form=form))
+    return value(replace(first, births=kept, ndim=ndim, form=form, boolean=True))
 
 
 def _counts_rows(one: Value) -> bool:

@@ -13,6 +13,7 @@ from ddpify.understanding import readers
 from ddpify.understanding.arithmetic import (
     across_samples,
     along_batch,
+    booleans,
     dimensions,
     tensor_items,
     tensor_pairs,
@@ -47,6 +48,7 @@ from ddpify.understanding.libraries.denominators import number_of_rows
 from ddpify.understanding.operators.rules import Rule
 from ddpify.understanding.operators.table import rule_of
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.syntax import displayed
 from ddpify.understanding.values import (
     NO_ROWS,
     REPLICATED,
@@ -73,9 +75,9 @@ LINEAR = frozenset(
 # What gives something whole of all rows, without being a sum of what each rank gives.
 _SAME_ELEMENTS = frozenset("long int detach clone contiguous numpy Variable squeeze".split())
 # What brings rows together in a tensor that all ranks hold.
-_ADDING_BY_INDEX = frozenset(
-    "index_add index_add_ index_reduce index_reduce_ scatter_add scatter_add_ scatter_reduce"
-    " scatter_reduce_".split()
+_WRITING_BY_INDEX = frozenset(
+    "index_add index_add_ index_copy index_put index_reduce index_reduce_ masked_scatter put"
+    " scatter scatter_add scatter_add_ scatter_reduce scatter_reduce_".split()
 )
 CHOOSING = frozenset({"topk", "kthvalue"})
 REORDERING = frozenset("flip roll flipud fliplr".split())
@@ -84,6 +86,7 @@ _TO_ONE = frozenset("mean sum prod norm max min std var".split())
 _NUMBERS = (Form.NUMBER, Form.MULTIPLE, Form.ROUNDED)
 _POSITIONS_OF_SOME = ("nonzero", "argwhere", "flatnonzero")
 _DOTS = frozenset("dot vdot".split())
+_UNDER_EACH_OTHER = frozenset({"repeat", "tile"})
 _REPEATING = frozenset("expand expand_as repeat tile repeat_interleave".split())
 _WEIGHTED = frozenset(
     "linear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d".split()
@@ -175,6 +178,19 @@ def function(
     rest: Sequence[Value] = (),
 ) -> Value:
     """A tensor function or method by its last name; ``rest`` are the arguments after the tensor."""
+    made = _function(run, node, name, operands, kwargs, rest)
+    is_mask = booleans.of_function(name, (held for _, held in operands), rest, kwargs)
+    return booleans.marked(made, is_mask)
+
+
+def _function(
+    run: Interpreter,
+    node: cst.BaseExpression,
+    name: str,
+    operands: list[Operand],
+    kwargs: Mapping[str, Value],
+    rest: Sequence[Value],
+) -> Value:
     if name in _OF_THE_KIND:
         return REPLICATED
     if name in ("to", "type_as"):  # of another tensor they take its kind alone
@@ -194,8 +210,8 @@ def function(
     data = alone or data  # what meets a single sample is that sample's
     if not data:
         return on_whole(name, operands, rest, kwargs)
-    if name in _ADDING_BY_INDEX and not operands[0][1].data and not run.frames_forward():
-        return tensor_pairs.mixed(run, node, data[0][1], operands[1:])
+    if name in _WRITING_BY_INDEX and not operands[0][1].data:
+        return _written_by_index(run, node, operands)
     if tensor_pairs.beside_whole(run, tensor_pairs.held_tensors(operands)):
         return value(replace(data[0][1].placed(Placement.REPLICATE), form=Form.GATHERED))
     if "out" in kwargs:
@@ -233,12 +249,29 @@ def function(
     return join(*followed)
 
 
+def _written_by_index(run: Interpreter, node: cst.BaseExpression, operands: list[Operand]) -> Value:
+    """What rows make of a tensor that all ranks hold: each of them may be any of its own."""
+    shown = [part for one in operands for part in _displayed(run, one)]
+    rows = [(part, held) for part, held in shown if held.data]
+    if run.frames_forward():
+        return across_samples.coupled_operands(run, node, rows, rows=False)
+    return tensor_pairs.mixed(run, node, rows[0][1].data[0], rows)
+
+
+def _displayed(run: Interpreter, operand: Operand) -> list[Operand]:
+    """The elements of a tuple of indices that is written out; else the operand itself."""
+    parts = displayed(operand[0])
+    return [operand] if parts is None else [(part, run.seen(part)) for part in parts]
+
+
 def _written_out(run: Interpreter, operands: list[Operand], out: Value) -> Value:
     """``torch.sum(x, 0, out=y)``: all ranks write the same into what all of them hold."""
+    # What comes of a batch may be a view of it, or a copy of what all ranks hold.
+    into_batch = any(isinstance(atom, Data) for atom in out.atoms)
     for shown, held in operands:
         for data in held.data:
-            rows = replace(data, births=frozenset(), form=Form.PACKED) if out.data else data
-            run.demand(shown, value(rows), readers.A_CHANGE)
+            rows = replace(data, births=frozenset(), form=Form.PACKED) if into_batch else data
+            run.demand(shown, value(rows), readers.A_ROW if into_batch else readers.A_CHANGE)
     first = next(data for _, held in operands for data in held.data)
     return value(replace(first.placed(Placement.REPLICATE), form=Form.GATHERED))
 
@@ -247,8 +280,10 @@ def _dimensions_left(
     name: str, ndim: int, rest: Sequence[Value], kwargs: Mapping[str, Value]
 ) -> int:
     """How many dimensions a function leaves of a tensor; 0 where that is not known."""
-    if name not in OVER_A_DIMENSION or name in KEEPING_DIMENSIONS or name in PARTING:
+    if name not in OVER_A_DIMENSION or name in PARTING:
         return dimensions.after(name, ndim, rest)
+    if name in KEEPING_DIMENSIONS:
+        return ndim if rest or kwargs else 0  # NumPy's go through all elements, if not told
     given = named_dimensions(rest[1:] if name in SIZE_FIRST else rest, kwargs)
     if not ndim or len(given) != 1 or ... in given[0]:
         return 0
@@ -501,11 +536,24 @@ def _one(
     by_rule = across_samples.by_rule(run, node, name, operand, data, rest)
     if by_rule is not None:
         return by_rule
+    if name in _UNDER_EACH_OTHER and data.form is Form.TENSOR and not data.dim:
+        return value(_repeated(data, rest))
     repeated = name in _REPEATING and data.form is Form.STATE  # which is several of them by now
     form = Form.TENSOR if repeated else kept_form(data)
     if data.form is Form.ORDER and name in _SAME_ELEMENTS:
         form = data.form
     return value(replace(data, births=data.counting, form=form))
+
+
+def _repeated(data: Data, times: Sequence[Value]) -> Data:
+    """``x.repeat(2, 1)``: the rows under each other, or behind a new dimension."""
+    counts = views.sizes_of(times)
+    new = len(counts) - data.ndim if data.ndim else 0
+    if new > 0:
+        return replace(data.placed(Placement.SHARD), dim=new, form=Form.TENSOR)
+    once = bool(counts) and counts[0].constant() == 1
+    form = Form.TENSOR if once else Form.STACKED
+    return replace(data.placed(Placement.SHARD), form=form)
 
 
 def found(run: Interpreter, mask: cst.BaseExpression, data: Data) -> Data:

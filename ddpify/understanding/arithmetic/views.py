@@ -28,11 +28,13 @@ def reshaped(
     A view that does suits the rows of the whole batch, which could be gathered before: at
     ``operand``. Inside of a model's forward, what rows lie beside would have to be gathered too.
     """
-    if name == "flatten" and data.dim > 0:
+    if name in ("flatten", "ravel") and data.dim > 0:
         return value(_flattened(data, [one.constant() for one in rest]))
-    sizes = _sizes(rest) if name in _BY_SIZES else []
+    sizes = sizes_of(rest) if name in _BY_SIZES else []
     if data.ragged and _one_for_each_sample(sizes):
         return value(replace(_kept(data, 0), form=Form.TENSOR))  # as many were taken of each sample
+    if data.form is Form.STACKED and _joins_rows(data, rest, sizes):
+        return value(_mixed_up(data))
     place = _place(sizes)
     if place and data.form is Form.INTERLEAVED:
         return value(replace(_kept(data, place), form=Form.TENSOR))  # put back behind each other
@@ -46,8 +48,19 @@ def reshaped(
         return value(replace(_kept(data, 1), form=Form.STATE))  # behind a dimension of size one
     # The rows of each place follow each other.
     behind = data.dim > 0 and data.form is not Form.STATE
+    if behind and len(sizes) == 1 and data.ndim not in (0, data.dim + 1):
+        return value(_mixed_up(data))
     kept = replace(_kept(data, 0), form=Form.INTERLEAVED) if behind else _kept(data, 0)
     return value(replace(kept, flat=_lays_out(run, data, sizes)))
+
+
+def _joins_rows(data: Data, rest: Sequence[Value], sizes: Sequence[Value]) -> bool:
+    """Whether a view may make one dimension of the rows and of what each of them holds."""
+    if data.dim or data.ndim == 1:
+        return False
+    if not sizes:  # flatten() and ravel()
+        return not rest or rest[0].constant() in (0, ...)
+    return len(sizes) == 1 or (sizes[0].constant() == -1 and data.ndim != len(sizes))
 
 
 def _lays_out(run: Interpreter, data: Data, sizes: Sequence[Value]) -> bool:
@@ -57,7 +70,7 @@ def _lays_out(run: Interpreter, data: Data, sizes: Sequence[Value]) -> bool:
     return rest and fewer and data.dim == 0 and not run.frames_forward()
 
 
-def _sizes(rest: Sequence[Value]) -> Sequence[Value]:
+def sizes_of(rest: Sequence[Value]) -> Sequence[Value]:
     """The sizes one by one, also of ``x.view((a, b))``."""
     shapes = [a for a in rest[0].atoms if isinstance(a, Tup)] if len(rest) == 1 else []
     return shapes[0].items if len(shapes) == 1 else rest
@@ -128,4 +141,11 @@ def _flattened(data: Data, bounds: Sequence[object]) -> Data:
         return _kept(data, data.dim)
     if 0 <= last < data.dim:
         return _kept(data, data.dim - (last - first))
-    return replace(_kept(data, first), form=Form.INTERLEAVED)
+    if last == data.dim or (last == -1 and data.ndim == data.dim + 1):
+        return replace(_kept(data, first), form=Form.INTERLEAVED)
+    return _mixed_up(data)
+
+
+def _mixed_up(data: Data) -> Data:
+    """Elements of rows that were not first, or not of one tensor: only before could they be had."""
+    return replace(_kept(data, 0), form=Form.MIXED)

@@ -96,9 +96,17 @@ def whole(run: Interpreter, node: cst.CSTNode, made: Value) -> Value:
     partial = [d for d in made.data if d.placement.partial and d.placement is not Placement.COUNT]
     if not partial:
         return made
+    if any(d.dim == NO_ROWS for d in partial):  # what one sample's own elements add up to
+        return value(*(_of_one_sample(atom) for atom in made.atoms))
     run.mixes(node, *partial)
     kept = (a for a in made.atoms if a not in partial)
     return join(REPLICATED, value(*kept)) if len(partial) < len(made.atoms) else REPLICATED
+
+
+def _of_one_sample(atom: Atom) -> Atom:
+    if not isinstance(atom, Data) or atom.dim != NO_ROWS:
+        return atom
+    return replace(atom.placed(Placement.SHARD), dim=NO_ROWS)
 
 
 def length(one: Value) -> Data | None:

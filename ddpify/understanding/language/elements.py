@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding import readers
 from ddpify.understanding.arithmetic import bounds, tensor_items, tensors
 from ddpify.understanding.batching import batch_rows, collating, several
 from ddpify.understanding.forms import SEVERAL_TENSORS, Form
@@ -242,6 +243,9 @@ def _element(run: Interpreter, node: cst.BaseExpression, atom: Atom) -> Value:
             return value(atom)  # a container of rows, as far as is known
         if atom.dim > 0 and atom.placement is Placement.SHARD:
             return value(replace(atom, dim=atom.dim - 1, births=frozenset(), ndim=0))
+        if atom.form is Form.MIXED:
+            run.demand(node, value(atom), readers.POSITIONS)
+            return REPLICATED
         if atom.form is Form.LISTED:  # which cannot be gathered as a tensor's rows are
             return value(replace(atom, placement=Placement.ROWS, form=Form.ROW))
         births = {

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.values import UNKNOWN, Const, Value, value
+from ddpify.understanding.values import NO_ROWS, UNKNOWN, Const, Data, Value, value
 
 _LEGACY = "size_average reduce reduction"
 _WEIGHING = f"weight {_LEGACY}"
@@ -84,6 +85,11 @@ OF_CLASSES = frozenset(
     "cross_entropy linear_cross_entropy multi_margin_loss multilabel_soft_margin_loss"
     " nll_loss".split()
 )
+# The functions for which the second dimension is that of classes or features.
+_OF_VECTORS = OF_CLASSES | frozenset(
+    "cosine_embedding_loss multilabel_margin_loss triplet_margin_loss"
+    " triplet_margin_with_distance_loss".split()
+)
 _NOT_GIVEN = value(Const(None))
 
 
@@ -107,6 +113,16 @@ def given_to_class(name: str, arguments: Mapping[str, Value]) -> dict[str, Value
         if str(place) in arguments:
             known[parameter] = arguments[str(place)]
     return known
+
+
+def takes_samples_for_another(name: str, rows: Data) -> bool:
+    """Whether the samples lie along a dimension that a loss takes for one of something else.
+
+    That is time for the first of ``ctc_loss``, and classes or features for many.
+    """
+    if rows.form is not Form.TENSOR or rows.opaque or rows.dim == NO_ROWS:
+        return False
+    return rows.dim != 1 if name == "ctc_loss" else name in _OF_VECTORS and rows.dim == 1
 
 
 def reduction(options: Mapping[str, Value], *, ragged: bool) -> Placement:

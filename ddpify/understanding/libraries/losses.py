@@ -91,7 +91,7 @@ def call(run: Interpreter, loss: LossCall) -> Value:
     if tensor_pairs.beside_whole(run, [(n, a) for n, v in shown for a in v.of(Data)]):  # type: ignore[misc]
         return value(shards[0].placed(Placement.REPLICATE))
     tensor_pairs.note_used_on_rows(run, [a for one in loss.args for a in one.of(Data)])  # type: ignore[misc]
-    if _weighs_anew(run, loss) or _meet_crosswise(run, loss):
+    if _weighs_anew(run, loss) or _meet_crosswise(run, loss) or _is_of_another_layout(loss):
         return tensor_pairs.mixed(run, loss.node, shards[0], shown)
     return value(_of_rows(run, loss, data, shards))
 
@@ -117,6 +117,12 @@ def _names_in(shown: cst.BaseExpression) -> list[cst.Name]:
     if isinstance(shown, (cst.Name, cst.Attribute)):
         return []
     return [node for node in walk(shown) if isinstance(node, cst.Name)]
+
+
+def _is_of_another_layout(loss: LossCall) -> bool:
+    """Whether samples lie along a dimension of the first tensor that is not theirs."""
+    rows = [d for d in loss.args[0].data if d.placement is Placement.SHARD] if loss.args else []
+    return any(loss_options.takes_samples_for_another(loss.name, one) for one in rows)
 
 
 def _meet_crosswise(run: Interpreter, loss: LossCall) -> bool:

@@ -130,6 +130,14 @@ def _given(
     return args[0] if args else next(iter(kwargs.values()), UNKNOWN)
 
 
+def _taken(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    """Any number of a batch's rows."""
+    rows = _first(args, kwargs, "x")
+    return join(*(value(replace(a, form=Form.MASKED, ndim=0)) for a in rows.data))
+
+
 def _squeeze(
     run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
@@ -229,6 +237,7 @@ _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "scale_lr": _given,
     "resumable": _given,
     "squeeze": _squeeze,
+    "take": _taken,
     "snapshot": _snapshot,
     "global_like": _empty,
     "pad_packed_sequence": _padded,

@@ -14,6 +14,7 @@ def mixes(learned: Facts) -> bool:
     found = (
         learned.demands,
         learned.regrouped,
+        learned.taken_rows,
         learned.along_rows,
         learned.given_back,
         learned.unsure_dimensions,

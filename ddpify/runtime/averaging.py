@@ -1,0 +1,95 @@
+"""The mean of gradients over the ranks, dense or sparse."""
+
+import torch
+import torch.distributed as dist
+from torch import nn
+
+from ddpify.runtime.process import kept, world_size
+
+_DENSE, _SPARSE = 1, 2
+
+
+def has_sparse_gradients(model: nn.Module) -> bool:
+    """Whether a layer gives its parameters sparse gradients, as ``nn.Embedding(sparse=True)``."""
+    layers = (nn.Embedding, nn.EmbeddingBag)
+    return any(isinstance(m, layers) and m.sparse for m in model.modules())
+
+
+@torch.no_grad()
+def average_gradients(parameters: list[nn.Parameter]) -> None:
+    """Replace each gradient by its mean over the ranks, one that a rank lacks counting as zero.
+
+    A gradient that is sparse on every rank that has it stays sparse. A collective.
+    """
+    flat: dict[tuple[torch.dtype, torch.device], list[torch.Tensor]] = {}
+    for parameter, kinds in zip(parameters, _kinds(parameters), strict=True):
+        if kinds == _SPARSE:
+            parameter.grad = _sparse_average(parameter)
+        elif kinds:
+            parameter.grad = _as_dense(parameter)
+            flat.setdefault((parameter.dtype, parameter.device), []).append(parameter.grad)
+    for grads in flat.values():
+        _average_together(grads)
+
+
+def _kinds(parameters: list[nn.Parameter]) -> list[int]:
+    """For each parameter the kinds of gradients that ranks have: their sum, 0 for none."""
+    own = [
+        [False, False] if p.grad is None else [not p.grad.is_sparse, p.grad.is_sparse]
+        for p in parameters
+    ]
+    anywhere = kept(torch.tensor(own, dtype=torch.uint8).to(parameters[0].device))
+    dist.all_reduce(anywhere, dist.ReduceOp.MAX)
+    return [_DENSE * dense + _SPARSE * sparse for dense, sparse in anywhere.tolist()]
+
+
+def _as_dense(parameter: nn.Parameter) -> torch.Tensor:
+    if parameter.grad is None:
+        return torch.zeros_like(parameter)
+    return parameter.grad.to_dense() if parameter.grad.is_sparse else parameter.grad
+
+
+def _average_together(tensors: list[torch.Tensor]) -> None:
+    joined = kept(torch.cat([tensor.reshape(-1) for tensor in tensors]))
+    dist.all_reduce(joined)
+    joined.div_(world_size())
+    parts = torch.split(joined, [tensor.numel() for tensor in tensors])
+    for tensor, part in zip(tensors, parts, strict=True):
+        tensor.copy_(part.view_as(tensor))
+
+
+def _sparse_average(parameter: nn.Parameter) -> torch.Tensor:
+    """The mean of sparse gradients: ranks exchange the rows that they have, and no others."""
+    rows, values = _sparse_rows(parameter)
+    counts = _from_all_ranks(torch.tensor([len(rows)], device=parameter.device))
+    longest = int(max(counts))
+    all_rows = _from_all_ranks(_padded(rows, longest))
+    all_values = _from_all_ranks(_padded(values, longest))
+    own = [slice(0, int(count)) for count in counts]
+    joined = torch.sparse_coo_tensor(
+        torch.cat([rows[part] for rows, part in zip(all_rows, own, strict=True)])[None],
+        torch.cat([values[part] for values, part in zip(all_values, own, strict=True)]),
+        parameter.shape,
+    )
+    return (joined / world_size()).coalesce()
+
+
+def _sparse_rows(parameter: nn.Parameter) -> tuple[torch.Tensor, torch.Tensor]:
+    """The numbers and the values of the rows of a sparse gradient; none where there is none."""
+    if parameter.grad is None:
+        numbers = torch.empty(0, dtype=torch.int64, device=parameter.device)
+        return numbers, parameter.new_empty((0, *parameter.shape[1:]))
+    grad = parameter.grad.coalesce()
+    return grad.indices()[0], grad.values()
+
+
+def _padded(rows: torch.Tensor, length: int) -> torch.Tensor:
+    """As many rows as ``length``, the last ones zeros."""
+    return torch.cat([rows, rows.new_zeros((length - len(rows), *rows.shape[1:]))])
+
+
+def _from_all_ranks(part: torch.Tensor) -> list[torch.Tensor]:
+    part = kept(part.contiguous())
+    parts = [torch.empty_like(part) for _ in range(world_size())]
+    dist.all_gather(parts, part)
+    return parts

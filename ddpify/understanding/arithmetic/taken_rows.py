@@ -1,0 +1,44 @@
+"""Rows that are taken by positions which the rows themselves hold, as ``x[nearest]`` does.
+
+Positions count the rows of the global batch, so that each rank takes rows of all ranks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding.batching import at_hand
+from ddpify.understanding.forms import Form
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.values import NO_ROWS, Data, Value
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+_OWN_POSITIONS = (Form.RANGE, Form.COMPUTED, Form.ORDER, Form.PERMUTATION)
+
+
+def by_positions(run: Interpreter, node: cst.Subscript, rows: Data, index: Value) -> Data | None:
+    """What positions take of a batch's rows; None for masks and a rank's own positions."""
+    held = [data for data in index.data if data.placement is Placement.SHARD]
+    if not held or all(_counts_own_rows(data) for data in held):
+        return None
+    if run.collating:
+        run.mixes(node, rows)
+        return replace(rows, births=frozenset(), form=Form.MASKED)
+    first, *others = node.slice
+    plain = rows.form is Form.TENSOR and rows.dim == 0 and not rows.opaque
+    if not plain or others or not isinstance(first.slice, cst.Index) or not run.module.editable:
+        return None
+    at_hand.used(run, node, [rows])
+    run.facts.taken_rows[node] = run.site(node)
+    return replace(rows, births=frozenset(), form=Form.MASKED, ndim=0)
+
+
+def _counts_own_rows(index: Data) -> bool:
+    """Whether an index is a mask, or has positions among a rank's own rows."""
+    own = index.ragged or bool(index.found_in) or index.form in _OWN_POSITIONS
+    return own or index.boolean or index.opaque or index.dim == NO_ROWS
