@@ -185,6 +185,10 @@ def _orders(plan: Plan, edits: Edits) -> None:
         if draw.site.module.editable:
             for size in draw.counts:
                 whole_count(size, alias, edits)
+    for node, site in plan.facts.shared_draws.items():
+        if site.module.editable:
+            edits.change(node, _drawn_alike(alias))
+            edits.note(site, f"{brief(node)}: the same numbers on all ranks")
     for node, site in plan.facts.taken_rows.items():
         edits.change(node, _taken(alias))
         edits.note(site, f"{brief(node)}: rows of all ranks, unless the index is a mask")
@@ -203,6 +207,26 @@ def _orders(plan: Plan, edits: Edits) -> None:
             regrouped.site,
             f"{brief(node)}: this rank's rows of what is made of those of all ranks",
         )
+
+
+def _drawn_alike(alias: str) -> Callable[[cst.CSTNode], cst.CSTNode]:
+    """Give a call the generator that ranks share, unless it has one of its own."""
+
+    def change(updated: cst.CSTNode) -> cst.CSTNode:
+        assert isinstance(updated, cst.Call)
+        named = {a.keyword.value: a.value for a in updated.args if a.keyword is not None}
+        if "generator" in named:
+            return updated
+        device = code_of(named["device"]) if "device" in named else ""
+        generator = cst.parse_expression(f"{alias}.shared_generator({device})")
+        return updated.with_changes(args=[*updated.args, _keyword("generator", generator)])
+
+    return change
+
+
+def _keyword(name: str, given: cst.BaseExpression) -> cst.Arg:
+    plain = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
+    return cst.Arg(given, keyword=cst.Name(name), equal=plain)
 
 
 def _taken(alias: str) -> Callable[[cst.CSTNode], cst.CSTNode]:

@@ -31,6 +31,7 @@ from ddpify.runtime.reduce import (
     sum,
 )
 from ddpify.runtime.resume import resumable, snapshot
+from ddpify.runtime.rng import shared_generator
 from ddpify.runtime.sample_hooks import batch_gradient_hook, batch_hook
 from ddpify.runtime.sharded_files import load_sharded, save_sharded
 from ddpify.runtime.share import whole
@@ -73,6 +74,7 @@ __all__ = [
     "scale_lr",
     "shard",
     "shard_batch",
+    "shared_generator",
     "silent",
     "snapshot",
     "split",

@@ -20,6 +20,28 @@ import torch.distributed as dist
 from ddpify.runtime.numpy_state import NumpyState
 
 
+class SharedStream:
+    """The shared stream of a device while the rank's own is in place: its state, or a generator."""
+
+    def __init__(self, device: torch.device, state: torch.Tensor) -> None:
+        self.device = device
+        self.initial = state
+        self.drawn: torch.Generator | None = None
+
+    @property
+    def generator(self) -> torch.Generator:
+        """What draws from it."""
+        if self.drawn is None:
+            self.drawn = torch.Generator(self.device)
+            self.drawn.set_state(self.initial)
+        return self.drawn
+
+    @property
+    def state(self) -> torch.Tensor:
+        """Where it stands after what was drawn."""
+        return self.initial if self.drawn is None else self.drawn.get_state()
+
+
 class OwnStream:
     """This rank's own stream: where its seeds come from, and what it put aside to be in place."""
 
@@ -28,6 +50,7 @@ class OwnStream:
         self.entries = 0
         self.shared: tuple[Any, Any, Any] | None = None
         self.numpy = NumpyState()
+        self.put_aside: dict[str, SharedStream] = {}
 
     def next_seed(self) -> int:
         """A 63-bit seed, different at every call and on every rank."""
@@ -119,19 +142,40 @@ def own_torch_stream(place: torch.device) -> Iterator[None]:
 
     Nothing here waits for an accelerator: the states of its generator are the host's.
     """
-    generators: list[Any] = [torch]
+    modules: dict[torch.device, Any] = {torch.device("cpu"): torch}
     if place.type != "cpu":
-        generators.append(torch.get_device_module(place))
-    shared = [generator.get_rng_state() for generator in generators]
+        modules[place] = torch.get_device_module(place)
+    shared = [SharedStream(device, module.get_rng_state()) for device, module in modules.items()]
+    outermost = not _own_stream.put_aside
+    if outermost:
+        _own_stream.put_aside = {stream.device.type: stream for stream in shared}
     seed = _own_stream.next_seed()
     torch.default_generator.manual_seed(seed)  # torch.manual_seed() would seed all accelerators
-    for generator in generators[1:]:
-        generator.manual_seed(seed)
+    for device in list(modules)[1:]:
+        modules[device].manual_seed(seed)
     try:
         yield
     finally:
-        for generator, state in zip(generators, shared, strict=True):
-            generator.set_rng_state(state)
+        for stream in shared:
+            modules[stream.device].set_rng_state(stream.state)
+        if outermost:
+            _own_stream.put_aside = {}
+
+
+def shared_generator(device: Any = "cpu") -> torch.Generator:
+    """The generator of a device that draws the same numbers on all ranks, in a forward too.
+
+    device: a device or its name. There each rank's default generator draws for the rank's own rows.
+    """
+    place = torch.device(device)
+    stream = _own_stream.put_aside.get(place.type)
+    if stream is not None:
+        return stream.generator
+    if place.type == "cpu":
+        return torch.default_generator
+    module: Any = torch.get_device_module(place)
+    generator: torch.Generator = module.default_generators[place.index or module.current_device()]
+    return generator
 
 
 def _random_state() -> tuple[Any, Any, Any]:

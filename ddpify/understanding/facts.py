@@ -202,6 +202,7 @@ class Facts:
     regrouped: dict[cst.CSTNode, Regrouped] = field(default_factory=dict)
     taken_rows: dict[cst.CSTNode, Site] = field(default_factory=dict)  # x[nearest]
     orders: dict[cst.CSTNode, Draw] = field(default_factory=dict)  # permutations of a batch
+    shared_draws: dict[cst.CSTNode, Site] = field(default_factory=dict)  # those of a forward
     named_sizes: dict[cst.CSTNode, Site] = field(default_factory=dict)  # x.view(batch_size, ...)
     draws: dict[cst.CSTNode, Draw] = field(default_factory=dict)  # random rows for a batch
     counted_slices: dict[cst.CSTNode, Draw] = field(default_factory=dict)  # noise[: len(batch)]

@@ -57,6 +57,8 @@ def along_samples(
 
     Means and sums are left to the reductions over ranks.
     """
+    if name in PARTING and _parts_rows(data, rest, kwargs):
+        return of_all_rows(run, operand, data)
     unsure = may_mix_rows(name, data, rest, kwargs)
     if name in SUMMING:
         unknown = unsure and run.collating
@@ -76,6 +78,13 @@ def along_samples(
     if name in ORDERING:
         return _in_order(run, name, operand, data)
     return of_all_rows(run, operand, data, pair=name in PAIRS)
+
+
+def _parts_rows(data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
+    """Whether ``split`` and its like part the samples of one tensor; several may lie in others."""
+    given = kwargs.get("dim") or kwargs.get("axis") or (rest[1] if len(rest) > 1 else None)
+    along = 0 if given is None else dimensions.place(given.constant(), data.ndim)
+    return along == data.dim and data.form is Form.TENSOR and not data.opaque
 
 
 def _all_rows(data: Data) -> Value:

@@ -26,7 +26,9 @@ _KEEPING = frozenset(
     " exp log log2 log1p sqrt rsqrt abs neg pow square clamp clamp_min clamp_max clip sign round"
     " floor dropout normalize masked_fill where nan_to_num requires_grad_ cumsum flip roll sort"
     " argsort logical_not logical_and logical_or Variable numpy astype cumprod data fliplr flipud"
-    " logcumsumexp renorm softmin tril triu transpose swapaxes swapdims movedim moveaxis".split()
+    " logcumsumexp renorm softmin tril triu transpose swapaxes swapdims movedim moveaxis cummax"
+    " cummin instance_norm layer_norm group_norm batch_norm local_response_norm rms_norm msort"
+    " lerp dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout".split()
 )
 _LAYERS = {
     **dict.fromkeys(("Conv1d", "ConvTranspose1d", "MaxPool1d", "AvgPool1d"), 3),

@@ -473,7 +473,18 @@ def regrouped(
 
 def replicated_item(run: Interpreter, node: cst.Subscript) -> Value:
     """An item of something replicated: sharded where the index is, as in ``weights[labels]``."""
-    return rows_by_index(run, node) or batches.sliced(run, node) or REPLICATED
+    by_rows = _by_gathered(run, node) or rows_by_index(run, node)
+    return by_rows or batches.sliced(run, node) or REPLICATED
+
+
+def _by_gathered(run: Interpreter, node: cst.Subscript) -> Value | None:
+    """What positions take for the rows of all ranks; None for another index."""
+    held = [(shown, atom) for shown in indices(node) for atom in run.seen(shown).of(Data)]
+    gathered = [atom for _, atom in held if atom.form is Form.GATHERED]  # type: ignore[union-attr]
+    if not gathered:
+        return None
+    tensor_pairs.beside_whole(run, held)  # type: ignore[arg-type]
+    return value(gathered[0])
 
 
 def rows_of_weights(run: Interpreter, node: cst.Subscript) -> Value | None:
@@ -492,10 +503,21 @@ def rows_by_index(run: Interpreter, node: cst.Subscript) -> Value | None:
     shards += counted
     if not shards:
         return None
-    if all_found(run, indices(node)):
+    if all_found(run, indices(node)) or _counted_up(run, node):
         return REPLICATED
     rows = shards[0].placed(Placement.SHARD)
     return value(replace(rows, form=Form.MASKED) if shards[0].ragged else rows)
+
+
+def _counted_up(run: Interpreter, node: cst.Subscript) -> bool:
+    """Whether ``table[torch.arange(len(x))]`` takes rows for all ranks, each one's own behind."""
+    first = node.slice[0].slice
+    held = run.seen(first.value).data if isinstance(first, cst.Index) else []
+    ranges = [data for data in held if data.form is Form.RANGE and data.counting]
+    if not ranges or run.collating or not run.module.editable:
+        return False
+    run.demand(first.value, value(*ranges), readers.POSITIONS)  # type: ignore[union-attr]
+    return True
 
 
 def all_found(run: Interpreter, indices_: list[cst.BaseExpression]) -> bool:
@@ -509,10 +531,9 @@ def all_found(run: Interpreter, indices_: list[cst.BaseExpression]) -> bool:
 def _note_slice(run: Interpreter, node: cst.Subscript) -> None:
     """Note that as many rows as a rank has are taken from what all ranks hold.
 
-    It holds rows for the whole batch: a rank's own are not its first. In a forward, the first
-    dimension may be any.
+    It holds rows for the whole batch: a rank's own are not its first.
     """
-    if run.frames_forward() or run.collating:
+    if run.collating or (run.frames_forward() and not run.module.editable):
         return
     part_ = node.slice[0].slice
     if not isinstance(part_, cst.Slice) or not bounds.counted_in(run, part_):

@@ -28,6 +28,7 @@ from ddpify.understanding.values import (
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
 
+_PLACED = (Form.TENSOR, Form.STATE)  # forms of rows along the dimension that is noted
 _MOST_LENGTHS = 3  # of tuples that are added to: of more, it is a loop that makes them longer
 Operand = tuple[cst.BaseExpression, Value]  # what is written, and its value
 
@@ -206,8 +207,14 @@ def _count_whole(
         if counted:
             inside = run.frames_forward()
             run.demand(shown, value(numbers), readers.A_COUNT if inside else readers.ARITHMETIC)
-        elif numbers.counting and not run.frames_forward():
+        elif numbers.counting and (not run.frames_forward() or _is_plain_batch(run, rows)):
             run.demand(shown, value(numbers), readers.POSITIONS)
+
+
+def _is_plain_batch(run: Interpreter, rows: Data) -> bool:
+    """Whether the first dimension of something in a forward surely is that of the samples."""
+    plain = rows.form is Form.TENSOR and rows.dim == 0 and not rows.opaque
+    return plain and run.module.editable and not run.collating
 
 
 def _met(
@@ -290,8 +297,8 @@ def _are_aligned(left: Data, right: Data) -> bool | None:
 
     It aligns the last dimensions. None where the number of dimensions is not known.
     """
-    plain = both_plain(left, right) and bool(left.ndim and right.ndim)
-    return left.dim - left.ndim == right.dim - right.ndim if plain else None
+    placed = all(d.form in _PLACED and d.ndim and not d.opaque for d in (left, right))
+    return left.dim - left.ndim == right.dim - right.ndim if placed else None
 
 
 def surely_crossed(left: Data | None, right: Data | None) -> bool:

@@ -157,7 +157,7 @@ def attribute(atom: Data, name: str, *, called: bool) -> Value:
         return value(Method(value(atom), name))
     if name == "size":  # a NumPy array's number of elements
         return tensor_sizes.elements(atom)
-    return value(replace(atom, births=frozenset(), ndim=0))
+    return value(replace(atom, births=tensor_pairs.births(atom), ndim=0))
 
 
 # What a tensor says of itself that is the same for a part of its rows.
@@ -234,7 +234,9 @@ def _function(
         return tensor_pairs.mixed(run, node, data[0][1], operands)
     results = []
     for operand, one in data:
-        made = _named_by(operand, name, _one(run, node, name, operand, one, rest, kwargs))
+        made = _one(run, node, name, operand, one, rest, kwargs)
+        if one.placement is not Placement.ROWS:  # which are whole where they are picked, or never
+            made = _named_by(operand, name, made)
         if one.placement is Placement.SHARD:
             made = _counted_by(node, operand, made)
         one_line = name in ("flatten", "ravel") and not rest and not kwargs
@@ -243,6 +245,9 @@ def _function(
     followed = [r for r in results if any(isinstance(a, (Data, Tup)) for a in r.atoms)]
     if not followed:
         return REPLICATED
+    coupled_ = [r for r in followed if any(d.placement in _PICKED for d in r.data)]
+    if coupled_ and len(data) > 1:
+        return join(*coupled_)  # each element of the result is made of all operands
     if name in LINEAR and len(data) == len(operands[0][1].data):
         held = operands[0][1].atoms
         followed.append(value(*(a for a in held if isinstance(a, Data) and a.reduced)))

@@ -197,8 +197,11 @@ def _positions(run: Interpreter, node: cst.Call, name: str) -> Value | None:
     limits, sizes = plain[:first], [*plain[first : first + 1], *named]
     counted = [n for n in limits if any(d.placement is Placement.COUNT for d in run.seen(n).data)]
     totals = [n for n in limits if any(_is_total(a) for a in run.seen(n).atoms)]
-    if name not in _PICKING or not sizes or not (counted or totals) or run.frames_forward():
+    if name not in _PICKING or not sizes or not (counted or totals):
         return None
+    if run.frames_forward() and not run.module.editable:
+        return None
+    shared_in_forward(run, node)
     lengths = [part for size in sizes for part in parts_in(run, size, 0, 0)]
     counts = [d for n in counted for d in run.seen(n).data]
     run.facts.shape_uses.update(birth for data in counts for birth in data.births)
@@ -210,6 +213,12 @@ def _positions(run: Interpreter, node: cst.Call, name: str) -> Value | None:
     for limit in counted:
         run.demand(limit, run.seen(limit), readers.ROWS_OF_ALL)
     return value(Data(Placement.REPLICATE, form=Form.GATHERED))
+
+
+def shared_in_forward(run: Interpreter, node: cst.CSTNode) -> None:
+    """Note positions that all ranks must draw alike, where each draws from a stream of its own."""
+    if run.frames_forward() and isinstance(node, cst.Call):
+        run.facts.shared_draws[node] = run.site(node)
 
 
 def _is_total(atom: Atom) -> bool:

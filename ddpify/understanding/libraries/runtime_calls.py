@@ -253,7 +253,7 @@ _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "whole": _object("whole"),
     **dict.fromkeys(
         "init barrier rank local_rank world_size is_main global_batch_size global_shape"
-        " target_weight load load_sharded".split(),
+        " target_weight load load_sharded shared_generator".split(),
         _number,
     ),
 }

@@ -280,6 +280,8 @@ def _sized(run: Interpreter, node: cst.BaseExpression, short: str, counts: list[
         counted = [part.node for part in sizes]
         at_hand.used(run, node, counts)
         run.facts.orders.setdefault(node, Draw(run.site(node), counts=counted))
+        if short == "randperm":
+            draws.shared_in_forward(run, node)
         made = replace(made, form=Form.PERMUTATION)
     if short in _COUNTING:
         made = replace(made, form=Form.RANGE, births=frozenset(part.node for part in sizes))
@@ -362,9 +364,9 @@ def _of_positions(number: Data) -> Data:
 
 
 def _under_replicated(run: Interpreter, node: cst.BaseExpression, rows: Data, dim: object) -> bool:
-    """Whether a forward puts samples under what all ranks hold: together they are no batch."""
+    """Whether samples are put under what all ranks hold: together they are no batch."""
     plain = rows.placement is Placement.SHARD and rows.form is Form.TENSOR and not rows.opaque
-    inside = run.frames_forward() and run.module.editable and not run.collating
+    inside = run.module.editable and not run.collating
     if not (plain and inside and dim == rows.dim):
         return False
     shown = queues.pieces(run, node)
