@@ -64,7 +64,7 @@ class Data:
     ``ndim``, which is 0 where their number is not known: then the last may be the batch's where
     there is ``one_each``, perhaps a single number for a sample. ``found_in`` are the masks of whose
     rows these are the positions. ``flat``: perhaps several for each sample, which a view laid out.
-    ``boolean``: surely truth values.
+    ``boolean``: surely truth values. ``taken_by`` are the positions, as code, of a single sample.
     """
 
     placement: Placement
@@ -80,6 +80,7 @@ class Data:
     found_in: frozenset[cst.BaseExpression] = frozenset()
     flat: bool = False
     boolean: bool = False
+    taken_by: frozenset[str] = frozenset()
 
     @property
     def ragged(self) -> bool:
@@ -709,6 +710,8 @@ def _both(one: Data, other: Data) -> Data:
         one.counted,
         one.one_each or other.one_each,
         flat=one.flat or other.flat,
+        boolean=one.boolean and other.boolean,
+        taken_by=one.taken_by | other.taken_by,
     )
 
 

@@ -14,6 +14,7 @@ from ddpify.understanding.arithmetic import (
     dimensions,
     last_sizes,
     loop_indices,
+    single_samples,
     taken_rows,
     tensor_pairs,
     tensor_sizes,
@@ -422,7 +423,7 @@ def _index_rows(
     row = kind == "index" and isinstance(index.constant(), int) and not atom.opaque
     counted = bool(index.positions)
     if counted and kind == "index" and run.frames_forward() and atom.dim == 0:
-        return replace(atom, births=frozenset(), dim=NO_ROWS)  # one sample after another
+        return single_samples.taken(atom, part_)
     taken = None
     if not counted and kind in ("index", "slice"):
         taken = across_samples.taken_by_position(

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import readers
-from ddpify.understanding.arithmetic import across_samples, booleans, dimensions, tensor_sizes
+from ddpify.understanding.arithmetic import (
+    across_samples,
+    booleans,
+    dimensions,
+    single_samples,
+    tensor_sizes,
+)
 from ddpify.understanding.batching import batch_rows, batches, together
 from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement, combine
@@ -138,6 +144,9 @@ def _pair(
     known: bool,
 ) -> Value:
     """One possible pair; ``known`` is whether the rows lie along one dimension in each operand."""
+    of_others = single_samples.meet_others(run, node, [(e, d) for e, d in (left, right) if d])
+    if of_others is not None:
+        return of_others
     _count_whole(run, left, right)
     a, b = _placement(operator, left[1], right[1]), _placement(operator, right[1], left[1])
     placement = _met(run, operator, left[1], right[1])

@@ -15,6 +15,7 @@ from ddpify.understanding.arithmetic import (
     along_batch,
     booleans,
     dimensions,
+    single_samples,
     tensor_items,
     tensor_pairs,
     tensor_sizes,
@@ -206,6 +207,9 @@ def _function(
         _take_whole_numbers(run, name, operands[1:])
         operands = operands[:1]
     data = [(n, d) for n, v in operands for d in v.data]
+    of_others = single_samples.meet_others(run, node, data)
+    if of_others is not None:
+        return of_others
     alone = [(n, d) for n, d in data if d.dim == NO_ROWS]
     data = alone or data  # what meets a single sample is that sample's
     if not data:

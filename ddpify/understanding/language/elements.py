@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import readers
-from ddpify.understanding.arithmetic import bounds, tensor_items, tensors
+from ddpify.understanding.arithmetic import bounds, single_samples, tensor_items, tensors
 from ddpify.understanding.batching import batch_rows, collating, several
 from ddpify.understanding.forms import SEVERAL_TENSORS, Form
 from ddpify.understanding.language.arguments import local_data
-from ddpify.understanding.libraries import instances, kinds, loaded
+from ddpify.understanding.libraries import instances, kinds, layers, loaded
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
     NO_ROWS,
@@ -190,7 +190,8 @@ def _instance_item(run: Interpreter, node: cst.Subscript, atom: Instance, key: s
             return run.call(node, value(*functions), [REPLICATED], {})
     if kinds.is_model(atom):
         # A layer, as good as its model; or a layer's parameter, of which the index takes rows.
-        return tensor_items.rows_of_weights(run, node) or value(atom)
+        layer = layers.at(atom, key) if run.frames_forward() else None
+        return layer or tensor_items.rows_of_weights(run, node) or value(atom)
     if atom.type == "list" and _is_whole(run, atom):
         rows = tensor_items.rows_by_index(run, node)
         if rows is not None:
@@ -239,6 +240,8 @@ def _element(run: Interpreter, node: cst.BaseExpression, atom: Atom) -> Value:
             return value(several.one_of(atom) if run.collating else collating.sample(atom))
         if atom.form is Form.SIZED:
             return REPLICATED
+        if atom.form is Form.GATHERED and not atom.dim and isinstance(_above(run, node), cst.For):
+            return value(atom.placed(Placement.REPLICATE))  # one of the samples of all ranks
         if atom.form in SEVERAL_TENSORS or atom.opaque:
             return value(atom)  # a container of rows, as far as is known
         if atom.dim > 0 and atom.placement is Placement.SHARD:
@@ -254,10 +257,15 @@ def _element(run: Interpreter, node: cst.BaseExpression, atom: Atom) -> Value:
         }.get(atom.placement, frozenset())
         form = Form.ROW if births else atom.form
         row = replace(atom, placement=tensors.picked(atom.placement), births=births, form=form)
+        row = single_samples.one_by_one(run, row, node) if form is Form.ROW else row
         return value(replace(row, ndim=0, one_each=atom.one_each or atom.placement.partial))
     if isinstance(atom, Whole):
         return batch_rows.element(run, atom)
     return value(atom) if isinstance(atom, Params) else REPLICATED
+
+
+def _above(run: Interpreter, node: cst.CSTNode) -> cst.CSTNode | None:
+    return run.module.parents.get(node)
 
 
 def unpacked(run: Interpreter, whole: Value, position: int, count: int) -> Value:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
 
 SEQUENTIAL = "torch.nn.Sequential"
+_LISTS = ("list", "dict")
 _CONTAINERS = (SEQUENTIAL, "torch.nn.ModuleList", "torch.nn.ModuleDict")
 _DRAWING = ("Linear", "Bilinear", "Conv", "Embedding", "RNN", "LSTM", "GRU", "MultiheadAttention")
 _ADDING = ("add_module", "register_module", "append", "insert", "extend", "update")
@@ -106,6 +107,23 @@ def _held(container: Instance, seen: set[Instance]) -> Iterator[Instance]:
             yield atom
         elif isinstance(atom, Instance) and atom.type in _CONTAINERS and atom not in seen:
             yield from _held(atom, seen)
+
+
+def at(container: Instance, key: str) -> Value | None:
+    """The library's layer under a literal position or name, where nothing was added later."""
+    if container.kind not in _CONTAINERS or "*" in container.attributes:
+        return None
+    if container.kind == SEQUENTIAL:
+        found = container.arguments.get(key[1:-1])
+    else:
+        lists = [a for a in container.arguments.get("0", UNKNOWN).atoms if isinstance(a, Instance)]
+        found = lists[0].attribute(key) if len(lists) == 1 and lists[0].kind in _LISTS else None
+        found = None if found is not None and lists[0].attribute("*") else found
+    held = list(found.atoms) if found is not None else []
+    plain = (
+        len(held) == 1 and isinstance(held[0], Instance) and held[0].kind.startswith("torch.nn.")
+    )
+    return found if plain else None
 
 
 def _given(container: Instance) -> tuple[Value, ...]:

@@ -1,0 +1,71 @@
+"""Single samples of a batch that meet others: ``x[i] - x[j]``, ``x[i] - x``.
+
+What treats one sample after another is right on a rank's own samples. What compares a sample with
+others needs those of all ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import permutations
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding import readers
+from ddpify.understanding.forms import Form
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.syntax import code_of
+from ddpify.understanding.values import NO_ROWS, REPLICATED, Data, Value, value
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+_Shown = tuple[cst.BaseExpression, Data]
+
+
+def taken(rows: Data, index: cst.BaseSlice) -> Data:
+    """One sample of a batch's rows, at a position that a loop counts."""
+    by = {code_of(index.value)} if isinstance(index, cst.Index) else ()
+    return replace(rows, births=frozenset(), dim=NO_ROWS, taken_by=frozenset(by))
+
+
+def one_by_one(run: Interpreter, row: Data, rows: cst.BaseExpression) -> Data:
+    """One sample of ``rows``, as a loop over them alone gives it in a forward."""
+    loop = run.module.parents.get(rows)
+    if not run.frames_forward() or not isinstance(loop, (cst.For, cst.CompFor)):
+        return row
+    return replace(row, taken_by=frozenset({f"loop {id(loop)}"}))
+
+
+def meet_others(run: Interpreter, node: cst.CSTNode, operands: Sequence[_Shown]) -> Value | None:
+    """What samples make with other samples of their batch; None where none meets another.
+
+    All ranks make it of the samples of all.
+    """
+    if not run.frames_forward() and not run.collating:
+        return None
+    if not any(_differ(one, other) for (_, one), (_, other) in permutations(operands, 2)):
+        return None
+    for shown, data in operands:
+        rows = replace(data, births=frozenset(), dim=max(data.dim, 0), form=Form.PACKED)
+        if run.collating:
+            run.mixes(node, rows)
+        else:
+            run.demand(shown, value(rows), readers.A_STATISTIC)
+    return REPLICATED
+
+
+def _differ(one: Data, other: Data) -> bool:
+    """Whether a sample that was taken by a position meets one taken by another, or many."""
+    if not one.taken_by or not _is_single(one):
+        return False
+    if _is_single(other):
+        return bool(other.taken_by) and other.taken_by != one.taken_by
+    rows = other.placement is Placement.SHARD and other.form is Form.TENSOR and not other.opaque
+    return rows and other.dim == 0
+
+
+def _is_single(data: Data) -> bool:
+    return data.dim == NO_ROWS or data.form is Form.ROW
