@@ -138,10 +138,16 @@ def may_leave_one_each(data: Data, dropped: int) -> bool:
 def of_pair(left: Data | None, right: Data | None, others: Sequence[Value]) -> int:
     """How many dimensions broadcasting leaves; ``others`` are the operands that are no data."""
     if left is not None and right is not None:
-        return max(left.ndim, right.ndim) if left.ndim and right.ndim else 0
+        known = [one.ndim for one in (left, right) if one.ndim or not _is_number(one)]
+        return max(known) if known and all(known) else 0
     known = left or right
     plain = all(isinstance(atom, Const) for one in others for atom in one.atoms)
     return known.ndim if known is not None and plain else 0
+
+
+def _is_number(data: Data) -> bool:
+    """Whether this is a reduction of all elements to one number."""
+    return data.one_each and (data.placement.partial or data.reduced)
 
 
 def _sizes(rest: Sequence[Value]) -> int:

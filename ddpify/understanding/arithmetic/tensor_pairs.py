@@ -104,7 +104,7 @@ def with_ndim(result: Value, ndim: int) -> Value:
 def _with_ndim(atom: Atom, ndim: int) -> Atom:
     if isinstance(atom, Tup):
         return Tup(tuple(with_ndim(item, ndim) for item in atom.items))
-    if isinstance(atom, Data) and not atom.placement.partial:
+    if isinstance(atom, Data):
         return replace(atom, ndim=ndim)
     return atom
 

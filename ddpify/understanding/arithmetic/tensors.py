@@ -316,10 +316,14 @@ def _in_given_order(
     """``index_select(x, 0, order)`` by an order of all samples is ``x[order]``; None for others."""
     index = kwargs.get("index") or (rest[1] if len(rest) > 1 else UNKNOWN)
     orders = any(isinstance(a, Data) and a.form is Form.PERMUTATION for a in index.atoms)
-    if name != "index_select" or not orders:
+    own = [a for a in index.data if a.form is Form.ORDER and a.births]  # of rows or within them
+    if name != "index_select" or not (orders or (own and run.frames_forward())):
         return None
     along = (kwargs.get("dim") or (rest[0] if rest else UNKNOWN)).constant()
     held = [d for d in rows[1].data if d.form is not Form.PERMUTATION and d.dim == along]
+    for order in own if held else ():
+        of_all = Data(Placement.ROWS, order.loaders, order.births)
+        run.demand(node, value(of_all), readers.AN_INDEX)
     return value(tensor_items.regrouped(run, node, rows[0], held[0])) if held else None
 
 

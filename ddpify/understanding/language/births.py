@@ -79,4 +79,4 @@ def _whole(atom: Atom, by: cst.BaseExpression | None) -> Atom:
     if atom.placement is Placement.COUNT:
         return replace(whole, form=Form.TOTAL)
     known = frozenset() if by is None else frozenset({by})
-    return replace(whole, births=known, one_each=atom.one_each)
+    return replace(whole, births=known, ndim=atom.ndim, one_each=atom.one_each)

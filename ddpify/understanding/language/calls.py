@@ -22,6 +22,7 @@ from ddpify.understanding.libraries import (
     modes,
     opaque,
     partial_calls,
+    vectorised,
     whole_calls,
 )
 from ddpify.understanding.syntax import dotted
@@ -115,6 +116,8 @@ def _call_atom(run, node, atom, args, kwargs) -> Value:  # type: ignore[no-untyp
     if isinstance(atom, Instance) and atom.type == partial_calls.TYPE:
         function, given, named = partial_calls.completed(atom, args, kwargs)
         return join(*(_call_atom(run, node, one, given, named) for one in function.atoms))
+    if isinstance(atom, Instance) and atom.type == vectorised.TYPE:
+        return vectorised.call(run, node, atom, args)
     if isinstance(atom, Instance):
         return call_instance(run, node, atom, args, kwargs)
     return opaque.call_unknown(run, node, args, kwargs)

@@ -48,6 +48,9 @@ def through(
 ) -> Value | None:
     """What such a layer makes of rows; None for layers that treat each sample alone."""
     rows = [d for one in args[:1] for d in one.data if d.placement is Placement.SHARD]
+    if _sums_up_bags(layer, args):
+        shown = node.args[0].value if isinstance(node, cst.Call) and node.args else node
+        return across_samples.of_all_rows(run, shown, rows[0]) if rows else REPLICATED
     if len(rows) != 1 or not isinstance(node, cst.Call) or not node.args:
         return None
     if _takes_all_indices(layer) or _goes_along(layer, rows[0]) or _mistakes(layer, rows[0]):
@@ -64,6 +67,13 @@ def through(
     made = across_samples.of_all_rows(run, node.args[0].value, rows[0])
     whole = replace(rows[0].placed(Placement.REPLICATE), form=Form.GATHERED, ndim=rows[0].ndim)
     return value(Tup((value(whole), made)))
+
+
+def _sums_up_bags(layer: Instance, args: list[Value]) -> bool:
+    """Whether an EmbeddingBag is told by numbers that all ranks share where its bags begin."""
+    if layer.kind != "torch.nn.EmbeddingBag" or len(args) < 2:
+        return False
+    return args[1].constant() is not None and not args[1].data
 
 
 def _split_again(run: Interpreter, call: cst.Call, node: cst.BaseExpression, rows: Data) -> Value:

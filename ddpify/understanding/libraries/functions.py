@@ -16,11 +16,13 @@ from ddpify.understanding.libraries import (
     by_name,
     distributed,
     loaded,
+    named_tuples,
     opaque,
     partial_calls,
     python_functions,
     runtime_calls,
     tensor_methods,
+    vectorised,
     world,
 )
 from ddpify.understanding.libraries.kinds import NO_GRAD, is_model
@@ -235,7 +237,9 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "apex.amp.scale_loss": _given_back,
     "apex.parallel.convert_syncbn_model": _given_back,
     **python_functions.ITERTOOLS,
+    "collections.namedtuple": named_tuples.made,
     "functools.partial": partial_calls.made,
+    **dict.fromkeys(("torch.vmap", "torch.func.vmap", "functorch.vmap"), vectorised.made),
     **dict.fromkeys(DEFAULT_COLLATE, _put_together),
     "torch.compile": _given_back,
     "torch.jit.script": _given_back,

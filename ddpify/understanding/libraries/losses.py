@@ -16,7 +16,16 @@ from ddpify.understanding.libraries import loss_options
 from ddpify.understanding.libraries.denominators import LossCall, denominator
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
-from ddpify.understanding.values import NO_ROWS, REPLICATED, Const, Data, Value, value
+from ddpify.understanding.values import (
+    NO_ROWS,
+    REPLICATED,
+    Bound,
+    Const,
+    Data,
+    Function,
+    Value,
+    value,
+)
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
@@ -91,7 +100,8 @@ def call(run: Interpreter, loss: LossCall) -> Value:
     if tensor_pairs.beside_whole(run, [(n, a) for n, v in shown for a in v.of(Data)]):  # type: ignore[misc]
         return value(shards[0].placed(Placement.REPLICATE))
     tensor_pairs.note_used_on_rows(run, [a for one in loss.args for a in one.of(Data)])  # type: ignore[misc]
-    if _weighs_anew(run, loss) or _meet_crosswise(run, loss) or _is_of_another_layout(loss):
+    coupled = _weighs_anew(run, loss) or _measures_across(run, loss)
+    if coupled or _meet_crosswise(run, loss) or _is_of_another_layout(loss):
         return tensor_pairs.mixed(run, loss.node, shards[0], shown)
     return value(_of_rows(run, loss, data, shards))
 
@@ -117,6 +127,16 @@ def _names_in(shown: cst.BaseExpression) -> list[cst.Name]:
     if isinstance(shown, (cst.Name, cst.Attribute)):
         return []
     return [node for node in walk(shown) if isinstance(node, cst.Name)]
+
+
+def _measures_across(run: Interpreter, loss: LossCall) -> bool:
+    """Whether the script's own distance is none of each sample's, but one of several."""
+    own = loss.options.get("distance_function", REPLICATED)
+    if not own.of(Function, Bound) or len(loss.args) < 2:
+        return False
+    made = run.call(loss.node, own, list(loss.args[:2]), {})
+    each = all(d.placement is Placement.SHARD and not d.ragged for d in made.data)
+    return not (made.data and each)
 
 
 def _is_of_another_layout(loss: LossCall) -> bool:
