@@ -33,6 +33,16 @@ def _of_samples(plan: Plan, edits: Edits) -> None:
                 )
             )
             continue
+        if hook.rowless:
+            plan.refuse(
+                Refusal(
+                    hook.site.module,
+                    node,
+                    "this hook puts one result of all samples in the place of the samples",
+                    "let it return a row for each sample, or compute the result in the forward",
+                )
+            )
+            continue
         function = "batch_gradient_hook" if hook.gradient else "batch_hook"
         extra = f", dim={hook.dim}" if hook.dim else ""
         edits.wrap(given[0].value, f"{plan.options.alias}.{function}", extra)

@@ -92,11 +92,15 @@ class Regrouped:
 
 @record
 class SampleHook:
-    """A hook that gets the rows of all ranks along ``dim``, or their ``gradient``."""
+    """A hook that gets the rows of all ranks along ``dim``, or their ``gradient``.
+
+    ``rowless``: it puts something without a row for each sample in their place.
+    """
 
     site: Site
     gradient: bool
     dim: int = 0
+    rowless: bool = False
 
 
 @record

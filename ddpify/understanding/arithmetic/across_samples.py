@@ -41,7 +41,12 @@ WITH_ROWS = frozenset("cdist inner tensordot outer ger addr".split())
 _SQUARE = frozenset("cholesky inv inverse matrix_exp matrix_power tril triu".split())
 _APART = (Rule.ELEMENTWISE, Rule.PER_SAMPLE, Rule.BY_ARGUMENTS)
 _OF_SAMPLES = (Form.GATHERED, Form.PERMUTATION, Form.ORDER)
-KEPT = KEEPING_DIMENSIONS - ORDERING - PARTING - frozenset({"argpartition", "diff"})
+KEPT = (
+    KEEPING_DIMENSIONS
+    - ORDERING
+    - PARTING
+    - frozenset("argpartition diff hfft ihfft irfft rfft".split())
+)
 
 
 def along_samples(
@@ -236,7 +241,8 @@ def taken_by_position(
     whole = atom.placed(Placement.REPLICATE)
     if run.collating:
         run.mixes(node, atom)
-        return whole if index is not None else replace(whole, form=Form.GATHERED)
+        one = index is not None and isinstance(index.constant(), int)
+        return whole if one else replace(whole, form=Form.GATHERED, flat=True)
     run.demand(node.value, value(atom), readers.A_STATISTIC)
     bounds.count_sizes(run, [*bounds.of_slices(node), *_counted_index(node, index)])
     return whole if index is not None else replace(whole, form=Form.GATHERED, flat=True)

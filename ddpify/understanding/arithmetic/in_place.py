@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import readers
-from ddpify.understanding.arithmetic import across_samples, dimensions
+from ddpify.understanding.arithmetic import across_samples, dimensions, tensor_pairs
 from ddpify.understanding.arithmetic.tensor_dimensions import (
     OVER_A_DIMENSION,
     may_mix_rows,
@@ -53,7 +53,8 @@ def changed(
     rows = data.placement is Placement.SHARD and data.form is Form.TENSOR and not data.opaque
     if not rows or data.dim == NO_ROWS or not _goes_across(plain, data, rest, kwargs):
         return None
-    (target, _), *given = operands
+    (target, _), *arguments = operands
+    given = [part for one in arguments for part in tensor_pairs.displayed_parts(run, one)]
     if run.collating:
         run.mixes(node, data)
         return value(data)

@@ -20,6 +20,7 @@ from ddpify.understanding.arithmetic import (
 from ddpify.understanding.batching import batch_rows, batches, together
 from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement, combine
+from ddpify.understanding.syntax import displayed
 from ddpify.understanding.values import (
     REPLICATED,
     Atom,
@@ -483,6 +484,12 @@ def _demand_in_forward(run: Interpreter, node: cst.CSTNode, coupled: Data) -> No
     """A loss in a forward needs the rows of all ranks; what else reads it there is not asked."""
     if run.frames_forward():
         run.demand(node, value(coupled), readers.PAIRS)
+
+
+def displayed_parts(run: Interpreter, operand: Operand) -> list[Operand]:
+    """The elements of a tuple of indices that is written out; else the operand itself."""
+    parts = displayed(operand[0])
+    return [operand] if parts is None else [(part, run.seen(part)) for part in parts]
 
 
 def held_tensors(operands: Sequence[Operand]) -> list[tuple[cst.BaseExpression, Data | None]]:

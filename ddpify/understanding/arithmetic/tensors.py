@@ -49,7 +49,6 @@ from ddpify.understanding.libraries.denominators import number_of_rows
 from ddpify.understanding.operators.rules import Rule
 from ddpify.understanding.operators.table import rule_of
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.syntax import displayed
 from ddpify.understanding.values import (
     NO_ROWS,
     REPLICATED,
@@ -260,17 +259,11 @@ def _function(
 
 def _written_by_index(run: Interpreter, node: cst.BaseExpression, operands: list[Operand]) -> Value:
     """What rows make of a tensor that all ranks hold: each of them may be any of its own."""
-    shown = [part for one in operands for part in _displayed(run, one)]
+    shown = [part for one in operands for part in tensor_pairs.displayed_parts(run, one)]
     rows = [(part, held) for part, held in shown if held.data]
     if run.frames_forward():
         return across_samples.coupled_operands(run, node, rows, rows=False)
     return tensor_pairs.mixed(run, node, rows[0][1].data[0], rows)
-
-
-def _displayed(run: Interpreter, operand: Operand) -> list[Operand]:
-    """The elements of a tuple of indices that is written out; else the operand itself."""
-    parts = displayed(operand[0])
-    return [operand] if parts is None else [(part, run.seen(part)) for part in parts]
 
 
 def _written_out(run: Interpreter, operands: list[Operand], out: Value) -> Value:
@@ -417,7 +410,7 @@ def on_whole(
 ) -> Value:
     """The same for what is whole already: rows stay rows, unless the function adds them up."""
     reduced = [a for _, v in operands for a in v.atoms if isinstance(a, Data)]
-    if not reduced or name == "detach":
+    if not reduced or (name == "detach" and reduced[0].form is not Form.GATHERED):
         return REPLICATED
     number = replace(reduced[0].placed(Placement.REPLICATE), births=reduced[0].births)
     if rule_of(name) is Rule.COUPLING and name not in across_samples.WITH_ROWS:

@@ -242,9 +242,10 @@ def _dimension(made: Value) -> int | str | None:
 
 def _is_replicated(leaf: Atom) -> bool:
     """Whether a part of a batch has no rows, such as a number or what is made of all rows."""
-    return isinstance(leaf, (Const, Number)) or (
-        isinstance(leaf, Data) and leaf.placement in (Placement.REPLICATE, Placement.COUNT)
-    )
+    if isinstance(leaf, Data):
+        rows = leaf.form is Form.GATHERED  # as many as the batch has, or fewer
+        return leaf.placement in (Placement.REPLICATE, Placement.COUNT) and not rows
+    return isinstance(leaf, (Const, Number))
 
 
 def _is_of_each_sample(leaf: Atom) -> bool:

@@ -236,7 +236,7 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "apex.amp.initialize": _amp,
     "apex.amp.scale_loss": _given_back,
     "apex.parallel.convert_syncbn_model": _given_back,
-    **python_functions.ITERTOOLS,
+    **python_functions.OF_ITERABLES,
     "collections.namedtuple": named_tuples.made,
     "functools.partial": partial_calls.made,
     **dict.fromkeys(("torch.vmap", "torch.func.vmap", "functorch.vmap"), vectorised.made),

@@ -21,7 +21,7 @@ from ddpify.understanding.batching import (
 from ddpify.understanding.forms import SEVERAL_TENSORS, Form
 from ddpify.understanding.language import attributes, elements, narrowing
 from ddpify.understanding.language.arguments import Keywords, argument_pairs
-from ddpify.understanding.libraries import by_name, instances
+from ddpify.understanding.libraries import by_name, instances, opaque
 from ddpify.understanding.libraries.tensor_calls import tensor_function
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
@@ -413,6 +413,29 @@ def _chained_from(
     return _chained(run, node, [each], kwargs)
 
 
+def _deque(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    """A list of which the first elements may be gone."""
+    return _listed(run, node, args or [kwargs.get("iterable", UNKNOWN)])
+
+
+def _reduce(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    """``functools.reduce``: the function on a result so far and an element, until nothing is new.
+
+    What a batch's own rows make together is left to code that is not seen.
+    """
+    if len(args) < 2 or args[1].data:
+        return opaque.opaque(run, node, None, args, kwargs)
+    each = elements.iterate(run, node, args[1])
+    result = join(each, args[2]) if len(args) > 2 else each
+    for _ in range(2):
+        result = join(result, run.call(node, args[0], [result, each], {}))
+    return result
+
+
 _BUILTINS: dict[str, Callable[..., Value]] = {
     "len": _len, "sum": _sum, "enumerate": _enumerate, "zip": _zip, "list": _listed,
     "tuple": _listed, "sorted": _same_elements, "reversed": _same_elements, "iter": _iter,
@@ -433,6 +456,8 @@ _ITERTOOLS = {
     "combinations": _groups, "permutations": _groups, "combinations_with_replacement": _groups,
     "cycle": _cycle, "islice": _elements, "chain": _chained, "chain.from_iterable": _chained_from,
 }  # fmt: skip
-ITERTOOLS: dict[str, Callable[..., Value]] = {
-    f"itertools.{name}": _passing_on(handler) for name, handler in _ITERTOOLS.items()
+OF_ITERABLES: dict[str, Callable[..., Value]] = {
+    "collections.deque": _passing_on(_deque),
+    "functools.reduce": _passing_on(_reduce),
+    **{f"itertools.{name}": _passing_on(handler) for name, handler in _ITERTOOLS.items()},
 }

@@ -7,6 +7,7 @@ rows of all ranks instead.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -67,7 +68,10 @@ def _note(
     run.facts.sample_hooks.setdefault(node, SampleHook(run.site(node), gradient, dim))
     whole = [_gathered(one) for one in given]
     if any(hook.of(Function, Bound)):
-        run.call(node, hook, whole, {})
+        made = run.call(node, hook, whole, {})
+        rowless = any(isinstance(a, Data) and a.reduced for a in made.atoms)
+        known = run.facts.sample_hooks[node]
+        run.facts.sample_hooks[node] = replace(known, rowless=known.rowless or rowless)
 
 
 def _gathered(one: Value) -> Value:

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 _PACKING = ("pack_padded_sequence", "pack_sequence")
 _PADDING = ("pad_packed_sequence", "pad_sequence")
 _TOTAL_LENGTH = 3  # its position among the arguments of pad_packed_sequence
-_CELLS = ("torch.nn.RNNCell", "torch.nn.LSTMCell", "torch.nn.GRUCell")
+_LSTM_CELL = "torch.nn.LSTMCell"
+_CELLS = ("torch.nn.RNNCell", _LSTM_CELL, "torch.nn.GRUCell")
 
 _ALIKE = frozenset("float double half to cuda cpu type contiguous clone detach".split())
 
@@ -107,11 +108,14 @@ def elements(packed: Data) -> Data:
 
 def through_layer(layer: Instance, args: list[Value]) -> Value | None:
     """What a recurrent layer makes of rows: outputs like its input, and the last states."""
-    if layer.type not in batch_layers.RECURRENT:
+    if layer.type not in (*batch_layers.RECURRENT, _LSTM_CELL):
         return None
     rows = next((d for one in args[:1] for d in one.data if d.placement is Placement.SHARD), None)
     if rows is None:
         return None
+    if layer.type == _LSTM_CELL:
+        of_each = value(replace(rows.placed(Placement.SHARD), dim=rows.dim, ndim=rows.ndim))
+        return value(Tup((of_each, of_each)))
     form = batch_layers.form_of_states(layer)
     state = value(replace(rows.placed(Placement.SHARD), form=form, dim=1))
     states = value(Tup((state, state))) if layer.type == "torch.nn.LSTM" else state

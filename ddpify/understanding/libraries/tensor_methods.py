@@ -146,7 +146,7 @@ def of_tensor(  # type: ignore[no-untyped-def]
 
 def _read(run: Interpreter, receiver: cst.BaseExpression, atom: Data, name: str) -> Value | None:
     """What takes a tensor out of PyTorch, or out of its graph."""
-    if name == "detach" and not atom.placement.local:
+    if name == "detach" and atom.reduced:
         return REPLICATED
     rows = atom.placement is Placement.SHARD and not atom.opaque
     if name == "tolist" and (rows or atom.form is Form.ROW):
