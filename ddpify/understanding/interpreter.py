@@ -167,7 +167,8 @@ class Interpreter(ABC):
             return
         for data in what.data:
             alone = self.frame.in_forward and data.placement not in _REDUCIBLE
-            number = data.placement is not Placement.SHARD or data.form is not Form.TENSOR
+            rows = data.placement is Placement.SHARD and data.form is Form.TENSOR
+            number = not rows or data.one_each
             own = alone and number and reader != readers.ROWS_OF_ALL
             if own and size_uses.is_only_a_size(self.module.structure, node):
                 continue  # a rank's own size does for its own rows

@@ -62,7 +62,7 @@ def along_samples(
 
     Means and sums are left to the reductions over ranks.
     """
-    if name in PARTING and _parts_rows(data, rest, kwargs):
+    if name in PARTING and _parts_rows(data, rest, kwargs) and _are_told_apart(run, node):
         return of_all_rows(run, operand, data)
     unsure = may_mix_rows(name, data, rest, kwargs)
     if name in SUMMING:
@@ -90,6 +90,17 @@ def _parts_rows(data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]) 
     given = kwargs.get("dim") or kwargs.get("axis") or (rest[1] if len(rest) > 1 else None)
     along = 0 if given is None else dimensions.place(given.constant(), data.ndim)
     return along == data.dim and data.form is Form.TENSOR and not data.opaque
+
+
+def _are_told_apart(run: Interpreter, node: cst.BaseExpression) -> bool:
+    """Whether single ones of several parts are used: ``x.chunk(2)[0]``, ``a, b = x.chunk(2)``."""
+    above = run.module.parents.get(node)
+    if isinstance(above, cst.Subscript):
+        return above.value is node
+    several = (cst.Tuple, cst.List)
+    return isinstance(above, cst.Assign) and any(
+        isinstance(t.target, several) for t in above.targets
+    )
 
 
 def _all_rows(data: Data) -> Value:

@@ -12,9 +12,9 @@ from dataclasses import replace
 from ddpify.understanding.values import Atom, Data, Lib, Tup, Value, value
 
 TESTS = frozenset(
-    "eq ne gt lt ge le not_equal greater greater_equal less less_equal isnan isfinite isinf isposinf"
-    " isneginf isreal isclose isin signbit bool logical_and logical_or logical_xor logical_not"
-    " any all".split()
+    "eq ne gt lt ge le not_equal greater greater_equal less less_equal isnan isfinite isinf"
+    " isposinf isneginf isreal isclose isin signbit bool logical_and logical_or logical_xor"
+    " logical_not any all".split()
 )
 KEEPING = frozenset(
     "bitwise_and bitwise_or bitwise_xor bitwise_not clone contiguous copy cpu cuda detach expand"

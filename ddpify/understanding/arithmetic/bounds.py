@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -40,6 +41,28 @@ def counted(run: Interpreter, node: cst.Subscript) -> list[Data]:
     """Bounds of slices that are the number of this rank's rows: ``x[:len(batch)]``."""
     held = [d for bound in of_slices(node) for d in run.seen(bound).data]
     return [d for d in held if d.placement is Placement.COUNT and d.form is not Form.ROUNDED]
+
+
+def of_all_rows(run: Interpreter, node: cst.Subscript) -> Data | None:
+    """What ``table[: len(x)]`` takes in a forward of what all ranks hold: rows for those of all.
+
+    None for other slices, and elsewhere.
+    """
+    if not run.frames_forward() or run.collating or not run.module.editable:
+        return None
+    first = node.slice[0].slice
+    held = [a for bound in written(first) for a in run.seen(bound).of(Data)]
+    sizes = [a for a in held if isinstance(a, Data) and not a.opaque and _counts(a)]
+    if not sizes or not isinstance(first, cst.Slice):
+        return None
+    count_sizes(run, written(first))
+    return replace(sizes[0].placed(Placement.REPLICATE), form=Form.GATHERED)
+
+
+def _counts(size: Data) -> bool:
+    """Whether this is the number of a rank's rows, or of all."""
+    own = size.placement is Placement.COUNT and size.form is not Form.ROUNDED
+    return own or size.form is Form.TOTAL
 
 
 def begins_later(run: Interpreter, part_: cst.BaseSlice) -> bool:

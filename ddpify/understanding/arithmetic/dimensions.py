@@ -140,9 +140,18 @@ def of_pair(left: Data | None, right: Data | None, others: Sequence[Value]) -> i
     if left is not None and right is not None:
         known = [one.ndim for one in (left, right) if one.ndim or not _is_number(one)]
         return max(known) if known and all(known) else 0
-    known = left or right
-    plain = all(isinstance(atom, Const) for one in others for atom in one.atoms)
-    return known.ndim if known is not None and plain else 0
+    rows = left or right
+    found = [_of_other(atom) for one in others for atom in one.atoms]
+    if rows is None or not rows.ndim or None in found:
+        return 0
+    return max([rows.ndim, *(ndim for ndim in found if ndim is not None)])
+
+
+def _of_other(atom: Atom) -> int | None:
+    """The dimensions of what meets rows and is the same on all ranks; None where not known."""
+    if isinstance(atom, Const) or (isinstance(atom, Data) and _is_number(atom)):
+        return 0
+    return (atom.ndim or None) if isinstance(atom, Data) else None
 
 
 def _is_number(data: Data) -> bool:

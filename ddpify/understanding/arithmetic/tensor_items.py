@@ -499,6 +499,9 @@ def rows_by_index(run: Interpreter, node: cst.Subscript) -> Value | None:
     held = (listed.as_index(run.seen(index)) for index in indices(node))
     shards = [d for one in held for d in one.data if d.placement is Placement.SHARD]
     counted = bounds.counted(run, node)
+    of_all = None if shards else bounds.of_all_rows(run, node)
+    if of_all is not None:
+        return value(of_all)
     if counted and not shards:
         _note_slice(run, node)
     shards += counted
@@ -517,7 +520,8 @@ def _counted_up(run: Interpreter, node: cst.Subscript) -> bool:
     ranges = [data for data in held if data.form is Form.RANGE and data.counting]
     if not ranges or run.collating or not run.module.editable:
         return False
-    run.demand(first.value, value(*ranges), readers.POSITIONS)  # type: ignore[union-attr]
+    assert isinstance(first, cst.Index)
+    run.demand(first.value, value(*ranges), readers.POSITIONS)
     return True
 
 
@@ -534,7 +538,7 @@ def _note_slice(run: Interpreter, node: cst.Subscript) -> None:
 
     It holds rows for the whole batch: a rank's own are not its first.
     """
-    if run.collating or (run.frames_forward() and not run.module.editable):
+    if run.frames_forward() or run.collating:
         return
     part_ = node.slice[0].slice
     if not isinstance(part_, cst.Slice) or not bounds.counted_in(run, part_):

@@ -221,9 +221,9 @@ def _count_whole(
             run.demand(shown, value(numbers), readers.POSITIONS)
 
 
-def _is_plain_batch(run: Interpreter, rows: Data) -> bool:
+def _is_plain_batch(run: Interpreter, rows: Data | None) -> bool:
     """Whether the first dimension of something in a forward surely is that of the samples."""
-    plain = rows.form is Form.TENSOR and rows.dim == 0 and not rows.opaque
+    plain = rows is not None and rows.form is Form.TENSOR and rows.dim == 0 and not rows.opaque
     return plain and run.module.editable and not run.collating
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, product
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -47,7 +47,7 @@ from ddpify.understanding.language import size_uses
 from ddpify.understanding.libraries import sequences
 from ddpify.understanding.libraries.denominators import number_of_rows
 from ddpify.understanding.operators.rules import Rule
-from ddpify.understanding.operators.table import rule_of
+from ddpify.understanding.operators.table import LOOKING_UP, rule_of
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
     NO_ROWS,
@@ -233,8 +233,11 @@ def _function(
         return along
     if name in _WEIGHTED and any(_has_rows(held) for _, held in operands[1:]):
         return across_samples.coupled_operands(run, node, operands)
-    if name in BROADCASTING and _meet_crosswise(run, [one for _, one in data]):
+    broadcast = name in BROADCASTING or rule_of(name) is Rule.ELEMENTWISE
+    if broadcast and _meet_crosswise(run, [held.data for _, held in operands]):
         return tensor_pairs.mixed(run, node, data[0][1], operands)
+    if name in LOOKING_UP and len([held for _, held in operands if _has_rows(held)]) > 1:
+        return across_samples.coupled_operands(run, node, operands, rows=True)
     results = []
     for operand, one in data:
         made = _one(run, node, name, operand, one, rest, kwargs)
@@ -373,8 +376,10 @@ def _has_rows(held: Value) -> bool:
     return any(d.placement is Placement.SHARD and d.dim != NO_ROWS for d in held.data)
 
 
-def _meet_crosswise(run: Interpreter, rows: list[Data]) -> bool:
-    return any(tensor_pairs.crossed(run, one, other) for one, other in combinations(rows, 2))
+def _meet_crosswise(run: Interpreter, operands: list[list[Data]]) -> bool:
+    """Whether the rows of two operands surely lie along different dimensions."""
+    met = (list(product(*both)) for both in combinations(operands, 2))
+    return any(pairs and all(tensor_pairs.crossed(run, *pair) for pair in pairs) for pairs in met)
 
 
 def _named_by(operand: cst.BaseExpression, name: str, result: Value) -> Value:

@@ -240,7 +240,8 @@ def _element(run: Interpreter, node: cst.BaseExpression, atom: Atom) -> Value:
             return value(several.one_of(atom) if run.collating else collating.sample(atom))
         if atom.form is Form.SIZED:
             return REPLICATED
-        if atom.form is Form.GATHERED and not atom.dim and isinstance(_above(run, node), cst.For):
+        of_all = atom.form is Form.GATHERED and not atom.dim and run.frames_forward()
+        if of_all and isinstance(_above(run, node), cst.For):
             return value(atom.placed(Placement.REPLICATE))  # one of the samples of all ranks
         if atom.form in SEVERAL_TENSORS or atom.opaque:
             return value(atom)  # a container of rows, as far as is known

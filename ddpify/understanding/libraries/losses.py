@@ -132,7 +132,7 @@ def _names_in(shown: cst.BaseExpression) -> list[cst.Name]:
 def _measures_across(run: Interpreter, loss: LossCall) -> bool:
     """Whether the script's own distance is none of each sample's, but one of several."""
     own = loss.options.get("distance_function", REPLICATED)
-    if not own.of(Function, Bound) or len(loss.args) < 2:
+    if not any(own.of(Function, Bound)) or len(loss.args) < 2:
         return False
     made = run.call(loss.node, own, list(loss.args[:2]), {})
     each = all(d.placement is Placement.SHARD and not d.ragged for d in made.data)

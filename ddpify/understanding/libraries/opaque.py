@@ -221,7 +221,7 @@ def _along_a_dimension(
     name = coupling_layers.OF_A_DIMENSION.get(target.kind)
     arguments = target.arguments
     dim = arguments.get("dim") or arguments.get("start_dim") or arguments.get("0")
-    if name is None or dim is None or not args or not args[0].of(Data):
+    if name is None or dim is None or not args or not any(args[0].of(Data)):
         return None
     operands = argument_pairs(node, args, {})
     given = {"start_dim" if name == "flatten" else "dim": dim}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding import readers
 from ddpify.understanding.arithmetic import across_samples, tensor_sizes
 from ddpify.understanding.batching import (
     at_hand,
@@ -21,7 +22,7 @@ from ddpify.understanding.batching import (
 from ddpify.understanding.forms import SEVERAL_TENSORS, Form
 from ddpify.understanding.language import attributes, elements, narrowing
 from ddpify.understanding.language.arguments import Keywords, argument_pairs
-from ddpify.understanding.libraries import by_name, instances, opaque
+from ddpify.understanding.libraries import by_name, instances
 from ddpify.understanding.libraries.tensor_calls import tensor_function
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
@@ -425,10 +426,13 @@ def _reduce(
 ) -> Value:
     """``functools.reduce``: the function on a result so far and an element, until nothing is new.
 
-    What a batch's own rows make together is left to code that is not seen.
+    What the samples of a batch make together, all ranks make of the samples of all.
     """
-    if len(args) < 2 or args[1].data:
-        return opaque.opaque(run, node, None, args, kwargs)
+    if len(args) < 2:
+        return UNKNOWN
+    if args[1].data:
+        run.demand(_argument(node, 1), args[1], readers.A_STATISTIC)
+        return REPLICATED
     each = elements.iterate(run, node, args[1])
     result = join(each, args[2]) if len(args) > 2 else each
     for _ in range(2):

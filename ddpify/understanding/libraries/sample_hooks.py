@@ -69,7 +69,8 @@ def _note(
     whole = [_gathered(one) for one in given]
     if any(hook.of(Function, Bound)):
         made = run.call(node, hook, whole, {})
-        rowless = any(isinstance(a, Data) and a.reduced for a in made.atoms)
+        held = [a for a in made.atoms if isinstance(a, Data)]
+        rowless = bool(held) and all(a.reduced for a in held)
         known = run.facts.sample_hooks[node]
         run.facts.sample_hooks[node] = replace(known, rowless=known.rowless or rowless)
 

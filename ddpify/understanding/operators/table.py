@@ -68,24 +68,25 @@ OF_MATRICES = frozenset(
 
 # What these do depends on their arguments, or they make something new: see ``arithmetic``.
 BY_ARGUMENTS = frozenset(
-    "BoolTensor DoubleTensor FloatTensor IntTensor LongTensor Tensor Variable addmm addmv arange"
-    " argwhere array as_strided as_tensor asarray astype atleast_1d atleast_2d atleast_3d"
-    " bernoulli bernoulli_ broadcast_to bucketize byte char chunk complex copy copy_ cross cuda"
-    " data diag_embed digitize dropout dropout1d dropout2d dropout3d alpha_dropout"
-    " feature_alpha_dropout einsum empty empty_like encode expand expand_as exponential_ fill"
-    " fill_ flatnonzero flip fliplr flipud from_numpy full full_like fractional_max_pool2d"
-    " fractional_max_pool3d gather gumbel_softmax imag index_add index_copy index_fill index_put"
-    " index_reduce index_select isin item_ lengths masked_scatter masked_select matmul mm movedim"
-    " moveaxis multinomial mv narrow new new_empty new_full new_ones new_tensor new_zeros nonzero"
-    " normal_ numpy one_hot ones ones_like permute pin_memory poisson polar put put_along_axis"
-    " rand_like randint_like randn_like random_ ravel repeat repeat_interleave requires_grad_"
-    " reshape_as resize_ resize_as_ retain_grad roll rot90 rrelu save scatter scatter_add"
-    " scatter_reduce searchsorted select set_ shape share_memory_ squeeze swapaxes swapdims t"
-    " take_along_axis take_along_dim tensor tile transpose type renorm unflatten uniform_ unsqueeze"
-    " view_as view_as_complex view_as_real zero_ zeros zeros_like adjoint grad equal dot vdot"
-    " vecdot roi_align roi_pool ps_roi_align ps_roi_pool box_convert box_iou clip_boxes_to_image"
-    " parallel_apply all_gather norm det logdet slogdet".split()
+    "BoolTensor DoubleTensor FloatTensor IntTensor LongTensor Tensor Variable addmm arange"
+    " argwhere array as_tensor asarray astype bernoulli bernoulli_ broadcast_to bucketize byte"
+    " char chunk complex copy copy_ cross cuda data digitize dropout dropout1d dropout2d"
+    " dropout3d alpha_dropout feature_alpha_dropout einsum empty empty_like encode expand"
+    " expand_as exponential_ fill fill_ flatnonzero flip fliplr flipud from_numpy full full_like"
+    " fractional_max_pool2d fractional_max_pool3d gather gumbel_softmax imag index_add"
+    " index_copy index_fill index_put index_reduce index_select isin item_ lengths"
+    " masked_scatter masked_select matmul mm movedim moveaxis multinomial mv narrow new"
+    " new_empty new_full new_ones new_tensor new_zeros nonzero normal_ numpy one_hot ones"
+    " ones_like permute pin_memory poisson polar put put_along_axis rand_like randint_like"
+    " randn_like random_ ravel repeat repeat_interleave requires_grad_ reshape_as resize_"
+    " resize_as_ retain_grad roll rrelu save scatter scatter_add scatter_reduce searchsorted"
+    " select set_ shape share_memory_ squeeze swapaxes swapdims t take_along_axis take_along_dim"
+    " tensor tile transpose type renorm unflatten uniform_ unsqueeze view_as view_as_complex"
+    " view_as_real zero_ zeros zeros_like grad equal dot vdot vecdot roi_align roi_pool"
+    " ps_roi_align ps_roi_pool box_convert clip_boxes_to_image parallel_apply all_gather norm"
+    " det logdet slogdet".split()
 )
+
 
 # What treats each sample alone where the batch comes first of so many dimensions. With one less,
 # the first is that of the channels of a single sample.
@@ -97,6 +98,9 @@ BATCH_FIRST_OF = {
         " fractional_max_pool max_unpool"
     ).split()
 } | {"bmm": 3, "baddbmm": 3}
+
+# What looks each number of one operand up among those of the other.
+LOOKING_UP = frozenset("bucketize digitize isin searchsorted".split())
 
 # What works on so many of the last dimensions: on each sample alone if the batch is before them.
 LAST_OF = {
