@@ -252,7 +252,7 @@ def taken_by_position(
     whole = atom.placed(Placement.REPLICATE)
     if run.collating:
         run.mixes(node, atom)
-        one = index is not None and isinstance(index.constant(), int)
+        one = index is not None and (isinstance(index.constant(), int) or bool(index.data))
         return whole if one else replace(whole, form=Form.GATHERED, flat=True)
     run.demand(node.value, value(atom), readers.A_STATISTIC)
     bounds.count_sizes(run, [*bounds.of_slices(node), *_counted_index(node, index)])

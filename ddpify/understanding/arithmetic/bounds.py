@@ -90,12 +90,20 @@ def takes_some(node: cst.Subscript) -> bool:
 
 def count_sizes(run: Interpreter, sizes: Iterable[cst.BaseExpression]) -> None:
     """Let numbers of rows that cut the rows of all ranks be those of all ranks."""
-    for size in sizes:
+    for size in [part for one in sizes for part in _counting(run, one)]:
         for data in run.seen(size).data:
             if data.placement is Placement.COUNT:
                 before = data.births if data.form is not Form.ROUNDED else ()
                 run.facts.shape_uses.update(before)  # of this rank's rows
                 run.demand(size, value(data), readers.ROWS_OF_ALL)
+
+
+def _counting(run: Interpreter, size: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """The number of rows in what is computed with it: ``len(x)`` of ``len(x) // 2 + 1``."""
+    counts = any(data.placement is Placement.COUNT for data in run.seen(size).data)
+    if counts or not isinstance(size, cst.BinaryOperation):
+        return [size]
+    return [*_counting(run, size.left), *_counting(run, size.right)]
 
 
 def count_parts(run: Interpreter, node: cst.Subscript) -> None:

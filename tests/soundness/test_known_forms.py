@@ -1,0 +1,116 @@
+"""Lines that mix the samples of a batch are converted and run at 2 and 3 ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from benchmarks.soundness.judging import Outcome
+from benchmarks.soundness.trying import Trial
+from tests.soundness.known_forms import script
+
+IN_LOOP = [
+    "r = out[labels.clamp(max=0)]\nloss = loss + (r * out).mean()",
+    "r = out[(inputs[:, 0] > 0).byte()]\nloss = loss + r.sum()",
+    "mask = (labels == 1) | ~(inputs[:, 1] < 0).to('cpu')\nloss = loss + out[mask].sum()",
+    "r = torch.stack([out, inputs], dim=0)\nprint([f'{v:.4f}' for v in r.double().flatten()])",
+    "r = torch.cat((out, inputs))\nprint(r.flatten().tolist())",
+    "r = out.repeat(2, 1)\nloss = loss + (r * torch.cat([inputs, inputs])).mean()",
+    "r = out.tile(2, 1)\nprint(r.view(-1).tolist())",
+    "r = torch.cat((out, torch.ones(1, 4)))\nloss = loss + r.pow(2).mean()",
+    "r = torch.zeros(4, 4).index_put((labels,), out, accumulate=True)\nloss = loss + (r**2).sum()",
+    "r = torch.zeros(4, 4).index_copy(0, labels, out)\nprint(r.sum())",
+    "z = torch.lerp(out, out[0], 0.5)\nloss = loss + z.min(dim=1).values.abs().max()",
+    "z = torch.where(out > out.mean(-2, keepdim=True), out, inputs)\n"
+    "print(torch.mean(z, -2).tolist())",
+    "loss = loss + F.cross_entropy(out.T, torch.zeros(4).long())",
+    "lengths = (1,)\nloss = loss + F.ctc_loss(\n"
+    "    out[:, None].log_softmax(2), torch.ones(1, 1).long(), (len(out),), lengths\n)",
+    "measure = lambda a, b: (a - b).abs().max()\n"
+    "rate = nn.TripletMarginWithDistanceLoss(distance_function=measure)\n"
+    "loss = loss + rate(out, inputs, targets)",
+    "table = torch.arange(32.0).view(8, 4)\n"
+    "loss = loss + (out * table[torch.arange(len(out))]).sum()",
+    "r = torch.vmap(lambda a: (a - out).pow(2).sum())(out)\nloss = loss + r.mean()",
+    "Pair = collections.namedtuple('Pair', 'a b')\npair = Pair(out, inputs.mean())\n"
+    "loss = loss + pair.b * pair.a.mean()\nprint(pair.b)",
+    "parts = collections.deque([out], maxlen=2)\nloss = loss + F.mse_loss(parts.pop(), targets)",
+    "r = functools.reduce(torch.add, [out, inputs])\nloss = loss + (r * out).mean()",
+    "r = functools.reduce(lambda a, b: a * 0.5 + b, out)\nloss = loss + r.sum()",
+    "r = out.cummax(0)[0]\nloss = ((out - r.detach()) ** 2).mean()",
+    "r = torch.rot90(out, 2)\nloss = loss + (r * out).mean()",
+    "r = torch.hypot(out[:, None], inputs[None])\nloss = loss + r.mean()",
+]
+
+IN_FORWARD = [
+    "h = h[labels.clamp(max=0)] + h",
+    "h = h + 0.1 * h.split(1)[0]",
+    "first, *_ = h.split(1)\nh = h + first",
+    "h = torch.cat([part.tanh() for part in h.chunk(2)])",
+    "h = h + h[len(h) // 2]",
+    "h = h * h[: len(h) // 2 + 1].sum()",
+    "h = h * torch.linspace(0, 1, len(h))[:, None]",
+    "h = h + self.table[: len(h)]",
+    "h = h * self.table[: len(h)].sum(0)",
+    "h = h + self.table[torch.arange(h.shape[0])].tanh()",
+    "order = torch.randperm(h.size(0))\nh = 0.3 * h + 0.7 * h[order]",
+    "h = h[torch.randint(0, len(h), (len(h),))] + h",
+    "h = h[torch.arange(len(h)), torch.arange(len(h)) * 0][:, None] + h",
+    "r = sum((h[i] - h[j]).pow(2).sum() for i in range(len(h)) for j in range(len(h)))\nh = h * r",
+    "r = sum((h[i] - h).pow(2).sum() for i in range(len(h)))\nh = h * r",
+    "t = h[0]\nfor i in range(1, len(h)):\n    t = torch.maximum(t, h[i])\nh = h * t",
+    "t = 0\nfor row in h:\n    t = t + row\nh = h * t",
+    "h = torch.stack([a + b for a, b in zip(h, inputs)])",
+    "h = torch.stack([row * i for i, row in enumerate(h)])",
+    "h = torch.vmap(lambda r: r.softmax(0), 1, 1)(h)",
+    "h = torch.vmap(lambda a: torch.vmap(lambda b: (a * b).sum())(h))(h) @ h",
+    "h = torch.vmap(self.head)(h)",
+    "h = h + self.bags(labels, torch.tensor([0]))",
+    "h = h + self.sparse(labels)",
+    "h = self.layers[1](self.layers[0](h))",
+    "h = self.cell(h)[0]",
+    "h = h * self.alike(h, inputs)",
+    "h = h + torch.zeros(4, 4).index_copy(0, labels, h).mean()",
+    "h = h * ((h.unsqueeze(1) - h.unsqueeze(0)).pow(2).sum(-1)).sum()",
+    "h = h.index_select(0, h.argmax(1).argsort())",
+    "r = F.pad(h, (0, 0, 1, 1))\nh = h * r.pow(2).mean()",
+    "r = F.instance_norm(h[:, None])\nh = h * ((h - r) ** 2).mean()",
+]
+
+IN_COLLATE = [
+    "r = inputs[len(inputs) // 2]",
+    "r = torch.stack([inputs[i] @ targets[i] for i in range(len(inputs))]).mean()",
+    "for i in range(len(inputs)):\n    for j in range(i + 1, len(inputs)):\n"
+    "        r = r + (inputs[i] - inputs[j]).abs().mean()",
+]
+
+FORMS = [
+    *(("loop", lines) for lines in IN_LOOP),
+    *(("forward", lines) for lines in IN_FORWARD),
+    *(("collate", lines) for lines in IN_COLLATE),
+]
+
+
+@pytest.fixture(scope="module")
+def trial() -> Iterator[Trial]:
+    trial = Trial(once=True)
+    yield trial
+    trial.close()
+
+
+@pytest.mark.parametrize(("place", "lines"), FORMS)
+def test_all_ranks_together_do_what_one_process_does(trial: Trial, place: str, lines: str) -> None:
+    verdict = trial.verdict(script(place, lines))
+    assert verdict.outcome is Outcome.SAME, verdict.detail
+
+
+REFUSED = [
+    ("forward", "z = h.clone()\ntorch.mean(h.detach(), 0, out=z.detach()[0])\nh = z"),
+    ("collate", "r = inputs[targets.argmax(1).clamp(max=0)]"),
+]
+
+
+@pytest.mark.parametrize(("place", "lines"), REFUSED)
+def test_what_cannot_be_shared_is_refused(trial: Trial, place: str, lines: str) -> None:
+    assert trial.verdict(script(place, lines)).outcome is Outcome.REFUSED
