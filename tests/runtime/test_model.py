@@ -164,6 +164,36 @@ def test_a_gradient_that_some_ranks_lack_counts_as_zero() -> None:
     assert first["a.bias"].item() + first["b.bias"].item() == pytest.approx(10)
 
 
+class Looked(nn.Module):
+    """A table with sparse gradients, after a layer with dense ones."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(4, 4)
+        self.table = nn.Embedding(9, 4, sparse=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """x: (rows, 4)."""
+        kinds = (x[:, 0].abs() * 10).long().clamp(max=8)
+        return self.first(x).tanh() + self.table(kinds)  # type: ignore[no-any-return]
+
+
+def _sparse() -> Any:
+    model = dd.wrap(Looked())
+    dense = torch.optim.SGD(model.first.parameters(), lr=0.1)  # type: ignore[union-attr]
+    sparse = torch.optim.SparseAdam(model.table.parameters(), lr=0.1)  # type: ignore[union-attr]
+    for x in _batches():
+        model.zero_grad()
+        dd.mean(model(x).pow(2).mean()).backward()
+        dense.step()
+        sparse.step()  # type: ignore[no-untyped-call]
+    return model.state_dict()
+
+
+def test_sparse_gradients_are_averaged_and_stay_sparse() -> None:
+    assert_same(_sparse)
+
+
 def _unfrozen() -> Any:
     model = Net()
     model.first.requires_grad_(False)

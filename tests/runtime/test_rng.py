@@ -254,3 +254,36 @@ def _dropped_by_hand() -> Any:
 def test_ranks_drop_apart_from_each_other_in_batches_made_by_hand() -> None:
     rows = [str(row) for batches in run(_dropped_by_hand, 2) for rows in batches for row in rows]
     assert len({*rows}) == len(rows) == 12
+
+
+class Shuffling(nn.Module):
+    """Notes the order that it draws from the stream that ranks share, and its own numbers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(1, 1)
+        self.orders: list[list[int]] = []
+        self.own: list[float] = []
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """x: any rows."""
+        self.orders.append(torch.randperm(9, generator=dd.shared_generator()).tolist())
+        self.own.append(torch.rand(()).item())
+        return self.layer(x)  # type: ignore[no-any-return]
+
+
+def _shuffled() -> Any:
+    _seed()
+    model = dd.wrap(Shuffling())
+    after = []
+    for _ in range(2):
+        model(dd.shard_batch(torch.ones(6, 1)))
+        after.append(torch.randperm(9).tolist())
+    return model.orders, after, model.own
+
+
+def test_a_forward_may_draw_what_ranks_share() -> None:
+    first, second = run(_shuffled, 2)
+    assert first[:2] == second[:2]
+    assert len({*map(tuple, (*first[0], *first[1]))}) == 4, "the shared stream goes on"
+    assert not {*first[2]} & {*second[2]}
