@@ -137,7 +137,8 @@ class Interpreter(ABC):
     def instance(self, node: cst.CSTNode, module: ModuleFile, kind: Class | str) -> Instance:
         """The object made at a place, one for each way of the last few calls that lead there."""
         callers = self._contexts.last_calls(self.frames)
-        known = kind if isinstance(kind, str) else kind.node  # classes may share their name
+        # Classes may share their name; what a trial makes is not what the code itself makes.
+        known = (kind if isinstance(kind, str) else kind.node, self.tried is not None)
         key = (node, callers, known)
         if key not in self.heap and self._contexts.are_too_many(node):
             key = (node, into_forward(self.frames), known)

@@ -87,6 +87,8 @@ def elements(data: Data, node: cst.BaseExpression | None = None) -> Value:
     """How many elements a tensor or array has: a rank counts those of its own rows."""
     if data.placement is Placement.COUPLED:  # as many as the rows of all ranks leave
         return value(replace(data, ndim=0))
+    if data.placement is Placement.ROWS and data.births and data.form is not Form.ROW:
+        return value(replace(data, form=Form.NUMBER))
     alike = data.form is Form.ROW or data.placement.partial or not data.placement.local
     births = frozenset() if node is None else frozenset({node})
     added_up = data.placed(Placement.SUM)

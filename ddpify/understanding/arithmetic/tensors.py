@@ -233,8 +233,7 @@ def _function(
         return along
     if name in _WEIGHTED and any(_has_rows(held) for _, held in operands[1:]):
         return across_samples.coupled_operands(run, node, operands)
-    broadcast = name in BROADCASTING or rule_of(name) is Rule.ELEMENTWISE
-    if broadcast and _meet_crosswise(run, [held.data for _, held in operands]):
+    if broadcasts(name) and _meet_crosswise(run, [held.data for _, held in operands]):
         return tensor_pairs.mixed(run, node, data[0][1], operands)
     if name in LOOKING_UP and len([held for _, held in operands if _has_rows(held)]) > 1:
         return across_samples.coupled_operands(run, node, operands, rows=True)
@@ -258,6 +257,11 @@ def _function(
         held = operands[0][1].atoms
         followed.append(value(*(a for a in held if isinstance(a, Data) and a.reduced)))
     return join(*followed)
+
+
+def broadcasts(name: str) -> bool:
+    """Whether a function of several tensors broadcasts them against each other."""
+    return name in BROADCASTING or rule_of(name) is Rule.ELEMENTWISE
 
 
 def _written_by_index(run: Interpreter, node: cst.BaseExpression, operands: list[Operand]) -> Value:

@@ -37,6 +37,7 @@ from ddpify.understanding.values import (
     NO_ROWS,
     REPLICATED,
     UNKNOWN,
+    Atom,
     Data,
     Instance,
     Number,
@@ -113,7 +114,7 @@ def tensor_function(  # type: ignore[no-untyped-def]
     involved = [(n, v) for n, v in operands if v.data]
     if involved and short in _ROW_BY_ROW:
         batches.meet(run, [(n, v) for n, v in operands if v.data or batches.wholes(v)])
-    if involved and short in tensors.BROADCASTING:  # rows of all would meet a rank's there
+    if involved and tensors.broadcasts(short):  # rows of all would meet a rank's there
         involved = [(n, v) for n, v in operands if any(isinstance(a, Data) for a in v.atoms)]
     for _, held in operands:
         inner = list(local_data(held))
@@ -370,7 +371,12 @@ def _under_replicated(run: Interpreter, node: cst.BaseExpression, rows: Data, di
     if not (plain and inside and dim == rows.dim):
         return False
     shown = queues.pieces(run, node)
-    return any(held.atoms and all(type(a) is Number for a in held.atoms) for _, held in shown)
+    return any(held.atoms and all(map(_is_whole, held.atoms)) for _, held in shown)
+
+
+def _is_whole(piece: Atom) -> bool:
+    """Whether this is a tensor that all ranks hold, without a row for each sample."""
+    return isinstance(piece, Number) or (isinstance(piece, Data) and piece.reduced)
 
 
 def _beside_rows(run: Interpreter, node: cst.BaseExpression, inner: list[Data]) -> list[Data]:

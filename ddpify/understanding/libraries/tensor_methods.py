@@ -136,7 +136,8 @@ def of_tensor(  # type: ignore[no-untyped-def]
         args = [_sizes(run, one) for one in args]
     if name in ("view", "reshape") and atom.placement is Placement.SHARD:
         given = _own_size(run, node, given)
-    operands = [(receiver, value(atom)), *argument_pairs(node, args, {})]
+    limits = kwargs if tensors.broadcasts(name) else {}
+    operands = [(receiver, value(atom)), *argument_pairs(node, args, limits)]
     rest = given if name in views.RESHAPING else args
     changed = in_place.changed(run, node, name, operands, atom, rest, kwargs)
     if changed is not None:
