@@ -1,5 +1,6 @@
 """What a converted training script calls to train, on any number of ranks, as one process would."""
 
+from ddpify.runtime.accumulation import sync_gradients
 from ddpify.runtime.batch import shard_batch
 from ddpify.runtime.broadcasting import broadcast
 from ddpify.runtime.cycling import cycle
@@ -82,6 +83,7 @@ __all__ = [
     "squeeze",
     "sum",
     "take",
+    "sync_gradients",
     "target_weight",
     "unwrap",
     "whole",

@@ -17,6 +17,7 @@ from torch.nn.modules import module as modules
 from torch.nn.parallel import DistributedDataParallel
 
 from ddpify.runtime.averaging import average_gradients, has_sparse_gradients
+from ddpify.runtime.accumulation import accumulation
 from ddpify.runtime.classes import reduced_as, subclass_of
 from ddpify.runtime.share import inside_forward
 
@@ -90,9 +91,15 @@ class GradientEngine:
         with inside_forward(self.trained[0].device):
             if self.reducer is None:
                 return self.model.ddpify_forward(*inputs, **kwargs)  # type: ignore[operator]
+            self.reducer.require_backward_grad_sync = accumulation.exchanging
+            self.reducer.require_forward_param_sync = True  # buffers, whatever came before
             out = self.reducer(*inputs, **kwargs)
-        self.reducer_waits = torch.is_grad_enabled()
+        self.reducer_waits = torch.is_grad_enabled() and accumulation.exchanging
         return out
+
+    def average(self) -> None:
+        """Average the gradients now. A collective."""
+        average_gradients(self.trained)
 
     def outdated(self) -> bool:
         """Whether there are parameters to be trained that it does not know."""
@@ -106,6 +113,9 @@ class GradientEngine:
 
     def retire(self) -> None:
         """Leave the parameters to another engine."""
+        if self in accumulation.behind:
+            del accumulation.behind[self]
+            self.average()
         self._drop_reducer()
         for hook in self.hooks:
             hook.remove()
@@ -118,13 +128,19 @@ class GradientEngine:
 
     def _end_backward(self) -> None:
         waited, self.reducer_waits, self.in_backward = self.reducer_waits, False, False
+        if not waited and not accumulation.exchanging:
+            accumulation.behind[self] = None
+            return
         partial = self.arrived < len(self.trained) and not self.options["find_unused_parameters"]
         if waited and partial:
             # It has copied back nothing and would refuse the next forward.
             self._drop_reducer()
         if partial or not waited:
-            # What was in .grad before is the same on all ranks, and so is its own average.
-            average_gradients(self.trained)
+            # What was in .grad before is the same on all ranks, and so is its own average; or it is
+            # this rank's part of earlier micro-batches.
+            self.average()
+        accumulation.behind.pop(self, None)
+        accumulation.catch_up()
 
     def _drop_reducer(self) -> None:
         if self.reducer is not None:
@@ -197,6 +213,14 @@ class AveragedGradients:
 
     def _end_backward(self) -> None:
         self.in_backward = False
+        if accumulation.exchanging:
+            self.average()
+            accumulation.behind.pop(self, None)
+        else:
+            accumulation.behind[self] = None
+
+    def average(self) -> None:
+        """Average the gradients now. A collective."""
         average_gradients(self.parameters)
 
 

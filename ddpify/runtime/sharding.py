@@ -14,6 +14,7 @@ from typing import Any, cast
 import torch
 from torch import nn
 
+from ddpify.runtime.accumulation import accumulation
 from ddpify.runtime.adoption import load_whole_values, watch_optimizers
 from ddpify.runtime.dtensor import full_tensors, is_dtensor
 from ddpify.runtime.plain import unsharded
@@ -75,6 +76,7 @@ def shard_model(sharding: Sharding, fill: Callable[[nn.Module], None] | None = N
     for parameter in new:
         _divide_gradients(parameter)
     read_as_whole()
+    accumulation.sharded.add(model)
     watch_optimizers([parameter for parameter in replaced if parameter not in new])
     return model
 
