@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ddpify.codemods import (
+    accumulation,
     batch_sizes,
     batches,
     checkpoints,
@@ -53,6 +54,7 @@ COLLECTED: tuple[Callable[[Plan, Edits], None], ...] = (
     printed.edit,
     batch_sizes.edit,
     draws.edit,
+    accumulation.edit,
     gradients.edit,
     gradient_hooks.edit,
     states.edit,

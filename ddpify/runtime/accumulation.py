@@ -8,7 +8,6 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
-import torch
 from torch import nn
 from torch.optim import Optimizer
 from torch.optim.optimizer import register_optimizer_step_pre_hook
@@ -61,7 +60,7 @@ class Accumulation:
     def _clear(self) -> None:
         """Forget what FSDP adds up aside from ``.grad``, as ``zero_grad`` does with the rest."""
         for model in self.sharded:
-            for part in _parts(model):
+            for part in _sharded_parts(model):
                 part.unsharded_accumulated_grad = None  # in the dtype of reductions
                 if hasattr(part, "_unsharded_param"):
                     part._unsharded_param.grad = None
@@ -90,7 +89,7 @@ def sync_gradients(when: object) -> None:
         accumulation.watch()
 
 
-def _parts(model: nn.Module) -> Iterator[Any]:
+def _sharded_parts(model: nn.Module) -> Iterator[Any]:
     """FSDP's records of a model's parameters."""
     for unit in model.modules():
         state: Any = getattr(unit, "_get_fsdp_state", lambda: None)()
@@ -106,4 +105,4 @@ def _patch_zero_grad(owner: Any, clear: Callable[[], None]) -> None:
         plain(self, *args, **kwargs)
         clear()
 
-    owner.zero_grad = torch.compiler.disable(zero_grad)
+    owner.zero_grad = zero_grad

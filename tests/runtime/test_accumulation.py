@@ -126,9 +126,7 @@ def _exchanges() -> dict[str, int]:
     return found
 
 
-def _counting(
-    calls: list[int], bucket: dist.GradBucket
-) -> torch.futures.Future[torch.Tensor]:
+def _counting(calls: list[int], bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
     from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
 
     calls.append(1)
