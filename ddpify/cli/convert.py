@@ -87,7 +87,7 @@ def convert(
     ] = "ddp",
     mixed_precision: Annotated[
         Optional[Literal["bfloat16", "float16"]],  # noqa: UP045
-        typer.Option(help="With fsdp: the model's dtype.", rich_help_panel=_LARGE),
+        typer.Option(help="The dtype to compute in; ddp: bfloat16.", rich_help_panel=_LARGE),
     ] = None,
     activation_checkpointing: Annotated[
         bool,
@@ -158,10 +158,10 @@ def convert(
 
 def _check(options: Options) -> None:
     """A usage error for options that exclude each other."""
-    if options.mixed_precision is not None and options.strategy != "fsdp":
+    if options.mixed_precision == "float16" and options.strategy != "fsdp":
         raise DdpifyError(
-            f"--mixed-precision is not for --strategy {options.strategy}",
-            remedy="add --strategy fsdp, or use torch.autocast in the script",
+            f"--mixed-precision float16 is not for --strategy {options.strategy}",
+            remedy="use bfloat16, or torch.autocast with a GradScaler in the script",
             exit_code=ExitCode.USAGE,
         )
     if options.scale_lr and options.batch != "per-rank":

@@ -7,11 +7,12 @@ from typing import Any, cast
 def subclass_of(plain: Any, mixin: Any, /, **attributes: Any) -> Any:
     """A class between ``mixin`` and ``plain``, with the name, module and docstring of ``plain``.
 
-    An object's ``__class__`` goes on to be ``plain``: a pickler then takes it for one of these.
+    An object's ``__class__`` goes on to be the plain one: a pickler then takes it for one of these.
     Its type is equal to ``plain``, as scripts compare that to sort layers into groups.
     """
     names = {"__module__": plain.__module__, "__qualname__": plain.__qualname__}
-    shown = property(lambda _: plain, _change_class)
+    bare = _plain_of(plain)  # which may be between a mixin and another class itself
+    shown = property(lambda _: bare, _change_class)
     own = {"__doc__": plain.__doc__, "__class__": shown, "_ddpify_plain": plain}
     kind: Any = _equal_type(cast(Any, type(plain)))
     return kind(plain.__name__, (mixin, plain), {**names, **own, **attributes})

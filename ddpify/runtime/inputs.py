@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -18,18 +19,23 @@ class MovesInputs:
         self, _: nn.Module, inputs: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments to call the forward with."""
-        return self._moved(inputs), self._moved(kwargs)
+        return mapped(inputs, self._moved), mapped(kwargs, self._moved)
 
-    def _moved(self, held: Any) -> Any:
-        if isinstance(held, torch.Tensor):
-            return held.to(self.place, non_blocking=True)
-        if isinstance(held, dict):
-            return type(held)((key, self._moved(value)) for key, value in held.items())
-        if isinstance(held, tuple) and hasattr(held, "_fields"):
-            return type(held)(*(self._moved(value) for value in held))
-        if isinstance(held, list | tuple):
-            return type(held)(self._moved(value) for value in held)
-        return held
+    def _moved(self, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.to(self.place, non_blocking=True)
+
+
+def mapped(held: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
+    """A tensor changed, or a container with each of its tensors changed; anything else as it is."""
+    if isinstance(held, torch.Tensor):
+        return change(held)
+    if isinstance(held, dict):
+        return type(held)((key, mapped(value, change)) for key, value in held.items())
+    if isinstance(held, tuple) and hasattr(held, "_fields"):
+        return type(held)(*(mapped(value, change) for value in held))
+    if isinstance(held, list | tuple):
+        return type(held)(mapped(value, change) for value in held)
+    return held
 
 
 def move_inputs(model: nn.Module, place: torch.device) -> None:

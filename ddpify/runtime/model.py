@@ -16,9 +16,10 @@ from ddpify.runtime.inputs import move_inputs as let_move_inputs
 from ddpify.runtime.instancenorm import track_over_ranks
 from ddpify.runtime.materialising import Initialiser, Materialiser, is_on_meta
 from ddpify.runtime.memory import Footprint, device_memory, explained, footprint
+from ddpify.runtime.precision import autocast_forward, dtype_of
 from ddpify.runtime.process import device, is_main, kept, rank, world_size
 from ddpify.runtime.recomputation import recompute_blocks
-from ddpify.runtime.replication import DistributedModule, replicate_model
+from ddpify.runtime.replication import CommHook, DistributedModule, Reducing, replicate_model
 from ddpify.runtime.rng import fork_own_stream
 from ddpify.runtime.sharding import fsdp_options, shard_model
 from ddpify.runtime.units import ShardedModule, Sharding
@@ -34,6 +35,11 @@ def wrap(
     sync_batchnorm: bool = True,
     move_inputs: bool = False,
     find_unused_parameters: bool = False,
+    static_graph: bool = False,
+    bucket_cap_mb: float | None = None,
+    gradient_as_bucket_view: bool = False,
+    comm_hook: CommHook | None = None,
+    comm_state: object = None,
     blocks: Sequence[type[nn.Module]] | None = None,
     mixed_precision: torch.dtype | str | None = None,
     activation_checkpointing: bool = False,
@@ -54,17 +60,22 @@ def wrap(
     not trained, either. It only gets rank 0's values, and normalises over the global batch.
     sync_batchnorm: normalise with the statistics of the global batch.
     move_inputs: move what the model is called with to its device first, as DataParallel does.
-    find_unused_parameters: DistributedDataParallel's.
+    find_unused_parameters, static_graph, bucket_cap_mb, gradient_as_bucket_view:
+    DistributedDataParallel's. comm_hook, comm_state: what it calls to reduce a bucket of gradients,
+    ``comm_hook(comm_state, bucket)``, such as a compression of
+    ``torch.distributed.algorithms.ddp_comm_hooks``. For "fsdp" they mean nothing.
     blocks: classes of the parts that are gathered one at a time (default: repeated blocks).
-    mixed_precision: with "fsdp", the dtype in which parameters are gathered and computed with,
-    or its name.
+    mixed_precision: a dtype, or its name. With "ddp", which takes bfloat16 alone, the forward runs
+    under autocast, at one process too, and gives float32; gradients are reduced in the parameters'
+    dtype. With "fsdp", parameters are gathered and computed with in it.
     activation_checkpointing: compute the activations of the blocks again in backward, instead
     of keeping them; at one process too.
     init_weights: of a model on the meta device, gives each module values, as ``apply`` would.
 
     Raises ValueError for another strategy, or an option that it does not have.
     """
-    _check_options(strategy, mixed_precision)
+    dtype = dtype_of(mixed_precision)
+    _check_options(strategy, dtype)
     if isinstance(model, DistributedModule | ShardedModule):
         return model
     world_size()  # an error before init(), whatever the model is
@@ -82,6 +93,8 @@ def wrap(
     if filling is not None and not sharded:
         for part in (*parts, model):  # the order of sharding, in which values are drawn
             filling.fill(part)
+    if dtype is not None and trained and strategy == "ddp":
+        autocast_forward(model, dtype, place.type)
     if world_size() == 1:
         return model
     prepare = functools.partial(_normalise_over_ranks, wanted=sync_batchnorm)
@@ -89,19 +102,23 @@ def wrap(
     send_buffers = not synced and _has_plain_batch_norm(model)
     fork_own_stream(rank())
     if sharded:
-        sharding = Sharding(model, parts, fsdp_options(place, mixed_precision))
+        sharding = Sharding(model, parts, fsdp_options(place, dtype))
         return _shard(sharding, filling, send_buffers)
     if not trained:  # DistributedDataParallel, which there is none of then, would send them
         _broadcast(model.parameters())
     _broadcast(model.buffers())
     if not trained:
         return model
-    return replicate_model(
-        model,
+    reducing = Reducing(
         find_unused_parameters=find_unused_parameters,
+        static_graph=static_graph,
+        bucket_cap_mb=bucket_cap_mb,
+        gradient_as_bucket_view=gradient_as_bucket_view,
         send_buffers=send_buffers,
-        prepare=prepare,
+        comm_hook=comm_hook,
+        comm_state=comm_state,
     )
+    return replicate_model(model, reducing, prepare)
 
 
 def _normalise_over_ranks(model: nn.Module, *, wanted: bool) -> bool:
@@ -149,11 +166,11 @@ def broadcast_buffers(model: nn.Module) -> None:
     _broadcast(model.buffers())
 
 
-def _check_options(strategy: str, mixed_precision: torch.dtype | str | None) -> None:
+def _check_options(strategy: str, dtype: torch.dtype | None) -> None:
     if strategy not in STRATEGIES:
         raise ValueError(f"strategy={strategy!r} is none of {', '.join(STRATEGIES)}")
-    if strategy != "fsdp" and mixed_precision is not None:
-        raise ValueError('mixed_precision is an option of strategy="fsdp"')
+    if strategy != "fsdp" and dtype not in (None, torch.bfloat16):
+        raise ValueError(f'mixed_precision={dtype} is for strategy="fsdp": use bfloat16')
 
 
 def _has_plain_batch_norm(model: nn.Module) -> bool:

@@ -9,6 +9,7 @@ import copy
 import functools
 import inspect
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, cast
 
 import torch
@@ -22,6 +23,45 @@ from ddpify.runtime.classes import reduced_as, subclass_of
 from ddpify.runtime.share import inside_forward
 
 ENGINE = "_ddpify_engine"
+CommHook = Callable[[Any, Any], torch.futures.Future[torch.Tensor]]
+
+
+@dataclass(frozen=True)
+class Reducing:
+    """How DistributedDataParallel reduces gradients: its own options, and some more.
+
+    Attributes:
+        send_buffers: Give all ranks rank 0's buffers before each forward.
+        comm_hook: Reduces a bucket in place of an all-reduce; called with ``comm_state`` first.
+    """
+
+    find_unused_parameters: bool = False
+    static_graph: bool = False
+    bucket_cap_mb: float | None = None
+    gradient_as_bucket_view: bool = False
+    send_buffers: bool = False
+    comm_hook: CommHook | None = None
+    comm_state: object = None
+
+    @property
+    def finds_unused(self) -> bool:
+        """Whether a backward may leave out parameters."""
+        return self.find_unused_parameters or self.static_graph
+
+    def reducer(self, model: nn.Module) -> "ForwardReducer":
+        """A DistributedDataParallel of these options."""
+        # Without device_ids it leaves inputs where they are: sequence lengths stay on the CPU.
+        options: dict[str, Any] = {
+            "find_unused_parameters": self.find_unused_parameters,
+            "static_graph": self.static_graph,
+            "bucket_cap_mb": self.bucket_cap_mb,
+            "gradient_as_bucket_view": self.gradient_as_bucket_view,
+            _buffers_option(): self.send_buffers,
+        }
+        made = ForwardReducer(model, **options)
+        if self.comm_hook is not None:
+            made.register_comm_hook(self.comm_state, self.comm_hook)
+        return made
 
 
 class Registrations:
@@ -65,17 +105,18 @@ class GradientEngine:
     """
 
     def __init__(
-        self, model: nn.Module, prepare: Callable[[nn.Module], object], **options: Any
+        self, model: nn.Module, prepare: Callable[[nn.Module], object], reducing: Reducing
     ) -> None:
-        """``prepare`` makes new layers ready; ``options`` are DistributedDataParallel's."""
+        """``prepare`` makes new layers ready."""
         self.model = model
         self.prepare = prepare
-        self.options = options
+        self.reducing = reducing
         self.trained = [p for p in model.parameters() if p.requires_grad]
         self.frozen = [p for p in model.parameters() if not p.requires_grad]
         self.built = _registrations.count
-        self.reducer: ForwardReducer | None = ForwardReducer(model, **options)
+        self.reducer: ForwardReducer | None = reducing.reducer(model)
         self.reducer_waits = False
+        self.learns_graph = reducing.static_graph  # in its first backward, which is exchanged
         self.in_backward = False
         self.arrived = 0
         self.hooks = [
@@ -91,10 +132,11 @@ class GradientEngine:
         with inside_forward(self.trained[0].device):
             if self.reducer is None:
                 return self.model.ddpify_forward(*inputs, **kwargs)  # type: ignore[operator]
-            self.reducer.require_backward_grad_sync = accumulation.exchanging
+            exchanging = accumulation.exchanging or self.learns_graph
+            self.reducer.require_backward_grad_sync = exchanging
             self.reducer.require_forward_param_sync = True  # buffers, whatever came before
             out = self.reducer(*inputs, **kwargs)
-        self.reducer_waits = torch.is_grad_enabled() and accumulation.exchanging
+        self.reducer_waits = torch.is_grad_enabled() and exchanging
         return out
 
     def average(self) -> None:
@@ -128,11 +170,17 @@ class GradientEngine:
 
     def _end_backward(self) -> None:
         waited, self.reducer_waits, self.in_backward = self.reducer_waits, False, False
+        self.learns_graph = False
         if not waited and not accumulation.exchanging:
             accumulation.behind[self] = None
             return
-        partial = self.arrived < len(self.trained) and not self.options["find_unused_parameters"]
+        partial = self.arrived < len(self.trained) and not self.reducing.finds_unused
         if waited and partial:
+            if self.reducing.gradient_as_bucket_view:
+                raise RuntimeError(
+                    "gradient_as_bucket_view: some parameters got no gradient, and those that did"
+                    " are half averaged; wrap the model with find_unused_parameters=True as well"
+                )
             # It has copied back nothing and would refuse the next forward.
             self._drop_reducer()
         if partial or not waited:
@@ -174,25 +222,14 @@ class DistributedModule(nn.Module):
 
 
 def replicate_model(
-    model: nn.Module,
-    *,
-    find_unused_parameters: bool,
-    send_buffers: bool,
-    prepare: Callable[[nn.Module], object],
+    model: nn.Module, reducing: Reducing, prepare: Callable[[nn.Module], object]
 ) -> nn.Module:
     """Let DistributedDataParallel average the model's gradients, in place. A collective.
 
-    ``prepare``: what a model with layers that it did not have before goes through, on all ranks;
-    ``send_buffers``: give all ranks rank 0's buffers before each forward;
-    ``find_unused_parameters`` is DistributedDataParallel's.
+    ``prepare``: what a model with layers that it did not have before goes through, on all ranks.
     """
-    # Without device_ids it leaves inputs where they are: sequence lengths stay on the CPU.
-    options = {
-        "find_unused_parameters": find_unused_parameters,
-        _buffers_option(): send_buffers,
-    }
     _registrations.watch()
-    model.__dict__[ENGINE] = GradientEngine(model, prepare, **options)
+    model.__dict__[ENGINE] = GradientEngine(model, prepare, reducing)
     model.__class__ = _distributed_class(cast(Any, type(model)))
     return model
 
@@ -239,7 +276,7 @@ def _engine_of(model: nn.Module) -> GradientEngine:
     if engine.outdated():
         engine.retire()
         engine.prepare(model)
-        engine = model.__dict__[ENGINE] = GradientEngine(model, engine.prepare, **engine.options)
+        engine = model.__dict__[ENGINE] = GradientEngine(model, engine.prepare, engine.reducing)
     return engine
 
 

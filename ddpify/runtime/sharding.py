@@ -24,12 +24,10 @@ from ddpify.runtime.replication import AveragedGradients
 from ddpify.runtime.units import SHARDING, ShardedModule, Sharding
 
 
-def fsdp_options(
-    place: torch.device, mixed_precision: torch.dtype | str | None = None
-) -> dict[str, Any]:
+def fsdp_options(place: torch.device, dtype: torch.dtype | None = None) -> dict[str, Any]:
     """``fully_shard``'s options for a model on ``place``.
 
-    mixed_precision: the dtype of gathered parameters and activations; gradients are reduced in
+    dtype: that of gathered parameters and activations; gradients are reduced in
     float32. Raises RuntimeError before torch 2.7, whose FSDP2 lacks what is used here.
     """
     from torch.distributed.fsdp import MixedPrecisionPolicy
@@ -42,12 +40,8 @@ def fsdp_options(
     # The model's own unit too: what a script calls or reads between forward and backward is then
     # always in parts, which layers called past the forward go by.
     options: dict[str, Any] = {"mesh": _mesh(place.type), "reshard_after_forward": True}
-    if isinstance(mixed_precision, str):
-        mixed_precision = cast(torch.dtype, getattr(torch, mixed_precision))
-    if mixed_precision is not None:
-        options["mp_policy"] = MixedPrecisionPolicy(
-            param_dtype=mixed_precision, reduce_dtype=torch.float32
-        )
+    if dtype is not None:
+        options["mp_policy"] = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32)
     return options
 
 

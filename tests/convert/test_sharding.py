@@ -100,7 +100,7 @@ def test_what_sharding_does_not_allow_is_refused(tmp_path: Path, name: str) -> N
 
 @pytest.mark.parametrize(
     "options",
-    [("--strategy", "zero"), ("--mixed-precision", "bfloat16"), ("--mixed-precision", "int8")],
+    [("--strategy", "zero"), ("--mixed-precision", "float16"), ("--mixed-precision", "int8")],
 )
 def test_wrong_options_are_usage_errors(
     ddpify: Ddpify, tmp_path: Path, options: tuple[str, str]

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 import torch
-import torch.distributed as dist
 from torch import nn
 from torch.utils.data import DataLoader
 
 from ddpify import runtime as dd
+from tests.runtime.hooks import counting
 from tests.runtime.ranks import assert_same, run
 
 WINDOW = 3
@@ -115,22 +115,14 @@ def _exchanges() -> dict[str, int]:
     """How many gradients are reduced in 8 windows of 4 batches."""
     found = {}
     for name, accumulates in (("every", False), ("last", True)):
-        model: Any = dd.wrap(nn.Linear(4, 1))
         calls: list[int] = []
-        model._ddpify_engine.reducer.register_comm_hook(calls, _counting)
+        model = dd.wrap(nn.Linear(4, 1), comm_hook=counting, comm_state=calls)
         for i in range(32):
             x = dd.shard_batch(torch.randn(6, 4))
             dd.sync_gradients(not accumulates or (i + 1) % 4 == 0)
             dd.mean(model(x).pow(2).mean()).backward()
         found[name] = len(calls)
     return found
-
-
-def _counting(calls: list[int], bucket: dist.GradBucket) -> torch.futures.Future[torch.Tensor]:
-    from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import allreduce_hook
-
-    calls.append(1)
-    return allreduce_hook(None, bucket)
 
 
 def test_gradients_are_reduced_once_a_step() -> None:
