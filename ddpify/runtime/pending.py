@@ -1,15 +1,18 @@
-"""A global mean that is still on its way while the backward pass runs.
+"""A global mean that is still on its way while the backward pass runs, or not even asked for.
 
 A backward needs the weight of this rank's loss, which is known at once, and not the loss itself. So
-the ranks exchange the value behind the backward's back; whatever else looks at it first waits.
+the ranks exchange the value behind the backward's back; whatever else looks at it first waits. A
+lazy one is exchanged when it is looked at, if ever.
 """
 
 import weakref
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, cast
 
 import torch
 import torch.distributed as dist
+
+from ddpify.runtime.process import kept
 
 
 class Pending(torch.Tensor):
@@ -24,13 +27,92 @@ class Pending(torch.Tensor):
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
         """Any use of the tensor: its backward goes first, everything else waits."""
-        if getattr(func, "__name__", "") != "backward":
+        if func is not torch.Tensor.backward:
             settle()
             return func(*args, **(kwargs or {}))
         args[0].__class__ = torch.Tensor
         out = func(*args, **(kwargs or {}))
         settle()
         return out
+
+
+class Lazy(torch.Tensor):
+    """A scalar whose value the ranks exchange when all of them look at it."""
+
+    _ddpify_part: tuple[torch.Tensor, float]  # this rank's value, and its weight
+
+    @classmethod
+    def __torch_function__(
+        cls,
+        func: Callable[..., Any],
+        types: Iterable[type],
+        args: tuple[Any, ...] = (),
+        kwargs: dict[str, Any] | None = None,
+    ) -> Any:
+        """Any use of the tensor: a backward leaves it as it is, all else is a collective."""
+        backward = func is torch.Tensor.backward
+        for one in _lazy_in((*args[backward:], *(kwargs or {}).values())):
+            _exchange(one)
+        if not backward:
+            return func(*args, **(kwargs or {}))
+        args[0].__class__ = torch.Tensor
+        try:
+            return func(*args, **(kwargs or {}))
+        finally:
+            args[0].__class__ = cls
+
+
+class NoRows(torch.autograd.Function):
+    """Zero, with exact zeros as gradients, whatever x is: the loss of a rank without a sample."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor) -> torch.Tensor:
+        """x: a scalar."""
+        return torch.zeros_like(x)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Any) -> torch.Tensor:
+        """Zeros."""
+        return torch.zeros_like(grads[0])
+
+
+def defer(x: torch.Tensor, factor: float) -> torch.Tensor:
+    """``sum_r factor_r * x_r`` of scalars as a Lazy; its gradient is W times ``factor``.
+
+    No communication, until the result is read: that is a collective.
+    """
+    weight = factor * dist.get_world_size()
+    out: torch.Tensor = x * weight if factor else NoRows.apply(x)  # type: ignore[no-untyped-call]
+    out.__class__ = Lazy
+    out._ddpify_part = (x.detach(), factor)  # type: ignore[attr-defined]
+    return out
+
+
+def _lazy_in(held: Any) -> Iterator[Lazy]:
+    if isinstance(held, Lazy):
+        yield held
+    elif isinstance(held, dict):
+        yield from _lazy_in(list(held.values()))
+    elif isinstance(held, (tuple, list)):
+        for one in held:
+            yield from _lazy_in(one)
+
+
+def _exchange(lazy: Lazy) -> None:
+    part, factor = lazy._ddpify_part
+    total = weighted_part(part, factor)
+    dist.all_reduce(total)
+    del lazy._ddpify_part
+    cast(Any, lazy).__class__ = torch.Tensor
+    lazy.detach().copy_(total)
+
+
+def weighted_part(x: torch.Tensor, factor: float) -> torch.Tensor:
+    """``factor * x``, to be reduced in place: a copy, float32 where x is narrower."""
+    x = x.detach()
+    wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+    # Multiplying copies, and so does zeros_like: the caller's tensor is never reduced in place.
+    return kept((wide * factor if factor else torch.zeros_like(wide)).contiguous())
 
 
 Exchange = tuple["weakref.ref[torch.Tensor]", torch.Tensor, Any]

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from ddpify.runtime.pending import send
+from ddpify.runtime.pending import defer, send, weighted_part
 from ddpify.runtime.process import kept, world, world_size
 from ddpify.runtime.share import Share, bounds, current_share, in_forward
 
@@ -92,17 +92,9 @@ def over_ranks(x: torch.Tensor, before: float, after: float | None) -> torch.Ten
 
 def sum_scaled(x: torch.Tensor, factor: float) -> torch.Tensor:
     """``sum_r factor_r * x_r`` in x's dtype, added up in float32 where that is narrower."""
-    part = _weighted_part(x, factor)
+    part = weighted_part(x, factor)
     dist.all_reduce(part)
     return part.to(x.dtype)
-
-
-def _weighted_part(x: torch.Tensor, factor: float) -> torch.Tensor:
-    """``factor * x``, to be reduced in place: a copy, float32 where x is narrower."""
-    x = x.detach()
-    wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
-    # Multiplying copies, and so does zeros_like: the caller's tensor is never reduced in place.
-    return kept((wide * factor if factor else torch.zeros_like(wide)).contiguous())
 
 
 def shared_as(of: object) -> Share | None:
@@ -118,7 +110,9 @@ def shared_as(of: object) -> Share | None:
     return of.ddpify_latest.share if of.ddpify_latest is not None else None
 
 
-def mean(x: Any, *, weight: Any = None, on_rows: bool = False, of: object = None) -> Any:
+def mean(
+    x: Any, *, weight: Any = None, on_rows: bool = False, of: object = None, lazy: bool = False
+) -> Any:
     """From a mean over this rank's samples to the mean over the global batch.
 
     x: a floating-point tensor or array of any shape, the same on all ranks, or a number. Returns
@@ -132,6 +126,8 @@ def mean(x: Any, *, weight: Any = None, on_rows: bool = False, of: object = None
     in ``x - mean(x.mean(), on_rows=True)``, so that backward must add up what the ranks hand back
     (a collective); for tensors of any other shape, and in a model's forward, it always does.
     ``of``: the loader whose latest batch it goes by, where that is not the batch at hand.
+    ``lazy``: of a loss, a scalar with a gradient: its backward takes the weight alone, and whatever
+    else is done with it first is the collective. All ranks must come to that, or none.
     """
     share = shared_as(of)
     if share is None:
@@ -141,25 +137,25 @@ def mean(x: Any, *, weight: Any = None, on_rows: bool = False, of: object = None
     factor = share.local / share.total
     if isinstance(x, torch.Tensor):
         x = x if x.is_floating_point() else x.to(torch.get_default_dtype())
-        return _reduced(x, factor, on_rows)
+        return _reduced(x, factor, on_rows, lazy)
     if _is_numpy_array(x):
         return mean(torch.from_numpy(x), of=of).numpy()
     return _as_number(x, _reduced(torch.tensor(float(x), dtype=torch.float64), factor).item())
 
 
-def sum(x: Any, *, on_rows: bool = False, of: object = None) -> Any:
+def sum(x: Any, *, on_rows: bool = False, of: object = None, lazy: bool = False) -> Any:
     """From a sum over this rank's samples to the sum over the global batch.
 
     x: a tensor or array of any shape, the same on all ranks, or a number; integers stay integers.
     Returns the same kind; the same object where the batch at hand is not shared, and None for None.
-    A collective, and differentiable like mean(). ``on_rows`` and ``of`` as there.
+    A collective, and differentiable like mean(). ``on_rows``, ``of`` and ``lazy`` as there.
     """
     share = shared_as(of)
     if share is None or x is None:
         return x
     factor = 0 if share.ghost else 1
     if isinstance(x, torch.Tensor):
-        return _summed(x, factor, on_rows)
+        return _summed(x, factor, on_rows, lazy)
     if _is_numpy_array(x):
         return _summed(torch.from_numpy(x), factor).numpy()
     whole = isinstance(x, numbers.Integral)
@@ -169,9 +165,11 @@ def sum(x: Any, *, on_rows: bool = False, of: object = None) -> Any:
     return _as_number(x, sum_scaled(part, factor).item())
 
 
-def _summed(x: torch.Tensor, factor: int, on_rows: bool = False) -> torch.Tensor:
+def _summed(
+    x: torch.Tensor, factor: int, on_rows: bool = False, lazy: bool = False
+) -> torch.Tensor:
     if x.is_floating_point():
-        return _reduced(x, float(factor), on_rows)
+        return _reduced(x, float(factor), on_rows, lazy)
     return sum_scaled(x.long() if x.dtype == torch.bool else x, factor)
 
 
@@ -281,17 +279,21 @@ def split(
     return part.contiguous() if isinstance(part, torch.Tensor) else part
 
 
-def _reduced(x: torch.Tensor, factor: float, on_rows: bool = False) -> torch.Tensor:
+def _reduced(
+    x: torch.Tensor, factor: float, on_rows: bool = False, lazy: bool = False
+) -> torch.Tensor:
     # A scalar made outside of the model is a loss: all ranks use it alike, so backward needs no
     # communication. Anything else may be a statistic that each rank goes on to use on its own rows.
     statistic = on_rows or x.dim() > 0 or in_forward()
     if not (x.requires_grad and torch.is_grad_enabled()):
         return sum_scaled(x, factor)
+    if lazy and not statistic:
+        return defer(x, factor)
     if statistic or not factor:
         return over_ranks(x, factor, None if statistic else 0.0)
     # As over_ranks(x, factor, factor * world_size()), by torch's own multiplication: a backward in
     # Python takes longer than all else here.
-    return send(x * (factor * world_size()), _weighted_part(x, factor))
+    return send(x * (factor * world_size()), weighted_part(x, factor))
 
 
 def _weighted_mean(x: Any, weight: Any, share: Share, on_rows: bool) -> Any:
