@@ -19,6 +19,7 @@ from ddpify.codemods import (
     gradients,
     last_sizes,
     launch_questions,
+    lazy_losses,
     learning_rates,
     loaders,
     models,
@@ -68,6 +69,7 @@ COLLECTED: tuple[Callable[[Plan, Edits], None], ...] = (
     waiting.edit,
     order.edit,
     resume.edit,
+    lazy_losses.edit,
 )
 # The imports and the start of the process group go by what the others have changed.
 CODEMODS = (*COLLECTED, process_group.edit)
