@@ -14,6 +14,7 @@ from ddpify.codemods import (
     device_maps,
     devices,
     draws,
+    error_handlers,
     files,
     gradient_hooks,
     gradients,
@@ -70,6 +71,7 @@ COLLECTED: tuple[Callable[[Plan, Edits], None], ...] = (
     order.edit,
     resume.edit,
     lazy_losses.edit,
+    error_handlers.edit,
 )
 # The imports and the start of the process group go by what the others have changed.
 CODEMODS = (*COLLECTED, process_group.edit)

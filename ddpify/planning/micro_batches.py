@@ -13,7 +13,7 @@ import libcst as cst
 from ddpify.planning.conditions import Earlier, negated, operand
 from ddpify.planning.gradient_readers import gradient_readers, steps
 from ddpify.planning.plan import Plan
-from ddpify.planning.reaching import Reach
+from ddpify.planning.reaching import Reach, leading_to
 from ddpify.records import record
 from ddpify.understanding.facts import Site
 from ddpify.understanding.structure import Guard, walk
@@ -48,7 +48,7 @@ def window(plan: Plan) -> Window | None:
 
 def _under_a_condition(plan: Plan, step: Site) -> Window | None:
     """``if (i + 1) % 4 == 0: optimizer.step()``, in whatever function leads to the step."""
-    for site in _leading_to(plan, step):
+    for site in leading_to(plan.facts, step):
         for guard in site.module.structure.guards(site.node):
             around = _block_of(site, guard)
             if around is None or not site.module.editable:
@@ -57,17 +57,6 @@ def _under_a_condition(plan: Plan, step: Site) -> Window | None:
             if found is not None:
                 return found
     return None
-
-
-def _leading_to(plan: Plan, site: Site) -> list[Site]:
-    """A site, the calls of the function that it is in, and so on."""
-    found = {site: None}
-    for one in (known := [site]):
-        function = one.module.structure.function(one.node)
-        callers = plan.facts.callers.get(function, set()) if function is not None else set()
-        known += [caller for caller in callers if caller not in found]
-        found |= dict.fromkeys(callers)
-    return known
 
 
 def _block_of(site: Site, guard: Guard) -> Around | None:

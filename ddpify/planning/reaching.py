@@ -46,3 +46,15 @@ class Reach:
             for name in file.structure.all(cst.Name)
             if not isinstance(file.parents[name], cst.FunctionDef)
         )
+
+
+def leading_to(facts: Facts, *sites: Site) -> list[Site]:
+    """Sites, the calls of the functions that they are in, and so on."""
+    known = list(dict.fromkeys(sites))
+    found = set(known)
+    for one in known:
+        function = one.module.structure.function(one.node)
+        callers = facts.callers.get(function, set()) if function is not None else set()
+        known += [caller for caller in callers if caller not in found]
+        found |= callers
+    return known

@@ -31,6 +31,7 @@ from ddpify.runtime.reduce import (
     split,
     sum,
 )
+from ddpify.runtime.reraising import reraise
 from ddpify.runtime.resume import resumable, snapshot
 from ddpify.runtime.rng import shared_generator
 from ddpify.runtime.sample_hooks import batch_gradient_hook, batch_hook
@@ -69,6 +70,7 @@ __all__ = [
     "pad_packed_sequence",
     "rank",
     "replicate",
+    "reraise",
     "resumable",
     "save",
     "save_sharded",

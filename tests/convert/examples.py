@@ -47,6 +47,11 @@ def changed_lines(conversion: Conversion) -> tuple[list[str], list[str]]:
     )
 
 
-def added(folder: Path, text: str, **options: object) -> list[str]:
-    """The lines that converting a script adds."""
-    return changed_lines(convert_text(folder, text, **options))[1]
+def added(folder: Path, text: str, *, lazy: bool = False, **options: object) -> list[str]:
+    """The lines that converting a script adds.
+
+    lazy: with what says that a loss is exchanged where it is read, which most of these scripts
+    do not do.
+    """
+    lines = changed_lines(convert_text(folder, text, **options))[1]
+    return lines if lazy else [line.replace(", lazy=True", "") for line in lines]

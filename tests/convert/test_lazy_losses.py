@@ -22,6 +22,11 @@ LAZY = "penalty = dd.mean(F.cross_entropy(brain(a), b), lazy=True)"
 EAGER = "penalty = dd.mean(F.cross_entropy(brain(a), b))"
 
 
+def written(folder: Path, text: str) -> list[str]:
+    """The lines that converting a script adds, with those for lazy losses."""
+    return added(folder, text, lazy=True)
+
+
 def script(read: str, after: str = "", backward: str = "penalty.backward()") -> str:
     """A training that reads its loss in each round, and after the loop."""
     text = LOOP.replace("READ", read).replace("AFTER", after).replace("BACKWARD", backward)
@@ -41,7 +46,7 @@ def script(read: str, after: str = "", backward: str = "penalty.backward()") -> 
     ],
 )
 def test_the_value_waits_for_its_reader(tmp_path: Path, read: str) -> None:
-    assert LAZY in added(tmp_path, script(read, "print(penalty.item())"))
+    assert LAZY in written(tmp_path, script(read, "print(penalty.item())"))
 
 
 @pytest.mark.parametrize(
@@ -57,7 +62,7 @@ def test_the_value_waits_for_its_reader(tmp_path: Path, read: str) -> None:
     ],
 )
 def test_a_reader_in_every_round_or_not_of_all_ranks(tmp_path: Path, read: str) -> None:
-    lines = added(tmp_path, "import time\nlosses = []\n" + script(read))
+    lines = written(tmp_path, "import time\nlosses = []\n" + script(read))
     assert LAZY not in lines
     assert EAGER in lines or not any("lazy" in line for line in lines)
 
@@ -65,17 +70,17 @@ def test_a_reader_in_every_round_or_not_of_all_ranks(tmp_path: Path, read: str) 
 def test_a_loss_without_a_name(tmp_path: Path) -> None:
     text = script("pass", backward="F.cross_entropy(brain(a), b).backward()")
     text = text.replace("    penalty = F.cross_entropy(brain(a), b)\n", "")
-    assert "dd.mean(F.cross_entropy(brain(a), b), lazy=True).backward()" in added(tmp_path, text)
+    assert "dd.mean(F.cross_entropy(brain(a), b), lazy=True).backward()" in written(tmp_path, text)
 
 
 def test_a_loss_that_a_scaler_multiplies(tmp_path: Path) -> None:
     text = script("pass", backward="scaler.scale(penalty).backward()")
-    assert EAGER in added(tmp_path, "import torch\nscaler = torch.amp.GradScaler()\n" + text)
+    assert EAGER in written(tmp_path, "import torch\nscaler = torch.amp.GradScaler()\n" + text)
 
 
 def test_the_name_of_another_loss(tmp_path: Path) -> None:
     check = "for a, b in check:\n    penalty = F.cross_entropy(brain(a), b)\n    print(penalty)"
-    assert LAZY in added(tmp_path, script("if i % 9 == 0: print(penalty.item())", check))
+    assert LAZY in written(tmp_path, script("if i % 9 == 0: print(penalty.item())", check))
 
 
 def test_training_is_the_same(tmp_path: Path, runs: TrainingRuns) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ for epoch in range(3):
 """
 
 
-def resumed(folder: Path, text: str, **options: object) -> list[str]:
+def resumed(folder: Path, text: str, **options: Any) -> list[str]:
     """The lines that --resume adds."""
     lines = added(folder, text, resume=True, **options)
     return [line for line in lines if "resumable(" in line or "snapshot" in line]
