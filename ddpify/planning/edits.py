@@ -180,7 +180,8 @@ def _with_keyword(updated: cst.CSTNode, keyword: str) -> cst.CSTNode:
     comma = before[-1].comma if before else model.args[0].comma
     if isinstance(comma, cst.MaybeSentinel):
         comma = model.args[0].comma
-    if not before and isinstance(last.comma, cst.Comma):  # each argument has a line of its own
+    apart = isinstance(updated.whitespace_before_args, cst.ParenthesizedWhitespace)
+    if not before and (apart or isinstance(last.comma, cst.Comma)):  # each on a line of its own
         comma = cst.Comma(whitespace_after=updated.whitespace_before_args)
     # What stood before the closing parenthesis still does.
     added = model.args[-1].with_changes(

@@ -32,7 +32,7 @@ EXPECTED = """\
 for step in range(4):
     x, y = draw()
     x, y = dd.shard_batch(x, y)
-    loss = dd.mean(F.cross_entropy(brain(x), y))
+    loss = dd.mean(F.cross_entropy(brain(x), y), lazy=True)
     rule.zero_grad()
     loss.backward()
     rule.step()  # done

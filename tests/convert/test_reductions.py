@@ -334,7 +334,7 @@ for a, b in feed:
     rule.step()
 """
     conversion = convert_text(tmp_path, text)
-    assert b"x = dd.mean(judge(brain(a)))" in conversion.data
+    assert b"x = dd.mean(judge(brain(a)), lazy=True)" in conversion.data
     assert [note.line for note in conversion.notes if note.attention] == [16]
 
 
@@ -577,7 +577,7 @@ judge = Judge()
 def test_a_module_that_is_called_past_its_forward(tmp_path: Path) -> None:
     text = step("x = judge(brain(a), b)", "x.backward()").replace("for a", CALLED + "for a", 1)
     conversion = convert_text(tmp_path, text)
-    assert b"x = dd.mean(judge(brain(a), b))" in conversion.data
+    assert b"x = dd.mean(judge(brain(a), b), lazy=True)" in conversion.data
     assert not any(note.attention for note in conversion.notes)
 
 
@@ -640,7 +640,7 @@ def test_a_loss_in_a_forward_that_some_calls_leave_out(tmp_path: Path) -> None:
 def test_a_sum_divided_by_a_method(tmp_path: Path) -> None:
     loss = "F.mse_loss(brain(a)[:, 0], b, reduction='sum').div(a.size(0))"
     text = step(f"x = {loss}", "x.backward()")
-    assert f"x = dd.mean({loss})" in convert_text(tmp_path, text).data.decode()
+    assert f"x = dd.mean({loss}, lazy=True)" in convert_text(tmp_path, text).data.decode()
 
 
 def test_the_loss_that_a_closure_adds_up(tmp_path: Path) -> None:
@@ -725,7 +725,8 @@ def test_a_training_that_nothing_calls_stays(tmp_path: Path) -> None:
     conversion = convert_text(tmp_path, HEAD + unused + STEP)
     shown = [note.text for note in conversion.notes if note.attention]
     assert shown == ["nothing here calls this: it stays as it is"]
-    assert changed_lines(conversion)[1][-1] == "penalty = dd.mean(F.cross_entropy(brain(a), b))"
+    wanted = "penalty = dd.mean(F.cross_entropy(brain(a), b), lazy=True)"
+    assert changed_lines(conversion)[1][-1] == wanted
 
 
 HELD = """\
