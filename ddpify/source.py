@@ -195,7 +195,7 @@ def _read_bytes(path: str) -> bytes:
             raise _unreadable(
                 "this is a notebook, which torchrun cannot start",
                 path,
-                remedy="jupyter nbconvert --to script makes a script of it",
+                remedy="ddpify convert NOTEBOOK -o FILE.py makes a script for torchrun of it",
             )
         # A huge file is refused by its size, without reading it.
         if Path(path).is_file() and (size := Path(path).stat().st_size) > MAX_BYTES:

@@ -12,6 +12,7 @@ import libcst as cst
 from ddpify import progress
 from ddpify.codemods import process_group
 from ddpify.codemods.in_order import collect
+from ddpify.convert import notebooks
 from ddpify.convert.distributed import advice
 from ddpify.convert.formatting import formatted_alike
 from ddpify.convert.marking import mark
@@ -54,7 +55,7 @@ class Conversion:
 
 
 def convert_file(path: str | os.PathLike[str], options: Options | None = None) -> Conversion:
-    """Convert one script; other files that it imports are read, not changed.
+    """Convert one script, or that of a notebook's cells; files that it imports are not changed.
 
     Where it is refused because such a file would have to change, the remedy names the command
     that converts the project.
@@ -63,11 +64,14 @@ def convert_file(path: str | os.PathLike[str], options: Options | None = None) -
         DdpifyError: The file cannot be read, or is not converted (a ``Refusal``), with the line
             and what would help.
     """
-    source = read_source(path)
+    cells = os.fspath(path).endswith(notebooks.SUFFIX)
+    source = notebooks.notebook_source(Path(path)) if cells else read_source(path)
     options = options or Options()
     project = Project(source)
     try:
-        return conversions(project, options)[project.entry]
+        made = conversions(project, options)[project.entry]
+        others = tuple(notebooks.notes_of(source)) if cells else ()
+        return replace(made, notes=others + made.notes)
     except AlreadyDistributed as refusal:
         refusal.remedy = advice(source)
         raise

@@ -10,6 +10,7 @@ import pytest
 
 from ddpify.errors import DdpifyError
 from ddpify.lint.files import notebooks
+from ddpify.source import read_source
 from tests.conftest import Ddpify
 from tests.lint.setups import SETUPS
 
@@ -104,11 +105,12 @@ def test_a_line_that_looks_like_a_place_keeper_is_not_taken_for_one() -> None:
         notebooks.with_script(data, notebooks.join(data)[0])
 
 
-def test_convert_says_how_to_make_a_script(tmp_path: Path, ddpify: Ddpify) -> None:
+def test_what_reads_scripts_says_how_to_make_one(tmp_path: Path) -> None:
     path = tmp_path / "train.ipynb"
     path.write_text(written(cells_of(HEAD, SAVE), 1, escaped=False), "utf-8")
-    done = ddpify("convert", path, "--diff")
-    assert done.code == 2 and "notebook" in done.stderr and "nbconvert" in done.stderr
+    with pytest.raises(DdpifyError, match="this is a notebook") as refused:
+        read_source(path)
+    assert "ddpify convert" in (refused.value.remedy or "")
 
 
 @pytest.mark.parametrize(("strict", "found"), [([], 0), (["--strict"], 1)])

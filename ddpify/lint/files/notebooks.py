@@ -18,7 +18,7 @@ _MAGIC = re.compile(r"^\s*([%!?].*|[\w.]+\?{1,2}\s*|[\w.]+(?:\s*,\s*[\w.]+)*\s*=
 _SCRIPT_CELLS = ("%%time", "%%capture")  # cell magics that leave the cell Python
 # What is no Python stands behind these, so that it is found again.
 _HEAD = "# cell of the notebook: "
-_INSTEAD = "pass  # line of the notebook: "
+INSTEAD = "pass  # line of the notebook: "
 # Indentation and separators, as Jupyter, Colab, Kaggle and editors write them.
 _SPACES: tuple[tuple[int | str | None, tuple[str, str] | None], ...] = (
     (1, None),
@@ -149,7 +149,7 @@ def _as_python(text: str, *, first: bool) -> list[str]:
     lines = text.split("\n")
     if not _is_python(text):  # a line that starts with % may go on with the one before
         if lines[0].startswith("%%") and not lines[0].startswith(_SCRIPT_CELLS):
-            return [_INSTEAD + line for line in lines]
+            return [INSTEAD + line for line in lines]
         lines = list(_without_magics(lines))
     return lines if first else [_instead(ln) if _FUTURE.match(ln) else ln for ln in lines]
 
@@ -163,17 +163,17 @@ def _without_magics(lines: list[str]) -> Iterator[str]:
             continue
         if indent is None:
             indent = line[: len(line) - len(line.lstrip())]
-        yield indent + _INSTEAD + line.removeprefix(indent)
+        yield indent + INSTEAD + line.removeprefix(indent)
         indent = indent if line.endswith("\\") else None
 
 
 def _instead(line: str) -> str:
     code = line.lstrip()
-    return line[: len(line) - len(code)] + _INSTEAD + code
+    return line[: len(line) - len(code)] + INSTEAD + code
 
 
 def _as_written(line: str) -> str:
-    indent, instead, code = line.partition(_INSTEAD)
+    indent, instead, code = line.partition(INSTEAD)
     return indent + code if instead and not indent.strip() else line
 
 
