@@ -10,13 +10,14 @@ import stat
 import sys
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ddpify.errors import DdpifyError, ExitCode
+from ddpify.old_syntax import without_async
 
 if TYPE_CHECKING:
     import libcst
@@ -40,12 +41,17 @@ class Source:
         data: The file's bytes, line endings and byte-order mark included.
         text: ``data`` decoded, line endings kept, without a byte-order mark.
         encoding: The codec that turns ``text`` back into ``data``.
+        before: The file's text where it is not ``text``: it has ``async=`` as an argument, which is
+            ``non_blocking=`` in ``text`` and ``data``.
+        mended: The lines where that is so.
     """
 
     path: str
     data: bytes
     text: str
     encoding: str
+    before: str | None = None
+    mended: tuple[int, ...] = ()
 
     @cached_property
     def tree(self) -> libcst.Module:
@@ -81,15 +87,32 @@ class Source:
 
 
 def read_source(path: str | os.PathLike[str]) -> Source:
-    """Read ``path``, or standard input for ``-``.
+    """Read ``path``, or standard input for ``-``, with ``non_blocking=`` for ``async=``.
 
     Raises:
         DdpifyError: With exit code 2 when it is not a readable Python script.
     """
     name = os.fspath(path)
-    if name == STDIN:
-        return source_from_bytes(sys.stdin.buffer.read(), "<stdin>")
-    return source_from_bytes(_read_bytes(name), name)
+    data = sys.stdin.buffer.read() if name == STDIN else _read_bytes(name)
+    shown = "<stdin>" if name == STDIN else name
+    try:
+        return source_from_bytes(data, shown)
+    except DdpifyError as error:
+        mended = _mended(data, shown) if b"async" in data else None
+        if mended is None:
+            raise error
+        return mended
+
+
+def _mended(data: bytes, path: str) -> Source | None:
+    """A script that Python compiles without ``async=``; None where there is something else."""
+    written = _decoded(data, path)
+    text, lines = without_async(written.text)
+    try:
+        source = source_from_bytes(text.encode(written.encoding), path)
+    except DdpifyError:
+        return None
+    return replace(source, before=written.text, mended=lines)
 
 
 def source_from_bytes(data: bytes, path: str) -> Source:

@@ -12,15 +12,16 @@ import libcst as cst
 from ddpify import progress
 from ddpify.codemods import process_group
 from ddpify.codemods.in_order import collect
-from ddpify.convert import notebooks
 from ddpify.convert.distributed import advice
 from ddpify.convert.formatting import formatted_alike
 from ddpify.convert.marking import mark
+from ddpify.convert.notebooks import SUFFIX, notebook_source, notes_of
 from ddpify.convert.packages import levels, started_from
 from ddpify.errors import DdpifyError
 from ddpify.planning.deciding import make_plan
 from ddpify.planning.edits import Edits, Note
 from ddpify.planning.options import Options
+from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import AlreadyDistributed, Refusal
 from ddpify.planning.shardable import refuse_unshardable
 from ddpify.source import Source, read_source
@@ -45,7 +46,8 @@ class Conversion:
 
     def diff(self, name: str) -> str:
         """A unified diff from the original to the file that is to be called ``name``."""
-        before = self.source.text.splitlines(keepends=True)
+        written = self.source.text if self.source.before is None else self.source.before
+        before = written.splitlines(keepends=True)
         after = self.data.decode(self.source.encoding).splitlines(keepends=True)
         lines = unified_diff(before, after, str(self.source.path), name)
         return "".join(
@@ -64,13 +66,13 @@ def convert_file(path: str | os.PathLike[str], options: Options | None = None) -
         DdpifyError: The file cannot be read, or is not converted (a ``Refusal``), with the line
             and what would help.
     """
-    cells = os.fspath(path).endswith(notebooks.SUFFIX)
-    source = notebooks.notebook_source(Path(path)) if cells else read_source(path)
+    cells = os.fspath(path).endswith(SUFFIX)
+    source = notebook_source(Path(path)) if cells else read_source(path)
     options = options or Options()
     project = Project(source)
     try:
         made = conversions(project, options)[project.entry]
-        others = tuple(notebooks.notes_of(source)) if cells else ()
+        others = tuple(notes_of(source)) if cells else ()
         return replace(made, notes=others + made.notes)
     except AlreadyDistributed as refusal:
         refusal.remedy = advice(source)
@@ -95,13 +97,30 @@ def conversions(project: Project, options: Options) -> dict[ModuleFile, Conversi
     process_group.edit(plan, edits)
     for refusal in plan.refusals:
         mark(refusal, plan, edits)
-    changed = [m for m in plan.editable if m in project.entries or edits.change_in(m)]
+    _mend_syntax(plan, edits)
+    changed = [
+        file
+        for file in plan.editable
+        if file in project.entries or edits.change_in(file) or file.source.mended
+    ]
     made = {module: _changed(module, edits) for module in changed}
     entry = made[project.entry]  # which also says what to look at in files that stay as they are
     shown = {one.source.path for one in made.values()}
     others = tuple(note for note in edits.notes if note.path not in shown)
     made[project.entry] = replace(entry, notes=entry.notes + others)
     return made
+
+
+def _mend_syntax(plan: Plan, edits: Edits) -> None:
+    """Say where ``async=`` was mended, as the files were read."""
+    for file in plan.project.files:
+        for line in file.source.mended:
+            if not file.editable:
+                message = "async= is no argument since Python 3.7: it is called non_blocking= now"
+                remedy = "change it, or convert the whole project"
+                plan.refuse(Refusal(file, None, f"line {line}: {message}", remedy))
+            text = "async= is called non_blocking= since Python 3.7"
+            edits.notes.append(Note(file.source.path, line, text))
 
 
 def _changed(module: ModuleFile, edits: Edits) -> Conversion:

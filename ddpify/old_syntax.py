@@ -1,0 +1,30 @@
+"""``x.cuda(async=True)``, as PyTorch was called before Python 3.7 made a keyword of the name."""
+
+from __future__ import annotations
+
+import io
+import tokenize
+from itertools import pairwise
+
+_OLD, _NEW = "async", "non_blocking"
+
+
+def without_async(text: str) -> tuple[str, tuple[int, ...]]:
+    """The text with ``non_blocking=`` for each ``async=``, and the lines where those are.
+
+    text: of a script, which Python refuses to compile. Text and line endings else stay.
+    """
+    try:
+        tokens = list(tokenize.generate_tokens(io.StringIO(text, newline="").readline))
+    except (tokenize.TokenError, SyntaxError):
+        return text, ()
+    places = [
+        one.start
+        for one, following in pairwise(tokens)
+        if one.string == _OLD and following.string == "="
+    ]
+    lines = text.splitlines(keepends=True)
+    for row, column in reversed(places):
+        line = lines[row - 1]
+        lines[row - 1] = line[:column] + _NEW + line[column + len(_OLD) :]
+    return "".join(lines), tuple(sorted({row for row, _ in places}))
