@@ -17,8 +17,8 @@ from torch import nn
 from torch.nn.modules import module as modules
 from torch.nn.parallel import DistributedDataParallel
 
-from ddpify.runtime.averaging import average_gradients, has_sparse_gradients
 from ddpify.runtime.accumulation import accumulation
+from ddpify.runtime.averaging import average_gradients, has_sparse_gradients
 from ddpify.runtime.classes import reduced_as, subclass_of
 from ddpify.runtime.share import inside_forward
 

@@ -253,9 +253,7 @@ _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "whole": _object("whole"),
     **dict.fromkeys(
         "init barrier rank local_rank world_size is_main global_batch_size global_shape"
-        " target_weight load load_sharded shared_generator".split(),
-        " target_weight load load_sharded sync_gradients".split(),
-        " target_weight load load_sharded sync_gradients reraise".split(),
+        " target_weight load load_sharded shared_generator sync_gradients reraise".split(),
         _number,
     ),
 }
