@@ -17,7 +17,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from benchmarks.by_hand.cases import CASES, Case, Edit
+from benchmarks.by_hand.case import Case, Edit
+from benchmarks.by_hand.cases import CASES
 from ddpify.verify import Difference, Kind, Verdict, verify, warm_worker
 from ddpify.verify.launch.launcher import Worker
 
