@@ -28,6 +28,7 @@ SHOWN = "        dist.all_reduce(shown)\n"
 SAVE = "    if rank == 0:\n        torch.save"
 
 RIGHT = [
+    Case("right: gradients that the generator clears", (("fake.detach()", "fake"),)),
     Case("right: as it is", ()),
     Case("right: averaged one by one", ((ALL_AT_ONCE, ONE_BY_ONE),)),
     Case("right: averaged before it is summed", (
@@ -87,7 +88,6 @@ BUGS = [
          words="zero_grad"),
     Case("zero_grad of the generator left out", (("            optimizer_g.zero_grad()\n", ""),),
          words="zero_grad"),
-    Case("fakes are not detached", (("fake.detach()", "fake"),), words="zero_grad|gradient"),
     Case("another rate of the critic", (
         ("critic.parameters(), lr=0.01", "critic.parameters(), lr=0.01 * world"),),
         rules=("DDP110",)),

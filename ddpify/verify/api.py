@@ -4,9 +4,11 @@ compare."""
 from __future__ import annotations
 
 import contextlib
+import shlex
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
 from pathlib import Path
 
 from ddpify.errors import DdpifyError, ExitCode
@@ -63,7 +65,7 @@ def verify(
         DdpifyError: A script cannot be read, torch is missing, there are fewer GPUs than processes,
             or what ``convert`` raises.
     """
-    start = time.monotonic()
+    start, began = time.monotonic(), datetime.now().astimezone().isoformat(timespec="minutes")
     _check_input(original, converted, nproc, convert)
     _check_names(allow, device)
     with tempfile.TemporaryDirectory(prefix="ddpify-verify-") as folder:
@@ -80,6 +82,7 @@ def verify(
                 (path.name, path.read_text(errors="replace")) for path in (original, target)
             )
         verdict.allowed = frozenset(allow)
+        verdict.date, verdict.command = began, _command(original, converted, nproc, script_args)
         verdict.original, verdict.converted = str(original), str(converted or target.name)
         verdict.torch, verdict.seconds = ready.torch, time.monotonic() - start
         verdict.device = ready.device
@@ -95,6 +98,16 @@ def warm_worker(sources: str = "", device: str = "cpu") -> Iterator[Worker]:
     folder = tempfile.TemporaryDirectory(prefix="ddpify-worker-")
     with folder as home, Worker(sources, Path(home), device) as worker:
         yield worker
+
+
+def _command(
+    original: Path, converted: Path | None, nproc: Sequence[int], script_args: Sequence[str]
+) -> str:
+    """The call that repeats the run, for a shell."""
+    scripts = [str(path) for path in (original, converted) if path is not None]
+    counts = ",".join(map(str, nproc))
+    arguments = ["--", *script_args] if script_args else []
+    return shlex.join(["ddpify", "verify", *scripts, "--nproc", counts, *arguments])
 
 
 def _check_input(

@@ -124,7 +124,7 @@ class _Comparing:
         ranks.work(comparison, own, totals)
         ranks.collectives(comparison, totals)
         ranks.devices(comparison, totals)
-        self._judge_outputs(found.correction)
+        self._judge_outputs(found)
         conclusion.conclude(comparison)
         if self.session.detail:
             reference = None if self.reference is self.own else self.reference.paths[0]
@@ -197,20 +197,21 @@ class _Comparing:
                 return closer
         return found
 
-    def _judge_outputs(self, correction: float) -> None:
+    def _judge_outputs(self, steps_: StepFindings) -> None:
         own, other = self.reference, self.other
         text = prints.compare(own.printed()[0], other.printed(), None)
         if text.wrong and (noisy := self.runs.noisy(own)).ok:
             again = noisy.printed()[0]
             text = prints.compare(own.printed()[0], other.printed(), again)
-        output.printed(self.comparison, text)
+        output.printed(self.comparison, text, steps_.others_apart)
         sides = (
             (own.copy.cwd, own.files, own.totals[0]),
             (other.copy.cwd, other.files, other.totals),
         )
-        found = outputs.compare(*sides, correction)
+        correction = steps_.correction
+        found = outputs.compare(*sides, correction, own.paths[0])
         if found and (noisy := self.runs.noisy(own)).ok:
             found = outputs.compare(
-                *sides, correction, (noisy.copy.cwd, noisy.files, noisy.totals[0])
+                *sides, correction, own.paths[0], (noisy.copy.cwd, noisy.files, noisy.totals[0])
             )
-        output.files(self.comparison, len(own.files), found)
+        output.files(self.comparison, len(own.files), found, steps_.settings)

@@ -29,6 +29,7 @@ class What(str, Enum):
     """What a difference is in, in causal order."""
 
     HANG = "hang"
+    FAILURE = "failure"
     COLLECTIVE = "collectives"
     DATA = "data"
     START = "initial parameters"
@@ -179,20 +180,22 @@ class Comparison:
 
     @property
     def leading(self) -> list[Difference]:
-        """The differences to look at: those with a named cause, and the first of the others."""
-        return [self.differences[at] for at in self._leading]
+        """The first difference that nobody may accept, in a list; none if there is none."""
+        return [item for item in self.differences if not _named(item)][:1]
+
+    @property
+    def acceptable(self) -> list[Difference]:
+        """The differences that a person may accept, by the names of their causes."""
+        return [item for item in self.differences if _named(item)]
 
     @property
     def following(self) -> list[Difference]:
-        """The other differences, which probably follow from the leading ones."""
-        leading = set(self._leading)
-        return [item for at, item in enumerate(self.differences) if at not in leading]
+        """The other differences, which probably follow from the leading one."""
+        return [item for item in self.differences if not _named(item)][1:]
 
-    @property
-    def _leading(self) -> list[int]:
-        named = [bool(item.cause and item.cause.name) for item in self.differences]
-        first = named.index(False) if False in named else -1
-        return [at for at, has_name in enumerate(named) if has_name or at == first]
+
+def _named(found: Difference) -> bool:
+    return bool(found.cause and found.cause.name)
 
 
 @dataclass
@@ -213,6 +216,8 @@ class Verdict:
         seconds: Wall time of everything.
         allowed: Names of causes that were accepted beforehand.
         sources: Name and text of the original and of the converted script.
+        command: What repeats the run, for a shell.
+        date: When it began, in ISO 8601.
     """
 
     original: str
@@ -228,6 +233,8 @@ class Verdict:
     seconds: float = 0.0
     allowed: frozenset[str] = frozenset()
     sources: tuple[tuple[str, str], ...] = ()
+    command: str = ""
+    date: str = ""
 
     @property
     def named(self) -> list[Cause]:

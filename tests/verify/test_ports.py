@@ -56,5 +56,5 @@ def test_bad_port(port: str, old: str, new: str, rule: str, tmp_path: Path, work
     verdict = judged(port, tmp_path, worker, (old, new))
     assert verdict.kind is Kind.NOT_EQUIVALENT, render(verdict)
     found = [item.cause for item in verdict.comparisons[0].leading if item.cause]
-    assert found[-1].rules[0] == rule, render(verdict)
+    assert found[0].rules[0] == rule, render(verdict)
     assert What.HANG not in [item.what for item in verdict.comparisons[0].differences]

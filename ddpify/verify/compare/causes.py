@@ -252,6 +252,57 @@ IDLE = Cause(
     "train on all samples of each batch",
     ("DDP104",),
 )
+UNUSED = Cause(
+    "some parameters get no gradient in a forward, and the wrapper waits for one of each",
+    "DistributedDataParallel(model, find_unused_parameters=True), or do not train what is not used",
+    ("DDP316",),
+)
+EARLY_MICRO_BATCHES = Cause(
+    "the accumulation window ends at other micro-batches than the original's",
+    "step after the same micro-batches as the original, the last ones of an epoch included",
+    ("DDP416",),
+)
+RANK_LOCAL_STEPS = Cause(
+    "each rank decides by a number of its own whether to make a step",
+    "reduce the number over all ranks before it is decided upon",
+    ("DDP402", "DDP407"),
+)
+NOT_SHUFFLED = Cause(
+    "the samples come in the order of the data set: the loader does not shuffle them",
+    "shuffle as the original does: shuffle=True, of the sampler where there is one",
+    ("DDP113",),
+)
+CHANGED_ROWS = Cause(
+    "rows are changed after they were loaded, otherwise than in the original: noise, mixing or "
+    "augmentation is drawn for each rank's part of the batch",
+    "draw for the global batch on every rank alike, and take this rank's slice of it",
+    ("DDP412", "DDP602", "DDP601"),
+)
+EVALUATION = "the model is in evaluation mode (model.eval()) in this step, and the original's not"
+TRAINING = "the model is in training mode in this step, and the original's is not"
+MODE = Cause(EVALUATION, "call model.train() and model.eval() where the original does")
+SETTING = Cause("", "build the model with the original's settings")
+OUTSIDE = Cause(
+    "a model outside of the optimizer, such as an average of the weights, is updated or made "
+    "otherwise than in the original",
+    "make it after the ranks have the same weights, and update it on every rank alike",
+    ("DDP407",),
+)
+KEPT = Cause(
+    "",
+    "reduce over the ranks what the step keeps for later ones",
+    ("DDP314",),
+)
+EARLIER_SAVE = Cause(
+    "",
+    "save where the original does",
+    ("DDP419",),
+)
+OTHER_RANK_PRINTS = Cause(
+    "the line is printed by another rank than rank 0",
+    "print on rank 0 alone, or its number will be another rank's",
+    ("DDP508",),
+)
 DEVICE = Cause(
     "every rank uses the same GPU",
     "use torch.device('cuda', local_rank), or dd.device()",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, pairwise
 from typing import Any
 
 from ddpify.verify.compare import causes
@@ -147,7 +148,8 @@ def _repeats(passes: list[_Pass]) -> Answer:
     other = [[batch.roots() for batch in item.batches] for item in whole[:2]]
     if own[0] != own[1] and other[0] == other[1]:
         text = f"pass 2 over {sum(map(len, other[0]))} samples is in the order of pass 1"
-        return text, causes.SAME_ORDER
+        in_order = all(pair[0] <= pair[1] for pair in pairwise(chain(*other[0])))
+        return text, causes.NOT_SHUFFLED if in_order else causes.SAME_ORDER
     return None
 
 

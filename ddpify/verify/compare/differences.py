@@ -86,7 +86,8 @@ def _loss(
     if evidence.loss == "other":
         values = ", ".join(f"{step.losses[-1][-1]:.8g}" for step in ranks)
         text = f"loss {values} on the ranks; original {own.losses[-1][-1]:.8g}"
-        yield Difference(What.LOSS, text, number, cause=suspects.gradient(evidence))
+        cause = suspects.gradient(evidence)
+        yield Difference(What.LOSS, text, number, cause=cause, at=evidence.at)
 
 
 def _gradient(number: int, evidence: Evidence) -> Iterator[Difference]:
@@ -126,7 +127,7 @@ def _buffer(number: int, evidence: Evidence) -> Iterator[Difference]:
         name = evidence.buffers[most.at]
         text = f"{name} is not the original's"
         size = (most.size, most.limit, most.rank)
-        yield Difference(What.BUFFER, text, number, name, *size, causes.BUFFER)
+        yield Difference(What.BUFFER, text, number, name, *size, suspects.buffer(evidence))
 
 
 def _tensor(

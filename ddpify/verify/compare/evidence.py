@@ -88,6 +88,10 @@ class Evidence:
         buffers_off: Buffers of rank 0 that differ from the original's after the step.
         absent: Whether the ranks' optimizers hold no gradient where the original's does.
         at: The converted script's line that makes the step.
+        settings: A layer's setting that is not the original's, in words; empty where all are.
+        modes: Whether layers are in evaluation mode that are not in the other run: in the original,
+            and on a rank.
+        types: The optimizer's class by rank, the original's first.
     """
 
     world_size: int
@@ -117,6 +121,9 @@ class Evidence:
     buffers_off: list[Departure] = field(default_factory=list)
     absent: bool = False
     at: str = ""
+    settings: str = ""
+    modes: tuple[bool, bool] = (False, False)
+    types: list[str] = field(default_factory=list)
 
     def name(self, at: int) -> str:
         """The name of parameter ``at``."""
@@ -142,7 +149,7 @@ def compare_rows(own: Step, ranks: Sequence[Step]) -> RowComparison | None:
     Samples lie along dim 0, or along dim 1 where rows differ in size and columns do not, or are the
     items of a list. None where none fits.
     """
-    if not own.rows:
+    if not own.rows or not any(step.rows for step in ranks):
         return None
     items = _compared_items(own, ranks)
     if items is not None:

@@ -19,6 +19,13 @@ _PEER_GONE = re.compile(
     r"|gloo.*timeout",
     re.IGNORECASE,
 )
+_KNOWN = {
+    "Expected to have finished reduction in the prior iteration": (
+        "a wrapped model's gradients were not complete when its next forward began",
+        causes.UNUSED,
+    ),
+}
+"""What PyTorch says of a pitfall, what that means, and its cause."""
 _CUDA = re.compile(r"cuda|nccl|nvidia|\bgpus?\b|accelerator", re.IGNORECASE)
 
 
@@ -46,6 +53,20 @@ def traceback_tail(run: Run) -> str:
     ended = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"
     head = f"rank {rank} {ended}" if run.job.world_size > 1 else f"the script {ended}"
     return "\n".join([head, *tail])
+
+
+def known(run: Run) -> Difference | None:
+    """The pitfall that PyTorch itself has found, as it tells in the failed rank's traceback."""
+    rank = run.first_failed
+    if rank is None:
+        return None
+    said = run.text(rank, "err")
+    for sign, (text, cause) in _KNOWN.items():
+        if sign in said:
+            place = _place(run, rank, kind="err")
+            at = f"{place.path}:{place.line}" if place else ""
+            return Difference(What.FAILURE, text, rank=rank, cause=cause, at=at)
+    return None
 
 
 def wants_cuda(run: Run) -> bool:

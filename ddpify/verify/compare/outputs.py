@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from ddpify.verify.compare import causes, prints
+from ddpify.verify.compare import causes, earlier, prints
 from ddpify.verify.compare.evidence import SMALL
 from ddpify.verify.compare.records import Totals
 from ddpify.verify.verdict import Cause, Difference, What
@@ -29,6 +29,7 @@ def compare(
     original: tuple[Path, set[str], Totals],
     converted: tuple[Path, set[str], list[Totals]],
     correction: float = 0.0,
+    record: Path | None = None,
     noisy: tuple[Path, set[str], Totals] | None = None,
 ) -> list[Difference]:
     """Compare what two runs wrote.
@@ -37,6 +38,7 @@ def compare(
         original: Working folder, files changed on disk, and record of the one process.
         converted: Working folder, files changed on disk, and the records of the ranks.
         correction: How far a running variance may be off; see ``StepFindings``.
+        record: What the original's steps were, to tell the step that a checkpoint is from.
         noisy: The same of the original with rounding-sized noise: numbers may differ by ten times
             what they differ there.
     """
@@ -56,7 +58,7 @@ def compare(
         )
         if name in own.saves and saved is not None:
             shaken = noisy[2].saves.get(again.get(name, "")) if noisy else None
-            found += _checkpoint(name, own.saves[name], saved, correction, shaken)
+            found += _checkpoint(name, own.saves[name], saved, correction, shaken, record)
         elif PurePosixPath(name).suffix in _TEXT:
             shaken_text = noisy[0] / again[name] if noisy and name in again else None
             found += _text(name, own_root / name, root / other, shaken_text)
@@ -90,6 +92,7 @@ def _checkpoint(
     other: dict[str, Any],
     correction: float,
     noisy: dict[str, Any] | None,
+    record: Path | None,
 ) -> Iterator[Difference]:
     if set(own) != set(other):
         only = sorted(set(own) - set(other))[:1] + sorted(set(other) - set(own))[:1]
@@ -103,7 +106,7 @@ def _checkpoint(
         noise = NOISE * _distance(value, (noisy or own).get(key, value))
         if not _same(value, other[key], max(SMALL * largest, noise / tolerance), tolerance):
             text = f"{name}: {key} is {_shown(other[key])}; original {_shown(value)}"
-            yield _difference(name, text)
+            yield _difference(name, text, earlier.cause(other[key], record) if record else None)
             return
 
 

@@ -41,6 +41,7 @@ class TextFindings:
         missing: Lines of the original that the converted run lacks.
         extra: Lines of the converted run without a counterpart.
         repeated: Lines that other ranks print too, with the number of times in all.
+        elsewhere: Those of the missing ones that another rank prints.
     """
 
     lines: int = 0
@@ -48,6 +49,7 @@ class TextFindings:
     missing: list[str] = field(default_factory=list)
     extra: list[str] = field(default_factory=list)
     repeated: list[tuple[str, int]] = field(default_factory=list)
+    elsewhere: list[str] = field(default_factory=list)
 
     @property
     def same(self) -> bool:
@@ -84,7 +86,12 @@ def compare(original: str, ranks: Sequence[str], noisy: str | None = None) -> Te
             found.wrong.append((line, main[matched[at]]))
     used = set(matched.values())
     found.extra = [line for at, line in enumerate(main) if at not in used]
-    found.repeated = _repeated(own, [*found.extra, *_others(ranks)])
+    others = _others(ranks)
+    found.repeated = _repeated(own, [*found.extra, *others])
+    masked = set(map(_masked, others))
+    found.elsewhere = [line for line in found.missing if _masked(line) in masked]
+    gone = set(map(_masked, found.elsewhere))
+    found.repeated = [(line, count) for line, count in found.repeated if _masked(line) not in gone]
     return found
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 Mark = tuple[float, float]
 """A tensor's fingerprint: its norm and its projection on a fixed direction."""
@@ -36,9 +36,11 @@ class Step:
         at: The script's line that makes the step.
         synchronised: For each backward, whether the forward before it was outside of ``no_sync``.
         clips: The limit of each clipping since the step before.
-        roots: The operation that made each loss.
+        roots: The operations that made each loss: factors, and what they were put on.
         calls: Calls so far of what changes training besides the optimizer's step, by name.
         module_read: Whether the script reached through the wrapper since the step before.
+        others: Before the step, each tensor of models that the optimizer does not hold.
+        evaluating: The layers that are in evaluation mode.
     """
 
     optimizer: int
@@ -61,6 +63,8 @@ class Step:
     roots: list[str]
     calls: dict[str, int]
     module_read: bool
+    others: dict[str, Mark] = field(default_factory=dict)
+    evaluating: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -69,6 +73,7 @@ class OptimizerStart:
 
     ``buffers``: names of the buffers of the models that hold them. ``places``: what a wrapper knew
     of each parameter: "averaged", "frozen" or "outside". ``wrapped``: whether there is a wrapper.
+    ``settings``: numbers, texts and flags of each layer.
     ``options``: numbers among the options of each parameter, such as its weight decay.
     """
 
@@ -81,6 +86,7 @@ class OptimizerStart:
     places: list[str]
     wrapped: bool
     options: list[dict[str, float]]
+    settings: dict[str, dict[str, bool | int | float | str]] = field(default_factory=dict)
 
 
 @dataclass
@@ -179,6 +185,27 @@ def _rename(result: Totals, old: str, new: str) -> None:
     if old in result.written:
         result.written.discard(old)
         result.written.add(new)
+
+
+Marked = TypeVar("Marked", OptimizerStart, Step)
+
+
+def order_of(own: OptimizerStart, other: OptimizerStart) -> list[int] | None:
+    """Where ``other`` has each parameter of ``own``, by name; None where names do not tell."""
+    at = {name: index for index, name in enumerate(other.names)}
+    if len(at) < len(other.names) or sorted(at) != sorted(own.names):
+        return None
+    return [at[name] for name in own.names]
+
+
+def in_order(event: Marked, order: list[int]) -> Marked:
+    """``event`` with what it tells of each parameter in another order."""
+    keys = ("params", "grads", "before", "names", "places", "options")
+    lists = {key: getattr(event, key, None) for key in keys}
+    moved: dict[str, Any] = {
+        key: [values[at] for at in order] for key, values in lists.items() if values
+    }
+    return replace(event, **moved)
 
 
 def given(marks: list[Mark | None]) -> list[Mark]:

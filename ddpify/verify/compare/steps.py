@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ddpify.verify.compare import differences, records
+from ddpify.verify.compare import differences, models, records, windows
 from ddpify.verify.compare.differences import TOLERANCE
 from ddpify.verify.compare.evidence import (
     Departure,
@@ -42,6 +42,8 @@ class StepFindings:
         syncs: Backwards of a wrapped model at each step on rank 0, the most.
         correction: How far a variance may be off that is corrected for the number of rows, as some
             rows enter the model whole on every rank.
+        others_apart: A tensor of a model outside of the optimizer that differs between the ranks.
+        settings: A layer's setting that is not the original's, in words.
     """
 
     compared: int = 0
@@ -56,6 +58,8 @@ class StepFindings:
     batch_norm: bool = False
     syncs: int = 0
     correction: float = 0.0
+    others_apart: str = ""
+    settings: str = ""
 
     def note(self, what: What, reference: list[Mark], others: list[list[Mark]]) -> None:
         """Remember the largest difference of its kind."""
@@ -84,6 +88,7 @@ class _Comparer:
         self.paths = [original, *ranks]
         self.noisy = noisy
         self.starts = [records.optimizers(path) for path in self.paths]
+        self.orders = self._align()
         self.floor = Floor()
         self.calls: list[dict[str, int]] = []
         self.seen: set[int] = set()
@@ -92,6 +97,25 @@ class _Comparer:
         ]
         starts = [start for rank in self.starts[1:] for start in rank.values()]
         self.found = StepFindings(batch_norm=any(start.batch_norm for start in starts))
+
+    def _align(self) -> list[dict[int, list[int]]]:
+        """Put each rank's parameters into the original's order: by name, not by group."""
+        orders: list[dict[int, list[int]]] = []
+        for starts in self.starts:
+            found = {}
+            for number, start in starts.items():
+                own = self.starts[0].get(number)
+                order = records.order_of(own, start) if own else None
+                if order and order != sorted(order):
+                    found[number] = order
+                    starts[number] = records.in_order(start, order)
+            orders.append(found)
+        return orders
+
+    def _read(self, path: Path, orders: dict[int, list[int]]) -> Iterator[Step]:
+        for step in records.steps(path):
+            order = orders.get(step.optimizer)
+            yield records.in_order(step, order) if order else step
 
     def run(self) -> StepFindings:
         found = self.found
@@ -110,7 +134,7 @@ class _Comparer:
         return found
 
     def _steps(self) -> Iterator[tuple[Step | None, Step | None, list[Step | None]]]:
-        own, *ranks = (records.steps(path) for path in self.paths)
+        own, *ranks = map(self._read, self.paths, self.orders)
         noisy = records.steps(self.noisy) if self.noisy else iter(())
         while True:
             first = next(own, None)
@@ -128,14 +152,21 @@ class _Comparer:
         return []
 
     def _compare_step(self, number: int, own: Step, ranks: list[Step]) -> list[Difference]:
+        if window := windows.other(number, own, ranks, self.paths):
+            return [window]
         if unpaired := differences.pairing(number, own, ranks):
             return [unpaired]
         before = self._befores([own, *ranks])
         self.found.moved |= any(size > 0 for size in sizes(before[0], own.params))
         self.found.gradient |= any(mark and mark[0] for mark in own.grads)
         evidence = self._situation(number, own, ranks)
+        self.found.settings = evidence.settings
         if between := self._between(number, own, before, evidence):
             return [between]
+        limit = self.floor.largest
+        if outside := models.outside(number, own, ranks, limit):
+            return [outside]
+        self.found.others_apart = self.found.others_apart or models.apart(ranks, limit)
         self._measure(own, ranks, evidence)
         self.seen.add(own.optimizer)
         return differences.all_of(number, own, ranks, evidence)
@@ -181,6 +212,9 @@ class _Comparer:
             unequal_calls=any(found != calls[0] for found in calls),
             first=own.optimizer not in self.seen,
             at=ranks[0].at if ranks else "",
+            settings=models.other_setting(mine, first),
+            modes=models.modes(own, ranks),
+            types=[start.type if start else "" for start in starts],
         )
 
     def _counted(self, steps: list[Step]) -> list[dict[str, int]]:

@@ -24,11 +24,28 @@ def gradient(evidence: Evidence) -> Cause:
         return causes.CONDITIONAL
     if evidence.gradients_apart:
         return _apart(evidence)
+    if found := _model(evidence):
+        return found
     if evidence.wrapped and len(evidence.backwards) > 1 and 0 in evidence.backwards:
         return causes.SEPARATE_BACKWARDS
     if found := _scaled(evidence) or _not_zeroed(evidence):
         return found
     return causes.SUSPECTED_BATCH_NORM if evidence.batch_norm else causes.WEIGHTS
+
+
+def _model(evidence: Evidence) -> Cause | None:
+    """A mode or a setting of the model that is not the original's."""
+    in_original, on_ranks = evidence.modes
+    if in_original or on_ranks:
+        return causes.MODE if on_ranks else replace(causes.MODE, text=causes.TRAINING)
+    if evidence.settings:
+        return replace(causes.SETTING, text=f"the model is another: {evidence.settings}")
+    return None
+
+
+def buffer(evidence: Evidence) -> Cause:
+    """Why a buffer differs although gradients and parameters agree."""
+    return _model(evidence) or causes.BUFFER
 
 
 def _apart(evidence: Evidence) -> Cause:
@@ -80,14 +97,18 @@ def _scaled(evidence: Evidence) -> Cause | None:
 
 def _factor(evidence: Evidence, ratio: float) -> Cause:
     if abs(ratio * evidence.world_size - 1) < _RATIO_SPREAD:
-        divided = evidence.roots[1:] != evidence.roots[:1] * (len(evidence.roots) - 1)
-        own_factor = any(root in _FACTORS for root in evidence.roots[0])
-        return causes.DIVIDED_LOSS if divided and not own_factor else causes.SUM_LOSS
+        own, *ranks = (_factors(roots) for roots in evidence.roots)
+        return causes.DIVIDED_LOSS if any(count > own for count in ranks) else causes.SUM_LOSS
     if _not_divided(evidence, ratio):
         return causes.FACTOR
     if abs(ratio / evidence.world_size - 1) < _RATIO_SPREAD:
         return causes.SUMMED_GRADIENT
     return causes.FACTOR
+
+
+def _factors(roots: list[str]) -> int:
+    """How many factors were put on the losses."""
+    return sum(name in _FACTORS for root in roots for name in root.split())
 
 
 def _not_divided(evidence: Evidence, ratio: float) -> bool:
@@ -128,6 +149,9 @@ def parameter(evidence: Evidence) -> Cause:
         return causes.CONDITIONAL
     if any(clips != evidence.clips[0] for clips in evidence.clips[1:]):
         return causes.CLIPPED
+    if any(kind != evidence.types[0] for kind in evidence.types[1:]):
+        text = f"the optimizer is {evidence.types[1]}, not {evidence.types[0]}"
+        return replace(causes.OPTIMIZER, text=text)
     return _options(evidence) or causes.OPTIMIZER
 
 

@@ -20,6 +20,7 @@ import ddpify
 from ddpify.verify.inside import (
     chance,
     ghost,
+    gpu_parts,
     groups,
     imports,
     output,
@@ -106,6 +107,7 @@ def _prepare(job: Job, rank: int) -> Recorder:
     precision.install()
     chance.install(gpus=job.gpus, equal_rows=job.equal_rows, compared=not job.checking)
     groups.install()
+    gpu_parts.install()
     if job.cuda:
         redirect.install(max(job.world_size, 1))
     world = World(cuda=job.cuda, noise=job.noise)

@@ -21,10 +21,12 @@ from ddpify.verify.inside.loaders import Loaders
 from ddpify.verify.inside.patching import replace
 from ddpify.verify.inside.randomness import states
 from ddpify.verify.inside.state import state_marks
-from ddpify.verify.inside.survey import survey
+from ddpify.verify.inside.survey import Survey, state, survey
 from ddpify.verify.launch.job import Job
 
 MAX_LOSSES = 256
+MAX_FACTORS = 6
+_FACTORS = ("DivBackward0", "MulBackward0")
 
 
 class StopAfterSteps(SystemExit):
@@ -53,13 +55,15 @@ class Steps:
         collectives: Collectives,
     ) -> None:
         self._emit, self._loaders, self._collectives = emit, loaders, collectives
+        self._folder = job.root
         self._limit, self._stop, self._checking = job.steps, job.stop, job.checking
         self.count = 0
         self._optimizers: dict[int, int] = {}
         self._kept: list[Optimizer | Parameters] = []
         self._by_hand = UpdatesByHand()
         self._forwards = Forwards(lambda: self._open, self._called)
-        self._buffers: dict[int, list[torch.Tensor]] = {}
+        self._surveys: dict[int, Survey] = {}
+        self._others: dict[str, Mark] = {}
         self._started: list[Optimizer] = []
         self._losses: list[list[float]] = []
         self._roots: list[str] = []
@@ -91,7 +95,7 @@ class Steps:
             if self._open and len(self._losses) < MAX_LOSSES:
                 given = list(_each(tensors))
                 self._losses.append([_number(tensor) for tensor in given])
-                self._roots += [type(tensor.grad_fn).__name__ for tensor in given]
+                self._roots += [_root(tensor) for tensor in given]
                 self._backwards.append(self._collectives.forwards)
                 self._synchronised.append(self._collectives.synchronised)
                 self._collectives.forwards = 0
@@ -150,10 +154,20 @@ class Steps:
         self._rates = [float(group["lr"]) for group in optimizer.param_groups if "lr" in group]
         self._grads = [self._gradient(parameter) for parameter in _parameters(optimizer)]
         before = [fingerprint(parameter) for parameter in _parameters(optimizer)]
+        self._look_at_others(optimizer)
         # Of a divided parameter, other ranks' rows may have changed.
         divided = any(is_divided(parameter) for parameter in _parameters(optimizer))
         unchanged = before == self._after.get(id(optimizer)) and not divided
         self._before = None if unchanged else before
+
+    def _look_at_others(self, optimizer: Optimizer) -> None:
+        """Models outside of the optimizer, before the step: an average follows the step before."""
+        found = self._surveys[self._optimizers[id(optimizer)]]
+        self._others = {
+            f"{name}.{key}": fingerprint(tensor)
+            for name, model in found.others.items()
+            for key, tensor in state(model).items()
+        }
 
     def _gradient(self, parameter: torch.Tensor) -> Mark | None:
         if id(parameter) in self._clipped:
@@ -189,7 +203,9 @@ class Steps:
             forwards=self._backwards,
             synchronised=self._synchronised,
             clips=self._clips,
-            buffers=[fingerprint(buffer) for buffer in self._buffers[number]],
+            buffers=[fingerprint(buffer) for buffer in self._surveys[number].buffers.values()],
+            others=self._others,
+            evaluating=self._surveys[number].evaluating(),
             rng=states(),
             at=at,
             divided=[is_divided(p) for p in _parameters(optimizer)],
@@ -208,17 +224,19 @@ class Steps:
         number = self._optimizers[id(optimizer)] = len(self._optimizers)
         self._kept.append(optimizer)  # its id stays its own
         parameters = list(_parameters(optimizer))
-        names, batch_norm, buffers = survey(parameters)
-        self._buffers[number] = list(buffers.values())
+        found = self._surveys[number] = survey(parameters, self._folder)
         self._emit(
             "optimizer",
             optimizer=number,
             type=type(optimizer).__name__,
-            names=[names.get(id(parameter), f"#{at}") for at, parameter in enumerate(parameters)],
+            names=[
+                found.names.get(id(parameter), f"#{at}") for at, parameter in enumerate(parameters)
+            ],
             params=before,
             divided=[is_divided(parameter) for parameter in parameters],
-            batch_norm=batch_norm,
-            buffers=list(buffers),
+            batch_norm=found.batch_norm,
+            buffers=list(found.buffers),
+            settings=found.settings(),
             places=[self._collectives.wrapped.get(id(p), "outside") for p in parameters],
             wrapped=bool(self._collectives.wrapped),
             options=[*_options(optimizer)],
@@ -234,11 +252,17 @@ def _options(optimizer: Optimizer | Parameters) -> Iterator[dict[str, float]]:
     """The options of each parameter that are numbers, its learning rate aside."""
     for group in optimizer.param_groups:
         numbers = {
-            name: float(value)
-            for name, value in group.items()
+            f"{name}[{at}]" if len(values) > 1 else name: float(value)
+            for name, values in ((name, [*_several(value)]) for name, value in group.items())
+            for at, value in enumerate(values)
             if isinstance(value, (int, float)) and not name.endswith("lr")
         }
         yield from (numbers for _ in group["params"])
+
+
+def _several(value: Any) -> Iterator[Any]:
+    """The items of a tuple such as Adam's ``betas``; any other value alone."""
+    yield from value if isinstance(value, tuple) else (value,)
 
 
 def _each(value: Any) -> Iterator[Any]:
@@ -246,6 +270,18 @@ def _each(value: Any) -> Iterator[Any]:
         yield value
     else:
         yield from value
+
+
+def _root(tensor: Any) -> str:
+    """The last operations of a loss: factors, and what they were put on."""
+    node: Any = tensor.grad_fn
+    names: list[str] = []
+    while node is not None and len(names) < MAX_FACTORS:
+        names.append(type(node).__name__)
+        if names[-1] not in _FACTORS or not node.next_functions:
+            break
+        node = next((inner for inner, _ in node.next_functions if inner is not None), None)
+    return " ".join(names)
 
 
 def _number(tensor: Any) -> float:

@@ -1,31 +1,104 @@
-"""What is known of the models that hold an optimizer's parameters."""
+"""What is known of the models that are alive when an optimizer makes its first step."""
 
 from __future__ import annotations
 
 import gc
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch.nn.modules.batchnorm import _BatchNorm as BatchNorm
 
+from ddpify.verify.inside.fingerprint import is_divided
 
-def survey(
-    parameters: list[torch.Tensor],
-) -> tuple[dict[int, str], bool, dict[str, torch.Tensor]]:
-    """Of all models alive: their parameters' names, whether one normalises each rank's batch alone,
-    and the buffers of those that hold one of ``parameters``."""
+Setting = bool | int | float | str
+
+
+@dataclass
+class Survey:
+    """The models alive.
+
+    Attributes:
+        names: Name of each parameter, by its id.
+        batch_norm: Whether a model normalises each rank's batch alone.
+        buffers: Buffers of the models that hold a parameter of the optimizer, by name.
+        layers: Layers of those models, by name.
+        others: Models that hold no parameter of the optimizer, by the script's name for them.
+    """
+
+    names: dict[int, str] = field(default_factory=dict)
+    batch_norm: bool = False
+    buffers: dict[str, torch.Tensor] = field(default_factory=dict)
+    layers: dict[str, torch.nn.Module] = field(default_factory=dict)
+    others: dict[str, torch.nn.Module] = field(default_factory=dict)
+
+    def settings(self) -> dict[str, dict[str, Setting]]:
+        """Numbers, texts and flags that each layer keeps in public attributes."""
+        return {
+            name: {
+                key: value
+                for key, value in vars(layer).items()
+                if isinstance(value, (bool, int, float, str))
+                and not key.startswith("_")
+                and key != "training"
+            }
+            for name, layer in self.layers.items()
+        }
+
+    def evaluating(self) -> list[str]:
+        """The layers that are in evaluation mode."""
+        return [name for name, layer in self.layers.items() if not layer.training]
+
+
+def survey(parameters: list[torch.Tensor], folder: str) -> Survey:
+    """Look at all models alive.
+
+    Args:
+        parameters: Those of the optimizer.
+        folder: The script's folder: names in its files name the models.
+    """
     modules = [item for item in gc.get_objects() if issubclass(type(item), torch.nn.Module)]
     inner = {id(child) for module in modules for child in module.children()}
     roots = [module for module in modules if id(module) not in inner]
     optimized = set(map(id, parameters))
-    names: dict[int, str] = {}
-    buffers: dict[str, torch.Tensor] = {}
+    found = Survey()
+    others: dict[int, torch.nn.Module] = {}
     for root in roots:
         held = {id(parameter): _plain(name) for name, parameter in root.named_parameters()}
-        names = {**held, **names}
+        found.names = {**held, **found.names}
         if optimized & held.keys():
-            buffers |= {_plain(name): buffer for name, buffer in root.named_buffers()}
+            found.buffers |= {_plain(name): buffer for name, buffer in root.named_buffers()}
+            found.layers |= {_plain(name): layer for name, layer in root.named_modules() if name}
+        elif held and not any(map(is_divided, root.parameters())):
+            others[id(root)] = root
     plain = BatchNorm.forward
-    return names, any(getattr(type(item), "forward", None) is plain for item in modules), buffers
+    found.batch_norm = any(getattr(type(item), "forward", None) is plain for item in modules)
+    for name, value in _named(folder):
+        if id(value) in others:
+            found.others[name] = others.pop(id(value))
+    return found
+
+
+def state(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Parameters and buffers of a model, by name."""
+    return {
+        _plain(name): tensor for name, tensor in (*model.named_parameters(), *model.named_buffers())
+    }
+
+
+def _named(folder: str) -> Iterator[tuple[str, Any]]:
+    """What the script's variables hold, and the attributes of the objects in them."""
+    frame: Any = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(folder):
+            for name, value in list(frame.f_locals.items()):
+                yield name, value
+                if not isinstance(value, (torch.nn.Module, type)):
+                    attributes = getattr(value, "__dict__", {})
+                    yield from ((f"{name}.{key}", each) for key, each in [*attributes.items()])
+        frame = frame.f_back
 
 
 def _plain(name: str) -> str:

@@ -59,6 +59,8 @@ class World(TorchFunctionMode):
             kwargs = None
         args = tuple(self._translate(value) for value in args)
         named = {name: self._translate(value) for name, value in (kwargs or {}).items()}
+        if self.cuda and type(named.get("device")) is int:
+            named["device"] = self._moved(torch.device("cuda", named["device"]), "cpu")
         func = _WIDENED.get(func, func)
         if self.cuda and func in (torch.Tensor.cuda, _IS_CUDA, torch.Tensor.pin_memory):
             return self._as_cuda(func, args)

@@ -50,6 +50,8 @@ def _row_answer(rows: RowComparison, ids: DataFindings) -> tuple[str, Cause]:
         return ids.text, ids.cause
     if not ids.compared:
         return _row_text(rows), causes.OWN_BATCHES
+    if rows.missing and rows.extra >= rows.missing:
+        return _row_text(rows), causes.CHANGED_ROWS
     return _row_text(rows), causes.LOST if rows.missing else causes.DOUBLED
 
 

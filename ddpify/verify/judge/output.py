@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ddpify.verify.compare import causes, prints
 from ddpify.verify.compare.prints import TextFindings
 from ddpify.verify.judge.arithmetic import ARITHMETIC
@@ -11,17 +13,25 @@ SHARE = 0.25
 """How far a printed number may be from one rank's share of the original's, to be called so."""
 
 
-def printed(comparison: Comparison, found: TextFindings) -> None:
-    """Add the row and the differences about printed lines."""
+def printed(comparison: Comparison, found: TextFindings, others_apart: str = "") -> None:
+    """Add the row and the differences about printed lines.
+
+    ``others_apart``: a tensor of a model outside of the optimizer that differs between the ranks.
+    """
     comparison.checks.append(Check("printed lines", found.same, f"{found.lines}"))
     if found.wrong:
         own, other = found.wrong[0]
         text = f"prints {other!r}; original {own!r}"
         cause = _printed_cause(comparison, own, other)
+        if others_apart and cause is not None:
+            text_ = f"{others_apart}, which no optimizer holds, differs between the ranks"
+            cause = replace(causes.OUTSIDE, text=text_)
         comparison.differences.append(Difference(What.PRINTED, text, name=own, cause=cause))
     if found.missing:
         text = f"does not print {found.missing[0]!r} ({len(found.missing)} such lines)"
-        comparison.differences.append(Difference(What.PRINTED, text, name=found.missing[0]))
+        cause_ = causes.OTHER_RANK_PRINTS if found.elsewhere else None
+        line = found.missing[0]
+        comparison.differences.append(Difference(What.PRINTED, text, name=line, cause=cause_))
     if found.repeated:
         line, times = found.repeated[0]
         text = f"the line {line!r} comes {times} times ({len(found.repeated)} such lines)"
@@ -32,8 +42,16 @@ def printed(comparison: Comparison, found: TextFindings) -> None:
         comparison.notes.append(f"rank 0 prints {extra} lines that the original does not print")
 
 
-def files(comparison: Comparison, count: int, differences: list[Difference]) -> None:
-    """Add the row and the differences about written files."""
+def files(
+    comparison: Comparison, count: int, differences: list[Difference], settings: str = ""
+) -> None:
+    """Add the row and the differences about written files.
+
+    ``settings``: a setting of the model that is not the original's, in words.
+    """
+    if settings:
+        cause = replace(causes.SETTING, text=f"the model is another: {settings}")
+        differences = [item if item.cause else replace(item, cause=cause) for item in differences]
     comparison.checks.append(Check("files written", not differences, f"{count}"))
     comparison.differences += differences
 

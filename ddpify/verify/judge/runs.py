@@ -12,6 +12,7 @@ from ddpify.verify.verdict import Comparison, Kind
 
 NOT_SIMULATED = {
     "torch.autocast (off)": "mixed precision was off: its rounding and overflows are not compared",
+    "gradient compression": "gradients were not compressed: the rounding of that is not compared",
     "torch.compile": "torch.compile was off: what it generates is not compared",
 }
 IMPORTED = "imported from outside the script's folder, by both scripts alike: {modules}"
@@ -67,6 +68,10 @@ def converted(comparison: Comparison, run: Run, ranks: Sequence[Totals]) -> bool
         comparison.kind = Kind.NOT_EQUIVALENT
         comparison.differences.append(mismatch.difference())
         comparison.notes.append(failures.traceback_tail(run))
+    elif (found := failures.known(run)) is not None:
+        comparison.kind = Kind.NOT_EQUIVALENT
+        comparison.differences.append(found)
+        comparison.failure = failures.traceback_tail(run)
     else:
         comparison.kind = Kind.COULD_NOT_RUN
         comparison.failure = failures.traceback_tail(run)

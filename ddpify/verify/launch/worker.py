@@ -26,6 +26,8 @@ _RANK = (
     "import sys; sys.path.append(sys.argv[1]); "
     "from ddpify.verify.launch.worker import rank_main; rank_main(*sys.argv[2:])"
 )
+_WAITING = ("torch/distributed", "torch/nn/parallel", "torch/autograd")
+"""Folders of torch with the functions in which ranks wait for each other."""
 GRACE = 8.0
 """Seconds that the other ranks get to end by themselves after one has failed."""
 
@@ -177,14 +179,17 @@ class _Watch:
             return False
         self._dump_stacks()
         self._busy_at = now
-        return any("torch/distributed" in stack for stack in self._stacks())
+        return any(part in stack for stack in self._stacks() for part in _WAITING)
 
     def _used(self) -> int:
-        """Processor time of the ranks in clock ticks; -1 where the system does not tell."""
+        """Processor time of the ranks' main threads in clock ticks; -1 where it is not told.
+
+        Other threads, such as a process group's, work on while the script waits.
+        """
         total = 0
         for pid in self.alive:
             try:
-                fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+                fields = Path(f"/proc/{pid}/task/{pid}/stat").read_text().rpartition(")")[2].split()
             except OSError:
                 return -1
             total += int(fields[11]) + int(fields[12])

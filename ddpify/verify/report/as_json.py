@@ -23,6 +23,8 @@ def as_json(verdict: Verdict) -> str:
         "original": verdict.original,
         "converted": verdict.converted,
         "torch": verdict.torch,
+        "date": verdict.date,
+        "command": verdict.command,
         "device": verdict.device,
         "seconds": round(verdict.seconds, 1),
         "steps": verdict.steps,
@@ -37,6 +39,8 @@ def as_json(verdict: Verdict) -> str:
 def _comparison(comparison: Comparison) -> dict[str, Any]:
     data = asdict(comparison)
     del data["series"]
+    first = comparison.leading
+    data["first_difference"] = comparison.differences.index(first[0]) if first else None
     return {"verdict": data.pop("kind"), **data}
 
 

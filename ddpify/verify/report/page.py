@@ -9,11 +9,21 @@ from html import escape
 from pathlib import PurePath
 
 from ddpify import __version__
+from ddpify.lint.explain import explain
 from ddpify.verify.report import heatmap, sidebyside
 from ddpify.verify.report.charts import Chart, Line
 from ddpify.verify.report.style import CSS, SCRIPT
-from ddpify.verify.report.text import answers, place, processes, source_line, title
-from ddpify.verify.verdict import Check, Comparison, Coverage, Difference, Kind, Series, Verdict
+from ddpify.verify.report.text import answers, line_number, place, processes, source_line, title
+from ddpify.verify.verdict import (
+    Check,
+    Comparison,
+    Coverage,
+    Difference,
+    Kind,
+    Series,
+    Verdict,
+    What,
+)
 
 MAX_PASSES = 12
 LABELLED_ROWS = 48
@@ -28,7 +38,7 @@ def as_html(verdict: Verdict) -> str:
     if verdict.failure:
         parts.append(f"<h2>What happened</h2><pre>{escape(verdict.failure)}</pre>")
     parts += [f'<p class="soft">{escape(note)}</p>' for note in verdict.notes]
-    parts += [_scripts(verdict), _environment(verdict)]
+    parts += [_scripts(verdict), _rules(verdict), _environment(verdict)]
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -47,7 +57,10 @@ def _head(verdict: Verdict) -> str:
         f"<p><code>{escape(verdict.original)}</code> on 1 process{against}{on}, "
         f"{verdict.steps} optimizer steps</p>"
         f'<p class="soft">Compared step by step {place(verdict)} in double precision; chance that '
-        "depends on how a batch is split is taken out (dropout, augmentation, noise).</p></header>"
+        "depends on how a batch is split is taken out (dropout, augmentation, noise).</p>"
+        f'<p class="soft">{escape(verdict.date)}, ddpify {__version__}, torch '
+        f"{escape(verdict.torch)}, Python {platform.python_version()}<br>"
+        f"<code>{escape(verdict.command)}</code></p></header>"
     )
 
 
@@ -63,10 +76,14 @@ def _comparison(comparison: Comparison, verdict: Verdict) -> str:
     ]
     if comparison.checks:
         parts.append(_questions(comparison))
-    if comparison.differences:
+    if comparison.leading:
         parts.append("<h3>First difference</h3>")
     parts += [_finding(found, verdict) for found in comparison.leading]
     parts.append(_following(comparison.following))
+    if comparison.acceptable:
+        names = escape(",".join(dict.fromkeys(map(_name, comparison.acceptable))))
+        parts.append(f"<h3>May be accepted: <code>--allow {names}</code></h3>")
+    parts += [_finding(found, verdict) for found in comparison.acceptable]
     if comparison.failure:
         parts.append(f"<pre>{escape(comparison.failure)}</pre>")
     if comparison.series:
@@ -81,12 +98,24 @@ def _comparison(comparison: Comparison, verdict: Verdict) -> str:
 
 def _questions(comparison: Comparison) -> str:
     facts = (comparison.same_data, comparison.same_arithmetic)
-    tones = {True: "good", False: "fair" if comparison.kind is Kind.EXCEPT else "bad", None: "fair"}
+    tones = [_answer_tone(comparison, fact, data=not at) for at, fact in enumerate(facts)]
     cards = "".join(
-        f'<div class="card {tones[fact]}"><b>{escape(asked)}</b><span>{escape(answer)}</span></div>'
-        for (asked, answer), fact in zip(answers(comparison), facts, strict=True)
+        f'<div class="card {tone}"><b>{escape(asked)}</b><span>{escape(answer)}</span></div>'
+        for (asked, answer), tone in zip(answers(comparison), tones, strict=True)
     )
     return f'<div class="cards">{cards}</div>'
+
+
+def _answer_tone(comparison: Comparison, fact: bool | None, *, data: bool) -> str:
+    """Red where the answer is no, unless all that says so may be accepted."""
+    if fact is not False:
+        return "good" if fact else "fair"
+    causes = [found for found in comparison.differences if (found.what is What.DATA) == data]
+    return "fair" if causes and all(map(_name, causes)) else "bad"
+
+
+def _name(found: Difference) -> str:
+    return found.cause.name if found.cause else ""
 
 
 def _finding(found: Difference, verdict: Verdict) -> str:
@@ -105,7 +134,7 @@ def _finding(found: Difference, verdict: Verdict) -> str:
     if line := source_line(verdict, found.at):
         rows.append(f"<pre>{escape(line)}</pre>")
     if found.cause is not None:
-        rules = "".join(f'<span class="rule">{code}</span>' for code in found.cause.rules)
+        rules = "".join(f'<a class="rule" href="#{code}">{code}</a>' for code in found.cause.rules)
         rows.append(f"<p>Suspected: {escape(found.cause.text)} {rules}</p>")
         rows.append(f"<p>Remedy: {escape(found.cause.remedy)}</p>")
     named = " named" if found.cause and found.cause.name else ""
@@ -224,10 +253,32 @@ def _scripts(verdict: Verdict) -> str:
     if len(verdict.sources) < 2:
         return ""
     (name, own), (other_name, other) = verdict.sources
+    suspected = {
+        line
+        for one in verdict.comparisons
+        for found in (*one.leading, *one.acceptable)
+        if (line := line_number(verdict, found.at))
+    }
     return (
         f"<h2><code>{escape(name)}</code> and <code>{escape(other_name)}</code></h2>"
-        f'<div class="diff">{sidebyside.table(own, other)}</div>'
+        f'<div class="diff">{sidebyside.table(own, other, suspected)}</div>'
     )
+
+
+def _rules(verdict: Verdict) -> str:
+    """The texts of the rules that the page names, so that its links work offline."""
+    found = [
+        rule
+        for one in verdict.comparisons
+        for item in (*one.leading, *one.acceptable)
+        if item.cause
+        for rule in item.cause.rules
+    ]
+    texts = "".join(
+        f'<section id="{code}"><pre>{escape(explain(code))}</pre></section>'
+        for code in dict.fromkeys(found)
+    )
+    return f"<h2>Rules</h2>{texts}" if texts else ""
 
 
 def _environment(verdict: Verdict) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from html import escape
 
 CONTEXT = 3
@@ -12,11 +12,15 @@ MAX_FOLDED = 120_000
 """Characters of unchanged text up to which it is kept, folded; beyond, it is left out."""
 
 _TOKEN = re.compile(r"\w+|\s+|[^\w\s]")
+_EMPTY = '<td class="n"></td>'
 Row = tuple[int | None, str, int | None, str]
 
 
-def table(own: str, other: str) -> str:
-    """The lines of ``own`` and ``other`` as HTML, paired; changed parts of lines are marked."""
+def table(own: str, other: str, suspected: Collection[int] = ()) -> str:
+    """The lines of ``own`` and ``other`` as HTML, paired; changed parts of lines are marked.
+
+    ``suspected``: numbers of lines of ``other`` that are pointed out, and never folded.
+    """
     a, b = own.splitlines(), other.splitlines()
     matcher = difflib.SequenceMatcher(None, a, b, autojunk=False)
     keep = len(own) + len(other) <= MAX_FOLDED
@@ -25,20 +29,39 @@ def table(own: str, other: str) -> str:
     for tag, i, j, k, m in codes:
         if tag == "equal":
             first, last = codes[0][1] == i, codes[-1][2] == j
-            parts.append(_equal(a[i:j], i, k, keep=keep, first=first, last=last))
+            opened = any(k < line <= m for line in suspected)
+            part = _equal(a[i:j], i, k, keep=keep, first=first, last=last, opened=opened)
         else:
-            parts.append(_table(_changed(a[i:j], i, b[k:m], k), tag))
-    return "".join(parts)
+            part = _table(_changed(a[i:j], i, b[k:m], k), tag)
+        parts.append(part)
+    text = "".join(parts)
+    for line in suspected:
+        text = text.replace(_cell(line), f'<td class="n suspect" title="suspected">{line}</td>', 1)
+    return text
 
 
-def _equal(lines: Sequence[str], i: int, k: int, *, keep: bool, first: bool, last: bool) -> str:
+def _cell(number: int) -> str:
+    """The number of a line of the second script."""
+    return f'<td class="n" data-other>{number}</td>'
+
+
+def _equal(
+    lines: Sequence[str],
+    i: int,
+    k: int,
+    *,
+    keep: bool,
+    first: bool,
+    last: bool,
+    opened: bool,
+) -> str:
     """Unchanged lines: those next to a change are shown, those in between are folded."""
     rows: list[Row] = [
         (i + at + 1, escape(line), k + at + 1, escape(line)) for at, line in enumerate(lines)
     ]
     head = 0 if first else CONTEXT
     tail = 0 if last else CONTEXT
-    if len(rows) <= head + tail + 1:
+    if opened or len(rows) <= head + tail + 1:
         return _table(rows, "equal")
     middle = rows[head : len(rows) - tail]
     label = f"{len(middle)} unchanged lines"
@@ -84,7 +107,7 @@ def _marked(a: str, b: str) -> tuple[str, str]:
 def _table(rows: Iterator[Row] | Sequence[Row], tag: str) -> str:
     body = "".join(
         f'<tr><td class="n">{_number(i)}</td><td class="{_side(i, tag, "old")}">{left}</td>'
-        f'<td class="n">{_number(k)}</td><td class="{_side(k, tag, "new")}">{right}</td></tr>'
+        f'{_cell(k) if k else _EMPTY}<td class="{_side(k, tag, "new")}">{right}</td></tr>'
         for i, left, k, right in rows
     )
     return f'<table class="code">{body}</table>' if body else ""

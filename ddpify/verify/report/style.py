@@ -34,8 +34,10 @@ td.yes { color: var(--good); } td.no { color: var(--bad); font-weight: 600; }
 .finding { border: 1px solid var(--line); border-left: 4px solid var(--bad); border-radius: 6px;
   padding: 10px 16px; margin: 12px 0; background: var(--panel); }
 .finding.named { border-left-color: var(--fair); }
+td.n.suspect { background: var(--bad); color: var(--back); font-weight: 700; }
 .said { color: var(--tone); } .key i.dashed { border-top-style: dashed; }
 .finding pre { padding: 4px 10px; margin: 6px 0; background: var(--back); }
+section:target { outline: 2px solid var(--fair); } a.rule { color: inherit; }
 .finding p { margin: 3px 0; } .rule { font-size: 12.5px; border: 1px solid var(--line);
   border-radius: 4px; padding: 0 5px; margin-left: 4px; }
 svg { width: 100%; height: auto; display: block; } svg text { fill: var(--soft); font-size: 12px; }

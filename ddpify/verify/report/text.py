@@ -25,9 +25,8 @@ def render(verdict: Verdict) -> str:
         )
     if verdict.failure:
         parts.append(verdict.failure)
-    if verdict.kind is Kind.EXCEPT and verdict.exit_code:
-        names = ",".join(cause.name for cause in verdict.named)
-        parts.append(f"to accept that: --allow {names}")
+    if verdict.named and not {cause.name for cause in verdict.named} <= verdict.allowed:
+        parts.append(accepting(verdict))
     parts.append(f"verdict: {title(verdict)}{_scope(verdict)}")
     return "\n\n".join(parts) + "\n"
 
@@ -39,6 +38,13 @@ def title(verdict: Verdict) -> str:
     allowed = " (allowed)" if verdict.exit_code == 0 else ""
     names = ", ".join(cause.name for cause in verdict.named)
     return f"{verdict.kind.value} {names}{allowed}"
+
+
+def accepting(verdict: Verdict) -> str:
+    """What accepts the causes that have a name, and what that leaves."""
+    names = ",".join(cause.name for cause in verdict.named)
+    rest = "" if verdict.kind is Kind.EXCEPT else " (the rest stays)"
+    return f"to accept {names.replace(',', ' and ')}: --allow {names}{rest}"
 
 
 def answers(comparison: Comparison) -> list[tuple[str, str]]:
@@ -74,13 +80,19 @@ def _scope(verdict: Verdict) -> str:
     return f" ({verdict.steps} optimizer steps, {processes(' and '.join(counts))})"
 
 
-def source_line(verdict: Verdict, at: str) -> str:
-    """The text of a line of the converted script, named as ``file.py:12``; empty of others."""
+def line_number(verdict: Verdict, at: str) -> int:
+    """The number of a line of the converted script, named as ``file.py:12``; 0 of others."""
     name, _, number = at.rpartition(":")
     if len(verdict.sources) < 2 or PurePath(name).name != verdict.sources[1][0]:
-        return ""
-    lines = verdict.sources[1][1].splitlines()
-    return lines[int(number) - 1].strip() if 0 < int(number) <= len(lines) else ""
+        return 0
+    known = len(verdict.sources[1][1].splitlines())
+    return int(number) if 0 < int(number) <= known else 0
+
+
+def source_line(verdict: Verdict, at: str) -> str:
+    """The text of a line of the converted script, named as ``file.py:12``; empty of others."""
+    number = line_number(verdict, at)
+    return verdict.sources[1][1].splitlines()[number - 1].strip() if number else ""
 
 
 def place(verdict: Verdict) -> str:
@@ -101,12 +113,14 @@ def _comparison(comparison: Comparison, verdict: Verdict) -> str:
     if comparison.failure:
         lines += ["", textwrap.indent(comparison.failure, "  ")]
     if comparison.differences:
-        for at, found in enumerate(comparison.leading):
-            lines += ["", *_difference("" if at else "first difference: ", found, verdict)]
+        for found in comparison.leading:
+            lines += ["", *_difference("first difference: ", found, verdict)]
         later = comparison.following
         lines += [_wrapped("  then: ", item.text) for item in later[:4]]
         if len(later) > 4:
             lines.append(f"  and {len(later) - 4} more")
+        for found in comparison.acceptable:
+            lines += ["", *_difference("may be accepted: ", found, verdict)]
     lines += [_wrapped("  note: ", note) for note in comparison.notes]
     if comparison.faked:
         lines.append(_wrapped("  note: answered by a stand-in: ", _faked(comparison.faked)))

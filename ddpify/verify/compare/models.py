@@ -1,0 +1,57 @@
+"""Comparison of models beyond their parameters: settings, modes, and models that no optimizer
+holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ddpify.verify.compare import causes
+from ddpify.verify.compare.evidence import sizes
+from ddpify.verify.compare.records import OptimizerStart, Step
+from ddpify.verify.verdict import Difference, What
+
+
+def other_setting(own: OptimizerStart | None, other: OptimizerStart | None) -> str:
+    """A setting of a layer that is not the original's, in words; empty where all are."""
+    if own is None or other is None:
+        return ""
+    for layer, mine in own.settings.items():
+        theirs = other.settings.get(layer, {})
+        for name in mine.keys() & theirs.keys():
+            if mine[name] != theirs[name]:
+                return f"{name} of layer {layer} is {theirs[name]}, not {mine[name]}"
+    return ""
+
+
+def modes(own: Step, ranks: Sequence[Step]) -> tuple[bool, bool]:
+    """Whether layers are in evaluation mode in the original alone, and on a rank alone."""
+    mine = set(own.evaluating)
+    theirs = [set(step.evaluating) for step in ranks]
+    return any(mine - layers for layers in theirs), any(layers - mine for layers in theirs)
+
+
+def outside(number: int, own: Step, ranks: Sequence[Step], limit: float) -> Difference | None:
+    """A model outside of the optimizer that is not the original's on rank 0."""
+    name, size = _first(own, ranks[:1], limit)
+    if not name:
+        return None
+    text = f"before the step, {name}, which no optimizer holds, is not the original's"
+    return Difference(What.BETWEEN, text, number, name, size, limit, 0, causes.OUTSIDE)
+
+
+def apart(ranks: Sequence[Step], limit: float) -> str:
+    """The name of a tensor outside of the optimizer that differs between the ranks.
+
+    That alone is no fault: many scripts keep an average of the weights on rank 0 alone.
+    """
+    return _first(ranks[0], ranks[1:], limit)[0] if ranks else ""
+
+
+def _first(reference: Step, others: Sequence[Step], limit: float) -> tuple[str, float]:
+    for step in others:
+        shared = [name for name in reference.others if name in step.others]
+        marks = [[each.others[name] for name in shared] for each in (reference, step)]
+        for name, size in zip(shared, sizes(*marks), strict=True):
+            if size > limit:
+                return name, size
+    return "", 0.0
