@@ -124,6 +124,7 @@ class _Comparing:
         ranks.work(comparison, own, totals)
         ranks.collectives(comparison, totals)
         ranks.devices(comparison, totals)
+        ranks.noise(comparison, own, totals)
         self._judge_outputs(found)
         conclusion.conclude(comparison)
         if self.session.detail:

@@ -272,6 +272,12 @@ NOT_SHUFFLED = Cause(
     "shuffle as the original does: shuffle=True, of the sampler where there is one",
     ("DDP113",),
 )
+EQUAL_NOISE = Cause(
+    "each rank draws random numbers for its own samples from a generator with the same seed: "
+    "their noise is the same",
+    "give the generator a seed that differs by rank, or draw for the global batch and slice",
+    ("DDP601",),
+)
 CHANGED_ROWS = Cause(
     "rows are changed after they were loaded, otherwise than in the original: noise, mixing or "
     "augmentation is drawn for each rank's part of the batch",

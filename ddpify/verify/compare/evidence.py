@@ -89,6 +89,7 @@ class Evidence:
         absent: Whether the ranks' optimizers hold no gradient where the original's does.
         at: The converted script's line that makes the step.
         settings: A layer's setting that is not the original's, in words; empty where all are.
+        kept: A tensor that outlives the steps and is not the original's; empty where all are.
         modes: Whether layers are in evaluation mode that are not in the other run: in the original,
             and on a rank.
         types: The optimizer's class by rank, the original's first.
@@ -122,6 +123,7 @@ class Evidence:
     absent: bool = False
     at: str = ""
     settings: str = ""
+    kept: str = ""
     modes: tuple[bool, bool] = (False, False)
     types: list[str] = field(default_factory=list)
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from ddpify.verify.compare import causes
 from ddpify.verify.compare.evidence import sizes
-from ddpify.verify.compare.records import OptimizerStart, Step
+from ddpify.verify.compare.records import Mark, OptimizerStart, Step
 from ddpify.verify.verdict import Difference, What
 
 
@@ -32,7 +32,7 @@ def modes(own: Step, ranks: Sequence[Step]) -> tuple[bool, bool]:
 
 def outside(number: int, own: Step, ranks: Sequence[Step], limit: float) -> Difference | None:
     """A model outside of the optimizer that is not the original's on rank 0."""
-    name, size = _first(own, ranks[:1], limit)
+    name, size = _first(own.others, [step.others for step in ranks[:1]], limit)
     if not name:
         return None
     text = f"before the step, {name}, which no optimizer holds, is not the original's"
@@ -44,13 +44,24 @@ def apart(ranks: Sequence[Step], limit: float) -> str:
 
     That alone is no fault: many scripts keep an average of the weights on rank 0 alone.
     """
-    return _first(ranks[0], ranks[1:], limit)[0] if ranks else ""
+    marks = [step.others for step in ranks]
+    return _first(marks[0], marks[1:], limit)[0] if marks else ""
 
 
-def _first(reference: Step, others: Sequence[Step], limit: float) -> tuple[str, float]:
-    for step in others:
-        shared = [name for name in reference.others if name in step.others]
-        marks = [[each.others[name] for name in shared] for each in (reference, step)]
+def kept(own: Step, ranks: Sequence[Step], limit: float) -> str:
+    """The name of a tensor that outlives the steps and is not the original's on some rank.
+
+    That alone is no fault: a sum over one rank's samples is none before it is reduced.
+    """
+    return _first(own.kept, [step.kept for step in ranks], limit)[0]
+
+
+def _first(
+    reference: dict[str, Mark], others: Sequence[dict[str, Mark]], limit: float
+) -> tuple[str, float]:
+    for found in others:
+        shared = [name for name in reference if name in found]
+        marks = [[each[name] for name in shared] for each in (reference, found)]
         for name, size in zip(shared, sizes(*marks), strict=True):
             if size > limit:
                 return name, size

@@ -41,6 +41,7 @@ class Step:
         module_read: Whether the script reached through the wrapper since the step before.
         others: Before the step, each tensor of models that the optimizer does not hold.
         evaluating: The layers that are in evaluation mode.
+        kept: Tensors in the script's variables that are there since the step before, at least.
     """
 
     optimizer: int
@@ -65,6 +66,7 @@ class Step:
     module_read: bool
     others: dict[str, Mark] = field(default_factory=dict)
     evaluating: list[str] = field(default_factory=list)
+    kept: dict[str, Mark] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,7 @@ class Totals:
         devices: Indices of the simulated GPUs that were used, with the number of uses.
         moved: How wrapped models were moved or cast, and the script's line.
         drawn: Rows of each random tensor that the training loop drew.
+        seeds: The seed of the generator that the script gave for each of them; None without one.
         listings: The script's lines that list folders, where the order was another than on rank 0.
         outside: Modules imported from folders that are not copied, each with its folder.
         complete: Whether the recording reached the script's end.
@@ -117,6 +120,7 @@ class Totals:
     devices: dict[str, int] = field(default_factory=dict)
     moved: list[tuple[str, str]] = field(default_factory=list)
     drawn: list[int] = field(default_factory=list)
+    seeds: list[int | None] = field(default_factory=list)
     listings: list[str] = field(default_factory=list)
     outside: dict[str, str] = field(default_factory=dict)
     complete: bool = False
@@ -175,6 +179,7 @@ def totals(path: Path) -> Totals:
             result.steps, result.work = event["steps"], event["work"]
             result.faked, result.devices = event["faked"], event["devices"]
             result.drawn, result.outside = event["drawn"], event["outside"]
+            result.seeds = event["seeds"]
             result.complete = True
     return result
 

@@ -213,6 +213,7 @@ class _Comparer:
             first=own.optimizer not in self.seen,
             at=ranks[0].at if ranks else "",
             settings=models.other_setting(mine, first),
+            kept=models.kept(own, ranks, self.floor.largest),
             modes=models.modes(own, ranks),
             types=[start.type if start else "" for start in starts],
         )

@@ -30,6 +30,9 @@ def gradient(evidence: Evidence) -> Cause:
         return causes.SEPARATE_BACKWARDS
     if found := _scaled(evidence) or _not_zeroed(evidence):
         return found
+    if evidence.kept:
+        text = f"{evidence.kept}, which outlives the steps, is not the original's on some rank"
+        return replace(causes.KEPT, text=text)
     return causes.SUSPECTED_BATCH_NORM if evidence.batch_norm else causes.WEIGHTS
 
 

@@ -15,9 +15,16 @@ from ddpify.verify.inside.patching import replace
 from ddpify.verify.inside.place import PLACE, kept_states, seed_all
 
 
-def _fill(like: torch.Tensor, draw: Callable[[torch.Tensor, torch.Generator], Any]) -> Any:
-    """Draw ``like`` in place from its place in the loop: one row for all, or each its own."""
-    generator = torch.Generator().manual_seed(PLACE.seed(len(like)))
+def _fill(
+    like: torch.Tensor,
+    draw: Callable[[torch.Tensor, torch.Generator], Any],
+    given: torch.Generator | None = None,
+) -> Any:
+    """Draw ``like`` in place from its place in the loop: one row for all, or each its own.
+
+    ``given``: the script's own generator for it.
+    """
+    generator = torch.Generator().manual_seed(PLACE.seed(len(like), given))
     shape = like.shape[1:] if PLACE.equal_rows else like.shape
     drawn = torch.empty(shape, dtype=like.dtype, device="cpu")
     with PLACE.drawing(), torch.no_grad():
@@ -58,8 +65,8 @@ def _replace_method(name: str) -> None:
         tensors = any(isinstance(value, torch.Tensor) for value in args)
         if parameter or tensors or not self.dim() or not PLACE.replaced():
             return real(self, *args, **kwargs)
-        kwargs.pop("generator", None)
-        return _fill(self, lambda empty, made: real(empty, *args, generator=made, **kwargs))
+        given = kwargs.pop("generator", None)
+        return _fill(self, lambda empty, made: real(empty, *args, generator=made, **kwargs), given)
 
     setattr(torch.Tensor, name, draw)
 
@@ -79,7 +86,11 @@ def _replace_factory(name: str, method: str | None) -> None:
                 return _seeded(real, args, kwargs, PLACE.seed(0))
         with torch.no_grad():
             if fill is not None:
-                _fill(made, lambda empty, generator: fill(empty, generator=generator))
+                _fill(
+                    made,
+                    lambda empty, generator: fill(empty, generator=generator),
+                    kwargs.get("generator"),
+                )
             else:
                 _fill_integers(made, real, args, kwargs)
         return made

@@ -27,7 +27,8 @@ class Place:
 
     ``watch`` takes the index and the content of each sample that a loader fetches. ``gpus`` says
     whether draws may come from the generators of real GPUs. ``rows`` has the number of rows of each
-    draw, of the first ones; ``equal_rows`` says whether the rows of a draw are all the same.
+    draw, of the first ones, and ``seeds`` the seed of its generator; ``equal_rows`` says whether
+    the rows of a draw are all the same.
     """
 
     def __init__(self) -> None:
@@ -38,6 +39,7 @@ class Place:
         self.gpus = False
         self.equal_rows = False
         self.rows: list[int] = []
+        self.seeds: list[int | None] = []
         self.watch: Callable[[Any, Any], None] = lambda index, item: None
 
     def replaced(self, depth: int = 2) -> bool:
@@ -45,11 +47,15 @@ class Place:
         module = sys._getframe(depth).f_globals.get("__name__", "")
         return self.looping and not self.real and not module.startswith(_REAL_DRAWS)
 
-    def seed(self, rows: int) -> int:
-        """A seed for the next draw, the same on every rank that is at the same place."""
+    def seed(self, rows: int, generator: torch.Generator | None = None) -> int:
+        """A seed for the next draw, the same on every rank that is at the same place.
+
+        ``generator``: the one that the script gives for it.
+        """
         self.draw += 1
         if len(self.rows) < MAX_DRAWS:
             self.rows.append(rows)
+            self.seeds.append(generator.initial_seed() if generator is not None else None)
         return zlib.crc32(f"{self.batch}/{self.draw}".encode())
 
     @contextlib.contextmanager

@@ -72,5 +72,6 @@ class Recorder:
             faked=faked,
             devices=devices,
             drawn=PLACE.rows,
+            seeds=PLACE.seeds,
             outside=self._outside.found(),
         )

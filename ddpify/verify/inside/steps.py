@@ -21,7 +21,7 @@ from ddpify.verify.inside.loaders import Loaders
 from ddpify.verify.inside.patching import replace
 from ddpify.verify.inside.randomness import states
 from ddpify.verify.inside.state import state_marks
-from ddpify.verify.inside.survey import Survey, state, survey
+from ddpify.verify.inside.survey import Survey, state, survey, tensors
 from ddpify.verify.launch.job import Job
 
 MAX_LOSSES = 256
@@ -64,6 +64,8 @@ class Steps:
         self._forwards = Forwards(lambda: self._open, self._called)
         self._surveys: dict[int, Survey] = {}
         self._others: dict[str, Mark] = {}
+        self._tensors: dict[str, torch.Tensor] = {}
+        self._kept_tensors: dict[str, Mark] = {}
         self._started: list[Optimizer] = []
         self._losses: list[list[float]] = []
         self._roots: list[str] = []
@@ -161,12 +163,19 @@ class Steps:
         self._before = None if unchanged else before
 
     def _look_at_others(self, optimizer: Optimizer) -> None:
-        """Models outside of the optimizer, before the step: an average follows the step before."""
+        """Models outside of the optimizer, and tensors that have outlived a step, before the step:
+        an average of the weights follows the step before."""
         found = self._surveys[self._optimizers[id(optimizer)]]
         self._others = {
             f"{name}.{key}": fingerprint(tensor)
             for name, model in found.others.items()
             for key, tensor in state(model).items()
+        }
+        before, self._tensors = self._tensors, tensors(self._folder)
+        self._kept_tensors = {
+            name: fingerprint(tensor)
+            for name, tensor in self._tensors.items()
+            if before.get(name) is tensor
         }
 
     def _gradient(self, parameter: torch.Tensor) -> Mark | None:
@@ -205,6 +214,7 @@ class Steps:
             clips=self._clips,
             buffers=[fingerprint(buffer) for buffer in self._surveys[number].buffers.values()],
             others=self._others,
+            kept=self._kept_tensors,
             evaluating=self._surveys[number].evaluating(),
             rng=states(),
             at=at,

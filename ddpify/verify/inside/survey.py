@@ -13,6 +13,7 @@ from torch.nn.modules.batchnorm import _BatchNorm as BatchNorm
 
 from ddpify.verify.inside.fingerprint import is_divided
 
+MAX_ELEMENTS = 1 << 20
 Setting = bool | int | float | str
 
 
@@ -85,6 +86,19 @@ def state(model: torch.nn.Module) -> dict[str, torch.Tensor]:
     """Parameters and buffers of a model, by name."""
     return {
         _plain(name): tensor for name, tensor in (*model.named_parameters(), *model.named_buffers())
+    }
+
+
+def tensors(folder: str) -> dict[str, torch.Tensor]:
+    """Tensors in the script's variables that take no gradient, by name; numbers and large data sets
+    left out."""
+    return {
+        name: value
+        for name, value in _named(folder)
+        if type(value) is torch.Tensor
+        and not value.requires_grad
+        and 1 < value.numel() <= MAX_ELEMENTS
+        and value.is_floating_point()
     }
 
 
