@@ -1,0 +1,109 @@
+"""Parameters by name, windows by micro-batches, models and tensors beside the trained model."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from ddpify.verify import Kind, What
+from ddpify.verify.compare import causes, models, records, suspects, windows
+from ddpify.verify.compare.records import Mark, OptimizerStart, Step, Totals
+from ddpify.verify.judge import ranks
+from ddpify.verify.verdict import Comparison
+from tests.verify.test_suspects import STEP as EVIDENCE
+
+ONE: Mark = (1.0, 0.5)
+TWO: Mark = (2.0, 0.5)
+START = OptimizerStart(0, "SGD", ["a", "b"], [ONE, TWO], False, [], [], False, [{}, {"decay": 1}])
+STEP = Step(
+    0, [0.1], None, [ONE, TWO], [ONE, None], [[1.0]] * 2, [[1.0, 2.0], [3.0, 4.0]], 1, [], 0, [],
+    [1, 1], [True, True], [], [], {}, "train.py:3", [], {}, False,
+)  # fmt: skip
+
+
+def test_parameters_of_other_groups_are_matched_by_name() -> None:
+    other = replace(START, names=["b", "a"], params=[TWO, ONE], options=[{"decay": 2}, {}])
+    order = records.order_of(START, other)
+    assert order == [1, 0]
+    moved = records.in_order(other, order)
+    assert (moved.names, moved.params) == (START.names, START.params)
+    assert moved.options == [{}, {"decay": 2}]
+    assert records.in_order(STEP, order).grads == [None, ONE]
+
+
+def test_names_that_are_not_the_same_tell_no_order() -> None:
+    assert records.order_of(START, replace(START, names=["a", "c"])) is None
+    assert records.order_of(START, replace(START, names=["a", "a"])) is None
+
+
+def _record(folder: Path, name: str, windows_: list[int]) -> Path:
+    path = folder / name
+    events = [
+        {"event": "step", **vars(replace(STEP, losses=[[1.0]] * count))} for count in windows_
+    ]
+    path.write_text("".join(json.dumps(event) + "\n" for event in events))
+    return path
+
+
+def test_a_step_after_other_micro_batches(tmp_path: Path) -> None:
+    paths = [_record(tmp_path, "own", [2, 2]), _record(tmp_path, "rank", [3, 1])]
+    late = replace(STEP, losses=[[1.0]] * 3, rows=[[1.0, 2.0], [3.0, 4.0], [5.0]])
+    found = windows.other(1, STEP, [late], paths)
+    assert found is not None and found.what is What.STEPS
+    assert "after micro-batch 3, in the original after micro-batch 2" in found.text
+    assert found.cause is causes.EARLY_MICRO_BATCHES
+    local = windows.other(1, STEP, [late, STEP], [*paths, paths[0]])
+    assert local is not None and local.cause is causes.RANK_LOCAL_STEPS
+
+
+def test_ranks_that_share_out_the_micro_batches_are_right(tmp_path: Path) -> None:
+    halves = [replace(STEP, losses=[[1.0]], rows=[rows]) for rows in STEP.rows]
+    assert windows.other(1, STEP, halves, []) is None
+
+
+def test_a_model_that_no_optimizer_holds() -> None:
+    own = replace(STEP, others={"average.weight": ONE})
+    other = replace(STEP, others={"average.weight": TWO})
+    found = models.outside(1, own, [other, own], 1e-9)
+    assert found is not None and found.cause is causes.OUTSIDE
+    assert models.outside(1, own, [own, other], 1e-9) is None
+    assert models.apart([own, other], 1e-9) == "average.weight"
+    assert models.apart([own, own], 1e-9) == ""
+
+
+def test_settings_and_modes_of_layers() -> None:
+    own = replace(START, settings={"norm": {"momentum": 0.1, "eps": 1e-5}})
+    other = replace(START, settings={"norm": {"momentum": 0.2, "eps": 1e-5}})
+    text = models.other_setting(own, other)
+    assert text == "momentum of layer norm is 0.2, not 0.1"
+    assert models.other_setting(own, own) == ""
+    assert models.modes(STEP, [replace(STEP, evaluating=["norm"])]) == (False, True)
+    cause = suspects.gradient(replace(EVIDENCE, settings=text))
+    assert text in cause.text
+    assert suspects.gradient(replace(EVIDENCE, modes=(False, True))) is causes.MODE
+    assert suspects.buffer(EVIDENCE) is causes.BUFFER
+
+
+def test_a_tensor_that_outlives_the_steps() -> None:
+    own, other = replace(STEP, kept={"center": ONE}), replace(STEP, kept={"center": TWO})
+    assert models.kept(own, [own, other], 1e-9) == "center"
+    cause = suspects.gradient(replace(EVIDENCE, kept="center"))
+    assert cause.text.startswith("center, which outlives the steps")
+
+
+def test_another_optimizer() -> None:
+    cause = suspects.parameter(replace(EVIDENCE, types=["Adam", "SGD", "SGD"]))
+    assert cause.text == "the optimizer is SGD, not Adam"
+
+
+def test_noise_of_equal_seeds_on_all_ranks() -> None:
+    def differences(*seeds: int | None, rows: int = 2) -> int:
+        comparison = Comparison(2, Kind.EQUIVALENT)
+        found = [Totals(drawn=[rows], seeds=[seed]) for seed in seeds]
+        ranks.noise(comparison, Totals(drawn=[4], seeds=[3]), found)
+        return len(comparison.differences)
+
+    assert differences(3, 3) == 1
+    assert differences(3, 4) == differences(None, None) == 0
+    assert differences(3, 3, rows=4) == 0

@@ -1,0 +1,21 @@
+"""Cases of the benchmark of ports by hand that show a class of pitfall each."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks.by_hand.cases import CASES
+from benchmarks.by_hand_bugs import RIGHT, judged, planted, said
+from ddpify.verify.launch.launcher import Worker
+
+NAMES = {
+    "accumulate": ["an unused head", "average on rank 0 alone"],
+    "batchnorm": ["right: written for the CPU", "noise drawn after the slice, equal on all ranks"],
+}
+
+
+@pytest.mark.parametrize(("port", "name"), [(p, name) for p in NAMES for name in NAMES[p]])
+def test_case(port: str, name: str, worker: Worker) -> None:
+    case = next(case for case in CASES[port] if case.name == name)
+    verdict = planted(port, case, worker)
+    assert judged(case, verdict)[-1] in RIGHT, said(verdict)
