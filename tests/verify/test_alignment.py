@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ddpify.verify import Kind, What
 from ddpify.verify.compare import causes, models, records, suspects, windows
+from ddpify.verify.compare.evidence import Departure
 from ddpify.verify.compare.records import Mark, OptimizerStart, Step, Totals
 from ddpify.verify.judge import ranks
 from ddpify.verify.verdict import Comparison
@@ -90,6 +91,12 @@ def test_a_tensor_that_outlives_the_steps() -> None:
     assert models.kept(own, [own, other], 1e-9) == "center"
     cause = suspects.gradient(replace(EVIDENCE, kept="center"))
     assert cause.text.startswith("center, which outlives the steps")
+
+
+def test_parameters_that_are_frozen_on_the_ranks() -> None:
+    frozen = replace(EVIDENCE, gradients_off=[Departure(0, 1.0, 1e-9, 0)], places=["frozen"])
+    assert "frozen that the original trains: weight" in suspects.gradient(frozen).text
+    assert suspects.gradient(replace(frozen, places=["averaged"])).rules[0] == "DDP408"
 
 
 def test_another_optimizer() -> None:

@@ -286,6 +286,11 @@ CHANGED_ROWS = Cause(
 )
 EVALUATION = "the model is in evaluation mode (model.eval()) in this step, and the original's not"
 TRAINING = "the model is in training mode in this step, and the original's is not"
+FROZEN = Cause(
+    "parameters are frozen that the original trains",
+    "freeze what the original freezes",
+    ("DDP306",),
+)
 MODE = Cause(EVALUATION, "call model.train() and model.eval() where the original does")
 SETTING = Cause("", "build the model with the original's settings")
 OUTSIDE = Cause(

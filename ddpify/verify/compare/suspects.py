@@ -28,12 +28,21 @@ def gradient(evidence: Evidence) -> Cause:
         return found
     if evidence.wrapped and len(evidence.backwards) > 1 and 0 in evidence.backwards:
         return causes.SEPARATE_BACKWARDS
-    if found := _scaled(evidence) or _not_zeroed(evidence):
+    if found := _frozen(evidence) or _scaled(evidence) or _not_zeroed(evidence):
         return found
     if evidence.kept:
         text = f"{evidence.kept}, which outlives the steps, is not the original's on some rank"
         return replace(causes.KEPT, text=text)
     return causes.SUSPECTED_BATCH_NORM if evidence.batch_norm else causes.WEIGHTS
+
+
+def _frozen(evidence: Evidence) -> Cause | None:
+    """Parameters that take no gradient on the ranks."""
+    off = [item.at for item in evidence.gradients_off]
+    if not off or any(evidence.places[at : at + 1] != ["frozen"] for at in off):
+        return None
+    names = ", ".join(map(evidence.name, off[:3]))
+    return replace(causes.FROZEN, text=f"{causes.FROZEN.text}: {names}")
 
 
 def _model(evidence: Evidence) -> Cause | None:
