@@ -38,6 +38,8 @@ CODES: dict[str, str] = {
     "DDP204": "cuda-visible-devices-in-script",
     "DDP205": "load-without-map-location",
     "DDP206": "loss-tensor-not-on-device",
+    "DDP207": "partially-moved-model",
+    "DDP208": "input-not-moved",
     "DDP209": "bad-device-ids",
     "DDP210": "collective-on-wrong-tensor",
     # model wrapping

@@ -189,6 +189,19 @@ DEVICE = [
         F,
         ("nn.CrossEntropyLoss()", "nn.CrossEntropyLoss(weight=torch.tensor([1.0] * 9 + [2.0]))"),
     ),
+    _mutant(
+        "DDP207",
+        F,
+        ("    net = Net().to(device)\n", "    net = Net()\n    net.features.to(device)\n"),
+    ),
+    _mutant(
+        "DDP208",
+        F,
+        (
+            "x.to(device, non_blocking=True), y.to(device, non_blocking=True)",
+            "x.to(device, non_blocking=True), y",
+        ),
+    ),
     _mutant("DDP209", T, ("device_ids=[self.local_rank]", "device_ids=[0, 1]")),
     _mutant("DDP210", F, (REDUCED, "    dist.all_reduce(total.item())\n")),
 ]

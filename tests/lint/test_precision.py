@@ -1184,9 +1184,13 @@ for epoch in range(epochs):
 }
 
 
+SHORTENED = "DDP208"  # the snippets leave out that batches are moved
+
+
 @pytest.mark.parametrize("name", RIGHT)
 def test_right_code_is_clean(name: str, lint_text: Lint) -> None:
-    assert lint_text(SETUPS["distributed"] + RIGHT[name]) == []
+    found = lint_text(SETUPS["distributed"] + RIGHT[name])
+    assert [one for one in found if one.code != SHORTENED] == []
 
 
 SPAWNED = """
@@ -1316,7 +1320,8 @@ def test_the_number_that_a_group_is_joined_under_is_the_rank(start: str, lint_te
 
 def test_a_sampler_that_is_told_the_epoch_through_its_loader(lint_text: Lint) -> None:
     told = STEP.replace("sampler.set_epoch", "loader.batch_sampler.sampler.set_epoch")
-    assert lint_text(SETUPS["distributed"] + told) == []
+    found = lint_text(SETUPS["distributed"] + told)
+    assert [one for one in found if one.code != SHORTENED] == []
 
 
 SPLIT = """

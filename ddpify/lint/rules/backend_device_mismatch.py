@@ -70,6 +70,16 @@ dist.init_process_group("nccl")
 here = f"cuda:{os.environ['LOCAL_RANK']}" if torch.cuda.is_available() else "cpu"
 model = DDP(torch.nn.Linear(2, 2).to(torch.device(here)))
 ```
+```python bare
+import os
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+dist.init_process_group("gloo")
+fast = dist.new_group(backend="nccl")
+model = DDP(torch.nn.Linear(2, 2).cuda(), process_group=fast)
+```
 
 ## Fix safety
 Unsafe: NCCL needs a GPU for each rank, and Linux.
@@ -105,6 +115,8 @@ def check(script: Script) -> Iterator[Finding]:
     """Backends beside the devices of all wrapped models."""
     if len(script.calls(_INIT, everywhere=True)) != 1 or not script.wraps:
         return
+    if any(argument(wrap.call, "process_group", 4) is not None for wrap in script.wraps):
+        return  # a group of its own, with a backend of its own
     places = {_place(script, wrap) for wrap in script.wraps}
     for call in script.calls(_INIT):
         given = argument(call, "backend", 0)

@@ -24,8 +24,26 @@ def object_guards(control: Control, node: cst.CSTNode) -> list[Guard]:
     return [
         one
         for one in control.guards(node)
-        if _asks_for_object(one.test) and is_set_by_rank(control, one.test)
+        if _asks_for_object(one.test)
+        and is_set_by_rank(control, one.test)
+        and not _is_there_on_all(control, one.test)
     ]
+
+
+def _is_there_on_all(control: Control, test: cst.BaseExpression) -> bool:
+    """Whether all ranks make the object, or none: it may only be made of what differs."""
+    names = [one for one in walk(test) if isinstance(one, cst.Name) and one.value != "None"]
+    moves = control.script.flow.moves_to({slot for one in names for slot in control.slots(one)})
+    return (
+        bool(moves)
+        and not any(control.rank_guards(one.node) for one in moves)
+        and all(
+            (isinstance(one.value, cst.Name) and one.value.value == "None")
+            or any(made.site is one.value for made in control.script.instances(one.value))
+            for one in moves
+            if one.value is not None
+        )
+    )
 
 
 def _asks_for_object(test: cst.BaseExpression) -> bool:
