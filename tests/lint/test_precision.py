@@ -18,6 +18,17 @@ for epoch in range(epochs):
         optimizer.step()
 """
 RIGHT = {
+    "a folder that the system makes": """
+os.system("mkdir -p ./checkpoints")
+""",
+    "an object of all ranks that is made of what one rank has opened": """
+buffer = torch.zeros(8) if rank == 0 else torch.ones(8)
+holder = None
+if epochs > 5:
+    holder = Net() if epochs > 7 else None
+if holder is not None:
+    dist.barrier()
+""",
     "texts beside totals": """
 totals = []
 for x, y in loader:

@@ -24,6 +24,16 @@ if "MASTER_PORT" not in os.environ:
     os.environ["MASTER_PORT"] = "12355"
 ```
 
+```python bare
+import os
+import torch.distributed as dist
+
+def join(rank, world_size):
+    os.environ["RANK"], os.environ["LOCAL_RANK"] = str(rank), str(rank)
+    os.environ["WORLD_SIZE"] = str(world_size)
+    dist.init_process_group("gloo")
+```
+
 ## References
 https://docs.pytorch.org/docs/stable/elastic/train_script.html
 """
@@ -85,8 +95,10 @@ def _of_other_launcher(script: Script, assign: cst.Assign) -> bool:
 
 def _reads_launcher(script: Script) -> bool:
     """Whether the script takes its local rank from the environment, as under torchrun."""
-    for structure in script.structures.values():
-        for one in structure.all(cst.Subscript):
-            if dotted(one.value) == "os.environ" and script.code(one) in _LOCAL_RANK:
-                return True
-    return False
+    return any(
+        dotted(one.value) == "os.environ"
+        and script.code(one) in _LOCAL_RANK
+        and not isinstance(structure.parents.get(one), cst.AssignTarget)
+        for structure in script.structures.values()
+        for one in structure.all(cst.Subscript)
+    )

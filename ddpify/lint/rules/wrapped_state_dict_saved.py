@@ -48,6 +48,7 @@ import libcst as cst
 from ddpify.lint.diagnostics import Applicability, Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
+from ddpify.understanding.libraries.distributed import DDP
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
 
@@ -103,6 +104,8 @@ def _wrapped(script: Script, node: cst.BaseExpression) -> Confidence | None:
     if script.is_ddp(node):
         return Confidence.CERTAIN
     found = script.instances(node)
+    if any(wrap.wrapper in found and wrap.wrapper.type != DDP for wrap in script.wraps):
+        return None  # a sharded model's keys have no such prefix
     held = [model for wrap in script.wraps if wrap.wrapper in found for model in wrap.held]
     rest = [one for one in found if one not in script.wrapped]
     if _is_unwrapped(script, node):

@@ -66,7 +66,7 @@ from ddpify.understanding.labels.origins import ANY_RANK, CLOCK, LOCAL, RANDOM, 
 from ddpify.understanding.libraries.actions import COMMANDS
 from ddpify.understanding.libraries.kinds import is_model
 from ddpify.understanding.libraries.runtime_names import MAIN_SAVES
-from ddpify.understanding.libraries.system_commands import takes_away
+from ddpify.understanding.libraries.system_commands import makes_folders, takes_away
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument, code_of
 
@@ -122,8 +122,10 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 def _takes_away(effect: Effect) -> bool:
-    """Whether nothing is written: files are taken away, or opened to be read as well."""
-    return effect.name in _NO_WRITES or (effect.name in COMMANDS and takes_away(effect.site.node))
+    """Whether no file is written: files are taken away, opened to be read, or folders made."""
+    if effect.name in COMMANDS:
+        return takes_away(effect.site.node) or makes_folders(effect.site.node)
+    return effect.name in _NO_WRITES
 
 
 def _elsewhere(effect: Effect, node: cst.CSTNode) -> str:

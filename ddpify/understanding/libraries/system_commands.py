@@ -37,6 +37,12 @@ def takes_away(call: cst.CSTNode) -> bool:
     return _first(words) in _REMOVING and not _goes_on(words)
 
 
+def makes_folders(call: cst.CSTNode) -> bool:
+    """``os.system("mkdir -p runs")``: it does not matter which process comes first."""
+    words = _words(call, cst.SimpleString, cst.FormattedStringText)
+    return _first(words) == "mkdir" and "-p" in words and not _goes_on(words)
+
+
 def _words(call: cst.CSTNode, *texts: type[cst.CSTNode]) -> list[str]:
     """The words of a command that stand in texts of these kinds."""
     given = call.args[0].value if isinstance(call, cst.Call) and call.args else None
