@@ -61,6 +61,10 @@ for step, (x, y) in enumerate(loader):
 ## When not to follow it
 Where memory is short: under `no_sync` some set-ups keep a second copy of the gradients.
 
+## Fix safety
+Unsafe: other code of the loop may need gradients that are averaged in each round. Offered where the
+loop can tell at its head whether this round steps.
+
 ## References
 https://docs.pytorch.org/docs/stable/generated/torch.nn.parallel.DistributedDataParallel.html
 """
@@ -69,11 +73,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpify.lint.diagnostics import Severity
+import libcst as cst
+
+from ddpify.lint.diagnostics import Applicability, Fix, Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.scripts.accumulation import windows
+from ddpify.lint.scripts.accumulation import Window, condition, windows
+from ddpify.lint.scripts.repairs import at_head_of
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import DDP
+from ddpify.understanding.structure import walk
+from ddpify.understanding.syntax import code_of
 
 _SWITCHES = ("no_sync", "require_backward_grad_sync", "set_requires_gradient_sync",
              "no_backward_sync")  # fmt: skip
@@ -84,6 +93,7 @@ _SWITCHES = ("no_sync", "require_backward_grad_sync", "set_requires_gradient_syn
     group="performance",
     severity=Severity.SLOW,
     applies="distributed",
+    fixes="unsafe",
 )
 def check(script: Script) -> Iterator[Finding]:
     """Windows whose every backward is averaged."""
@@ -96,4 +106,36 @@ def check(script: Script) -> Iterator[Finding]:
             window.backward,
             "gradients go over the network in each backward; only the last before the step needs"
             " that: use no_sync() for the others",
+            _fix(script, window),
         )
+
+
+def _fix(script: Script, window: Window) -> Fix | None:
+    """Set the switch of ``no_sync()`` at the head of the round, by the test for the step."""
+    test = condition(script, window.guard)
+    models = {
+        code_of(one.func)
+        for one in script.structure.inside(window.loop.body, cst.Call)
+        if script.is_ddp(one.func)
+    }
+    if len(models) != 1 or script.structure.loops(window.guard.statement)[:1] != [window.loop]:
+        return None
+    if _changes(window) & {one.value for one in walk(test) if isinstance(one, cst.Name)}:
+        return None
+    if any(isinstance(one, cst.NamedExpr) for one in walk(test)):
+        return None
+    line = f"{models.pop()}.require_backward_grad_sync = {code_of(test)}"
+    edit = at_head_of(script, window.loop.body, line)
+    title = "average the gradients in the last round of a window alone"
+    return Fix(title, (edit,), Applicability.UNSAFE) if edit is not None else None
+
+
+def _changes(window: Window) -> set[str]:
+    """The names that a round sets: at its head, they still hold what the last one left."""
+    targets: list[cst.BaseExpression] = []
+    for node in walk(window.loop.body):
+        if isinstance(node, cst.Assign):
+            targets += [one.target for one in node.targets]
+        elif isinstance(node, (cst.AugAssign, cst.AnnAssign, cst.For)):
+            targets.append(node.target)
+    return {one.value for target in targets for one in walk(target) if isinstance(one, cst.Name)}

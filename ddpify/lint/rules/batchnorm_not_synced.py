@@ -41,6 +41,9 @@ model = DDP(net, device_ids=[local_rank])
 ## When not to follow it
 Where statistics of each GPU are wanted, as in MoCo's shuffled BatchNorm.
 
+## Fix safety
+Unsafe: synchronised statistics change the numbers, cost time, and need GPUs.
+
 ## References
 https://docs.pytorch.org/docs/stable/generated/torch.nn.SyncBatchNorm.html
 """
@@ -49,11 +52,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ddpify.lint.diagnostics import Severity
+from ddpify.lint.diagnostics import Applicability, Edit, Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.layers import synchronises_batchnorm
+from ddpify.lint.scripts.repairs import spelled
 from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.understood import Wrap
 from ddpify.understanding.layers import batchnorm_in
+from ddpify.understanding.syntax import argument
 from ddpify.understanding.values import UNKNOWN, Instance
 
 _ENOUGH = 32
@@ -64,6 +70,7 @@ _ENOUGH = 32
     group="wrapping",
     severity=Severity.SILENT,
     applies="converted distributed",
+    fixes="unsafe",
 )
 def check(script: Script) -> Iterator[Finding]:
     """Models with BatchNorm whose statistics are those of one rank."""
@@ -78,7 +85,18 @@ def check(script: Script) -> Iterator[Finding]:
             yield Finding(
                 wrap.call,
                 f"BatchNorm normalises with {what} of each rank: it is not synchronised",
+                _fix(script, wrap),
             )
+
+
+def _fix(script: Script, wrap: Wrap) -> Fix | None:
+    """Convert the layers of what is wrapped, where it stands."""
+    given, nn = argument(wrap.call, "module", 0), spelled(script, "torch.nn")
+    if given is None or nn is None:
+        return None
+    start, end = script.positions.offsets(given.value)
+    edits = (Edit(start, start, f"{nn}.SyncBatchNorm.convert_sync_batchnorm("), Edit(end, end, ")"))
+    return Fix("synchronise its BatchNorm layers", edits, Applicability.UNSAFE)
 
 
 def _batch_size(script: Script) -> int | None:

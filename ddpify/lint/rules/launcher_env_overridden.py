@@ -29,7 +29,8 @@ import os
 import torch.distributed as dist
 
 def join(rank, world_size):
-    os.environ["RANK"], os.environ["LOCAL_RANK"] = str(rank), str(rank)
+    os.environ["RANK"] = str(rank)
+    os.environ["LOCAL_RANK"] = str(rank)
     os.environ["WORLD_SIZE"] = str(world_size)
     dist.init_process_group("gloo")
 ```

@@ -42,6 +42,10 @@ for x, y in loader:
     criterion(model(x), y).backward()
 ```
 
+## Fix safety
+Unsafe: the global batch grows with the ranks. Offered for a loader of PyTorch where the process group
+surely exists, and for one that ddpify's runtime can split.
+
 ## When not to follow it
 Where every rank is meant to draw its own data, as in self-play.
 
@@ -57,6 +61,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Confidence, Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.added_samplers import sampler_for
 from ddpify.lint.scripts.datasets import (
     chooses,
     datasets,
@@ -102,7 +107,9 @@ def check(script: Script) -> Iterator[Finding]:
         elif not script.averages or not script.updates or script.may_be_sharded(loader):
             continue
         elif not _cannot_be_split(loader) and not _is_split_elsewhere(script, loader):
-            yield Finding(place, _message(loader), confidence=_confidence(script, loader))
+            fix = sampler_for(script, loader.site) if place is loader.site else None
+            sure = _confidence(script, loader)
+            yield Finding(place, _message(loader), fix, confidence=sure)
 
 
 def _message(loader: Instance) -> str:

@@ -27,6 +27,9 @@ out = model(torch.zeros(1, 10)).float()
 model.to(device)
 ```
 
+## Fix safety
+Unsafe: what was made of the model between the two may hold its old parameters.
+
 ## References
 https://github.com/pytorch/pytorch/issues/104336
 """
@@ -37,18 +40,26 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Severity
+from ddpify.lint.diagnostics import Applicability, Edit, Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.understood import Wrap
 from ddpify.understanding.libraries.distributed import DDP
+from ddpify.understanding.structure import walk
+from ddpify.understanding.syntax import argument, code_of
 from ddpify.understanding.values import Const, Device
 
 _CASTS = frozenset({"half", "double", "bfloat16"})
 _MOVES = frozenset({"to", "cuda", "xpu"})
 
 
-@rule("moved-or-cast-after-wrap", group="wrapping", severity=Severity.SILENT, applies="distributed")
+@rule(
+    "moved-or-cast-after-wrap",
+    group="wrapping",
+    severity=Severity.SILENT,
+    applies="distributed",
+    fixes="unsafe",
+)
 def check(script: Script) -> Iterator[Finding]:
     """Moves and casts of wrapped models."""
     for wrap in script.wraps:
@@ -60,7 +71,65 @@ def check(script: Script) -> Iterator[Finding]:
                     call,
                     "moved or cast after DistributedDataParallel wrapped it: gradients may no"
                     " longer be averaged, without an error",
+                    _fix(script, wrap, call),
                 )
+
+
+def _fix(script: Script, wrap: Wrap, call: cst.Call) -> Fix | None:
+    """Move or cast what is wrapped, where both stand in one block or in one expression."""
+    given = argument(wrap.call, "module", 0)
+    if given is None or not isinstance(call.func, cst.Attribute):
+        return None
+    removed = _without(script, wrap, call)
+    if removed is None or not isinstance(given.value, (cst.Name, cst.Attribute, cst.Call)):
+        return None
+    arguments = ", ".join(code_of(one).rstrip(", ") for one in call.args)
+    end = script.positions.offsets(given.value)[1]
+    moved = Edit(end, end, f".{call.func.attr.value}({arguments})")
+    title = f"call {call.func.attr.value}() before the model is wrapped"
+    return Fix(title, (moved, removed), Applicability.UNSAFE)
+
+
+def _without(script: Script, wrap: Wrap, call: cst.Call) -> Edit | None:
+    """Take the call away: the end of ``DDP(net).half()``, or a statement of its own."""
+    assert isinstance(call.func, cst.Attribute)
+    start, end = script.positions.offsets(call)
+    if call.func.value is wrap.call:
+        return Edit(script.positions.offsets(wrap.call)[1], end, "")
+    structure, line = script.structure, script.structure.statement(call)
+    made = structure.statement(wrap.call)
+    if not isinstance(line, cst.SimpleStatementLine) or made is None or len(line.body) != 1:
+        return None
+    block = structure.parents.get(line)
+    if block is not structure.parents.get(made) or not isinstance(line.body[0], cst.Expr):
+        return None
+    if line.body[0].value is not call or not isinstance(block, (cst.IndentedBlock, cst.Module)):
+        return None
+    if _is_set_between(block, made, line, call):
+        return None
+    start, end = script.positions.offsets(line.body[0])
+    begin = script.positions.line_start(line.body[0])
+    rest = script.module.source.text[end:]
+    newline = script.module.tree.default_newline
+    if not rest.startswith(newline) or script.module.source.text[begin:start].strip():
+        return None
+    return Edit(begin, end + len(newline), "")
+
+
+def _is_set_between(
+    block: cst.IndentedBlock | cst.Module, made: cst.CSTNode, line: cst.CSTNode, call: cst.Call
+) -> bool:
+    """Whether what the call reads may not be set yet where the model is wrapped."""
+    read = {x.value for a in call.args for x in walk(a.value) if isinstance(x, cst.Name)}
+    body = list(block.body)
+    between = body[body.index(made) : body.index(line)]  # type: ignore[arg-type]
+    return any(
+        isinstance(target, cst.Name) and target.value in read
+        for statement in between
+        for one in walk(statement)
+        if isinstance(one, cst.AssignTarget)
+        for target in walk(one)
+    )
 
 
 def _moves_after(script: Script, wrap: Wrap) -> Iterator[cst.Call]:
