@@ -43,8 +43,8 @@ for x, y in loader:
 ```
 
 ## Fix safety
-Unsafe: the global batch grows with the ranks. Offered for a loader of PyTorch where the process group
-surely exists, and for one that ddpify's runtime can split.
+Unsafe: the global batch grows with the ranks. Offered for a loader of PyTorch where the process
+group surely exists, and for one that ddpify's runtime can split.
 
 ## When not to follow it
 Where every rank is meant to draw its own data, as in self-play.
