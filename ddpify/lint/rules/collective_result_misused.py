@@ -35,7 +35,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Severity
+from ddpify.lint.diagnostics import Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.syntax import argument, code_of, spreads
@@ -66,5 +66,14 @@ def check(script: Script) -> Iterator[Finding]:
             continue
         if len([a for a in call.args if a.keyword is None]) > 3:
             continue
-        fix = script.replace(above, code_of(call), "call it for its effect")
-        yield Finding(above, "the collective works in place and gives None", fix)
+        yield Finding(
+            above, "the collective works in place and gives None", _fix(script, above, call)
+        )
+
+
+def _fix(script: Script, assign: cst.Assign, call: cst.Call) -> Fix | None:
+    """Only call it, where the name that is set is the tensor's own: another one may be read."""
+    given = argument(call, "tensor", 0)
+    if given is None or any(code_of(one.target) != code_of(given.value) for one in assign.targets):
+        return None
+    return script.replace(assign, code_of(call), "call it for its effect")

@@ -82,6 +82,8 @@ from ddpify.understanding.libraries.distributed import is_distributed_sampler
 from ddpify.understanding.syntax import argument
 from ddpify.understanding.values import Class, Instance, Value
 
+_LOADER = "torch.utils.data.DataLoader"
+
 
 @rule(
     "missing-set-epoch", group="data", severity=Severity.SILENT, applies="distributed", fixes="safe"
@@ -261,14 +263,24 @@ def _counts(script: Script, loop: cst.For) -> bool:
 
 
 def _name_of(script: Script, sampler: Instance, loop: Loop) -> str | None:
-    """The name that surely is this sampler, bound in the function of the loop."""
+    """What surely is this sampler, or its loader's, by a name bound in the function of the loop."""
     structure = script.structure
     for assign in structure.all(cst.Assign):
-        target = assign.targets[0].target
-        if not isinstance(target, cst.Name) or assign.value is not sampler.site:
+        target, part = assign.targets[0].target, _part(script, assign.value, sampler)
+        if not isinstance(target, cst.Name) or part is None:
             continue
         if structure.function(assign) is structure.function(loop) and not script.control.guards(
             assign
         ):
-            return target.value
+            return f"{target.value}{part}"
     return None
+
+
+def _part(script: Script, made: cst.BaseExpression, sampler: Instance) -> str | None:
+    """Where what is made has the sampler: nowhere else, or as an attribute of its loader."""
+    if made is sampler.site:
+        return ""
+    if not isinstance(made, cst.Call) or _LOADER not in script.names(made.func):
+        return None
+    given = argument(made, "sampler", 3)
+    return ".sampler" if given is not None and given.value is sampler.site else None
