@@ -557,7 +557,4 @@ IDIOMS = [
 VARIANTS = [*CONTROL, *MODEL, *DEVICE, *DATA, *IDIOMS]
 NOT_FOUND: tuple[str, ...] = (
     "a barrier under the size of the rank's own batch",
-    "half of a model moved before the wrapper",
-    "inputs that are never moved",
-    "targets that are never moved",
 )
