@@ -1,6 +1,6 @@
 """One of two ranks that run many small scripts one after the other: what each did, as JSON.
 
-``python fix_worker.py FOLDER RANK``: the scripts are ``FOLDER/*.py``; the ranks meet by files.
+``python fix_worker.py FOLDER RANK PORT``: the scripts are ``FOLDER/*.py``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _meet(folder: Path, name: str, rank: int) -> None:
         time.sleep(0.002)
 
 
-def _run(script: Path, folder: Path, rank: int) -> dict[str, Any]:
+def _run(script: Path, folder: Path, rank: int, shared: dist.Store) -> dict[str, Any]:
     """Run one script in a folder of its own, with a group of its own."""
     here = folder / script.stem
     here.mkdir(exist_ok=True)
@@ -40,9 +40,8 @@ def _run(script: Path, folder: Path, rank: int) -> dict[str, Any]:
     printed, error = io.StringIO(), None
 
     def init(*args: object, **given: object) -> None:
-        file = f"file://{folder / script.stem}.store"
-        given = {"backend": args[0] if args else "gloo", "init_method": file} | given
-        _start(**{**given, "rank": rank, "world_size": 2, "timeout": _PATIENCE})  # type: ignore[arg-type]
+        store = dist.PrefixStore(script.stem, shared)
+        _start(args[0] if args else "gloo", store=store, rank=rank, world_size=2, timeout=_PATIENCE)
 
     dist.init_process_group = init
     torch.manual_seed(0)
@@ -66,8 +65,10 @@ def main() -> None:
     folder, rank = Path(sys.argv[1]), int(sys.argv[2])
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2"}
     torch.set_num_threads(1)
-    done = {one.stem: _run(one, folder, rank) for one in sorted(folder.glob("*.py"))}
+    shared = dist.TCPStore("127.0.0.1", int(sys.argv[3]), 2, rank == 0)
+    done = {one.stem: _run(one, folder, rank, shared) for one in sorted(folder.glob("*.py"))}
     (folder / f"rank{rank}.json").write_text(json.dumps(done))
+    _meet(folder, "end", rank)  # rank 0 has the store
     os._exit(0)  # threads of groups that failed may never end
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -57,9 +58,11 @@ def outcomes(
         if not one.hangs:
             (folder / f"before{number:03}.py").write_text(one.text)
         (folder / f"fixed{number:03}.py").write_text(fixed[one.name])
-    ranks = [
-        subprocess.Popen([sys.executable, str(WORKER), str(folder), str(rank)]) for rank in (0, 1)
-    ]
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        command = [sys.executable, str(WORKER), str(folder)]
+        port = str(free.getsockname()[1])
+    ranks = [subprocess.Popen([*command, str(rank), port]) for rank in (0, 1)]
     try:
         assert [rank.wait(timeout=400) for rank in ranks] == [0, 0]
     finally:

@@ -555,6 +555,4 @@ IDIOMS = [
     ),
 ]
 VARIANTS = [*CONTROL, *MODEL, *DEVICE, *DATA, *IDIOMS]
-NOT_FOUND: tuple[str, ...] = (
-    "a barrier under the size of the rank's own batch",
-)
+NOT_FOUND: tuple[str, ...] = ("a barrier under the size of the rank's own batch",)
