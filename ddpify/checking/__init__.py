@@ -5,6 +5,8 @@ Importing this package does not import torch: the script runs in processes of it
 
 from ddpify.checking.api import check
 from ddpify.checking.findings import Finding, Report
+from ddpify.checking.page import as_html
+from ddpify.checking.sarif import as_sarif
 from ddpify.checking.show import as_json, render
 
-__all__ = ["Finding", "Report", "as_json", "check", "render"]
+__all__ = ["Finding", "Report", "as_html", "as_json", "as_sarif", "check", "render"]

@@ -18,12 +18,13 @@ from ddpify.checking.recording import Recording
 from ddpify.checking.samples import sample_findings
 from ddpify.checking.silencing import split_silenced
 from ddpify.checking.state import state_findings
+from ddpify.checking.values import value_findings
 from ddpify.errors import DdpifyError, ExitCode
 from ddpify.verify import warm_worker
 from ddpify.verify.compare import failures
 from ddpify.verify.launch import python_path
 from ddpify.verify.launch.launcher import Worker
-from ddpify.verify.launch.layout import Layout, lay_out
+from ddpify.verify.launch.layout import lay_out
 from ddpify.verify.runs import Limits, Runs
 
 STALL = 8.0
@@ -68,7 +69,7 @@ def check(
         with contextlib.nullcontext(worker) if worker else warm_worker(sources) as ready:
             limits = Limits(steps, timeout, STALL)
             runs = Runs(layout, Path(folder).resolve(), ready, tuple(script_args), limits, echo)
-            _judge(report, _recorded(runs, nproc), layout)
+            judge(report, _recorded(runs, nproc), layout.root)
     report.seconds = time.monotonic() - start
     return report
 
@@ -105,8 +106,8 @@ def _failure(run: Recording) -> str | None:
     return NOTHING_RECORDED if run.empty else None
 
 
-def _judge(report: Report, run: Recording, layout: Layout) -> None:
-    """Fill in what the recording shows."""
+def judge(report: Report, run: Recording, root: Path) -> None:
+    """Fill in what the recording shows; ``root``: the user's folder."""
     report.steps = [totals.steps for totals in run.totals]
     found: list[Finding] = [*order_findings(run)]
     if not found:
@@ -117,9 +118,11 @@ def _judge(report: Report, run: Recording, layout: Layout) -> None:
     if not found or run.outcome.ok:  # a rank that failed or hangs leaves its step unfinished
         found += state_findings(run)
     found += [*device_findings(run), *outside_findings(run)]
-    staying, silenced = split_silenced(found, layout.root)
-    report.findings = [_from_here(one, layout.root) for one in staying]
-    report.silenced = [_from_here(one, layout.root) for one in silenced]
+    known = {(one.code, one.at) for one in found}
+    found += [one for one in value_findings(run) if (one.code, one.at) not in known]
+    staying, silenced = split_silenced(found, root)
+    report.findings = [_from_here(one, root) for one in staying]
+    report.silenced = [_from_here(one, root) for one in silenced]
     if not any(report.steps) and report.failure is None:
         report.notes.append("no optimizer made a step: only collectives and output were watched")
 

@@ -9,7 +9,7 @@ from ddpify.verify.verdict import Cause
 
 @dataclass(frozen=True)
 class Finding:
-    """One error that happened in the run.
+    """One error that happened in the run, or might have.
 
     Attributes:
         code: The lint rule whose pitfall it is.
@@ -18,6 +18,7 @@ class Finding:
         at: The script's line, as ``file.py:12``; empty where none is known.
         step: 1-based optimizer step; None where it belongs to none.
         ranks: The ranks concerned.
+        certainty: "seen" if it happened in the run, "possible" if it did not this time.
     """
 
     code: str
@@ -26,6 +27,7 @@ class Finding:
     at: str = ""
     step: int | None = None
     ranks: tuple[int, ...] = ()
+    certainty: str = "seen"
 
     @property
     def path(self) -> str:
@@ -45,10 +47,11 @@ def finding(
     at: str = "",
     step: int | None = None,
     ranks: tuple[int, ...] = (),
+    certainty: str = "seen",
 ) -> Finding:
     """The finding of a known cause; ``seen`` is what the ranks did, said after the cause."""
     message = f"{cause.text}: {seen}" if seen else cause.text
-    return Finding(cause.rules[0], message, cause.remedy, at, step, ranks)
+    return Finding(cause.rules[0], message, cause.remedy, at, step, ranks, certainty)
 
 
 @dataclass

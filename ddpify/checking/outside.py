@@ -69,13 +69,14 @@ def _repeated(own: list[str], other: list[str], rank: int) -> tuple[Cause, str] 
     """The first line that another rank prints too, without saying that it is its own."""
     for mine, theirs in zip(own, other, strict=False):
         same_words = NUMBER.sub("#", mine) == NUMBER.sub("#", theirs)
-        if same_words and not (_labelled(mine, 0) and _labelled(theirs, rank)):
+        if same_words and not (labelled(mine, 0) and labelled(theirs, rank)):
             differs = numbers(mine) != numbers(theirs)
             return (OWN_NUMBER if differs else causes.PRINTED_TWICE), mine
     return None
 
 
-def _labelled(line: str, rank: int) -> bool:
+def labelled(line: str, rank: int) -> bool:
+    """Whether a line says that it is ``rank``'s."""
     return re.search(_LABEL.format(rank=rank), line, re.IGNORECASE) is not None
 
 

@@ -27,7 +27,8 @@ def _shown(one: Finding) -> str:
     head = f"{one.at or 'the script'}: {one.code} {one.message}"
     step = [f"step {one.step}"] if one.step is not None else []
     ranks = [f"ranks {', '.join(map(str, one.ranks))}"] if one.ranks else []
-    seen = f"seen in this run: {'; '.join([*step, *ranks])}"
+    how = "seen in this run" if one.certainty == "seen" else "possible, not seen in this run"
+    seen = f"{how}: {'; '.join([*step, *ranks])}"
     lines = [*textwrap.wrap(head, WIDTH, subsequent_indent="  ", break_long_words=False)]
     lines += textwrap.wrap(f"remedy: {one.remedy}", WIDTH, initial_indent="  ",
                            subsequent_indent="    ")  # fmt: skip
@@ -62,4 +63,4 @@ def _values(report: Report) -> dict[str, Any]:
 def _one(found: Finding) -> dict[str, Any]:
     values = asdict(found)
     del values["at"]
-    return {**values, "path": found.path, "line": found.line, "certainty": "seen"}
+    return {**values, "path": found.path, "line": found.line}

@@ -139,7 +139,13 @@ def report(conversion: Conversion, output: Path | None) -> str:
         lines += [f"  {note}" for note in attention]
     if written is not None:
         lines.append(f"run it: {_started(conversion, written)}")
+        lines.append(f"then, on your GPUs: {_checked(conversion, written)}")
     return "\n".join(lines)
+
+
+def _checked(conversion: Conversion, written: Path) -> str:
+    """The command that watches the ranks' first steps where it will run."""
+    return f"DDPIFY_CHECK=20 {_started(conversion, written)}"
 
 
 def _started(conversion: Conversion, written: Path) -> str:

@@ -50,6 +50,7 @@ class Collectives:
         synchronised: Whether the latest of them is outside of ``no_sync``.
         module_read: Whether the script itself reached through a wrapper, since it was last reset.
         wrapped: Parameters of wrapped models, by id: "averaged", or "frozen" at that time.
+        exchanged: Takes the arguments of each collective when it has begun.
     """
 
     def __init__(self, emit: Callable[..., None], folder: str) -> None:
@@ -60,6 +61,7 @@ class Collectives:
         self.synchronised = True
         self.module_read = False
         self.wrapped: dict[int, str] = {}
+        self.exchanged: Callable[[Any], None] = lambda values: None
 
     def install(self) -> None:
         """Hook the functions of torch.distributed and the calls of wrapped models."""
@@ -119,12 +121,20 @@ class Collectives:
             try:
                 if self._depth == 1 and kwargs.get("group") in (None, dist.group.WORLD):
                     self.note(name, _shape(args))
-                return real(*args, **kwargs)
+                result = real(*args, **kwargs)
+                if self._depth == 1 and name in NAMES:
+                    self.exchanged([*args, *kwargs.values()])
+                return result
             finally:
                 self._depth -= 1
 
         call.__name__ = call.__qualname__ = name
         return call
+
+    @property
+    def inside(self) -> bool:
+        """Whether a collective, or something that communicates, is under way."""
+        return self._depth > 0
 
     def note(self, name: str, shape: list[int] | None = None) -> None:
         """A collective begins, or what ranks do together besides."""

@@ -31,6 +31,9 @@ class Loaders:
         emit: Takes each event: a kind and its values.
         replay: The batches to yield instead of the loaders' own.
         caller: Tells the script's line that is running.
+
+    Attributes:
+        yielded: Takes each batch, and one number for its content.
     """
 
     def __init__(
@@ -44,6 +47,7 @@ class Loaders:
         self._marks: list[float] = []
         self._latest: int | None = None
         self._trains: set[int] = set()
+        self.yielded: Callable[[Any, float], None] = lambda found, content: None
 
     def install(self) -> None:
         """Hook the construction of loaders, their iterators and the fetch of samples."""
@@ -67,6 +71,7 @@ class Loaders:
                 self._end_pass(iterator)
                 raise
             self._yielded(iterator)
+            self.yielded(found, sum(self._marks))
             return found
 
         def next_index(iterator: Any) -> Any:

@@ -26,6 +26,7 @@ from ddpify.verify.inside import (
     output,
     precision,
     redirect,
+    spawning,
     surroundings,
 )
 from ddpify.verify.inside.guard import Guard
@@ -122,7 +123,9 @@ def _prepare(job: Job, rank: int) -> Recorder:
     world.__enter__()  # type: ignore[no-untyped-call]
     Guard(job, recorder.emit, recorder.caller).install()
     if job.checking:
-        output.install(recorder.emit, recorder.caller)
+        spawning.install(rank, job.world_size, recorder.forget)
+        sinks = recorder.follow_numbers(job.root)
+        output.install(recorder.emit, recorder.caller, sinks.printed)
     return recorder
 
 

@@ -5,19 +5,27 @@ from __future__ import annotations
 
 import json
 import os
+import time
+from collections.abc import Callable
 from typing import Any
 
-from ddpify.verify.inside import calls
+from ddpify.verify.inside import calls, output, samples, tracked, writes
 from ddpify.verify.inside.collectives import Collectives
+from ddpify.verify.inside.following import Following, FollowingMode
 from ddpify.verify.inside.imports import Outside
+from ddpify.verify.inside.light import LightSteps
 from ddpify.verify.inside.loaders import Loaders
 from ddpify.verify.inside.moves import Moves
+from ddpify.verify.inside.origins import Provenance
 from ddpify.verify.inside.patching import devices, faked
 from ddpify.verify.inside.place import PLACE
 from ddpify.verify.inside.replay import Replay
+from ddpify.verify.inside.sinks import Sinks
 from ddpify.verify.inside.steps import Steps
 from ddpify.verify.inside.world import World
 from ddpify.verify.launch.job import Job
+
+_DUMPS = json.dumps  # the real one, whatever is watched later
 
 
 class Recorder:
@@ -32,17 +40,19 @@ class Recorder:
 
     def __init__(self, path: str, world: World, job: Job, replay: Replay | None) -> None:
         self._out = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
-        self._world = world
+        self._world, self._job, self._latest = world, job, time.monotonic()
         self._collectives = Collectives(self.emit, job.root)
         self.caller = self._collectives.caller
         self._loaders = Loaders(self.emit, replay, self.caller)
         self._steps = Steps(self.emit, job, self._loaders, self._collectives)
         self._outside = Outside(job.sandbox)
         self._listings: set[str] = set()
+        self._light: LightSteps | None = None
 
     def emit(self, kind: str, **values: Any) -> None:
         """Append one event and hand it to the operating system."""
-        os.write(self._out, (json.dumps({"event": kind, **values}) + "\n").encode())
+        self._latest = time.monotonic()
+        os.write(self._out, (_DUMPS({"event": kind, **values}) + "\n").encode())
 
     def install(self) -> None:
         """Hook everything that is recorded."""
@@ -51,6 +61,42 @@ class Recorder:
         calls.install()
         Moves(self._collectives.wrapped, self._moved).install()
         self._steps.install()
+
+    def install_light(self, done: Callable[[], None]) -> None:
+        """Hook collectives and steps alone, for fingerprints; ``done``: called after the last."""
+        self._collectives.install()
+        self._light = LightSteps(self.emit, self._collectives, self._job.steps, done)
+        self._light.stop = self._job.stop
+        self._light.install()
+
+    def install_real(self) -> None:
+        """Hook what can be recorded in a job that is not changed otherwise."""
+        samples.watch()
+        self.install()
+        writes.install(self.emit, self.caller)
+        sinks = self.follow_numbers(self._job.root)
+        output.install(self.emit, self.caller, sinks.printed)
+
+    def forget(self) -> None:
+        """Drop what was recorded so far."""
+        os.ftruncate(self._out, 0)
+
+    def waited(self) -> float:
+        """Seconds inside of a collective, or in backward, since the last event."""
+        return time.monotonic() - self._latest if self._collectives.inside else 0.0
+
+    def follow_numbers(self, root: str) -> Sinks:
+        """Hook what follows numbers from the batches to where they are used."""
+        provenance = Provenance(self.emit, root, lambda: self._steps.count)
+        following = Following(provenance)
+        self._loaders.yielded = following.batch
+        self._collectives.exchanged = provenance.exchanged
+        tracked.install()
+        sinks = Sinks(provenance, root)
+        sinks.install()
+        self._steps.stepping = sinks.refresh
+        FollowingMode(following).__enter__()  # type: ignore[no-untyped-call]
+        return sinks
 
     def _moved(self, how: str) -> None:
         self.emit("moved", how=how, at=self._collectives.caller())
@@ -67,7 +113,7 @@ class Recorder:
         self._steps.note_update()
         self.emit(
             "end",
-            steps=self._steps.count,
+            steps=(self._light or self._steps).count,
             work=self._world.work,
             faked=faked,
             devices=devices,

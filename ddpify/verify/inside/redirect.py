@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -82,9 +83,30 @@ def _queries(devices: int) -> None:
     }
     for name, value in answers.items():
         _answer(name, value)
-    # A build for CUDA says what one for CPUs does, and asks no driver.
-    replace(torch.accelerator, "current_accelerator", lambda *args, **kwargs: None)
-    replace(torch.accelerator, "is_available", lambda: False)
+    _accelerator(devices, set_device)
+
+
+def _accelerator(devices: int, set_device: Any) -> None:
+    """``torch.accelerator``: for the script, the redirected GPUs; for torch and for ddpify's
+    runtime, which find a device of their own, what a build for CPUs says."""
+
+    def answered(name: str, value: Any, else_: Any) -> None:
+        def stand_in(*args: Any, **kwargs: Any) -> Any:
+            asker = str(sys._getframe(1).f_globals.get("__name__", ""))
+            if asker.split(".")[0] in ("torch", "ddpify", "ddpify_runtime"):
+                return else_
+            faked[f"torch.accelerator.{name}"] += 1
+            return value(*args, **kwargs) if callable(value) else value
+
+        replace(torch.accelerator, name, stand_in)
+
+    answered("current_accelerator", lambda *args, **kwargs: torch.device("cpu"), None)
+    answered("is_available", True, False)
+    answered("device_count", devices, 0)
+    answered("current_device_index", lambda: current_gpu[0], 0)
+    answered("synchronize", None, None)
+    for name in ("set_device_index", "set_device_idx"):
+        answered(name, set_device, None)
 
 
 def _memory_and_streams() -> None:

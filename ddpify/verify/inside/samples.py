@@ -34,6 +34,29 @@ def install() -> None:
     _follow_loaders()
 
 
+def watch() -> None:
+    """Tell of each sample that a loader without workers fetches, and change nothing."""
+    fetch = fetchers._MapDatasetFetcher.fetch
+
+    def watched(self: Any, index: Any) -> Any:
+        self.dataset = _Told(self.dataset) if not isinstance(self.dataset, _Told) else self.dataset
+        return fetch(self, index)
+
+    replace(fetchers._MapDatasetFetcher, "fetch", watched)
+
+
+class _Told:
+    """A data set whose samples are told of; it fetches one at a time."""
+
+    def __init__(self, dataset: Any) -> None:
+        self._dataset = dataset
+
+    def __getitem__(self, index: Any) -> Any:
+        item = self._dataset[index]
+        PLACE.watch(index, item)
+        return item
+
+
 def _follow_loaders() -> None:
     """Know where the loop is by the batches that loaders yield."""
     iterate = DataLoader.__iter__

@@ -45,6 +45,7 @@ class Steps:
 
     Attributes:
         count: Steps so far.
+        stepping: Called before each step.
     """
 
     def __init__(
@@ -58,6 +59,7 @@ class Steps:
         self._folder = job.root
         self._limit, self._stop, self._checking = job.steps, job.stop, job.checking
         self.count = 0
+        self.stepping: Callable[[], None] = lambda: None
         self._optimizers: dict[int, int] = {}
         self._kept: list[Optimizer | Parameters] = []
         self._by_hand = UpdatesByHand()
@@ -148,6 +150,7 @@ class Steps:
     def _before_step(self, optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         # A step may call another one (a wrapper's does): only the outer one counts.
         self._started.append(optimizer)
+        self.stepping()
         self._by_hand.stop()
         if len(self._started) > 1 or not self._open:
             return
