@@ -113,7 +113,9 @@ class Watched:
     def _judge(self, ended: str, status: int, missing: list[int]) -> Report:
         job = self.job
         report = Report(job.shown_as, job.world_size)
-        codes = {rank: status if rank == 0 else self._status(rank) for rank in range(job.world_size)}
+        codes = {
+            rank: status if rank == 0 else self._status(rank) for rank in range(job.world_size)
+        }
         failed = next((rank for rank, code in codes.items() if code and ended != "hung"), None)
         run = Run(job, codes, "failed" if failed is not None else ended, failed,
                   time.monotonic() - self._start)  # fmt: skip

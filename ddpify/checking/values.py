@@ -159,7 +159,7 @@ class _Effects:
         self._writes = {e["at"] for rank in ranks for e in run.events(rank, "write") if e["at"]}
 
     def of(self, at: str) -> str:
-        """"together", "write", or nothing."""
+        """ "together", "write", or nothing."""
         path, _, line = at.rpartition(":")
         for node in _conditions(self._root / path):
             if isinstance(node, (ast.If, ast.While)) and _covers(node.test, int(line)):

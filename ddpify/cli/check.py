@@ -50,17 +50,15 @@ def check(
     for path in (sarif, page):
         if path is not None and not path.parent.is_dir():
             raise DdpifyError("its folder does not exist", path=path, exit_code=ExitCode.USAGE)
-    from ddpify.checking import Report, under_torchrun
     from ddpify.checking import check as run_check
+    from ddpify.checking import under_torchrun
 
     def show(report: Report) -> None:
         _show(report, sarif, page, json_output=json_output)
 
     if under_torchrun.launched():
         args = tuple(context.obj or ())
-        code = under_torchrun.run(
-            script, args, steps=steps, go_on=go_on, light=light, show=show
-        )
+        code = under_torchrun.run(script, args, steps=steps, go_on=go_on, light=light, show=show)
         raise typer.Exit(code)
     if light or go_on:
         raise DdpifyError(

@@ -95,3 +95,32 @@ def test_conversions_have_no_finding(
     assert report.failure is None
     assert report.findings == []
     assert min(report.steps) > 4
+
+
+def test_a_page_and_sarif(folder: Path, ddpify: Ddpify) -> None:
+    edit(folder / "sampled.py", "        sampler.set_epoch(epoch)\n", "")
+    done = ddpify("check", "sampled.py", "--report", "o.html", "--sarif", "o.sarif")
+    assert done.code == 1
+    page = (folder / "o.html").read_text()
+    assert "DDP102" in page
+    assert "<mark>   51" in page
+    (result,) = json.loads((folder / "o.sarif").read_text())["runs"][0]["results"]
+    assert result["ruleId"] == "DDP102"
+    assert result["locations"][0]["physicalLocation"]["region"]["startLine"] == 51
+
+
+def test_processes_that_spawn_starts_are_followed(folder: Path, ddpify: Ddpify) -> None:
+    edit(
+        folder / "averaged.py",
+        'if __name__ == "__main__":\n    main()',
+        "def run(rank, world):\n"
+        "    os.environ.update(MASTER_ADDR='localhost', RANK=str(rank), WORLD_SIZE=str(world))\n"
+        "    main()\n\n\n"
+        'if __name__ == "__main__":\n'
+        "    count = torch.accelerator.device_count()\n"
+        "    torch.multiprocessing.spawn(run, args=(count,), nprocs=count)",
+    )
+    edit(folder / "averaged.py", "import torch\n", "import os\nimport torch\n")
+    edit(folder / "averaged.py", "            average(model, world)\n", "")
+    done = ddpify("check", "averaged.py", "--json")
+    assert [one["code"] for one in json.loads(done.stdout)["findings"]] == ["DDP303"]

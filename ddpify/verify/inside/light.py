@@ -1,4 +1,4 @@
-"""Fingerprints of parameters and gradients alone: cheap enough for every step of a real training."""
+"""Fingerprints of parameters and gradients alone: cheap enough for every step of a training."""
 
 from __future__ import annotations
 

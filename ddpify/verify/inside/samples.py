@@ -40,7 +40,7 @@ def watch() -> None:
 
     def watched(self: Any, index: Any) -> Any:
         self.dataset = _Told(self.dataset) if not isinstance(self.dataset, _Told) else self.dataset
-        return fetch(self, index)
+        return fetch(self, index)  # type: ignore[no-untyped-call]
 
     replace(fetchers._MapDatasetFetcher, "fetch", watched)
 

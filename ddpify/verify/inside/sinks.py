@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch.optim import lr_scheduler
 
-from ddpify.verify.inside.origins import Origins, Provenance, merged
+from ddpify.verify.inside.origins import Origins, Provenance
 from ddpify.verify.inside.patching import replace
 from ddpify.verify.inside.tracked import Watch, numbers, plain
 
@@ -41,8 +41,8 @@ class Sinks:
 
     def install(self) -> None:
         """Hook all sinks; loggers that the script imports later, when ``refresh`` is called."""
-        Watch.text = self._text  # type: ignore[method-assign]
-        Watch.decision = self._decision  # type: ignore[method-assign]
+        Watch.text = self._text
+        Watch.decision = self._decision
         self._watch(lr_scheduler.ReduceLROnPlateau, "step", "scheduler")
         for name in ("dump", "dumps"):
             self._watch(json, name, "json")
@@ -62,11 +62,11 @@ class Sinks:
     def printed(self, line: str) -> Origins:
         """The origins of the numbers that were written into ``line``."""
         at, _ = self._provenance.place("print")
-        return merged(
-            origins
-            for text, origins, made_at in reversed(self._texts)
-            if text.strip() in line and (made_at == at or len(text.strip()) >= 4)
-        )
+        found: dict[int, None] = {}
+        for text, origins, made_at in reversed(self._texts):
+            if text.strip() in line and (made_at == at or len(text.strip()) >= 4):
+                found.update(dict.fromkeys(origins))
+        return tuple(found)
 
     def _text(self, text: str, origins: Origins) -> None:
         at, key = self._provenance.place("text")

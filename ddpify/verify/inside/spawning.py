@@ -1,4 +1,4 @@
-"""``torch.multiprocessing.spawn`` among ranks that exist already: each becomes one of its processes.
+"""``torch.multiprocessing.spawn`` among ranks that exist: each becomes one of its processes.
 
 Every rank runs the script up to the call. What the others than rank 0 recorded until then is
 dropped, and they end after it: that part belongs to one process.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -24,6 +25,9 @@ _WIDENED: dict[Any, Any] = {
 }
 _NORMAL = torch.Tensor.normal_  # the real one, whatever is patched later
 _IS_CUDA = torch.Tensor.is_cuda.__get__  # type: ignore[attr-defined]
+
+_MODES = (__file__, str(Path(__file__).with_name("following.py")))
+"""Files whose frames lie between a call of torch and its translation."""
 
 
 class World(TorchFunctionMode):
@@ -125,7 +129,7 @@ def computes() -> bool:
 def _asked_by_torch() -> bool:
     """Whether a line of torch itself makes the call that is translated."""
     frame: Any = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename == __file__:
+    while frame is not None and frame.f_code.co_filename in _MODES:
         frame = frame.f_back
     name = frame.f_globals.get("__name__", "") if frame is not None else ""
     return str(name).split(".")[0] == "torch"
