@@ -18,7 +18,10 @@ OWN_NUMBER = Cause(
     causes.PRINTED_NUMBER.remedy,
     causes.PRINTED_NUMBER.rules,
 )
-_LABEL = r"(?<![a-zA-Z])(?:rank|gpu|cuda|device|proc(?:ess)?|worker|node|r)\W{{0,3}}{rank}(?!\d)|^\W*{rank}\W"
+_LABEL = (
+    r"(?<![a-zA-Z])(?:rank|gpu|cuda|device|proc(?:ess)?|worker|node|r)\W{{0,3}}{rank}(?!\d)"
+    r"|^\W*{rank}\W"
+)
 _LOCK = (".lock", ".lck")
 
 

@@ -138,8 +138,8 @@ def report(conversion: Conversion, output: Path | None) -> str:
         lines.append("look at:")
         lines += [f"  {note}" for note in attention]
     if written is not None:
+        lines.append(f"check its first steps on your GPUs: {_checked(conversion, written)}")
         lines.append(f"run it: {_started(conversion, written)}")
-        lines.append(f"then, on your GPUs: {_checked(conversion, written)}")
     return "\n".join(lines)
 
 

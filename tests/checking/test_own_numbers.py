@@ -32,7 +32,8 @@ def test_a_perplexity_in_a_text_file_of_rank_0(checked: Checked) -> None:
     line = "        scheduler.step(score)\n"
     write = (
         f"{line}        import math\n        if rank == 0:\n            "
-        "with open('log.txt', 'a') as log:\n                log.write(f'{math.exp(min(loss.item(), 9.0)):.3f}')\n"
+        "with open('log.txt', 'a') as log:\n                "
+        "log.write(f'{math.exp(min(loss.item(), 9.0)):.3f}')\n"
     )
     report, lines = checked("sampled", (line, write))
     assert found(report, lines) == {("DDP405", "log.write(f'{m")}

@@ -1,4 +1,4 @@
-"""Follow numbers through torch's functions, from batches to scalars, and out to Python's numbers."""
+"""Follow numbers through torch's functions, from batches to scalars and to Python's numbers."""
 
 from __future__ import annotations
 
