@@ -19,7 +19,7 @@ from ddpify.verify.inside.survey import survey
 _NOTHING: dict[str, Any] = {
     "losses": [], "rows": [], "row_size": 0, "columns": [], "column_size": 0, "items": [],
     "forwards": [], "synchronised": [], "clips": [], "roots": [], "rng": {}, "calls": {},
-    "before": None, "module_read": False,
+    "before": None, "module_read": False, "others": {}, "kept": {}, "evaluating": [],
 }  # fmt: skip
 
 
@@ -32,6 +32,7 @@ class LightSteps:
     Args:
         emit: Takes each event: a kind and its values.
         collectives: Asked what wrapped models do.
+        root: The folder of the script.
         limit: Steps that are recorded.
         done: Called once, after the last of them.
     """
@@ -40,10 +41,12 @@ class LightSteps:
         self,
         emit: Callable[..., None],
         collectives: Collectives,
+        root: str,
         limit: int,
         done: Callable[[], None],
     ) -> None:
-        self._emit, self._collectives, self._limit, self._done = emit, collectives, limit, done
+        self._emit, self._collectives, self._root = emit, collectives, root
+        self._limit, self._done = limit, done
         self.count, self.stop = 0, False
         self._optimizers: dict[int, int] = {}
         self._buffers: dict[int, list[torch.Tensor]] = {}
@@ -96,17 +99,18 @@ class LightSteps:
     def _introduce(self, optimizer: Optimizer) -> None:
         number = self._optimizers[id(optimizer)] = len(self._optimizers)
         parameters = _parameters(optimizer)
-        names, batch_norm, buffers = survey(parameters)
-        self._buffers[number] = list(buffers.values())
+        found = survey(parameters, self._root)
+        self._buffers[number] = list(found.buffers.values())
         wrapped = self._collectives.wrapped
         self._emit(
             "optimizer",
             optimizer=number,
             type=type(optimizer).__name__,
-            names=[names.get(id(p), f"#{at}") for at, p in enumerate(parameters)],
+            names=[found.names.get(id(p), f"#{at}") for at, p in enumerate(parameters)],
             params=_read([_packed(parameters)])[0],
-            batch_norm=batch_norm,
-            buffers=list(buffers),
+            batch_norm=found.batch_norm,
+            buffers=list(found.buffers),
+            settings=found.settings(),
             places=[wrapped.get(id(p), "outside") for p in parameters],
             wrapped=bool(wrapped),
             options=[{} for _ in parameters],

@@ -65,7 +65,8 @@ class Recorder:
     def install_light(self, done: Callable[[], None]) -> None:
         """Hook collectives and steps alone, for fingerprints; ``done``: called after the last."""
         self._collectives.install()
-        self._light = LightSteps(self.emit, self._collectives, self._job.steps, done)
+        job = self._job
+        self._light = LightSteps(self.emit, self._collectives, job.root, job.steps, done)
         self._light.stop = self._job.stop
         self._light.install()
 
