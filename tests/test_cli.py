@@ -303,9 +303,10 @@ def test_done_is_0_and_says_what_was_changed(ddpify: Ddpify) -> None:
     write(SCRIPT)
     done = ddpify("convert", "train.py", "-o", "out.py")
     assert (done.code, done.stdout) == (0, "")
-    first, *changes, last = done.stderr.splitlines()
+    first, *changes, check, last = done.stderr.splitlines()
     assert first == f"train.py: {len(changes)} changes, written to out.py"
     assert all(line.startswith("  train.py:") for line in changes)
+    assert check.endswith("DDPIFY_CHECK=20 torchrun --nproc_per_node=N out.py")
     assert last == "run it: torchrun --nproc_per_node=N out.py"
     assert sorted(path.name for path in Path().iterdir()) == ["out.py", "train.py"]
     assert Path("train.py").read_bytes() == SCRIPT
@@ -366,7 +367,7 @@ def test_line_endings_and_encoding_reach_standard_output(ddpify: Ddpify) -> None
     ("options", "remedy"),
     [
         (["--batch", "local"], "'global'"),
-        (["--mixed-precision", "bfloat16"], "add --strategy fsdp"),
+        (["--mixed-precision", "float16"], "use bfloat16, or torch.autocast"),
         (["--strategy", "ddp2"], "'auto'"),
         (["--scale-lr", "linear"], "add --batch per-rank"),
         (["--batch", "per-rank", "--scale-lr", "cube"], "'sqrt'"),

@@ -79,7 +79,7 @@ def test_objects_are_found(tmp_path: Path, name: str) -> None:
         (tmp_path / f"{module}.py").write_text(text)
     files = convert_folder(tmp_path, [Path("train.py")]).files
     lines = changed_lines(files[Path("train.py")])[1]
-    assert "penalty = dd.sum(measure(brain(a), b))" in lines
+    assert "penalty = dd.sum(measure(brain(a), b), lazy=True)" in lines
     for called in ("dd.shard(", "dd.wrap("):
         assert len([line for line in lines if called in line]) == 1
     assert not any("dd." in files[path].data.decode() for path in files if path.stem == "nets")
@@ -176,8 +176,8 @@ def test_trainers_that_a_setting_chooses(tmp_path: Path, name: str) -> None:
     files = convert_folder(tmp_path, [Path("train.py")]).files
     lines = {path.stem: changed_lines(file)[1] for path, file in files.items()}
     losses = {
-        "one": "penalty = dd.mean(F.cross_entropy(self.net(a), b))",
-        "two": 'penalty = dd.sum(F.cross_entropy(self.net(a), b, reduction="sum"))',
+        "one": "penalty = dd.mean(F.cross_entropy(self.net(a), b), lazy=True)",
+        "two": 'penalty = dd.sum(F.cross_entropy(self.net(a), b, reduction="sum"), lazy=True)',
     }
     for way, loss in losses.items():
         assert (loss in lines.get(way, ())) == (way in ways.split())

@@ -92,7 +92,7 @@ _SWITCHES = ("no_sync", "require_backward_grad_sync", "set_requires_gradient_syn
     "accumulation-without-no-sync",
     group="performance",
     severity=Severity.SLOW,
-    applies="distributed",
+    applies="converted distributed",
     fixes="unsafe",
 )
 def check(script: Script) -> Iterator[Finding]:

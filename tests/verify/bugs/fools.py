@@ -13,7 +13,8 @@ FOOLS = [
     Bug("trains on rank 0 alone",
         ((SHARDED, r"\1<loader> = \2"), (WRAPPED, r"\1<model> = \2"),
          (r"^(def train\(.*\):)$", r"\1\n    if dist.get_rank(): return"),
-         (OPTIONAL + r"<loss> = dd\.(?:mean|sum)\((.*)\)$", r"<loss> = \1"), WHOLE_TEST,
+         (OPTIONAL + r"<loss> = dd\.(?:mean|sum)\((.*?)(?:, lazy=True)?\)$", r"<loss> = \1"),
+         WHOLE_TEST,
          (OPTIONAL + r"dd\.global_batch_size\(<data>\)", "len(<data>)")),
         (What.STEPS, What.WORK, What.DATA), ""),
 ]  # fmt: skip

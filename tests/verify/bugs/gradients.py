@@ -27,7 +27,7 @@ GRADIENT_BUGS = [
     Bug("loss not over the accumulated batches",
         ((r"<loss> / 4", "<loss>"),),
         (What.LOSS, What.GRADIENT), "DDP416", before=ACCUMULATED),
-    Bug("sum loss", ((r"<loss> = dd\.sum\((.*)\)$", r"<loss> = \1"),),
+    Bug("sum loss", ((r"<loss> = dd\.sum\((.*?)(?:, lazy=True)?\)$", r"<loss> = \1"),),
         (What.LOSS, What.GRADIENT), "DDP408", before=SUMMED),
     Bug("loss over valid tokens",
         ((r"<loss> = dd\..*$", "keep = target.view(-1) != 0; <loss> = "
