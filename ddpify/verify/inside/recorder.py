@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ddpify.verify.inside import calls, output, samples, tracked, writes
+from ddpify.verify.inside import calls, groups, output, samples, tracked, writes
 from ddpify.verify.inside.collectives import Collectives
 from ddpify.verify.inside.following import Following, FollowingMode
 from ddpify.verify.inside.imports import Outside
@@ -64,6 +64,7 @@ class Recorder:
 
     def install_light(self, done: Callable[[], None]) -> None:
         """Hook collectives and steps alone, for fingerprints; ``done``: called after the last."""
+        groups.install()
         self._collectives.install()
         job = self._job
         self._light = LightSteps(self.emit, self._collectives, job.root, job.steps, done)
@@ -72,6 +73,7 @@ class Recorder:
 
     def install_real(self) -> None:
         """Hook what can be recorded in a job that is not changed otherwise."""
+        groups.install()
         samples.watch()
         self.install()
         writes.install(self.emit, self.caller)
