@@ -62,7 +62,10 @@ def test_light_finds_a_step_on_one_rank_and_goes_on(folder: Path) -> None:
     assert [one["ruleId"] for one in results] == ["DDP407"]
 
 
-def test_a_converted_script_compares_its_first_steps(tmp_path: Path) -> None:
+def test_a_converted_script_compares_its_first_steps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # where it saves its model
     script = tmp_path / "train_ddp.py"
     script.write_bytes(convert_file(FIXTURES / "batchnorm_cnn" / "train.py").data)
     done = torchrun(str(script), DDPIFY_CHECK="5")
