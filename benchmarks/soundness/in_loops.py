@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from benchmarks.soundness.drafting import Draft, any_sink, statement, with_sink, written
-from benchmarks.soundness.forms import dimensions, gradients, losses, sinks
+from benchmarks.soundness.forms import dimensions, gradients, losses, positions, sinks
 from benchmarks.soundness.forms.operators import OF_THREE, OPERATORS, SAME_SHAPE
 from benchmarks.soundness.parts import MODELS, Parts
 
@@ -24,6 +24,13 @@ def several(chance: random.Random) -> Draft:
     lines = [f"z = {written(first, 'out', 'targets', 'labels')}"]
     lines += [f"r = {written(second, 'z', 'targets', 'labels')}"]
     return with_sink(f"{first}; {second}", Parts(result=lines), any_sink(chance))
+
+
+def places(chance: random.Random) -> Draft:
+    """Positions of rows that the script works out itself."""
+    lines = chance.choice(positions.POSITIONS)
+    drawn = [written(line, "out", "targets", "labels") for line in lines]
+    return with_sink("; ".join(lines), Parts(result=drawn), any_sink(chance))
 
 
 def batch_dimension(chance: random.Random) -> Draft:

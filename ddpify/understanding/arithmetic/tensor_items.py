@@ -38,14 +38,12 @@ from ddpify.understanding.values import (
     NO_ROWS,
     REPLICATED,
     UNKNOWN,
-    Atom,
     Const,
     Data,
     Instance,
     Tup,
     Value,
     join,
-    may_be_integer,
     value,
 )
 
@@ -286,87 +284,10 @@ def _whole_rows(run: Interpreter, node: cst.Subscript, atom: Data) -> Data:
     return replace(atom, births=frozenset(), form=kept)
 
 
-def write(run: Interpreter, target: cst.Subscript, owner: Value, new: Value) -> None:
-    """A write into the row at a position that all ranks share: each has another row there."""
-    first = target.slice[0].slice
-    if run.collating:
-        _write_together(run, target, first, owner)
-        return
-    if isinstance(first, cst.Slice):
-        _write_slice(run, target, first, owner)
-    if not isinstance(first, cst.Index):
-        return
-    if any(data.placement is Placement.SHARD for data in owner.data):
-        run.demand(target, value(*new.positions), readers.A_ROW)
-    if _is_gathered_for_call(run, target.value):
-        copied = (a.loaders for a in owner.atoms if isinstance(a, Data) and a.form is Form.GATHERED)
-        for loaders in copied:
-            run.demand(
-                target, value(Data(Placement.SHARD, loaders, form=Form.PACKED)), readers.A_ROW
-            )
-    index = run.seen(first.value)
-    shared = bool(index.atoms) and all(may_be_integer(a) or _is_place(a) for a in index.atoms)
-    for data in owner.data if shared else ():
-        if is_plain_batch(data):
-            _write_into_all(run, target, data)
-
-
-def _write_into_all(run: Interpreter, target: cst.Subscript, rows: Data) -> None:
-    """Ask for the rows of all ranks where a fresh tensor got its name, to be written into.
-
-    Of another, a view may show what is written: a gathered copy would not.
-    """
-    if rows.names and all(is_fresh(name) for name in rows.names):
-        for name in rows.names:
-            run.demand(name, value(replace(rows, names=frozenset())), readers.A_STATISTIC)
-        return
-    unmendable = Data(Placement.SHARD, rows.loaders, form=Form.PACKED)
-    run.demand(target, value(unmendable), readers.A_ROW)
-
-
-def _write_together(
-    run: Interpreter, target: cst.Subscript, part_: cst.BaseSlice, owner: Value
-) -> None:
-    """A write into samples at positions that are not counted: which they are, the batch says."""
-    places = [part_.value] if isinstance(part_, cst.Index) else bounds.written(part_)
-    if any(isinstance(run.seen(one).constant(), int) for one in places):
-        run.mixes(target, *(data for data in owner.data if is_plain_batch(data)))
-
-
-def _write_slice(run: Interpreter, target: cst.Subscript, part_: cst.Slice, owner: Value) -> None:
-    """A write into rows between fixed bounds: each rank has others there."""
-    fixed = any(isinstance(run.seen(bound).constant(), int) for bound in bounds.written(part_))
-    for data in owner.data if fixed and not bounds.counted_in(run, part_) else ():
-        if is_plain_batch(data):
-            _write_into_all(run, target, data)
-
-
-def is_fresh(shown: cst.BaseExpression) -> bool:
-    """Whether an expression makes a tensor of its own: a copy, or the result of arithmetic."""
-    if isinstance(shown, cst.BinaryOperation):
-        return True
-    made = shown.func if isinstance(shown, cst.Call) else None
-    return isinstance(made, cst.Attribute) and made.attr.value in ("clone", "copy", "zeros_like")
-
-
 def is_plain_batch(data: Data) -> bool:
     """Whether these are a rank's rows, one after the other."""
     rows = data.placement is Placement.SHARD and data.form is Form.TENSOR
     return rows and data.dim == 0 and not data.opaque
-
-
-def _is_place(atom: Atom) -> bool:
-    """Whether this is a position among the rows of all ranks."""
-    return isinstance(atom, Data) and atom.form is Form.PLACE
-
-
-def _is_gathered_for_call(run: Interpreter, written: cst.BaseExpression) -> bool:
-    """Whether this is a parameter that gets gathered rows, of which the caller keeps its own."""
-    call = run.frame.call.node if run.frame.call is not None else None
-    passed = isinstance(written, cst.Name) and written.value in run.frame.scope.passed
-    if not passed or not isinstance(call, cst.Call) or call in run.choices.split:
-        return False  # ranks take their own of what it gives back
-    return any(argument.value in run.choices.reduced for argument in call.args)
 
 
 def _index_kind(run: Interpreter, part_: cst.BaseSlice) -> tuple[str, Value]:

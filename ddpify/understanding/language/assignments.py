@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import readers
-from ddpify.understanding.arithmetic import tensor_items, tensor_pairs
+from ddpify.understanding.arithmetic import tensor_items, tensor_pairs, writes
 from ddpify.understanding.batching import batches, filled, keeping, listed, several, tables
 from ddpify.understanding.language import (
     attributes,
@@ -264,7 +264,7 @@ def _prints_into(run: Interpreter, node: cst.BaseExpression, stream: Value) -> N
 def _assign_item(run: Interpreter, target: cst.Subscript, new: Value) -> None:
     owner = run.eval(target.value)
     key = elements.subscript_key(run, target)
-    tensor_items.write(run, target, owner, new)
+    writes.write(run, target, owner, new)
     picked = any(d.placement is Placement.ROWS for d in new.data)
     for atom in owner.of(Instance):
         assert isinstance(atom, Instance)

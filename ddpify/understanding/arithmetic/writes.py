@@ -1,0 +1,182 @@
+"""Writes into the rows of a tensor: ``z[mask] = 0.0`` into a rank's own, ``z[0] = 0.0`` into one.
+
+Only masks, and positions that count a rank's own rows, are known to write into those. Any other
+index may mean a row of the global batch: then each rank writes into the rows of all ranks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding import readers
+from ddpify.understanding.arithmetic import bounds, loop_indices, tensor_pairs
+from ddpify.understanding.batching import listed
+from ddpify.understanding.forms import Form
+from ddpify.understanding.operators.rules import Rule
+from ddpify.understanding.operators.table import rule_of
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.values import NO_ROWS, Atom, Data, Tup, Value, value
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+_OWN_POSITIONS = (Form.POSITION, Form.RANGE)
+_COMPUTING = (Rule.ELEMENTWISE, Rule.MIXING, Rule.COUPLING)
+_MAKING = frozenset(
+    "arange copy cumprod cumsum empty empty_like eye flip full full_like new_empty new_full"
+    " new_ones new_zeros normalize ones ones_like one_hot rand rand_like randn randn_like repeat"
+    " roll softmax log_softmax stack tile zeros zeros_like cat concat concatenate".split()
+)
+# What these give may show the elements of what they are given.
+_PERHAPS_VIEWS = frozenset(
+    "bfloat16 bool byte conj contiguous cpu cuda data detach double float half int long numpy"
+    " positive real resolve_conj resolve_neg short to type type_as".split()
+)
+
+
+def write(run: Interpreter, target: cst.Subscript, owner: Value, new: Value) -> None:
+    """``owner[...] = new``."""
+    if run.collating:
+        _write_together(run, target, owner)
+        return
+    rows = [data for data in owner.data if _has_rows(data)]
+    if rows and not is_at_own_rows(run, target):
+        for data in rows:
+            _write_into_all(run, target, data)
+    elif rows:
+        run.demand(target, value(*new.positions), readers.A_ROW)
+    _write_whole(run, target, owner)
+    _note_gathered_argument(run, target, owner)
+
+
+def _has_rows(data: Data) -> bool:
+    """Whether a rank has some of the rows, along the first dimension."""
+    rows = data.placement is Placement.SHARD and (data.form is Form.TENSOR or data.ragged)
+    return rows and data.dim == 0 and not data.opaque
+
+
+def is_at_own_rows(run: Interpreter, target: cst.Subscript) -> bool:
+    """Whether an index surely takes rows of each rank's own, or parts of all of them."""
+    for element in target.slice:
+        part = element.slice
+        if isinstance(part, cst.Slice):
+            return _is_of_own_size(run, part)
+        assert isinstance(part, cst.Index)
+        if isinstance(part.value, cst.Ellipsis):
+            return True
+        index = listed.as_index(run.seen(part.value))
+        if index.constant() is not None:
+            return _is_own(index) or loop_indices.is_of_one_sample(run, part)
+    return True
+
+
+def _is_of_own_size(run: Interpreter, part: cst.Slice) -> bool:
+    """Whether a slice takes all rows, or is as long as a rank's part of them."""
+    if part.lower is part.upper is None:
+        return part.step is None
+    if part.step is not None or bounds.begins_later(run, part):
+        return False
+    held = [data for bound in bounds.written(part) for data in run.seen(bound).data]
+    counts = [d for d in held if d.placement is Placement.COUNT or d.is_position]
+    return bool(counts) and all(d.form is not Form.ROUNDED for d in counts)
+
+
+def _is_own(index: Value) -> bool:
+    """Whether an index is a mask of a rank's rows, or positions among those."""
+    atoms = [atom for one in _joined(index) for atom in one.atoms]
+    return bool(atoms) and all(_counts_own_rows(atom) for atom in atoms)
+
+
+def _joined(index: Value) -> list[Value]:
+    """An index, or the one for the first dimension where it is a tuple of several."""
+    tuples = [a.items[0] for a in index.atoms if isinstance(a, Tup) and a.items]
+    others = [a for a in index.atoms if not isinstance(a, Tup)]
+    return [*tuples, *([value(*others)] if others else [])]
+
+
+def _counts_own_rows(atom: Atom) -> bool:
+    if not isinstance(atom, Data):
+        return False
+    if atom.form in _OWN_POSITIONS or atom.dim == NO_ROWS:
+        return True
+    split = atom.placement is Placement.SHARD
+    return split and (atom.boolean or atom.opaque or bool(atom.found_in))
+
+
+def _write_into_all(run: Interpreter, target: cst.Subscript, rows: Data) -> None:
+    """Ask for the rows of all ranks where a fresh tensor got its name, to be written into.
+
+    Of another, a view may show what is written: a gathered copy would not.
+    """
+    if rows.names and all(is_fresh(name) for name in rows.names):
+        for name in rows.names:
+            run.demand(name, value(replace(rows, names=frozenset())), readers.A_STATISTIC)
+        return
+    unmendable = Data(Placement.SHARD, rows.loaders, form=Form.PACKED)
+    run.demand(target, value(unmendable), readers.A_ROW)
+
+
+def is_fresh(shown: cst.BaseExpression) -> bool:
+    """Whether an expression makes a tensor of its own: a copy, or the result of arithmetic."""
+    if isinstance(shown, (cst.BinaryOperation, cst.Comparison, cst.UnaryOperation)):
+        return not isinstance(getattr(shown, "operator", None), (cst.Plus, cst.Not))
+    if not isinstance(shown, cst.Call) or _is_told_where(shown):
+        return False
+    called = shown.func.attr if isinstance(shown.func, cst.Attribute) else shown.func
+    name = called.value if isinstance(called, cst.Name) else ""
+    return name in _MAKING or (rule_of(name) in _COMPUTING and name not in _PERHAPS_VIEWS)
+
+
+def _is_told_where(call: cst.Call) -> bool:
+    """Whether a result may be written into something that is there: ``out=``, ``inplace=``."""
+    return any(a.keyword is not None and a.keyword.value in ("out", "inplace") for a in call.args)
+
+
+def _write_whole(run: Interpreter, target: cst.Subscript, owner: Value) -> None:
+    """Ask for positions and values of all ranks where the rows of all are written into."""
+    whole = [a for a in owner.atoms if isinstance(a, Data) and a.form is Form.GATHERED]
+    if not whole:
+        return
+    at = [e.slice.value for e in target.slice if isinstance(e.slice, cst.Index)]
+    bounds.count_sizes(run, [*bounds.of_slices(target), *at])
+    bounds.count_all_rows(run, at)
+    given = [*at, *_given(run, target)]
+    held = tensor_pairs.held_tensors([(shown, run.seen(shown)) for shown in given])
+    tensor_pairs.beside_whole(run, [(target.value, whole[0]), *held])
+
+
+def _given(run: Interpreter, target: cst.Subscript) -> list[cst.BaseExpression]:
+    """What is written there, as far as one expression gives it."""
+    above = run.module.parents[target]
+    above = run.module.parents[above] if isinstance(above, cst.AssignTarget) else above
+    return [above.value] if isinstance(above, (cst.Assign, cst.AugAssign)) else []
+
+
+def _write_together(run: Interpreter, target: cst.Subscript, owner: Value) -> None:
+    """A write into samples at positions that are not counted: which they are, the batch says."""
+    first = target.slice[0].slice
+    places = [first.value] if isinstance(first, cst.Index) else bounds.written(first)
+    if any(isinstance(run.seen(one).constant(), int) for one in places):
+        run.mixes(target, *(data for data in owner.data if _has_rows(data)))
+
+
+def _note_gathered_argument(run: Interpreter, target: cst.Subscript, owner: Value) -> None:
+    """Refuse a write into gathered rows that a function is given: the caller keeps its own."""
+    if not _is_gathered_for_call(run, target.value):
+        return
+    for atom in owner.atoms:
+        if isinstance(atom, Data) and atom.form is Form.GATHERED:
+            packed = Data(Placement.SHARD, atom.loaders, form=Form.PACKED)
+            run.demand(target, value(packed), readers.A_ROW)
+
+
+def _is_gathered_for_call(run: Interpreter, written: cst.BaseExpression) -> bool:
+    """Whether this is a parameter that gets gathered rows, of which the caller keeps its own."""
+    call = run.frame.call.node if run.frame.call is not None else None
+    passed = isinstance(written, cst.Name) and written.value in run.frame.scope.passed
+    if not passed or not isinstance(call, cst.Call) or call in run.choices.split:
+        return False  # ranks take their own of what it gives back
+    return any(argument.value in run.choices.reduced for argument in call.args)
