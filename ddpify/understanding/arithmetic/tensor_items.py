@@ -81,6 +81,9 @@ def item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
         taken = rows_by_index(run, node)
         if taken is not None:
             return taken
+    if atom.counting and _takes_others(run, node):
+        run.demand(node.value, value(atom), readers.POSITIONS)
+        return value(replace(atom.placed(Placement.REPLICATE), form=Form.GATHERED))
     if atom.form is Form.PERMUTATION and bounds.takes_some(node):  # positions in the whole batch
         bounds.count_sizes(run, bounds.of_slices(node))
         return value(replace(atom.placed(Placement.REPLICATE), form=Form.GATHERED))
@@ -106,6 +109,14 @@ def item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
         kept = replace(atom, births=tensor_pairs.births(atom), ndim=0)
         return value(replace(kept, one_each=atom.one_each or single))
     return value(_index(run, node, atom))
+
+
+def _takes_others(run: Interpreter, node: cst.Subscript) -> bool:
+    """Whether an index takes some of the numbers that count rows: which, all ranks' rows say."""
+    if run.collating or run.frames_forward():
+        return False
+    kind, index = _index_kind(run, node.slice[0].slice)
+    return kind == "slice" or (kind == "index" and index.constant() is ...)
 
 
 def _is_one_position(run: Interpreter, node: cst.Subscript) -> bool:
@@ -328,9 +339,11 @@ def _index_rows(
         of_all = Data(Placement.ROWS, order.loaders, order.births)
         if not run.frames_forward():
             run.demand(part_.value, value(of_all), readers.AN_INDEX)
-    for mixed in (d for d in index.data if d.placement is Placement.COUPLED):
+    for one in index.data if kind == "index" else ():
         assert isinstance(part_, cst.Index)
-        run.demand(part_.value, value(mixed), readers.AN_INDEX)
+        of_a_row = one.placement is Placement.ROWS and not run.frames_forward()
+        if one.placement is Placement.COUPLED or of_a_row:
+            run.demand(part_.value, value(one), readers.AN_INDEX)
     if run.frames_forward() and loop_indices.is_of_one_sample(run, part_):
         return replace(atom, births=frozenset(), dim=NO_ROWS)  # each time, one sample's
     picked = taken_rows.by_positions(run, node, atom, index)

@@ -36,7 +36,9 @@ def is_of_each(
         return False
     counting = _positions(run, node.for_in.target)
     names = (one for one in walk(node.elt) if isinstance(one, cst.Name) and one.value in counting)
-    return are_rows(element) and (_are_numbers(item) or all(_picks_a_row(run, n) for n in names))
+    if not are_rows(element) or _picks_others(run, node.elt, counting):
+        return False
+    return _are_numbers(item) or all(_picks_a_row(run, name) for name in names)
 
 
 def is_filled_from_each(run: Interpreter, call: cst.CSTNode, made: Instance) -> bool:
@@ -123,7 +125,10 @@ def _goes_through_rows(run: Interpreter, loop: cst.For, numbers: bool) -> bool:
     known = (isinstance(a, Data) or getattr(a, "type", None) == "generator" for a in through.atoms)
     if not through or not all(known) or not are_rows(run.iterate(loop.iter, through)):
         return False
-    counting = _positions(run, loop.target) if not numbers else set()
+    counting = _positions(run, loop.target)
+    if _picks_others(run, loop.body, counting):
+        return False
+    counting = counting if not numbers else set()
     names = (one for one in walk(loop.body) if isinstance(one, cst.Name) and one.value in counting)
     return all(_picks_a_row(run, one) for one in names)
 
@@ -143,6 +148,15 @@ def _is_row(atom: Atom) -> bool:
     if isinstance(atom, Tup):
         return all(are_rows(item) for item in atom.items)
     return isinstance(atom, Data) and atom.is_of_one_sample
+
+
+def _picks_others(run: Interpreter, node: cst.CSTNode, counting: set[str]) -> bool:
+    """Whether rows are picked by positions other than the one that a loop counts."""
+    for index in (one.value for one in walk(node) if isinstance(one, cst.Index)):
+        own = isinstance(index, cst.Name) and index.value in counting
+        if not own and run.seen(index).positions:
+            return True
+    return False
 
 
 def _picks_a_row(run: Interpreter, position: cst.Name) -> bool:
@@ -233,10 +247,24 @@ def as_index(held: Value) -> Value:
 
 def as_tensor(made: Instance) -> Data | None:
     """The numbers of a list as a tensor: of a rank's rows, or of all; None for other lists."""
-    if _are_numbers(made.elements):
-        return of_list(made)
+    counting = made.elements.positions
+    if counting:
+        return of_list(made) or _computed(counting)
     places = any(isinstance(a, Data) and a.form is Form.PLACE for a in made.elements.atoms)
     return Data(Placement.REPLICATE, form=Form.GATHERED) if places else None
+
+
+def _computed(counting: list[Data]) -> Data:
+    """Numbers that count rows, of which there need not be one for each row."""
+    loaders = frozenset(one for data in counting for one in data.loaders)
+    births = frozenset(one for data in counting for one in data.births)
+    return Data(Placement.SHARD, loaders, births, form=Form.COMPUTED)
+
+
+def count_all(run: Interpreter, shown: cst.BaseExpression, made: Instance) -> None:
+    """Let positions that a list holds be those of all ranks, unless it has one for each row."""
+    if not made.each and made.kind == "list" and not run.frames_forward():
+        run.demand(shown, value(*made.elements.positions), readers.POSITIONS)
 
 
 def _are_numbers(item: Value) -> bool:

@@ -11,6 +11,7 @@ import libcst as cst
 from ddpify.understanding import readers
 from ddpify.understanding.arithmetic import bounds, single_samples, tensor_items, tensors
 from ddpify.understanding.batching import batch_rows, collating, several
+from ddpify.understanding.batching.listed import count_all
 from ddpify.understanding.forms import SEVERAL_TENSORS, Form
 from ddpify.understanding.language.arguments import local_data
 from ddpify.understanding.libraries import instances, kinds, layers, loaded
@@ -229,6 +230,7 @@ def _element(run: Interpreter, node: cst.BaseExpression, atom: Atom) -> Value:
         if atom.type == "dict":
             return REPLICATED  # its keys
         if atom.type in CONTAINERS:
+            count_all(run, node, atom)
             return atom.elements
         return instances.iterate(run, node, atom)
     if isinstance(atom, Tup):

@@ -22,7 +22,7 @@ from ddpify.understanding.batching import (
 from ddpify.understanding.forms import SEVERAL_TENSORS, Form
 from ddpify.understanding.language import attributes, elements, narrowing
 from ddpify.understanding.language.arguments import Keywords, argument_pairs
-from ddpify.understanding.libraries import by_name, instances
+from ddpify.understanding.libraries import by_name, instances, ordering
 from ddpify.understanding.libraries.tensor_calls import tensor_function
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
@@ -59,6 +59,8 @@ def builtin(  # type: ignore[no-untyped-def]
     if name == "dict":
         return _dict(run, node, args, kwargs)
     handler = _BUILTINS.get(name)
+    if name in ordering.ORDERING:
+        ordering.compared(run, node, args, kwargs)
     if name in _OF_ONE and run.collating and args and _is_of_one_sample(args[0]):
         return value(*args[0].atoms)
     if handler is not None:
@@ -170,8 +172,9 @@ def _as_sum(part: Data) -> Data:
     """
     form = part.form if part.placement is Placement.COUNT else Form.TENSOR
     opaque, one_each = part.opaque, part.one_each
+    births = part.births if part.placement is Placement.ROWS else frozenset()
     added = replace(part.placed(part.placement), opaque=opaque, form=form, one_each=one_each)
-    return part if part.counted else added
+    return part if part.counted else replace(added, births=births)
 
 
 def _set(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
@@ -213,6 +216,9 @@ def _zip(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value
             all_ = collating.stacked(whole[0], 0) if many else collating.samples_of(whole[0])
             made.hold("*", value(all_))
             return value(made)
+    if isinstance(node, cst.Call) and any(one.star for one in node.args):
+        for one, held in zip(node.args, args, strict=False):  # zip(*pairs)
+            run.demand_held(one.value, held, readers.POSITIONS)
     each = (elements.iterate(run, _argument(node, i), a) for i, a in enumerate(args))
     made.hold("*", value(Tup(tuple(each))))
     return value(made)

@@ -271,6 +271,10 @@ def _as_before(made: Value, operands: list[tuple[cst.BaseExpression, Value]]) ->
 
 def _sized(run: Interpreter, node: cst.BaseExpression, short: str, counts: list[Data]) -> Value:
     """A tensor made as long as this rank's rows is one of its shards."""
+    if short == "arange" and not run.collating and not _counts_from_zero(run, node):
+        given = [one.value for one in node.args] if isinstance(node, cst.Call) else []
+        bounds.count_sizes(run, given)
+        return value(Data(Placement.REPLICATE, form=Form.GATHERED))
     for data in counts:
         run.facts.shape_uses.update(data.births)
     shown = list(own_sizes.parts_of(run, node, short)) if isinstance(node, cst.Call) else []
@@ -287,6 +291,13 @@ def _sized(run: Interpreter, node: cst.BaseExpression, short: str, counts: list[
     if short in _COUNTING:
         made = replace(made, form=Form.RANGE, births=frozenset(part.node for part in sizes))
     return value(made)
+
+
+def _counts_from_zero(run: Interpreter, node: cst.BaseExpression) -> bool:
+    """Whether this is ``arange(n)``: any other has no number for each row."""
+    given = [a.value for a in node.args if a.keyword is None] if isinstance(node, cst.Call) else []
+    start, *step = [run.seen(given[i]).constant() for i in (0, 2) if i < len(given)] or [0]
+    return len(given) == 1 or (len(given) > 1 and start == 0 and step in ([], [1]))
 
 
 def _dimensions(run: Interpreter, node: cst.BaseExpression) -> int:

@@ -1,0 +1,33 @@
+"""Python's functions that put elements in order or choose among them: ``sorted()``, ``max()``.
+
+Which element comes first, those of all ranks decide. A ``key`` is asked about each of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding import readers
+from ddpify.understanding.batching import listed
+from ddpify.understanding.language import elements
+from ddpify.understanding.language.arguments import Keywords
+from ddpify.understanding.values import Value
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+ORDERING = frozenset({"sorted", "max", "min"})
+
+
+def compared(run: Interpreter, node: cst.BaseExpression, args: Sequence[Value], kwargs: Keywords
+) -> None:  # fmt: skip
+    """Note that the elements of an iterable are compared, by what a ``key`` makes of each."""
+    if not args:
+        return
+    given = node.args[0].value if isinstance(node, cst.Call) and node.args else node
+    run.demand(given, listed.numbers(args[0]), readers.POSITIONS)
+    if "key" in kwargs:
+        run.call(node, kwargs["key"], [elements.iterate(run, given, args[0])], {})
