@@ -31,7 +31,8 @@ def mend(plan: Plan, demand: Demand, learnt: frozenset[cst.BaseExpression]) -> b
         return _find_in_all(plan, demand, trained=trained)
     editable = _editable(demand, plan.project)
     if demand.data.counting and len(editable) == len(demand.data.counting):
-        plan.count(editable)
+        for node in editable:
+            _count(plan, node)
         return True
     how = _how(demand.data, demand.reader)
     if how == "gather" and not all(plan.facts.values.get(n, UNKNOWN).data for n in editable):
@@ -271,16 +272,20 @@ def _sum_divisors(plan: Plan, demand: Demand) -> None:
 def _count_all(plan: Plan, picked_from: cst.BaseExpression) -> None:
     """Let the positions that rows of all ranks are picked by count those of all ranks."""
     for node in plan.facts.positions.get(picked_from, ()):
-        held = plan.facts.values.get(node, UNKNOWN).data
-        counts = [data for data in held if data.placement is Placement.COUNT]
-        if not counts:
-            plan.record(Reduction(node, "gather"))
-        elif any(node in data.births for data in counts) and isinstance(
-            node, (cst.Call, cst.Subscript)
-        ):
-            plan.record(Reduction(node, "count"))
-        else:
-            plan.record(Reduction(node, "sum"))
+        _count(plan, node)
+
+
+def _count(plan: Plan, node: cst.BaseExpression) -> None:
+    """Let a number of rows, or rows that something goes through, be those of all ranks."""
+    held = plan.facts.values.get(node, UNKNOWN).data
+    counts = [data for data in held if data.placement is Placement.COUNT]
+    born = any(node in data.births for data in counts)
+    if not counts and held:
+        plan.record(Reduction(node, "gather"))
+    elif not counts or (born and isinstance(node, (cst.Call, cst.Subscript))):
+        plan.record(Reduction(node, "count"))
+    else:
+        plan.record(Reduction(node, "sum"))
 
 
 def _sum_argument(plan: Plan, demand: Demand) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.forms import SEVERAL_TENSORS
-from ddpify.understanding.syntax import dotted
+from ddpify.understanding.syntax import dotted, names_of
 from ddpify.understanding.values import Atom, Data, Instance, Number
 
 if TYPE_CHECKING:
@@ -19,6 +19,28 @@ def is_counter(run: Interpreter, part: cst.BaseSlice) -> bool:
     """Whether an index is the name that a loop over ``range()`` around it counts with."""
     through = _gone_through(run, part)
     return isinstance(through, cst.Call) and dotted(through.func) == "range"
+
+
+def counts_each_row(run: Interpreter, part: cst.BaseSlice) -> bool:
+    """Whether an index is what ``range(len(x))`` or ``enumerate(x)`` gives: each of a rank's rows.
+
+    Of ``range(1, len(x))``, some of a rank's rows are others than some of all.
+    """
+    index = part.value if isinstance(part, cst.Index) else None
+    if not isinstance(index, cst.Name) or not run.seen(index).positions:
+        return False
+    loops = (
+        one
+        for one in _around(run, index)
+        if any(n.deep_equals(index) for n in names_of(one.target))
+    )
+    through = next((one.iter for one in loops), None)
+    if not isinstance(through, cst.Call):
+        return False
+    if dotted(through.func) == "enumerate":
+        return len(through.args) == 1
+    held = run.seen(through).atoms
+    return bool(held) and all(isinstance(one, Instance) and one.each for one in held)
 
 
 def is_of_one_sample(run: Interpreter, part: cst.BaseSlice) -> bool:

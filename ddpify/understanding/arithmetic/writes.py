@@ -23,7 +23,6 @@ from ddpify.understanding.values import NO_ROWS, Atom, Data, Tup, Value, value
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
 
-_OWN_POSITIONS = (Form.POSITION, Form.RANGE)
 _COMPUTING = (Rule.ELEMENTWISE, Rule.MIXING, Rule.COUPLING)
 _MAKING = frozenset(
     "arange copy cumprod cumsum empty empty_like eye flip full full_like new_empty new_full"
@@ -69,7 +68,8 @@ def is_at_own_rows(run: Interpreter, target: cst.Subscript) -> bool:
             return True
         index = listed.as_index(run.seen(part.value))
         if index.constant() is not None:
-            return _is_own(index) or loop_indices.is_of_one_sample(run, part)
+            counted = loop_indices.counts_each_row(run, part)
+            return counted or _is_own(index) or loop_indices.is_of_one_sample(run, part)
     return True
 
 
@@ -100,7 +100,7 @@ def _joined(index: Value) -> list[Value]:
 def _counts_own_rows(atom: Atom) -> bool:
     if not isinstance(atom, Data):
         return False
-    if atom.form in _OWN_POSITIONS or atom.dim == NO_ROWS:
+    if atom.form is Form.RANGE or atom.dim == NO_ROWS:
         return True
     split = atom.placement is Placement.SHARD
     return split and (atom.boolean or atom.opaque or bool(atom.found_in))
@@ -144,7 +144,8 @@ def _write_whole(run: Interpreter, target: cst.Subscript, owner: Value) -> None:
     bounds.count_sizes(run, [*bounds.of_slices(target), *at])
     bounds.count_all_rows(run, at)
     given = [*at, *_given(run, target)]
-    held = tensor_pairs.held_tensors([(shown, run.seen(shown)) for shown in given])
+    shown = [(one, listed.as_index(run.seen(one))) for one in given]
+    held = tensor_pairs.held_tensors(shown)
     tensor_pairs.beside_whole(run, [(target.value, whole[0]), *held])
 
 

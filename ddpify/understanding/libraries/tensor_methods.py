@@ -51,6 +51,7 @@ _FACTS_OF_A_TENSOR = frozenset(
 )
 # What lays a tensor itself out anew, and the method that gives such a view of it.
 IN_PLACE = {f"{name}_": name for name in "t transpose swapaxes swapdims unsqueeze".split()}
+_LOOKING_THROUGH = ("index", "count")  # of a list that ``tolist()`` gives
 _COPYING = ("expand", "repeat", "tile")
 
 
@@ -122,6 +123,10 @@ def of_tensor(  # type: ignore[no-untyped-def]
     copied = _copied_for_each_row(run, node, atom, name, args, kwargs)
     if copied is not None:
         return copied
+    if name in _LOOKING_THROUGH and atom.placement is Placement.SHARD and not run.collating:
+        for shown, one in [(receiver, value(atom)), *argument_pairs(node, args, {})]:
+            run.demand(shown, one, f"{name}()")
+        return REPLICATED
     given = args
     if atom.form is Form.GATHERED:
         bounds.count_sizes(run, [shown for shown, _ in argument_pairs(node, args, {})])
