@@ -300,7 +300,15 @@ def _is_outdated(plan: Plan, node: cst.CSTNode) -> bool:
     """Whether a reduction suits nothing of what it gets, as in ``correct / n`` of a whole sum."""
     got = plan.facts.reduced.get(node, ())
     suited = _SUITED[plan.reductions[node].how]
-    return not any(data.opaque or data.placement in suited for data in got)
+    return not any(
+        data.opaque or (data.placement in suited and not _is_picked_before(node, data))
+        for data in got
+    )
+
+
+def _is_picked_before(node: cst.CSTNode, data: Data) -> bool:
+    """Whether these are picked of rows that can be gathered: of all ranks' they are others."""
+    return data.placement is Placement.ROWS and bool(data.births) and node not in data.births
 
 
 def _is_unfit(plan: Plan, node: cst.CSTNode) -> bool:

@@ -280,9 +280,10 @@ def _count(plan: Plan, node: cst.BaseExpression) -> None:
     held = plan.facts.values.get(node, UNKNOWN).data
     counts = [data for data in held if data.placement is Placement.COUNT]
     born = any(node in data.births for data in counts)
+    named = isinstance(node, cst.Name) and {data.form for data in counts} == {Form.NUMBER}
     if not counts and held:
         plan.record(Reduction(node, "gather"))
-    elif not counts or (born and isinstance(node, (cst.Call, cst.Subscript))):
+    elif not counts or named or (born and isinstance(node, (cst.Call, cst.Subscript))):
         plan.record(Reduction(node, "count"))
     else:
         plan.record(Reduction(node, "sum"))

@@ -1,29 +1,34 @@
 """Rows of which each rank has any number, as a mask leaves them: those of all ranks."""
 
 import sys
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Any
 
 import torch
+import torch.distributed as dist
 
-from ddpify.runtime.process import world
+from ddpify.runtime.process import world, world_size
 from ddpify.runtime.reduce import exchanged, over_ranks, shared_as
 
 
 def gather_ragged(x: Any, *, of: object = None) -> Any:
     """All ranks' rows, in order of rank, where each has any number of them.
 
-    x: a tensor or array, with rows of one shape on all ranks in dimension 0. Returns the same
-    kind, on every rank; the same object where the batch at hand is not shared. Two collectives;
-    a tensor is differentiable. ``of`` as for mean().
+    x: a tensor or array, with rows of one shape on all ranks in dimension 0, or a list of Python
+    objects. Returns the same kind, on every rank; the same object where the batch at hand is not
+    shared. Two collectives; a tensor is differentiable. ``of`` as for mean().
     """
     share = shared_as(of)
     if share is None:
         return x
     if "numpy" in sys.modules and isinstance(x, sys.modules["numpy"].ndarray):
         return gather_ragged(torch.from_numpy(x), of=of).numpy()
+    if isinstance(x, list):
+        received: list[list[Any]] = [[] for _ in range(world_size())]
+        dist.all_gather_object(received, [] if share.ghost else x)
+        return list(chain.from_iterable(received))
     if not isinstance(x, torch.Tensor):
-        raise TypeError(f"cannot gather a {type(x).__name__}: not a tensor or an array")
+        raise TypeError(f"cannot gather a {type(x).__name__}: not a tensor, an array or a list")
     rows: torch.Tensor = _GatherRagged.apply(x, 0 if share.ghost else len(x))  # type: ignore[no-untyped-call]
     return rows
 

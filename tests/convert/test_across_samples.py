@@ -146,6 +146,9 @@ IN_LOOP += [
     "z = out - torch.aminmax(out, dim=1).max[:, None]",
     "z = out - torch.aminmax(out, dim=0).min",
     "z = out * nn.CosineSimilarity(dim=0)(out, out.sin())",
+    "z = out * sum(w * F.cross_entropy(o[None], k[None]) for w, o, k in zip([1, 2], out, y))",
+    "z = out * sum(F.cross_entropy(o[None], k[None]) for o, k in zip(out, y) if k > 0)",
+    "z = out * sum((o * k).sum() for o in out for k in y)",
 ]
 REFUSED = ["z = h.view(-1, 5); z[0] = 0.0", "z = h[:, 1:]; z[1:] += 1.0"]
 

@@ -126,9 +126,10 @@ def test_a_list_that_a_loop_over_all_samples_fills(tmp_path: Path, loop: str, st
         "sum(rated(o[None], y[None]) for o in out for y in b)",
     ],
 )
-def test_training_on_some_samples_is_refused(tmp_path: Path, loss: str) -> None:
-    with pytest.raises(Refusal):
-        convert_text(tmp_path, each(loss))
+def test_a_loss_that_pairs_samples_is_computed_of_all(tmp_path: Path, loss: str) -> None:
+    lines = added(tmp_path, each(loss))
+    gathered = loss.replace("out", "dd.gather(out)").replace(" b", " dd.gather(b)")
+    assert lines[-1] == f"penalty = {gathered}"
 
 
 def test_positions_in_what_all_ranks_hold_are_those_of_all_rows(tmp_path: Path) -> None:
@@ -204,12 +205,15 @@ def targets(x, y, size):
 """
 
 
-def test_rows_that_are_filled_by_what_is_read_of_all_samples_are_refused(tmp_path: Path) -> None:
+def test_rows_that_are_filled_by_what_is_read_of_all_samples(tmp_path: Path) -> None:
     step = STEP.replace("F.cross_entropy(brain(a), b)", "F.cross_entropy(brain(a) * m, b)").replace(
         "    penalty =", "    m, n = targets(brain(a), b, a.shape[0])\n    penalty ="
     )
-    with pytest.raises(Refusal):
-        convert_text(tmp_path, HEAD + FILLED + step)
+    lines = added(tmp_path, HEAD + FILLED + step)
+    assert "mask = dd.gather(torch.ones(size, 3))" in lines
+    assert "for i in range(dd.global_batch_size(size)):" in lines
+    assert "if int(dd.gather(y)[i]) == 1 and dd.gather(x)[i].sum() > 0:" in lines
+    assert lines[-1] == "penalty = F.cross_entropy(dd.gather(brain(a)) * m, dd.gather(b))"
 
 
 def test_a_write_into_the_first_row_is_refused(tmp_path: Path) -> None:
@@ -291,8 +295,10 @@ measure = Filled()
 
 def test_a_function_that_fills_its_callers_rows_gets_no_copy_of_them(tmp_path: Path) -> None:
     step = STEP.replace("F.cross_entropy(brain(a), b)", "measure(brain(a), b)")
-    with pytest.raises(Refusal, match="a write into the row at one position"):
-        convert_text(tmp_path, HEAD + FILLED_BY_A_FUNCTION + step)
+    lines = added(tmp_path, HEAD + FILLED_BY_A_FUNCTION + step)
+    assert "table = dd.gather(torch.zeros(rows.size(0)))" in lines
+    assert "fill(all_kinds[i], table, i)" in lines
+    assert "return (dd.gather(rows.sum(1)) - table).pow(2).sum()" in lines
 
 
 SAMPLE_BY_SAMPLE = """\

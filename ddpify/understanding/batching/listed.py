@@ -38,6 +38,8 @@ def is_of_each(
     names = (one for one in walk(node.elt) if isinstance(one, cst.Name) and one.value in counting)
     if not are_rows(element) or _picks_others(run, node.elt, counting):
         return False
+    if _leaves_some_out(run.seen(node.for_in.iter)):
+        return False
     return _are_numbers(item) or all(_picks_a_row(run, name) for name in names)
 
 
@@ -148,6 +150,12 @@ def _is_row(atom: Atom) -> bool:
     if isinstance(atom, Tup):
         return all(are_rows(item) for item in atom.items)
     return isinstance(atom, Data) and atom.is_of_one_sample
+
+
+def _leaves_some_out(through: Value) -> bool:
+    """Whether a list need not have an item for each of a rank's rows."""
+    lists = [a for a in through.of(Instance) if a.kind == "list"]  # type: ignore[union-attr]
+    return any(not one.each for one in lists)  # type: ignore[union-attr]
 
 
 def _picks_others(run: Interpreter, node: cst.CSTNode, counting: set[str]) -> bool:

@@ -282,10 +282,17 @@ def _same_elements(run: Interpreter, node: cst.BaseExpression, args: list[Value]
 def _listed(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
     """``list(values)`` has an item for each row where what it is made of has one."""
     result = _same_elements(run, node, args)
-    sources = [atom for one in args[:1] for atom in one.of(Instance)]
+    sources = [atom for one in args[:1] for atom in one.of(Instance, Data)]
     for made in result.of(Instance):
-        made.each = bool(sources) and all(one.each for one in sources)  # type: ignore[union-attr]
+        made.each = bool(sources) and all(map(_has_each_row, sources))  # type: ignore[union-attr]
     return result
+
+
+def _has_each_row(source: Atom) -> bool:
+    """Whether what is gone through has an item for each of a rank's rows."""
+    if isinstance(source, Data):
+        return source.placement is Placement.SHARD and source.form is Form.TENSOR
+    return isinstance(source, Instance) and source.each
 
 
 def _dict(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
