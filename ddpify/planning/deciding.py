@@ -48,7 +48,7 @@ from ddpify.understanding.interpretation import interpret
 from ddpify.understanding.libraries.distributed import IS_INITIALIZED
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import Project
-from ddpify.understanding.values import UNKNOWN, Instance
+from ddpify.understanding.values import UNKNOWN, Data, Instance
 
 _ROUNDS = 25
 _CHANGES_OF_MIND = 8  # about one place: more do not settle, either

@@ -65,6 +65,7 @@ class Data:
     there is ``one_each``, perhaps a single number for a sample. ``found_in`` are the masks of whose
     rows these are the positions. ``flat``: perhaps several for each sample, which a view laid out.
     ``boolean``: surely truth values. ``taken_by`` are the positions, as code, of a single sample.
+    ``views`` are the expressions that may have taken it as a view of some samples.
     """
 
     placement: Placement
@@ -81,6 +82,7 @@ class Data:
     flat: bool = False
     boolean: bool = False
     taken_by: frozenset[str] = frozenset()
+    views: frozenset[cst.BaseExpression] = frozenset()
 
     @property
     def ragged(self) -> bool:
@@ -118,6 +120,7 @@ class Data:
             ndim=0,
             one_each=False,
             boolean=False,
+            views=frozenset(),
         )
 
 
@@ -712,7 +715,15 @@ def _both(one: Data, other: Data) -> Data:
         flat=one.flat or other.flat,
         boolean=one.boolean and other.boolean,
         taken_by=one.taken_by | other.taken_by,
+        views=one.views | other.views,
     )
+
+
+def without_views(one: Value) -> Value:
+    """A value that a computation has made anew: it shows the elements of no other."""
+    if not any(isinstance(a, Data) and a.views for a in one.atoms):
+        return one
+    return value(*(replace(a, views=frozenset()) if isinstance(a, Data) else a for a in one.atoms))
 
 
 def may_be_integer(atom: Atom) -> bool:

@@ -30,6 +30,7 @@ from ddpify.understanding.values import (
     Value,
     join,
     value,
+    without_views,
 )
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ def binary(
             ndim = 0 if operator == "@" else dimensions.of_pair(one, other, plain)
             results.append(with_ndim(pair, ndim))
     is_mask = booleans.of_operator(operator, (left[1], right[1]))
-    return booleans.marked(join(*results), is_mask)
+    return booleans.marked(without_views(join(*results)), is_mask)
 
 
 def _place_among_all(run: Interpreter, *operands: Operand) -> None:

@@ -30,7 +30,7 @@ _MAKING = frozenset(
     " roll softmax log_softmax stack tile zeros zeros_like cat concat concatenate".split()
 )
 # What these give may show the elements of what they are given.
-_PERHAPS_VIEWS = frozenset(
+PERHAPS_VIEWS = frozenset(
     "bfloat16 bool byte conj contiguous cpu cuda data detach double float half int long numpy"
     " positive real resolve_conj resolve_neg short to type type_as".split()
 )
@@ -44,7 +44,7 @@ def write(run: Interpreter, target: cst.Subscript, owner: Value, new: Value) -> 
     rows = [data for data in owner.data if _has_rows(data)]
     if rows and not is_at_own_rows(run, target):
         for data in rows:
-            _write_into_all(run, target, data)
+            write_into_all(run, target, data)
     elif rows:
         run.demand(target, value(*new.positions), readers.A_ROW)
     _write_whole(run, target, owner)
@@ -106,7 +106,7 @@ def _counts_own_rows(atom: Atom) -> bool:
     return split and (atom.boolean or atom.opaque or bool(atom.found_in))
 
 
-def _write_into_all(run: Interpreter, target: cst.Subscript, rows: Data) -> None:
+def write_into_all(run: Interpreter, target: cst.BaseExpression, rows: Data) -> None:
     """Ask for the rows of all ranks where a fresh tensor got its name, to be written into.
 
     Of another, a view may show what is written: a gathered copy would not.
@@ -127,7 +127,7 @@ def is_fresh(shown: cst.BaseExpression) -> bool:
         return False
     called = shown.func.attr if isinstance(shown.func, cst.Attribute) else shown.func
     name = called.value if isinstance(called, cst.Name) else ""
-    return name in _MAKING or (rule_of(name) in _COMPUTING and name not in _PERHAPS_VIEWS)
+    return name in _MAKING or (rule_of(name) in _COMPUTING and name not in PERHAPS_VIEWS)
 
 
 def _is_told_where(call: cst.Call) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import readers
-from ddpify.understanding.arithmetic import tensor_items, tensor_pairs, writes
+from ddpify.understanding.arithmetic import picked_views, tensor_items, tensor_pairs, writes
 from ddpify.understanding.batching import batches, filled, keeping, listed, several, tables
 from ddpify.understanding.language import (
     attributes,
@@ -151,6 +151,7 @@ def augmented(run: Interpreter, node: cst.AugAssign) -> None:
     old, new = run.eval(node.target), run.eval(node.value)
     operator = OPERATORS.get(type(node.operator), "?")
     result = _accumulated(run, node, operator, old, new)
+    picked_views.change(run, old, [node.value])
     begun = [loop.assigned.copy() for loop in run.frame.loops]
     assign(run, node.target, result)
     for loop, names in zip(run.frame.loops, begun, strict=True):

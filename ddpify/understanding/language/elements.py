@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import readers
-from ddpify.understanding.arithmetic import bounds, single_samples, tensor_items, tensors
+from ddpify.understanding.arithmetic import (
+    bounds,
+    picked_views,
+    single_samples,
+    tensor_items,
+    tensors,
+)
 from ddpify.understanding.batching import batch_rows, collating, several
 from ddpify.understanding.batching.listed import count_all
 from ddpify.understanding.forms import SEVERAL_TENSORS, Form
@@ -50,7 +56,7 @@ def subscript(run: Interpreter, node: cst.Subscript) -> Value:
     key = subscript_key(run, node)
     indexed = _of_several(run, node, _indexed(owner, key))
     found = join(*(_item_of(run, node, atom, key) for atom in indexed))
-    return _looked_up(run, node, found)
+    return picked_views.of_item(run, node, _looked_up(run, node, found))
 
 
 def _looked_up(run: Interpreter, node: cst.Subscript, found: Value) -> Value:

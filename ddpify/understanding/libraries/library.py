@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.arithmetic import patterns
-from ddpify.understanding.language.arguments import Keywords
+from ddpify.understanding.arithmetic import patterns, picked_views
+from ddpify.understanding.language.arguments import Keywords, argument_pairs
 from ddpify.understanding.libraries import (
     distributions,
     draws,
@@ -55,10 +55,11 @@ def call(
     draws.one_by_one(run, node, name)
     if name in ("random.shuffle", "numpy.random.shuffle"):
         draws.shuffled(run, node, "shuffle")
+    short = name.rsplit(".", 1)[-1]
+    _change(run, node, short, args, kwargs)
     handler = functions.FUNCTIONS.get(name)
     if handler is not None:
         return handler(run, node, args, kwargs)
-    short = name.rsplit(".", 1)[-1]
     if name.startswith("builtins."):
         return python_functions.builtin(run, node, short, args, kwargs)
     if losses.is_function(name):
@@ -66,6 +67,18 @@ def call(
     if name in BARS:
         return bar(run, node, name, args, kwargs)
     return _by_family(run, node, name, short, args, kwargs)
+
+
+def _change(
+    run: Interpreter, node: cst.BaseExpression, short: str, args: list[Value], kwargs: Keywords
+) -> None:
+    """Note what a function changes in place: its first argument, or what ``out=`` gives."""
+    given = argument_pairs(node, args, kwargs)
+    in_place = picked_views.changes(short) or kwargs.get("inplace", REPLICATED).constant() is True
+    if in_place and given:
+        picked_views.change(run, given[0][1], [shown for shown, _ in given[1:]])
+    if "out" in kwargs:
+        picked_views.change(run, kwargs["out"], [shown for shown, _ in given])
 
 
 def _by_family(  # type: ignore[no-untyped-def]
@@ -101,7 +114,9 @@ def _by_family(  # type: ignore[no-untyped-def]
     if name == "torch.nn.Parameter":
         return REPLICATED  # no batch, whatever it is made of
     if name.startswith(TENSOR_LIBRARIES):
-        return tensor_function(run, node, name, short, args, kwargs)
+        made = tensor_function(run, node, name, short, args, kwargs)
+        first = next((shown for shown, _ in argument_pairs(node, args, kwargs)), node)
+        return picked_views.of_call(run, node, short, first, made)
     return foreign(run, node, name, args, kwargs)
 
 

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding.arithmetic import picked_views
 from ddpify.understanding.language import elements
-from ddpify.understanding.language.arguments import Keywords
+from ddpify.understanding.language.arguments import Keywords, argument_pairs
 from ddpify.understanding.libraries import (
     distributions,
     draws,
@@ -76,10 +77,20 @@ def call_method(
         else:
             plain = of_plain(run, node, atom, method.name, args, kwargs)
             results.append(loaded.method(run, atom, method.name, args, plain))
-    made = join(*results)
+    shown = _receiver(node)
+    if picked_views.changes(method.name):
+        picked_views.change(
+            run, method.receiver, [n for n, _ in argument_pairs(node, args, kwargs)]
+        )
+    made = picked_views.of_call(run, node, name, shown, join(*results))
     if name != method.name and isinstance(node, cst.Call):
         _laid_out(run, node, made)
     return made
+
+
+def _receiver(node: cst.BaseExpression) -> cst.BaseExpression:
+    called = node.func if isinstance(node, cst.Call) else node
+    return called.value if isinstance(called, cst.Attribute) else called
 
 
 def _laid_out(run: Interpreter, node: cst.Call, made: Value) -> None:

@@ -1,0 +1,128 @@
+"""Views of some samples of a batch, as ``z[0]`` or ``z.narrow(0, 1, 2)``, that are changed in place.
+
+Such a change is a write into the batch, wherever it happens: ``first = z[0]; first.mul_(2)``. What
+may be such a view carries the expressions that took it, until a computation gives a new tensor.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from ddpify.understanding import readers
+from ddpify.understanding.arithmetic import tensor_pairs, writes
+from ddpify.understanding.forms import Form
+from ddpify.understanding.operators.rules import Rule
+from ddpify.understanding.operators.table import rule_of
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.values import (
+    NO_ROWS,
+    Atom,
+    Data,
+    Lib,
+    Number,
+    Tup,
+    Value,
+    value,
+    without_views,
+)
+
+if TYPE_CHECKING:
+    from ddpify.understanding.interpreter import Interpreter
+
+# Methods and functions that may give a view of some of the samples.
+_TAKING = frozenset("select narrow diagonal unbind chunk split tensor_split unfold".split())
+_COMPUTING = (Rule.ELEMENTWISE, Rule.PER_SAMPLE, Rule.MIXING, Rule.COUPLING)
+# What ends in an underscore, and leaves the elements as they are.
+_NO_CHANGE = frozenset("detach_ requires_grad_ share_memory_ item_ record_stream_".split())
+
+
+def of_item(run: Interpreter, node: cst.Subscript, made: Value) -> Value:
+    """What an index gives: a view of the samples, if it takes some of them by position."""
+    taken = _was_rows(run, node.value) and not writes.is_at_own_rows(run, node)
+    return _seen_through(made, node) if taken else made
+
+
+def of_call(
+    run: Interpreter, node: cst.BaseExpression, name: str, shown: cst.BaseExpression, made: Value
+) -> Value:
+    """What a function or method makes of ``shown``: perhaps a view of some samples, or new."""
+    if rule_of(name) in _COMPUTING and name not in writes.PERHAPS_VIEWS and not changes(name):
+        return without_views(made)
+    left = [a for a in made.atoms if isinstance(a, Data) and a.placement is Placement.SHARD]
+    if name in _TAKING and _was_rows(run, shown) and (not left or name == "diagonal"):
+        return _seen_through(made, node)
+    return made
+
+
+def changes(name: str) -> bool:
+    """Whether a method or function of this name changes its tensor in place."""
+    in_place = name.endswith("_") and not name.endswith("__")
+    return in_place and name not in _NO_CHANGE
+
+
+def change(run: Interpreter, held: Value, given: Iterable[cst.BaseExpression] = ()) -> None:
+    """A value is changed in place by what these expressions give: a write where it is a view."""
+    for view in {view for a in held.atoms if isinstance(a, Data) for view in a.views}:
+        _write_through(run, view, list(given))
+
+
+def _write_through(
+    run: Interpreter, view: cst.BaseExpression, given: list[cst.BaseExpression]
+) -> None:
+    base = _base(run, view)
+    seen = run.seen(base)
+    rows = [data for data in seen.data if data.placement is Placement.SHARD]
+    if run.collating:
+        run.mixes(view, *rows)
+        return
+    if base in run.choices.reduced:  # what is gathered there is a copy
+        loaders = frozenset(one for a in seen.of(Data) for one in a.loaders)  # type: ignore[union-attr]
+        run.demand(view, value(Data(Placement.SHARD, loaders, form=Form.PACKED)), readers.A_ROW)
+    for data in rows:
+        writes.write_into_all(run, view, data)
+    whole = [a for a in seen.of(Data) if a.form is Form.GATHERED]  # type: ignore[union-attr]
+    if whole:
+        held = tensor_pairs.held_tensors([(one, run.seen(one)) for one in given])
+        tensor_pairs.beside_whole(run, [(base, whole[0]), *held])  # type: ignore[list-item]
+
+
+def _base(run: Interpreter, view: cst.BaseExpression) -> cst.BaseExpression:
+    """What a view shows some samples of."""
+    if isinstance(view, cst.Subscript):
+        return view.value
+    assert isinstance(view, cst.Call)
+    function = any(isinstance(a, Lib) for a in run.seen(view.func).atoms)
+    if function or not isinstance(view.func, cst.Attribute):
+        return view.args[0].value
+    return view.func.value
+
+
+def _was_rows(run: Interpreter, shown: cst.BaseExpression) -> bool:
+    """Whether an expression gives a rank's rows, or gave them before it was gathered."""
+    held = [*run.seen(shown).atoms]
+    if shown in run.choices.reduced:
+        held += run.facts.reduced.get(shown, ())
+    return any(map(_is_rows, held))
+
+
+def _is_rows(atom: Atom) -> bool:
+    rows = isinstance(atom, Data) and atom.placement is Placement.SHARD
+    return rows and atom.dim != NO_ROWS and atom.form in (Form.TENSOR, Form.STATE)  # type: ignore[union-attr]
+
+
+def _seen_through(made: Value, view: cst.BaseExpression) -> Value:
+    return value(*(_atom_seen_through(atom, view) for atom in made.atoms))
+
+
+def _atom_seen_through(atom: Atom, view: cst.BaseExpression) -> Atom:
+    if isinstance(atom, Tup):
+        return Tup(tuple(_seen_through(item, view) for item in atom.items))
+    if isinstance(atom, Data):
+        return replace(atom, views=atom.views | {view})
+    if isinstance(atom, Number):
+        return Data(Placement.REPLICATE, views=frozenset({view}))
+    return atom
