@@ -88,6 +88,8 @@ def make_plan(
                 break  # it would go round in a circle
             states.add(state)
         if not _decide_more(plan):
+            if plan.idle:  # or was it out of reach there, as in a hook?
+                plan.facts = _interpreted(project, plan.choices)
             gathering.forget_ways_back(plan)
             _refuse_what_is_lost(plan)
             return plan
@@ -132,6 +134,8 @@ def _decide_more(plan: Plan) -> bool:
 
 def _refuse_what_is_lost(plan: Plan) -> None:
     facts = plan.facts
+    for demand in facts.demands.values():  # whatever was decided, its reader still gets a part
+        plan.refuse(refuse_reading(demand))
     found = (
         *lost_losses(facts),
         *taken_gradients(facts),
@@ -222,8 +226,10 @@ def _drop(plan: Plan, node: cst.CSTNode) -> None:
 
 def _decide(plan: Plan) -> bool:
     """One more decision for each open demand; whether any was made."""
-    for node in [n for n in plan.reductions if n not in plan.facts.reduced]:
+    idle = [node for node in plan.reductions if node not in plan.facts.reduced]
+    for node in idle:
         _drop(plan, node)  # another reduction, decided in the same round, did it
+    plan.idle = bool(idle)
     outdated = [node for node in plan.reductions if _is_outdated(plan, node)]
     for node in outdated:
         _drop(plan, node)  # something in it is whole by now: to be decided anew

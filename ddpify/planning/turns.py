@@ -110,6 +110,16 @@ def lost_turns(plan: Plan) -> Iterator[Refusal]:
                 "take the other batch after the last use of this one, or use each in lines of their"
                 " own, where its loader has a name",
             )
+    for node, use in plan.facts.past_batches.items():
+        if _may_differ(use.loaders, use.at_hand):
+            yield Refusal(
+                use.site.module,
+                node,
+                f"this uses a batch after the loader ({places(use.loaders)}) has given the next"
+                " one, which may have another number of samples",
+                "take the next batch after the last use of this one; or let the loader drop the"
+                " last, short batch: drop_last=True",
+            )
     for node, site in plan.facts.reduced_whole.items():
         both = node in plan.facts.reduced and node in plan.reductions
         if plan.aside and both and plan.reductions[node].how != "mean":

@@ -193,6 +193,7 @@ class Facts:
     combined: set[frozenset[Instance]] = field(default_factory=set)
     beside: set[Instance] = field(default_factory=set)  # taken while others' are at hand
     out_of_turn: dict[cst.CSTNode, OutOfTurn] = field(default_factory=dict)
+    past_batches: dict[cst.CSTNode, OutOfTurn] = field(default_factory=dict)  # the next one came
     cuttable: dict[cst.CSTNode, Site] = field(default_factory=dict)  # by what is sliced: rows[:n]
     turned: set[cst.CSTNode] = field(default_factory=set)  # of the chosen turns, those needed
     joined: set[Instance] = field(default_factory=set)  # to rows of others, of another number

@@ -26,6 +26,7 @@ from ddpify.understanding.syntax import displayed
 from ddpify.understanding.values import (
     NO_ROWS,
     UNKNOWN,
+    Atom,
     Class,
     Data,
     Function,
@@ -69,6 +70,7 @@ class Interpreter(ABC):
         self.all_whole = 0  # inside of so many blocks where every rank holds all rows
         self.running_entry = False  # and not code that nothing calls
         self.tried: Function | None = None  # on a rank's rows
+        self.tried_writes: list[tuple[Instance, str, Value | None]] = []  # and what was there
         self.collating = False  # whether a collate function puts samples together
         self.of_all_ranks: set[Instance] = set()  # lists that are made of gathered rows
         # Iterators over batches, with the loaders of these.
@@ -152,7 +154,14 @@ class Interpreter(ABC):
 
     def put(self, target: Instance, name: str, new: Value) -> None:
         """Let an attribute or element of an object be this too."""
+        if self.tried is not None:
+            self.tried_writes.append((target, name, target.attribute(name)))
         self.reads_change |= target.put(name, new)
+
+    def undo_tried(self) -> None:
+        """Let objects hold what they held before a trial that shows nothing of the real run."""
+        for target, name, before in reversed(self.tried_writes):
+            target.take_back(name, before)
 
     def give(self, target: Instance, name: str, new: Value) -> None:
         """Let an argument that an object was made with be this too."""
@@ -202,9 +211,17 @@ class Interpreter(ABC):
         parts = displayed(node)
         for part in parts or ():
             self.demand_held(part, self.seen(part), reader)
-        for atom in deep_atoms(what) if parts is None else ():
+        for atom in self._generated(what) if parts is None else ():
             if isinstance(atom, Data) and (atom.placement.local or atom.is_position):
                 self.demand(node, value(atom), reader)
+
+    def _generated(self, what: Value) -> Iterator[Atom]:
+        """All that a value holds, and what its generators give, if that is no batch of a loader."""
+        for atom in deep_atoms(what):
+            yield atom
+            generator = isinstance(atom, Instance) and atom.type == "generator"
+            if generator and atom not in self.over_loaders:
+                yield from deep_atoms(atom.elements)  # type: ignore[union-attr]
 
     def effect(self, kind: str, node: cst.CSTNode, name: str) -> None:
         """Note an action on the outside world; in a file that stays, for each call from outside."""
@@ -244,14 +261,17 @@ class Interpreter(ABC):
     @contextmanager
     def trying(self, function: Function | None = None) -> Iterator[Facts]:
         """Inside, a function or an expression is tried: what is learned is kept apart."""
-        outer = self.facts, self.results, self.previous, self.tried
+        outer = self.facts, self.results, self.previous, self.tried, self.tried_writes
+        self.tried_writes = []
         self.tried = function or self.tried
         self.facts = Facts(callers=outer[0].callers, switches=outer[0].switches)
         self.results, self.previous = {}, {}
         try:
             yield self.facts
         finally:
-            self.facts, self.results, self.previous, self.tried = outer
+            writes = self.tried_writes
+            self.facts, self.results, self.previous, self.tried, self.tried_writes = outer
+            self.tried_writes = writes if self.tried is None else [*self.tried_writes, *writes]
 
     @contextmanager
     def in_collate(self) -> Iterator[None]:

@@ -65,7 +65,8 @@ class Data:
     there is ``one_each``, perhaps a single number for a sample. ``found_in`` are the masks of whose
     rows these are the positions. ``flat``: perhaps several for each sample, which a view laid out.
     ``boolean``: surely truth values. ``taken_by`` are the positions, as code, of a single sample.
-    ``views`` are the expressions that may have taken it as a view of some samples.
+    ``views`` are the expressions that may have taken it as a view of some samples. ``past``: its
+    loader has given another batch since.
     """
 
     placement: Placement
@@ -83,6 +84,7 @@ class Data:
     boolean: bool = False
     taken_by: frozenset[str] = frozenset()
     views: frozenset[cst.BaseExpression] = frozenset()
+    past: bool = False
 
     @property
     def ragged(self) -> bool:
@@ -369,6 +371,14 @@ class Instance:
         grown = _grown(self._attributes, name, new)
         self.growth += grown
         return grown and (name in self._read or _ATTRIBUTES in self._read)
+
+    def take_back(self, name: str, before: Value | None) -> None:
+        """Let an attribute or element be what it was, or be none."""
+        if before is None:
+            self._attributes.pop(name, None)
+        else:
+            self._attributes[name] = before
+        self.growth += 1
 
     def hold(self, name: str, new: Value) -> None:
         """Let an attribute or element be this alone."""
@@ -693,7 +703,7 @@ def _merge_data(atoms: Iterable[Atom]) -> list[Atom]:
 
 def _kind(one: Data) -> tuple[object, ...]:
     """What two tensors that become one have in common."""
-    return (one.placement, one.dim, one.opaque, one.form, one.counted)
+    return (one.placement, one.dim, one.opaque, one.form, one.counted, one.past)
 
 
 def _both(one: Data, other: Data) -> Data:
@@ -716,6 +726,7 @@ def _both(one: Data, other: Data) -> Data:
         boolean=one.boolean and other.boolean,
         taken_by=one.taken_by | other.taken_by,
         views=one.views | other.views,
+        past=one.past,
     )
 
 

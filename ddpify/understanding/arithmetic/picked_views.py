@@ -1,4 +1,4 @@
-"""Views of some samples of a batch, as ``z[0]`` or ``z.narrow(0, 1, 2)``, that are changed in place.
+"""Views of some samples of a batch, as ``z[0]`` or ``z.narrow(0, 1, 2)``, changed in place.
 
 Such a change is a write into the batch, wherever it happens: ``first = z[0]; first.mul_(2)``. What
 may be such a view carries the expressions that took it, until a computation gives a new tensor.
@@ -42,6 +42,9 @@ _NO_CHANGE = frozenset("detach_ requires_grad_ share_memory_ item_ record_stream
 
 def of_item(run: Interpreter, node: cst.Subscript, made: Value) -> Value:
     """What an index gives: a view of the samples, if it takes some of them by position."""
+    owner = run.seen(node.value)
+    if not any(isinstance(a, Data) and a.views for a in owner.atoms):
+        made = without_views(made)  # what an index shows is not what it takes
     taken = _was_rows(run, node.value) and not writes.is_at_own_rows(run, node)
     return _seen_through(made, node) if taken else made
 

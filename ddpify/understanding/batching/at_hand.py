@@ -7,6 +7,7 @@ share of that one, though it may come from the batch of the step.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -14,7 +15,7 @@ import libcst as cst
 from ddpify.understanding.batching import together
 from ddpify.understanding.facts import OutOfTurn
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.values import Data, Instance
+from ddpify.understanding.values import Atom, Data, Instance, Tup, Value, deep_atoms, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
@@ -26,12 +27,43 @@ def taken(run: Interpreter, sources: frozenset[Instance]) -> None:
         run.at_hand = frozenset({sources})
 
 
+def passed(run: Interpreter, sources: frozenset[Instance]) -> None:
+    """Before a batch comes of these loaders: what names hold of them is of an earlier batch."""
+    places: set[object] = {one.place for one in sources}
+    for scope in {id(frame.scope): frame.scope for frame in run.frames}.values():
+        for name, held in scope.names.items():
+            if any(map(_is_part, deep_atoms(held))):
+                scope.names[name] = _of_the_past(run, held, places)
+
+
+def _is_part(atom: Atom) -> bool:
+    return isinstance(atom, Data) and atom.placement.local and not atom.past
+
+
+def _of_the_past(run: Interpreter, held: Value, places: set[object]) -> Value:
+    return value(*(_aged(run, atom, places) for atom in held.atoms))
+
+
+def _aged(run: Interpreter, atom: Atom, places: set[object]) -> Atom:
+    if isinstance(atom, Tup) and atom.depth == 1:  # deeper ones may grow in each round
+        return Tup(tuple(_of_the_past(run, item, places) for item in atom.items))
+    if isinstance(atom, Data) and _is_part(atom) and not _is_made_for(run, atom):
+        return replace(atom, past=any(one.place in places for one in atom.loaders))
+    return atom
+
+
+def _is_made_for(run: Interpreter, rows: Data) -> bool:
+    """Whether the script makes these rows for a batch that may come later."""
+    return bool(rows.names) and rows.names <= run.facts.made_whole.keys()
+
+
 def asked(run: Interpreter, sources: frozenset[Instance]) -> None:
     """``next()`` has given a batch, perhaps while a loop in progress has another loader's."""
     loops = [loop for frame in run.frames for loop in frame.loops]
     in_use = any(group.isdisjoint(sources) for loop in loops for group in loop.loaders)
     if in_use and any(owner.isdisjoint(sources) for owner in run.at_hand):
         run.facts.beside |= sources
+    passed(run, sources)
     taken(run, sources)
 
 
@@ -68,6 +100,9 @@ def gone_through(run: Interpreter, sources: frozenset[Instance]) -> None:
 def used(run: Interpreter, node: cst.CSTNode, rows: Iterable[Data]) -> None:
     """Something goes by how the batch is shared that these rows, or parts, come from."""
     for data in rows:
+        if data.past:
+            found = OutOfTurn(run.site(node), data.loaders, data.loaders, run.call_path)
+            run.facts.past_batches.setdefault(node, found)
         loaders = frozenset(one for one in data.loaders if one.role == "loader")
         made = {one.place for one in data.loaders}  # what was decided names those of earlier runs
         for owner in run.at_hand:

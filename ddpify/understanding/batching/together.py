@@ -130,14 +130,14 @@ def same_sizes(facts: Facts, pair: Pair) -> bool:
 
 
 def equally_large(pair: Pair, *, in_step: bool) -> bool:
-    """Whether the batches of two loaders surely have as many samples as each other."""
-    one, other = pair
+    """Whether the batches of two loaders, or of one, surely have as many samples as each other."""
+    one, other = (*pair, *pair)[:2]
     if any("batch_sampler" in loader.arguments for loader in pair):
         return False
     if not _same_batch_size(one, other):
         return False
     samplers = [loader.arguments.get("sampler", UNKNOWN) for loader in pair]
-    dropping = [loader.arguments.get("drop_last", UNKNOWN).constant() is True for loader in pair]
+    dropping = [one.arguments.get("drop_last", UNKNOWN).constant() is True for one in pair]
     full = [
         drop or endless.never_ends(sampler)
         for drop, sampler in zip(dropping, samplers, strict=True)
@@ -150,6 +150,8 @@ def equally_large(pair: Pair, *, in_step: bool) -> bool:
 
 
 def _same_batch_size(one: Instance, other: Instance) -> bool:
+    if one is other:
+        return True
     options = setting(_batch_size(one)), setting(_batch_size(other))
     if options[0] is not None and options[0] == options[1]:
         return True

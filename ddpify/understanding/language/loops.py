@@ -47,7 +47,9 @@ def for_(run: Interpreter, node: cst.For) -> bool:
 
     def bind() -> None:
         element = elements.iterate(run, node.iter, iterable)
-        run.frame.loops[-1].takes_whole = bool(instances.given_whole(run, iterable))
+        whole = frozenset(instances.given_whole(run, iterable))
+        run.frame.loops[-1].takes_whole = bool(whole)
+        at_hand.taken_whole(run, whole)
         held = any(isinstance(a, Data) and a.form in _BATCHES for a in _held_in(element))
         # Parts of a tensor, as split() gives them, are no new batches.
         loaded = held and not all(isinstance(a, Data) for a in iterable.atoms)
@@ -57,12 +59,19 @@ def for_(run: Interpreter, node: cst.For) -> bool:
             run.frame.loops[-1].loaders.append(together.sources(element))
         if any(isinstance(a, Instance) for a in iterable.atoms):
             run.frame.loops[-1].own = together.sources(element)
+            if loaded or instances.loaders_of(run, iterable) or _is_own(iterable):
+                at_hand.passed(run, together.last(run, element))
             at_hand.taken(run, together.last(run, element))
         run.frame.loops[-1].rows = tuple(filter(_is_of_one_sample, deep_atoms(element)))
         assignments.assign(run, node.target, _named_target(run, node.target, element))
 
     with run.taking_rows(draws.rows_of(run, node.iter)):
         return _loop(run, node, node.body, node.orelse, bind)
+
+
+def _is_own(iterable: Value) -> bool:
+    """Whether a loop goes through an object of the project's own, which may take batches."""
+    return any(isinstance(one.type, Class) for one in iterable.of(Instance))  # type: ignore[union-attr]
 
 
 def _held_in(element: Value) -> Iterator[Atom]:

@@ -279,6 +279,13 @@ def _same_elements(run: Interpreter, node: cst.BaseExpression, args: list[Value]
     return value(made)
 
 
+def _sorted(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+    """``sorted(values)`` puts the samples of all ranks in order."""
+    for shown, one in argument_pairs(node, args[:1], {}):
+        run.demand_held(shown, one, "sorted()")
+    return _same_elements(run, node, args)
+
+
 def _listed(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
     """``list(values)`` has an item for each row where what it is made of has one."""
     result = _same_elements(run, node, args)
@@ -455,7 +462,7 @@ def _reduce(
 
 _BUILTINS: dict[str, Callable[..., Value]] = {
     "len": _len, "sum": _sum, "enumerate": _enumerate, "zip": _zip, "list": _listed,
-    "tuple": _listed, "sorted": _same_elements, "reversed": _same_elements, "iter": _iter,
+    "tuple": _listed, "sorted": _sorted, "reversed": _same_elements, "iter": _iter,
     "next": _next, "map": _map, "super": _super, "getattr": _getattr, "set": _set,
     "setattr": by_name.set_attribute,
     "range": _range, "filter": _filter, "eval": _eval, "abs": _abs,

@@ -63,8 +63,11 @@ def _note(
     gradient: bool,
     dim: int = 0,
 ) -> None:
+    changed = run.reads_change
     if _treats_each_alone(run, node, hook, given, gradient=gradient):
         return
+    run.undo_tried()
+    run.reads_change = changed
     run.facts.sample_hooks.setdefault(node, SampleHook(run.site(node), gradient, dim))
     whole = [_gathered(one) for one in given]
     if any(hook.of(Function, Bound)):
