@@ -4,8 +4,9 @@
 
 Each row of ``CASES`` (benchmarks/by_hand/cases.py) edits a right port in benchmarks/by_hand. A bug
 must be refused, and its first difference must have one of the rules that are named, or say the
-words that are. A right variant (no rule and no words) must be equivalent. REGEX picks cases by
-their names.
+words that are; differences that a person may allow are passed over where there are others. A
+right variant (no rule and no words) must be equivalent, but for the causes that it names. REGEX
+picks cases by their port and name.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def main(pattern: str) -> None:
         script = PORTS / f"{port}.py"
         with warm_worker(script.read_text()) as worker:
             for case in cases:
-                if not re.search(pattern, case.name):
+                if not re.search(pattern, f"{port}: {case.name}"):
                     continue
                 start = time.monotonic()
                 verdict = planted(port, case, worker)
@@ -41,7 +42,7 @@ def main(pattern: str) -> None:
                 totals.update(answers)
                 marked = "right" if answers[-1] in RIGHT else "WRONG"
                 took = time.monotonic() - start
-                print(f"{marked} {took:5.1f} s  {case.name}: {said(verdict)}", flush=True)
+                print(f"{marked} {took:5.1f} s  {port}: {case.name}: {said(verdict)}", flush=True)
     print(", ".join(f"{count} {what}" for what, count in totals.items()))
 
 
@@ -66,8 +67,10 @@ def edited(source: str, edits: tuple[Edit, ...]) -> str:
 def judged(case: Case, verdict: Verdict) -> list[str]:
     """What the totals count for a case, the answer about its cause or variant last."""
     if not case.is_bug:
-        answer = "variant equivalent" if verdict.kind is Kind.EQUIVALENT else "variant refused"
-        return ["variants", answer]
+        named = {cause.name for cause in verdict.named}
+        kind = Kind.EXCEPT if case.allowed else Kind.EQUIVALENT
+        right = verdict.kind is kind and named == set(case.allowed)
+        return ["variants", "variant equivalent" if right else "variant refused"]
     caught = verdict.kind in (Kind.NOT_EQUIVALENT, Kind.EXCEPT)
     found = _first(verdict)
     rules = found.cause.rules if found and found.cause else ()
@@ -89,7 +92,8 @@ def said(verdict: Verdict) -> str:
 
 def _first(verdict: Verdict) -> Difference | None:
     found = [item for one in verdict.comparisons for item in one.differences]
-    return found[0] if found else None
+    hard = [item for item in found if not (item.cause and item.cause.name)]
+    return next(iter(hard or found), None)
 
 
 if __name__ == "__main__":

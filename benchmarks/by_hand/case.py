@@ -17,6 +17,7 @@ class Case:
         rules: Codes that are right as the first one suspected.
         words: A regular expression: what the first difference or its cause may say instead.
         both: Edits of the original as well as of the port.
+        allowed: Causes, by name, that a right variant is equivalent but for.
     """
 
     name: str
@@ -24,6 +25,7 @@ class Case:
     rules: tuple[str, ...] = ()
     words: str = ""
     both: tuple[Edit, ...] = ()
+    allowed: tuple[str, ...] = ()
 
     @property
     def is_bug(self) -> bool:

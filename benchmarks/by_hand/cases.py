@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from benchmarks.by_hand import accumulate_cases, batchnorm_cases, two_models_cases
+from benchmarks.by_hand import (
+    accumulate_cases,
+    batchnorm_cases,
+    masked_cases,
+    sampled_cases,
+    two_models_cases,
+)
 from benchmarks.by_hand.case import Case
 
 CASES: dict[str, list[Case]] = {
     "accumulate": accumulate_cases.CASES,
     "batchnorm": batchnorm_cases.CASES,
+    "masked": masked_cases.CASES,
+    "sampled": sampled_cases.CASES,
     "two_models": two_models_cases.CASES,
 }
