@@ -94,13 +94,13 @@ def _end_as_a_script() -> None:
 
 
 def inject(fault: dict[str, Any]) -> None:
-    """Let a fault happen after ``step`` optimizer steps (0: before the script starts)."""
-    steps = 0
+    """Let a fault happen after ``step`` steps of one optimizer (0: before the script starts)."""
+    steps: dict[int, int] = {}
 
-    def after_step(*_: Any) -> None:
-        nonlocal steps
-        steps += 1
-        if steps == fault["step"]:
+    def after_step(optimizer: Any, *_: Any) -> None:
+        steps[id(optimizer)] = steps.get(id(optimizer), 0) + 1
+        if steps[id(optimizer)] == fault["step"] == max(steps.values()) and not fault.get("done"):
+            fault["done"] = True
             happen(fault)
 
     if fault["step"] == 0:
@@ -114,8 +114,10 @@ def happen(fault: dict[str, Any]) -> None:
     Path(fault["mark"]).write_text(str(time.time()))
     if kind == "kill":
         threading.Timer(fault.get("delay", 0.0), os.kill, (os.getpid(), signal.SIGKILL)).start()
-    elif kind == "kill in save":
-        _at_save(lambda: os.kill(os.getpid(), signal.SIGKILL))
+    elif kind == "kill all":
+        _kill_all()
+    elif kind in ("kill written", "kill half-written", "kill all half-written"):
+        _at_save(fault)
     elif kind == "raise":
         raise ValueError("an injected error")
     elif kind == "exit":
@@ -141,13 +143,26 @@ def _lose_worker() -> None:
     list(batches)
 
 
-def _at_save(action: Any) -> None:
-    """Do something when the next snapshot has been written, but has no name yet."""
+def _kill_all() -> None:
+    """SIGKILL for all ranks, this one last."""
+    here = os.getpid()
+    lists = Path(f"/proc/{os.getppid()}/task").glob("*/children")
+    ranks = {int(pid) for path in lists for pid in path.read_text().split()}
+    for pid in sorted(ranks, key=lambda pid: pid == here):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _at_save(fault: dict[str, Any]) -> None:
+    """Kill when the next snapshot has been written, in part or whole, but has no name yet."""
     plain = os.fsync
 
     def fsync(handle: Any) -> None:
+        if "half" in fault["kind"]:
+            os.ftruncate(handle, int(os.fstat(handle).st_size * fault.get("part", 0.5)))
         plain(handle)
-        action()
+        if "all" in fault["kind"]:
+            _kill_all()
+        os.kill(os.getpid(), signal.SIGKILL)
 
     os.__dict__["fsync"] = fsync
 
