@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import libcst as cst
 
+from ddpify.planning.plain_values import is_plain
 from ddpify.planning.plan import Plan
+from ddpify.planning.remade import Remade
 from ddpify.planning.resumed_loops import (
-    CONTAINERS,
     Gap,
     ResumedLoop,
     Resumption,
@@ -17,20 +18,15 @@ from ddpify.planning.resumed_loops import (
     reached,
 )
 from ddpify.understanding.facts import Site
-from ddpify.understanding.labels.liveness import assigned, live_in, reads
+from ddpify.understanding.labels.liveness import assigned, live_in
 from ddpify.understanding.libraries.kinds import is_model
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import statements
 from ddpify.understanding.values import (
     Class,
-    Const,
-    Data,
     Instance,
-    Number,
-    Tup,
     Value,
-    deep_atoms,
 )
 
 _CLOCKS = ("time.", "datetime.", "timeit.")
@@ -60,10 +56,11 @@ class _Inside:
         targets = assigned(self.loop.node.target).union(
             *(assigned(n.target) for n in around if isinstance(n, cst.For))
         )
+        again = Remade(self.plan, self.found, self.loop, outermost)
         bound = [n for n in bound_names(outermost) if n.value in live and n.value not in targets]
-        for name in dict.fromkeys(node.value for node in bound):
+        for name in dict.fromkeys(node.value for node in (*bound, *self._parameters(live))):
             nodes = [node for node in bound if node.value == name]
-            if not self._made_again(nodes) and self._kept(name, nodes):
+            if not again.name(name) and self._kept(name, nodes):
                 self.loop.values.append(name)
         self._attributes()
 
@@ -76,24 +73,21 @@ class _Inside:
             return self.function
         return around[-1] if around else self.loop.node
 
-    def _made_again(self, nodes: list[cst.Name]) -> bool:
-        """Whether a name gets its value before the loop, from no call, and keeps it inside."""
-        own = set(walk(self.loop.node))
-        lines = [self.module.statement(node) for node in nodes]
-        if any(node in own for node in nodes) or any(
-            isinstance(n, (cst.Call, cst.AugAssign, cst.For)) for line in lines for n in walk(line)
-        ):
-            return False
-        held = {a for node in nodes for a in self.plan.facts.values.get(node, Value()).atoms}
-        unchanging = bool(held) and all(isinstance(a, (Const, Number)) for a in held)
-        return unchanging or nodes[0].value not in reads(self.loop.node)
+    def _parameters(self, live: frozenset[str]) -> list[cst.Name]:
+        """The function's parameters that are read in or after the loop."""
+        if self.function is None:
+            return []
+        params = self.function.params
+        given = (*params.posonly_params, *params.params, *params.kwonly_params)
+        return [one.name for one in given if one.name.value in live]
 
     def _kept(self, name: str, nodes: list[cst.Name]) -> bool:
-        held = [self.plan.facts.values.get(node, Value()) for node in nodes]
-        site = Site(nodes[0], self.module)
+        given = self._parameters(frozenset({name}))
+        held = [self.plan.facts.values.get(node, Value()) for node in (*given, *nodes)]
+        site = Site((*nodes, *given)[0], self.module)
         if any(_made_by_clock(self.plan, self.module, node) for node in nodes):
             return False
-        if not all(_is_plain(value) for value in held):
+        if not all(is_plain(self.plan, value) for value in held):
             return False
         if any(value.data for value in held):
             self.found.gaps.append(
@@ -125,24 +119,13 @@ class _Inside:
                 held = self.plan.facts.values.get(target)
                 own = [a for a in owner.atoms if isinstance(a, Instance)] if owner else []
                 new = self.plan.facts.values.get(_assigned_value(node), held) or Value()
-                if len(own) != 1 or is_model(own[0]) or not _is_plain(new):
+                if len(own) != 1 or is_model(own[0]) or not is_plain(self.plan, new):
                     continue
                 if not _self_is(self.plan, self.module, self.function, own[0]):
                     continue
                 code = f"self.{target.attr.value}"
                 if code not in self.loop.values:
                     self.loop.values.append(code)
-
-
-def _is_plain(value: Value) -> bool:
-    """Whether a value may be a number, text, a tensor, or a container of such."""
-    for atom in deep_atoms(value):
-        if isinstance(atom, Instance):
-            if not isinstance(atom.type, str) or atom.type not in CONTAINERS:
-                return False
-        elif not isinstance(atom, (Const, Number, Data, Tup)):
-            return False
-    return True
 
 
 def _made_by_clock(plan: Plan, module: ModuleFile, name: cst.Name) -> bool:

@@ -150,6 +150,49 @@ def script(name: str, *, in_function: bool, shuffle: bool) -> str:
     return IMPORTS + "random.seed(1)\nnp.random.seed(1)\n" + body
 
 
+# What the head of a round computes, and a step or the end of the round reads.
+HEADS = {
+    "a drawn number": "{} = random.random()\n",
+    "a number drawn by NumPy": "{} = np.random.rand()\n",
+    "a number of a drawn one": "drawn = random.random()\n{} = drawn * 2 + 1\n",
+    "a chosen number": "{} = random.choice([1, 2, 3, 4, 5, 6, 7])\n",
+    "a text by a drawn number": (
+        "if random.random() < 0.5:\n    {} = 'low'\nelse:\n    {} = 'high'\n"),
+    "a text by a conditional expression": (
+        "other = random.random()\n{} = 'a' if other < 0.5 else 'b'\n"),
+    "a dictionary": "{} = {{'p': random.random(), 'q': [random.random()]}}\n",
+    "a tuple": "{} = (random.random(), 1)\n",
+    "a norm of the weights": "{} = brain.weight.norm().item()\n",
+    "a copy of the weights": "{} = {{k: v.clone() for k, v in brain.state_dict().items()}}\n",
+    "an attribute": "{} = counted.n\n",
+    "an item": "{} = log['n']\n",
+    "a rate": "{} = rule.param_groups[0]['lr']\n",
+    "the number of the round": "{} = epoch * 10\n",
+    "a setting": "{} = settings.n + 1\n",
+}  # fmt: skip
+
+
+def head_script(form: str) -> str:
+    """The head's values are read in the steps, after them, or in a function that gets them."""
+    names = [f"h{number}" for number in range(len(HEADS))]
+    heads = "".join(text.replace("{}", n) for text, n in zip(HEADS.values(), names, strict=True))
+    heads = heads.replace("{{", "{").replace("}}", "}")
+    before = (
+        "counted, settings = argparse.Namespace(n=0), argparse.Namespace(n=3)\nlog = {'n': 0}\n"
+    )
+    step = "counted.n += 1\nlog['n'] += 1\nrule.param_groups[0]['lr'] *= 0.9\n"
+    show = f"print(epoch, penalty.item(), {', '.join(names)})\n"
+    body = LOOP.split("\n", 1)[1] + indented(step, 8)
+    body += indented(show, 4 if form == "after" else 8)
+    text = START.replace("SHUFFLE", "True") + before
+    if form == "function":
+        text += f"def steps({', '.join(names)}, epoch):\n" + body
+        body = f"    steps({', '.join(names)}, epoch)\n"
+    text += "for epoch in range(2):\n" + indented(heads, 4) + body
+    end = "torch.save([brain.state_dict(), rule.state_dict()], 'end.pt')\n"
+    return IMPORTS + "random.seed(1)\nnp.random.seed(1)\n" + text + end
+
+
 class Jobs:
     """The process that runs scripts; it imports PyTorch once for all of them."""
 
@@ -196,6 +239,17 @@ def equal(one: Any, other: Any) -> bool:
 def test_a_training_cut_at_every_step(name: str, jobs: Jobs, tmp_path: Path) -> None:
     chance = random.Random(name)
     text = script(name, in_function=chance.random() < 0.5, shuffle=chance.random() < 0.5)
+    assert_same_when_cut(text, jobs, tmp_path)
+
+
+@pytest.mark.parametrize("form", ["inside", "after", "function"])
+def test_what_the_head_of_a_round_computes(form: str, jobs: Jobs, tmp_path: Path) -> None:
+    """The head runs again after a restart, with streams and objects as they are then."""
+    assert_same_when_cut(head_script(form), jobs, tmp_path)
+
+
+def assert_same_when_cut(text: str, jobs: Jobs, tmp_path: Path) -> None:
+    """A training that goes on after each snapshot prints and saves what an undisturbed one does."""
     done = convert_text(tmp_path, text, resume=True, snapshot_steps=1)
     converted = tmp_path / "train_ddp.py"
     converted.write_bytes(done.data)
