@@ -66,7 +66,11 @@ def check(
     with tempfile.TemporaryDirectory(prefix="ddpify-check-") as folder:
         layout = lay_out(script, script, script_args, python_path=python_path.folders())
         sources = script.read_text(errors="replace")
-        with contextlib.nullcontext(worker) if worker else warm_worker(sources) as ready:
+        with (
+            contextlib.nullcontext(worker)
+            if worker
+            else warm_worker(sources, "cpu", Path(folder)) as ready
+        ):
             limits = Limits(steps, timeout, STALL)
             runs = Runs(layout, Path(folder).resolve(), ready, tuple(script_args), limits, echo)
             judge(report, _recorded(runs, nproc), layout.root)

@@ -66,7 +66,8 @@ def check(
             remedy="torchrun --nproc_per_node=N -m ddpify check ... --light",
             exit_code=ExitCode.USAGE,
         )
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    for number in {signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}:
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
     report = run_check(
         script,
         nproc=nproc,

@@ -48,7 +48,8 @@ def verify(
 
     Arguments after -- go to the script.
     """
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    for number in {signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)}:
+        signal.signal(number, lambda number, _: sys.exit(128 + number))
     if report is not None and not report.parent.is_dir():
         raise DdpifyError("its folder does not exist", path=report, exit_code=ExitCode.USAGE)
     from ddpify.convert import convert_file

@@ -73,7 +73,11 @@ def verify(
         target = converted or _convert(original, base, convert)
         layout = lay_out(original, target, script_args, python_path=python_path.folders())
         sources = original.read_text(errors="replace") + target.read_text(errors="replace")
-        with contextlib.nullcontext(worker) if worker else warm_worker(sources, device) as ready:
+        with (
+            contextlib.nullcontext(worker)
+            if worker
+            else warm_worker(sources, device, base) as ready
+        ):
             _check_gpus(ready, nproc)
             limits = Limits(steps, timeout, stall, ready.device == "cuda")
             runs = Runs(layout, base, ready, tuple(script_args), limits, echo)
@@ -90,13 +94,14 @@ def verify(
 
 
 @contextlib.contextmanager
-def warm_worker(sources: str = "", device: str = "cpu") -> Iterator[Worker]:
+def warm_worker(sources: str = "", device: str = "cpu", *owned: Path) -> Iterator[Worker]:
     """A process that has imported torch, and what ``sources`` (text of scripts) name besides.
 
-    ``device``: what the scripts will run on, "cpu" or "cuda".
+    ``device``: what the scripts will run on, "cpu" or "cuda". ``owned``: folders that it removes if
+    this process is killed.
     """
     folder = tempfile.TemporaryDirectory(prefix="ddpify-worker-")
-    with folder as home, Worker(sources, Path(home), device) as worker:
+    with folder as home, Worker(sources, Path(home), device, owned) as worker:
         yield worker
 
 

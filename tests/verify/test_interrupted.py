@@ -28,7 +28,10 @@ def is_gone(pid: str) -> bool:
     return not listed.stdout.strip() or listed.stdout.startswith("Z")
 
 
-@pytest.mark.parametrize(("ended_by", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("ended_by", "code"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGKILL, -9)],
+)
 def test_nothing_is_left(tmp_path: Path, ended_by: signal.Signals, code: int) -> None:
     script, pid, home = tmp_path / "endless.py", tmp_path / "pid", tmp_path / "temporary"
     script.write_text(
@@ -50,6 +53,8 @@ def test_nothing_is_left(tmp_path: Path, ended_by: signal.Signals, code: int) ->
     process.send_signal(ended_by)
     assert process.wait(PATIENCE) == code
     assert not pid.exists()
+    # Where nothing could be done in the process itself, the one that it has started cleans up.
+    wait_for(lambda: not list(home.iterdir()) or ended_by is not signal.SIGKILL)
     assert not list(home.iterdir())
     wait_for(lambda: is_gone(rank))
 

@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -23,8 +23,9 @@ from ddpify.errors import DdpifyError, ExitCode
 from ddpify.verify.launch.job import Job
 
 _BOOT = (
-    "import sys; sys.path.append(sys.argv[1]); "
-    "from ddpify.verify.launch.worker import main; main(sys.argv[2], sys.argv[3:])"
+    "import json, sys; sys.path.append(sys.argv[1]); "
+    "from ddpify.verify.launch.worker import main; "
+    "main(sys.argv[2], json.loads(sys.argv[3]), sys.argv[4:])"
 )
 _PRELOADED = (
     "torchvision",
@@ -98,14 +99,18 @@ class Worker:
         sources: Text of the scripts: heavy modules that they import are imported once.
         home: A folder for the worker's own complaints and for settings that libraries write.
         device: "cpu", or "cuda" for runs on the machine's GPUs.
+        owned: Folders that the worker removes, besides its home, if this process is killed.
 
     Attributes:
         torch: The version of torch.
         gpus: The machine's GPUs, where they are used.
     """
 
-    def __init__(self, sources: str, home: Path, device: str = "cpu") -> None:
+    def __init__(
+        self, sources: str, home: Path, device: str = "cpu", owned: Sequence[Path] = ()
+    ) -> None:
         self.device = device
+        self._owned = [str(home), *map(str, owned)]
         self._log = home / "worker.log"
         self._home = home
         self._preload = [
@@ -122,9 +127,10 @@ class Worker:
                 exit_code=ExitCode.USAGE,
             )
         package = str(Path(ddpify.__file__).resolve().parent.parent)
+        folders = [json.dumps(self._owned)]
         with self._log.open("w") as errors:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _BOOT, package, self.device, *self._preload],
+                [sys.executable, "-c", _BOOT, package, self.device, *folders, *self._preload],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,

@@ -1,7 +1,8 @@
 """The process that imports torch once and forks the ranks of every run.
 
 It reads one job a line from its standard input and answers one line on its standard output. It
-ends, with all its ranks, when its input closes.
+ends, with all its ranks, when its input closes. That happens only where the process that started it
+was killed; it removes the folders of that one, too.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import importlib
 import json
 import os
 import select
+import shutil
 import signal
 import subprocess
 import sys
@@ -32,22 +34,28 @@ GRACE = 8.0
 """Seconds that the other ranks get to end by themselves after one has failed."""
 
 
-def main(device: str, preload: list[str]) -> None:
+def main(device: str, owned: list[str], preload: list[str]) -> None:
     """Serve jobs until the input closes.
 
     Args:
         device: "cuda" to count the GPUs.
+        owned: Folders to remove then.
         preload: Modules imported once for all runs.
     """
-    answers = os.fdopen(os.dup(1), "w")
+    answers, own = os.fdopen(os.dup(1), "w"), os.getpid()
     os.dup2(2, 1)
     sys.dont_write_bytecode = True
     version = _import_torch(preload)
     gpus = _gpus() if device == "cuda" else 0
     print(json.dumps({"torch": version, "gpus": gpus}), file=answers, flush=True)
-    while line := sys.stdin.readline():
-        answer = run(Job.from_json(json.loads(line)))
-        print(json.dumps(answer), file=answers, flush=True)
+    try:
+        while line := sys.stdin.readline():
+            answer = run(Job.from_json(json.loads(line)))
+            print(json.dumps(answer), file=answers, flush=True)
+    finally:
+        if os.getpid() == own:  # a rank is a fork of this process
+            for folder in owned:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _import_torch(preload: list[str]) -> str:
