@@ -38,7 +38,7 @@ def main(pattern: str) -> None:
                     continue
                 start = time.monotonic()
                 verdict = planted(port, case, worker)
-                answers = judged(case, verdict)
+                answers = judged(case, verdict, frozenset(cases[0].allowed))
                 totals.update(answers)
                 marked = "right" if answers[-1] in RIGHT else "WRONG"
                 took = time.monotonic() - start
@@ -64,18 +64,25 @@ def edited(source: str, edits: tuple[Edit, ...]) -> str:
     return source
 
 
-def judged(case: Case, verdict: Verdict) -> list[str]:
-    """What the totals count for a case, the answer about its cause or variant last."""
+def judged(case: Case, verdict: Verdict, usual: frozenset[str] = frozenset()) -> list[str]:
+    """What the totals count for a case, the answer about its cause or variant last.
+
+    ``usual``: causes that the port without a bug is named to differ in, by name.
+    """
     if not case.is_bug:
-        named = {cause.name for cause in verdict.named}
+        names = {cause.name for cause in verdict.named}
         kind = Kind.EXCEPT if case.allowed else Kind.EQUIVALENT
-        right = verdict.kind is kind and named == set(case.allowed)
-        return ["variants", "variant equivalent" if right else "variant refused"]
-    caught = verdict.kind in (Kind.NOT_EQUIVALENT, Kind.EXCEPT)
+        fits = verdict.kind is kind and names == set(case.allowed)
+        return ["variants", "variant equivalent" if fits else "variant refused"]
+    allowed = {cause.name for cause in verdict.named}
+    caught = verdict.kind is Kind.NOT_EQUIVALENT or bool(allowed - usual)
     found = _first(verdict)
-    rules = found.cause.rules if found and found.cause else ()
+    suspected = [found.cause] if found and found.cause else []
+    if verdict.kind is Kind.EXCEPT:
+        suspected = [cause for cause in verdict.named if cause.name not in usual]
     named = bool(case.words and re.search(case.words, said(verdict), re.IGNORECASE))
-    right = caught and ((rules[:1] != () and rules[0] in case.rules) or named)
+    ruled = any(cause.rules and cause.rules[0] in case.rules for cause in suspected)
+    right = caught and (ruled or named)
     return ["bugs", *(["caught"] if caught else []), "cause right" if right else "cause wrong"]
 
 

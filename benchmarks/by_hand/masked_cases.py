@@ -17,7 +17,10 @@ STEP = "        optimizer.step()\n"
 SCHEDULE = "        schedule.step()\n"
 SEEN = "        seen += summed(torch.bincount(following.flatten(), minlength=WORDS))\n"
 SHOWN = "        shown = summed(loss / world)\n"
-VALID = "            net.eval()\n"
+DROPOUT = (
+    "self.head(self.rnn(self.embedding(words))[0])",
+    "self.head(nn.functional.dropout(self.rnn(self.embedding(words))[0], 0.1, self.training))",
+)
 PRINT = "            if rank == 0:\n                print(f"
 SAVE = (
     "    if rank == 0:\n"
@@ -37,6 +40,9 @@ RIGHT = [
         (LOSS, "        loss = loss_of(model(words), following) / count\n"),
         (CLIP, "        for p in net.parameters():\n            p.grad *= world\n" + CLIP),
         (SHOWN, "        shown = summed(loss)\n"))),
+    Case("right: evaluation mode, which no layer asks for", (
+        ("            net.train()\n", ""),)),
+    Case("right: dropout", (), both=(DROPOUT,)),
     Case("right: uneven parts", (
         (SLICE, "        cut = 16 - 10 // world\n"
          "        batch = batch[:cut] if rank == 0 else "
@@ -106,7 +112,7 @@ BUGS = [
         (ZERO, "        if (following != 0).sum() < 42:\n            continue\n" + ZERO),),
          rules=("DDP402",)),
     Case("the validation leaves the model in evaluation mode", (
-        ("            net.train()\n", ""),), words="evaluation mode"),
+        ("            net.train()\n", ""),), both=(DROPOUT,), words="evaluation mode"),
     Case("the count of words is one rank's", (
         (SEEN, SEEN.replace("summed(torch.bincount(following.flatten(), minlength=WORDS))",
                             "torch.bincount(following.flatten(), minlength=WORDS)")),),

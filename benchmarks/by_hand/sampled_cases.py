@@ -100,7 +100,7 @@ BUGS = [
     Case("the optimizer has rates of a larger world", (
         ("lr=0.02", "lr=0.02 * self.world"),), rules=("DDP110",)),
     Case("plateau on one rank's validation", (
-        (SCHEDULE, SCHEDULE.replace("valid)", "valid * (1 + self.rank * epoch))")),),
+        (SCHEDULE, SCHEDULE.replace("valid)", "valid / (1 + self.rank * epoch))")),),
         rules=("DDP406",)),
     Case("the scheduler steps on rank 0 alone", (
         (SCHEDULE, "            if self.rank == 0:\n    " + SCHEDULE),), rules=("DDP407",)),

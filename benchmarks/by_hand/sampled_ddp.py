@@ -31,7 +31,7 @@ class Trainer:
         self.model = DistributedDataParallel(net)
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.02)
         self.scheduler = torch.optim.lr_scheduler.ReduceLROnPlateau(
-            self.optimizer, patience=0, threshold=0.05
+            self.optimizer, factor=0.5, patience=0, threshold=0.05
         )
         self.criterion = nn.MSELoss()
         self.best, self.waited = float("inf"), 0

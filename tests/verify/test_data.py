@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ddpify.verify.compare import data
+from ddpify.verify.compare import causes, data
 from ddpify.verify.compare.batches import Batch, Reading
 
 
@@ -59,3 +59,36 @@ def test_samples_on_two_ranks_before_the_end_are_no_padding() -> None:
     own = [[[0, 1, 2, 3], [4, 5, 6, 7]]]
     ranks = [[[[0, 1, 2], [4, 5]]], [[[1, 2, 3], [6, 7]]]]
     assert rules(own, ranks, {0})[0] == "DDP104"
+
+
+def test_a_smaller_global_batch_is_no_other_order() -> None:
+    own = [[[0, 1, 2, 3], [4, 5, 6, 7]]]
+    ranks = [[[[0], [2], [4], [6]]], [[[1], [3], [5], [7]]]]
+    assert rules(own, ranks, {0}) == ("DDP110",)
+    assert rules(own, [[[[0, 5], [2, 7]]], [[[1, 4], [3, 6]]]], {0}) == ("DDP113",)
+
+
+def test_a_sampler_that_does_not_shuffle() -> None:
+    """The ranks take every second sample, so that a batch alone is not in order."""
+    own = [SECOND, [[3, 5, 0, 7], [1, 2, 6, 4]]]
+    ranks = [[rank(FIRST, r)] * 2 for r in (0, 1)]
+    found = data.compare([reading(own, {0, 1})], [[reading(one, {0, 1})] for one in ranks])
+    assert found.cause is causes.NOT_SHUFFLED
+
+
+def test_samples_that_are_dropped_at_the_end() -> None:
+    own = [[[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]]
+    kept = [[[[0, 5], [2, 7]]], [[[1, 4], [3, 6]]]]
+    assert rules(own, kept, {0}) == ("DDP114",)
+    short = [[[[0, 5], [2]]], [[[1], [3, 6]]]]
+    assert rules(own, short, {0})[0] == "DDP104"
+
+
+@pytest.mark.parametrize(("first", "other"), [([0, 1], False), ([2, 4], True)])
+def test_padding_does_not_hide_another_order(first: list[int], other: bool) -> None:
+    own = [[[0, 1, 2, 3], [4, 5, 6, 7], [8]]]
+    ranks = [[[first, [4, 5], [8]]], [[[2, 3], [6, 7], [0]]]]
+    if other:
+        ranks = [[[first, [0, 5], [8]]], [[[1, 3], [6, 7], [2]]]]
+    found = data.compare([reading(own, {0})], [[reading(one, {0})] for one in ranks])
+    assert (found.cause, found.reordered) == (causes.PADDING, other)

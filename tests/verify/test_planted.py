@@ -3,6 +3,7 @@ cause."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 
 import pytest
@@ -101,6 +102,14 @@ def test_parameters_leave_one_another(mutant: Mutant) -> None:
     assert "step 2: 0.bias differs between the ranks" in text
 
 
+def test_the_last_rank_is_read_too(mutant: Mutant) -> None:
+    edit = "            if rank == 2:\n                model.module[0].bias.data.add_(1e-4)\n"
+    verdict = mutant((STEP, STEP + edit), nproc=(3,))
+    what, _, text = first(verdict)
+    assert what is What.BETWEEN
+    assert verdict.comparisons[0].differences[0].rank == 2, text
+
+
 def test_not_wrapped(mutant: Mutant) -> None:
     what, rules, _ = first(mutant(("criterion(model(x), y)", "criterion(model.module(x), y)")))
     assert what in (What.LOSS, What.GRADIENT)
@@ -137,7 +146,9 @@ def test_one_rank_stops_early(mutant: Mutant) -> None:
 
 def test_deadlock(mutant: Mutant) -> None:
     edit = "            if rank == 0:\n                dist.recv(torch.zeros(1), src=1)\n"
+    start = time.monotonic()
     what, _, text = first(mutant((STEP, STEP + edit), stall=2.0))
+    assert time.monotonic() - start < 45  # the run's own limit is 60
     assert what is What.HANG
     assert "rank 0 waits at mutant.py:32 (in recv)" in text
     assert "rank 1 waits at mutant.py:27 (in " in text

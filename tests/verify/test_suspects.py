@@ -18,7 +18,7 @@ STEP = Evidence(
     backwards=[1, 1],
     synchronised=[False, True],
     roots=[["DivBackward0"]] * 3,
-    clips=[[0.2]] * 3,
+    clips=[[[0.2, 1]]] * 3,
     options=[[{}]] * 3,
 )
 APART = replace(STEP, gradients_apart=OFF)
@@ -50,7 +50,10 @@ def test_accumulation_that_is_not_divided() -> None:
 
 
 def test_clipped_to_another_limit() -> None:
-    assert suspects.parameter(replace(STEP, clips=[[0.2], [0.1], [0.1]])) is causes.CLIPPED
+    assert (
+        suspects.parameter(replace(STEP, clips=[[[0.2, 1]], [[0.1, 1]], [[0.1, 1]]]))
+        is causes.CLIPPED
+    )
     assert suspects.parameter(STEP) is causes.OPTIMIZER
 
 

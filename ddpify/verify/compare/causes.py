@@ -18,6 +18,12 @@ BATCH_SIZE = Cause(
     ("DDP110",),
     "batch-size",
 )
+SMALLER_BATCH = Cause(
+    "the global batch is smaller than the original's, so that the optimizer makes more steps",
+    "divide the batch size by the world size once",
+    ("DDP110",),
+    "batch-size",
+)
 PADDING = Cause(
     "the sampler repeats samples so that all ranks get equally many",
     "drop_last=True, or dd.shard(loader), which needs no padding",
@@ -77,6 +83,11 @@ LOST = Cause(
     "samples reach no rank",
     "check the sampler's rank and number of replicas, and how short batches are sliced",
     ("DDP104", "DDP114"),
+)
+DROPPED = Cause(
+    "the last samples of a pass are dropped (drop_last), which the original trains on",
+    "drop_last=False where the original has it, or dd.shard(loader), which needs no padding",
+    ("DDP114",),
 )
 LEAK = Cause(
     "each rank splits the data set in its own way: what one evaluates, another trains on",
@@ -163,6 +174,11 @@ FACTOR = Cause(
     "a factor of the loss differs (accumulation, batch size)",
     "make the loss that backward is called on the mean over the global batch",
     ("DDP416", "DDP408"),
+)
+ZEROED_EARLY = Cause(
+    "zero_grad is called between backward and the step: the gradients are cleared before their use",
+    "call zero_grad before the forward, or after the step, as the original does",
+    ("DDP407", "DDP416"),
 )
 NO_SYNC = Cause(
     "the last forward before the step is under no_sync: no gradient is averaged over the ranks",

@@ -23,6 +23,7 @@ class DataFindings:
     Attributes:
         compared: Whether both runs train on loaders whose samples are known by index.
         cause: Why the data differ; None where they do not.
+        reordered: Whether the samples come in another order besides.
         text: The difference in a sentence.
         everywhere: Whether each rank reads all samples, be it to train on its slice of them.
         stream: Whether the samples have no indices, and are known by their content alone.
@@ -32,6 +33,7 @@ class DataFindings:
     compared: bool = False
     cause: Cause | None = None
     text: str = ""
+    reordered: bool = False
     everywhere: bool = False
     stream: bool = False
     coverage: list[Coverage] = field(default_factory=list)
@@ -76,6 +78,20 @@ class _Pass:
         return whole and 0 < extra.total() < most
 
     @property
+    def cut_short(self) -> bool:
+        """Whether samples are missing at the end alone: the batches before the last are whole."""
+        size = len(self.own[0].roots) if self.own else 0
+        sizes = {len(batch.roots()) for batch in self.batches[:-1]}
+        missing = (self.wanted - self.found).total()
+        return len(sizes) == 1 and min(sizes) >= size and missing < max(sizes)
+
+    @property
+    def reordered(self) -> bool:
+        """Whether the batches before the last are not the original's."""
+        pairs = zip(self.own[:-1], self.batches[:-1], strict=False)
+        return not all(_same_samples(own, batch, self.world_size) for own, batch in pairs)
+
+    @property
     def batchwise(self) -> bool:
         """Whether every global batch has the original's samples."""
         pairs = zip(self.own, self.batches, strict=False)
@@ -106,6 +122,8 @@ def compare(own: Sequence[Reading], ranks: Sequence[Sequence[Reading]]) -> DataF
     found.compared &= all(mine.passes and theirs[0].trains for mine, theirs in training)
     found.text, cause = _leak(pairs) or _content(pairs) or _first(passes) or ("", None)
     found.cause = cause
+    padded = cause is causes.PADDING
+    found.reordered = padded and any(item.reordered for loader in passes for item in loader)
     found.stream = any(batch.stream for mine, _ in training for batch in _all([mine]))
     if found.stream and cause and not cause.name:
         # A stream may be read whole and split then: what enters the model decides.
@@ -148,9 +166,16 @@ def _repeats(passes: list[_Pass]) -> Answer:
     other = [[batch.roots() for batch in item.batches] for item in whole[:2]]
     if own[0] != own[1] and other[0] == other[1]:
         text = f"pass 2 over {sum(map(len, other[0]))} samples is in the order of pass 1"
-        in_order = all(pair[0] <= pair[1] for pair in pairwise(chain(*other[0])))
+        in_order = _in_order(other[0]) and not _in_order(own[0])
         return text, causes.NOT_SHUFFLED if in_order else causes.SAME_ORDER
     return None
+
+
+def _in_order(batches: list[list[Any]]) -> bool:
+    """Whether batches come in the data set's order; the last one may be filled up."""
+    before = set(chain(*batches[:-1]))
+    ends = [sorted(root for root in batches[-1] if root not in before)] if batches else []
+    return all(a <= b for a, b in pairwise(chain(*map(sorted, batches[:-1]), *ends)))
 
 
 def _pass(item: _Pass) -> Answer:
@@ -173,15 +198,23 @@ def _pass(item: _Pass) -> Answer:
 
 def _coverage_answer(item: _Pass, missing: Counter[Any], extra: Counter[Any]) -> Answer:
     if not item.complete or not (missing or extra):
-        return "the same samples come in other batches", causes.ORDER
+        return _other_batches(item)
     if missing and extra.total() >= item.world_size:
         text = f"{missing.total()} of {item.wanted.total()} samples of a pass reach no rank"
         return f"{text}, {extra.total()} come more than once", causes.OVERLAP
     if missing:
         text = f"{missing.total()} of {item.wanted.total()} samples of a pass reach no rank"
-        return text, causes.LOST
+        return text, causes.DROPPED if item.cut_short else causes.LOST
     text = f"{extra.total()} samples of a pass come once more than in the original"
     return text, causes.DOUBLED
+
+
+def _other_batches(item: _Pass) -> Answer:
+    """The same samples in batches of another size, or in another order."""
+    size, found = len(item.own[0].roots), len(item.batches[0].roots())
+    if len(item.own) > 1 and found < size:
+        return f"a global batch has {found} samples; the original's {size}", causes.SMALLER_BATCH
+    return "the same samples come in other batches", causes.ORDER
 
 
 def _leak(pairs: Sequence[tuple[Reading, list[Reading]]]) -> Answer:

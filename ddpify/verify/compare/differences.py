@@ -94,7 +94,8 @@ def _gradient(number: int, evidence: Evidence) -> Iterator[Difference]:
     apart, off = evidence.gradients_apart, evidence.gradients_off
     if evidence.absent:
         text = "no parameter that the optimizer holds has a gradient"
-        yield Difference(What.GRADIENT, text, number, cause=causes.STUCK, at=evidence.at)
+        cause = causes.ZEROED_EARLY if evidence.cleared else causes.STUCK
+        yield Difference(What.GRADIENT, text, number, cause=cause, at=evidence.at)
     elif apart or off:
         text = "differs between the ranks" if apart else "is not the original's"
         cause = suspects.gradient(evidence)

@@ -72,7 +72,7 @@ class Evidence:
         rates: Learning rates by rank, the original's first.
         backwards: Calls of the wrapped model before each backward on rank 0.
         synchronised: Whether each of those backwards averages gradients.
-        clips: Limits of clipping by rank, the original's first.
+        clips: Clippings by rank, the original's first: the limit, and the backwards before it.
         options: The optimizer's options of each parameter by rank, the original's first.
         calls: Calls of what changes training since the step before, by rank, the original's first.
         loss_ratio: Mean of the ranks' losses by the original's; None where it is none.
@@ -93,6 +93,7 @@ class Evidence:
         modes: Whether layers are in evaluation mode that are not in the other run: in the original,
             and on a rank.
         types: The optimizer's class by rank, the original's first.
+        cleared: Whether the ranks alone clear gradients between backward and step.
     """
 
     world_size: int
@@ -108,7 +109,7 @@ class Evidence:
     rates: list[list[float]] = field(default_factory=list)
     backwards: list[int] = field(default_factory=list)
     synchronised: list[bool] = field(default_factory=list)
-    clips: list[list[float]] = field(default_factory=list)
+    clips: list[list[list[float]]] = field(default_factory=list)
     options: list[list[dict[str, float]]] = field(default_factory=list)
     calls: list[dict[str, int]] = field(default_factory=list)
     loss_ratio: float | None = None
@@ -126,6 +127,7 @@ class Evidence:
     kept: str = ""
     modes: tuple[bool, bool] = (False, False)
     types: list[str] = field(default_factory=list)
+    cleared: bool = False
 
     def name(self, at: int) -> str:
         """The name of parameter ``at``."""

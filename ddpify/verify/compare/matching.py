@@ -12,6 +12,7 @@ from ddpify.verify.verdict import Cause, Difference, What
 
 Call = tuple[str, Any, str]
 """A collective: its name, its tensor's shape, the script's line."""
+_BACKWARD = "backward"
 _FORWARD = "DistributedDataParallel.forward"
 
 
@@ -73,9 +74,10 @@ def leftover(ranks: Sequence[Totals]) -> Cause:
 
 
 def _cause(a: Call | None, b: Call | None, own: Sequence[Call], theirs: Sequence[Call]) -> Cause:
-    """A call from a line that the other rank never reaches is conditional; else a loop ends."""
+    """A call from a line that the other rank never reaches is conditional; else a loop ends, or a
+    rank skips a part of it, which holds a backward."""
     for call, others in ((a, theirs), (b, own)):
-        if call is not None and not any(other[2] == call[2] for other in others):
+        if call is not None and call[0] != _BACKWARD and not any(o[2] == call[2] for o in others):
             return causes.RANK_FORWARD if call[0] == _FORWARD else causes.COLLECTIVE
     return causes.CONTROL_FLOW
 

@@ -4,6 +4,7 @@ holds."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from ddpify.verify.compare import causes
 from ddpify.verify.compare.evidence import sizes
@@ -37,6 +38,17 @@ def outside(number: int, own: Step, ranks: Sequence[Step], limit: float) -> Diff
         return None
     text = f"before the step, {name}, which no optimizer holds, is not the original's"
     return Difference(What.BETWEEN, text, number, name, size, limit, 0, causes.OUTSIDE)
+
+
+def dropout(number: int, own: Step, ranks: Sequence[Step]) -> Difference | None:
+    """A dropout that is active in the original alone, or on a rank alone."""
+    rank = next((rank for rank, step in enumerate(ranks) if step.drops != own.drops), None)
+    if rank is None:
+        return None
+    cause = causes.MODE if own.drops else replace(causes.MODE, text=causes.TRAINING)
+    how = "is off" if own.drops else "is on"
+    text = f"dropout {how} in step {number} on rank {rank}, and in the original it is not"
+    return Difference(What.LOSS, text, number, rank=rank, cause=cause, at=ranks[rank].at)
 
 
 def apart(ranks: Sequence[Step], limit: float) -> str:

@@ -35,13 +35,15 @@ class Step:
         rng: Checksum of each global random state after the step.
         at: The script's line that makes the step.
         synchronised: For each backward, whether the forward before it was outside of ``no_sync``.
-        clips: The limit of each clipping since the step before.
+        clips: The limit of each clipping since the step before, and how many backwards it follows.
         roots: The operations that made each loss: factors, and what they were put on.
         calls: Calls so far of what changes training besides the optimizer's step, by name.
         module_read: Whether the script reached through the wrapper since the step before.
         others: Before the step, each tensor of models that the optimizer does not hold.
         evaluating: The layers that are in evaluation mode.
         kept: Tensors in the script's variables that are there since the step before, at least.
+        cleared: Whether zero_grad was called between the last backward and the step.
+        drops: Whether a dropout was active since the step before.
     """
 
     optimizer: int
@@ -57,7 +59,7 @@ class Step:
     items: list[list[float]]
     forwards: list[int]
     synchronised: list[bool]
-    clips: list[float]
+    clips: list[list[float]]
     buffers: list[Mark]
     rng: dict[str, int]
     at: str
@@ -67,6 +69,8 @@ class Step:
     others: dict[str, Mark] = field(default_factory=dict)
     evaluating: list[str] = field(default_factory=list)
     kept: dict[str, Mark] = field(default_factory=dict)
+    cleared: bool = False
+    drops: bool = False
 
 
 @dataclass(frozen=True)

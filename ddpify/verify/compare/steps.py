@@ -166,6 +166,8 @@ class _Comparer:
         limit = self.floor.largest
         if outside := models.outside(number, own, ranks, limit):
             return [outside]
+        if mode := models.dropout(number, own, ranks):
+            return [mode]
         self.found.others_apart = self.found.others_apart or models.apart(ranks, limit)
         self._measure(own, ranks, evidence)
         self.seen.add(own.optimizer)
@@ -216,6 +218,7 @@ class _Comparer:
             kept=models.kept(own, ranks, self.floor.largest),
             modes=models.modes(own, ranks),
             types=[start.type if start else "" for start in starts],
+            cleared=not own.cleared and any(step.cleared for step in ranks),
         )
 
     def _counted(self, steps: list[Step]) -> list[dict[str, int]]:

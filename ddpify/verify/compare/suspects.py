@@ -22,6 +22,8 @@ def gradient(evidence: Evidence) -> Cause:
     """Why gradients are not the original's although the samples are."""
     if evidence.unequal_calls:
         return causes.CONDITIONAL
+    if evidence.cleared:
+        return causes.ZEROED_EARLY
     if evidence.gradients_apart:
         return _apart(evidence)
     if found := _model(evidence):

@@ -12,7 +12,7 @@ from torch.optim.optimizer import (
     register_optimizer_step_pre_hook,
 )
 
-from ddpify.verify.inside import calls
+from ddpify.verify.inside import calls, dropout
 from ddpify.verify.inside.by_hand import Mark, Parameters, UpdatesByHand
 from ddpify.verify.inside.collectives import Collectives
 from ddpify.verify.inside.fingerprint import fingerprint, is_divided
@@ -73,9 +73,11 @@ class Steps:
         self._roots: list[str] = []
         self._backwards: list[int] = []
         self._synchronised: list[bool] = []
-        self._clips: list[float] = []
+        self._clips: list[tuple[float, int]] = []
         self._clipped: dict[int, Mark] = {}
         self._rates: list[float] = []
+        self._cleared = False
+        self._dropped = self._zeroed = 0
         self._grads: list[Mark | None] = []
         self._before: list[Mark] | None = None
         self._after: dict[int, list[Mark]] = {}
@@ -104,6 +106,7 @@ class Steps:
                 self._synchronised.append(self._collectives.synchronised)
                 self._collectives.forwards = 0
             real(tensors, *args, **kwargs)
+            self._zeroed = self._zero_grads()
             if self._open and not self._started:
                 self._by_hand.after_backward(self._gradient, self._collectives.caller)
 
@@ -134,7 +137,7 @@ class Steps:
             given = list(_each(parameters))
             if self._open:
                 limit = args[0] if args else kwargs.get("max_norm", kwargs.get("clip_value", 0.0))
-                self._clips.append(float(limit))
+                self._clips.append((float(limit), len(self._losses)))
                 for parameter in given:
                     if parameter.grad is not None:
                         self._clipped[id(parameter)] = fingerprint(parameter.grad)
@@ -160,6 +163,7 @@ class Steps:
         self._grads = [self._gradient(parameter) for parameter in _parameters(optimizer)]
         before = [fingerprint(parameter) for parameter in _parameters(optimizer)]
         self._look_at_others(optimizer)
+        self._cleared = bool(self._losses) and self._zero_grads() > self._zeroed
         # Of a divided parameter, other ranks' rows may have changed.
         divided = any(is_divided(parameter) for parameter in _parameters(optimizer))
         unchanged = before == self._after.get(id(optimizer)) and not divided
@@ -180,6 +184,11 @@ class Steps:
             for name, tensor in self._tensors.items()
             if before.get(name) is tensor
         }
+
+    @staticmethod
+    def _zero_grads() -> int:
+        """How often gradients were cleared so far."""
+        return sum(n for name, n in calls.counted.items() if name.endswith(".zero_grad"))
 
     def _gradient(self, parameter: torch.Tensor) -> Mark | None:
         if id(parameter) in self._clipped:
@@ -219,6 +228,8 @@ class Steps:
             others=self._others,
             kept=self._kept_tensors,
             evaluating=self._surveys[number].evaluating(),
+            cleared=self._cleared,
+            drops=dropout.active > self._dropped,
             rng=states(),
             at=at,
             divided=[is_divided(p) for p in _parameters(optimizer)],
@@ -232,6 +243,7 @@ class Steps:
         self._forwards.reset()
         self._backwards, self._roots, self._collectives.module_read = [], [], False
         self._synchronised, self._clips = [], []
+        self._dropped = dropout.active
 
     def _introduce(self, optimizer: Optimizer | Parameters, before: list[Mark]) -> None:
         number = self._optimizers[id(optimizer)] = len(self._optimizers)

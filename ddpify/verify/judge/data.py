@@ -40,6 +40,9 @@ def judge(comparison: Comparison, found: StepFindings, ids: DataFindings, *, spl
     if cause is not None:
         found_ = Difference(What.DATA, text, step, cause=cause)
         comparison.differences.append(found_)
+        if cause is causes.PADDING and ids.reordered:
+            other = "the same samples come in other batches"
+            comparison.differences.append(Difference(What.DATA, other, step, cause=causes.ORDER))
     comparison.checks.append(_data_check(comparison, ids, cause))
 
 
