@@ -55,7 +55,7 @@ MUTANTS = [
            "evidence.gradients_off = []", (SCRIPT, "scaled_loss")),
     Mutant("buffers are not compared", "compare/steps.py",
            "        off = beyond(What.BUFFER, number, buffers, 0)\n", "        off = []\n",
-           ("test_hand_ports.py", "momentum")),
+           ("test_hand_ports.py", "buffers")),
     Mutant("parameters between the steps are not compared", "compare/steps.py",
            "        if between := self._between(number, own, before, evidence):\n"
            "            return [between]\n",
