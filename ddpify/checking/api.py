@@ -122,8 +122,9 @@ def judge(report: Report, run: Recording, root: Path) -> None:
     if not found or run.outcome.ok:  # a rank that failed or hangs leaves its step unfinished
         found += state_findings(run)
     found += [*device_findings(run), *outside_findings(run)]
-    known = {(one.code, one.at) for one in found}
-    found += [one for one in value_findings(run) if (one.code, one.at) not in known]
+    values = list(value_findings(run))  # these say where a number was computed
+    known = {(one.code, one.at) for one in values}
+    found = [*(one for one in found if (one.code, one.at) not in known), *values]
     staying, silenced = split_silenced(found, root)
     report.findings = [_from_here(one, root) for one in staying]
     report.silenced = [_from_here(one, root) for one in silenced]

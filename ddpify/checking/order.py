@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from ddpify.checking.findings import Finding, finding
 from ddpify.checking.recording import Recording
+from ddpify.checking.state import skipped_updates
 from ddpify.verify.compare import causes, failures, matching
 from ddpify.verify.compare.matching import Mismatch
 from ddpify.verify.verdict import Cause
@@ -35,6 +36,9 @@ def order_findings(run: Recording) -> Iterator[Finding]:
     """A hang, a rank that fails for a known reason, or collectives that do not match."""
     outcome = run.outcome
     if found := _known_error(run):
+        yield found
+        return
+    if found := skipped_updates(run):
         yield found
         return
     mismatch = matching.first(run.totals, ended=outcome.ok)

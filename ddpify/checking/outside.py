@@ -72,10 +72,20 @@ def _repeated(own: list[str], other: list[str], rank: int) -> tuple[Cause, str] 
     """The first line that another rank prints too, without saying that it is its own."""
     for mine, theirs in zip(own, other, strict=False):
         same_words = NUMBER.sub("#", mine) == NUMBER.sub("#", theirs)
-        if same_words and not (labelled(mine, 0) and labelled(theirs, rank)):
+        own_names = (labelled(mine, 0) and labelled(theirs, rank)) or _tell_ranks(
+            mine, theirs, rank
+        )
+        if same_words and not own_names:
             differs = numbers(mine) != numbers(theirs)
             return (OWN_NUMBER if differs else causes.PRINTED_TWICE), mine
     return None
+
+
+def _tell_ranks(mine: str, theirs: str, rank: int) -> bool:
+    """Whether lines that speak of ranks differ in nothing but their ranks."""
+    pairs = zip(NUMBER.findall(mine), NUMBER.findall(theirs), strict=False)
+    other = {pair for pair in pairs if pair[0] != pair[1]}
+    return other == {("0", str(rank))} and "rank" in mine.lower()
 
 
 def labelled(line: str, rank: int) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
 from typing import Any
 
 from ddpify.checking.findings import Finding, finding
@@ -15,6 +16,13 @@ from ddpify.verify.verdict import Cause
 DISTRIBUTED = "DistributedSampler"
 SHARED = 0.5
 """Share of a step's rows that another rank has too, from which samples count as the same."""
+
+MOST_ROWS = 2_000
+"""Rows of each rank that are searched for a run that another rank has too."""
+MOST_TRAINED = 0.75
+"""Share of the loaded samples that enter the model where a rank trains on all of them."""
+LEAST_RUN = 8
+"""Different rows in a row, from which a run that two ranks have is no accident."""
 
 
 def sample_findings(run: Recording) -> Iterator[Finding]:
@@ -32,7 +40,7 @@ def sample_findings(run: Recording) -> Iterator[Finding]:
     for together in loaders:
         if together not in trained and (padded := _padded(run, together)):
             yield padded
-    if not trained and _rows_shared(run, everywhere=True):
+    if not trained and (_rows_shared(run, everywhere=True) or _one_stream(run)):
         yield finding(causes.SAME_BATCHES, "", run.steps[0][0].at, 1, run.ranks)
 
 
@@ -71,12 +79,22 @@ def _shared(run: Recording, together: Sequence[Reading]) -> Finding | None:
     elif any(max(count.values(), default=0) > 1 for count in alone):
         return None
     again = sum(sample in alone[0] for samples in taken[1:] for sample in samples)
-    divided_later = taken.count(taken[0]) == len(taken) and not _rows_shared(run)
-    if not again or divided_later:
+    alike = taken.count(taken[0]) == len(taken)
+    if not again or (alike and not _rows_shared(run) and not _trains_on_all(run, together[0])):
         return None
     seen = f"{again} samples of the first epoch are on rank 0 and on another rank"
     cause = _cause(run, loader, together, taken)
     return finding(cause, seen, loader.at, 1, run.ranks)
+
+
+def _trains_on_all(run: Recording, reading: Reading) -> bool:
+    """Whether rank 0 trains on whole batches, and on all of them, so that rows which differ among
+    the ranks are no division but random changes, as mixing samples makes them."""
+    calls = [call for step in run.steps[0] for call in step.rows]
+    sizes = {len(batch.roots) for batches in reading.passes for batch in batches}
+    loaded = sum(len(batch.roots) for batches in reading.passes for batch in batches)
+    whole = bool(calls) and all(len(call) in sizes for call in calls)
+    return whole and sum(map(len, calls)) >= MOST_TRAINED * loaded
 
 
 def _cause(
@@ -113,6 +131,17 @@ def _rows_shared(run: Recording, *, everywhere: bool = False) -> bool | None:
         others = [row for step in steps[1:] for call in step.rows for row in call]
         common.append(sum(row in own for row in others) / max(len(others), 1))
     return sum(common) / len(common) > SHARED
+
+
+def _one_stream(run: Recording) -> bool:
+    """Whether two ranks train on the same run of rows, at other steps: they draw batches from one
+    stream of random numbers, of which one rank has used more."""
+    mine, theirs = (
+        [row for step in steps for call in step.rows for row in call][:MOST_ROWS]
+        for steps in run.steps[:2]
+    )
+    match = SequenceMatcher(None, mine, theirs, autojunk=False).find_longest_match()
+    return len(set(mine[match.a : match.a + match.size])) >= LEAST_RUN
 
 
 def _same_order(run: Recording, together: Sequence[Reading]) -> Finding | None:

@@ -51,6 +51,20 @@ def state_findings(run: Recording) -> Iterator[Finding]:
             yield from _Series(run, number, series).find()
 
 
+def skipped_updates(run: Recording) -> Finding | None:
+    """A rank that lies two steps or more behind another one, although a wrapper joins every step.
+
+    Ranks that exchange gradients cannot be that far apart, unless one leaves out updates.
+    """
+    for number in sorted({number for known in run.optimizers for number in known}):
+        series = [[s for s in steps if s.optimizer == number] for steps in run.steps]
+        counts = [len(steps) for steps in series]
+        start = run.optimizers[counts.index(max(counts))].get(number)
+        if start is not None and start.wrapped and max(counts) - min(counts) > 1:
+            return _unequal_counts(run, series, counts)
+    return None
+
+
 def _unequal_counts(run: Recording, series: Sequence[Sequence[Step]], counts: list[int]) -> Finding:
     longest = max(series, key=len)
     seen = " and ".join(f"{count} on rank {rank}" for rank, count in enumerate(counts))

@@ -39,7 +39,11 @@ def checked(folder: Path, worker: Worker) -> Callable[..., tuple[Report, list[st
     """Check a script with some text replaced; the report and the script's lines."""
 
     def run(
-        script: str, *edits: tuple[str, str], nproc: int = 2, timeout: float = 60
+        script: str,
+        *edits: tuple[str, str],
+        nproc: int = 2,
+        timeout: float = 60,
+        steps: int | None = None,
     ) -> tuple[Report, list[str]]:
         path = folder / f"{script}.py"
         source = path.read_text()
@@ -47,7 +51,7 @@ def checked(folder: Path, worker: Worker) -> Callable[..., tuple[Report, list[st
             assert source.count(old) == 1, (old, source.count(old))
             source = source.replace(old, new)
         path.write_text(source)
-        report = check(Path(path.name), nproc=nproc, timeout=timeout, worker=worker)
+        report = check(Path(path.name), nproc=nproc, steps=steps, timeout=timeout, worker=worker)
         return report, source.splitlines()
 
     return run

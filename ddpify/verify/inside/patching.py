@@ -14,6 +14,17 @@ devices: Counter[int] = Counter()
 current_gpu = [0]
 """Index of the simulated GPU that this process is set to."""
 
+UNINDEXED = -1
+"""Index in ``devices`` of ``torch.device("cuda")``: which GPU that is, its use decides."""
+
+
+def devices_used() -> dict[int, int]:
+    """How often each simulated GPU was used, now that the process is set to its own."""
+    used = Counter(devices)
+    if unindexed := used.pop(UNINDEXED, 0):
+        used[current_gpu[0]] += unindexed
+    return dict(used)
+
 
 def replace(owner: Any, name: str, value: Any) -> Any:
     """Set ``owner.name`` to ``value`` and return what was there (None where nothing was)."""

@@ -17,7 +17,7 @@ from ddpify.verify.inside.light import LightSteps
 from ddpify.verify.inside.loaders import Loaders
 from ddpify.verify.inside.moves import Moves
 from ddpify.verify.inside.origins import Provenance
-from ddpify.verify.inside.patching import devices, faked
+from ddpify.verify.inside.patching import devices_used, faked
 from ddpify.verify.inside.place import PLACE
 from ddpify.verify.inside.replay import Replay
 from ddpify.verify.inside.sinks import Sinks
@@ -119,7 +119,7 @@ class Recorder:
             steps=(self._light or self._steps).count,
             work=self._world.work,
             faked=faked,
-            devices=devices,
+            devices=devices_used(),
             drawn=PLACE.rows,
             seeds=PLACE.seeds,
             outside=self._outside.found(),

@@ -46,6 +46,7 @@ def install(devices: int) -> None:
     _memory_and_streams()
     _modules()
     _processes()
+    _scalers()
     for name in ("FloatTensor", "DoubleTensor", "HalfTensor"):
         replace(torch.cuda, name, torch.DoubleTensor)
     for name in ("LongTensor", "IntTensor", "ByteTensor", "BoolTensor"):
@@ -179,6 +180,18 @@ def _modules() -> None:
     replace(torch, "Generator", _generator(torch.Generator))
     set_default = torch.set_default_device
     replace(torch, "set_default_device", lambda device: set_default("cpu"))
+
+
+def _scalers() -> None:
+    """The state of a gradient scaler, which is off where there is no GPU: scripts log it."""
+    scaler: Any = torch.amp.GradScaler
+    state_dict = scaler.state_dict
+
+    def state(self: Any) -> dict[str, Any]:
+        faked["GradScaler"] += 1
+        return state_dict(self) or {"scale": 1.0, "_growth_tracker": 0}
+
+    replace(scaler, "state_dict", state)
 
 
 def _moves() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from ddpify.verify.inside.patching import current_gpu, devices, faked
+from ddpify.verify.inside.patching import UNINDEXED, current_gpu, devices, faked
 
 NARROW = frozenset({torch.float32, torch.float16, torch.bfloat16})
 _TYPE_NAMES = {
@@ -61,6 +61,8 @@ class World(TorchFunctionMode):
         if self.cuda and func is torch.device:
             args = self._constructed(args, kwargs or {})
             kwargs = None
+            if args == ("cuda",):
+                return self._moved(torch.device("cuda"), torch.device("cpu"), UNINDEXED)
         args = tuple(self._translate(value) for value in args)
         named = {name: self._translate(value) for name, value in (kwargs or {}).items()}
         if self.cuda and type(named.get("device")) is int:
@@ -91,10 +93,11 @@ class World(TorchFunctionMode):
         return (f"{kind}:{index}",) if isinstance(kind, str) and index is not None else (kind,)
 
     @staticmethod
-    def _moved(device: torch.device, answer: Any) -> Any:
+    def _moved(device: torch.device, answer: Any, index: int | None = None) -> Any:
         faked["device 'cuda'"] += 1
         if not _asked_by_torch():
-            devices[current_gpu[0] if device.index is None else device.index] += 1
+            index = device.index if index is None else index
+            devices[current_gpu[0] if index is None else index] += 1
         return answer
 
     @staticmethod
