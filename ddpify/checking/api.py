@@ -29,6 +29,13 @@ from ddpify.verify.runs import Limits, Runs
 
 STALL = 8.0
 """Seconds without any rank using the processor that count as a hang."""
+SKIPPED = {
+    "torch.compile": "torch.compile",
+    "Module.compile": "torch.compile",
+    "torch.autocast (off)": "autocast",
+    "GradScaler (off)": "gradient scalers",
+}
+"""What the CPU command leaves out of a script, by the name of the call that is answered."""
 NOTHING_RECORDED = (
     "no rank made an optimizer step, began a collective or read a loader: there is nothing to "
     "compare (does the script leave without a GPU, or train in processes of its own, as "
@@ -128,6 +135,9 @@ def judge(report: Report, run: Recording, root: Path) -> None:
     staying, silenced = split_silenced(found, root)
     report.findings = [_from_here(one, root) for one in staying]
     report.silenced = [_from_here(one, root) for one in silenced]
+    if left_out := sorted({SKIPPED[name] for one in run.totals for name in one.faked
+                           if name in SKIPPED}):  # fmt: skip
+        report.notes.append(f"run in double precision, without {', '.join(left_out)}")
     if not any(report.steps) and report.failure is None:
         report.notes.append("no optimizer made a step: only collectives and output were watched")
 

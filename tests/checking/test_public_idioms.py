@@ -3,10 +3,15 @@ more."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 from ddpify.checking import Report
 from ddpify.checking.outside import _repeated
+from ddpify.verify.launch.worker import _Watch
 
 Checked = Callable[..., tuple[Report, list[str]]]
 
@@ -58,3 +63,10 @@ def test_updates_that_one_rank_leaves_out_until_the_limit(checked: Checked) -> N
     )
     assert [one.code for one in report.findings] == ["DDP407"]
     assert "optimizer.step()" in lines[(report.findings[0].line or 0) - 1]
+
+
+def test_a_rank_that_has_hardly_begun_is_left_alone(tmp_path: Path) -> None:
+    job: Any = SimpleNamespace(out=str(tmp_path))
+    watch = _Watch(job, {os.getpid(): 0})
+    watch._dump_stacks()  # a signal would end this process
+    assert watch._stacks() == []

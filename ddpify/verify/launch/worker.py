@@ -205,14 +205,16 @@ class _Watch:
 
     def _dump_stacks(self) -> None:
         for pid in self.alive:
-            with contextlib.suppress(ProcessLookupError):
+            # A rank that has hardly begun has no file yet, and would end by the signal.
+            with contextlib.suppress(ProcessLookupError, FileNotFoundError):
                 os.truncate(f"{self.job.out}/rank{self.ranks[pid]}.stack", 0)
                 os.kill(pid, signal.SIGUSR1)
         time.sleep(0.3)
 
     def _stacks(self) -> list[str]:
         out = Path(self.job.out)
-        return [(out / f"rank{self.ranks[pid]}.stack").read_text() for pid in self.alive]
+        paths = [out / f"rank{self.ranks[pid]}.stack" for pid in self.alive]
+        return [path.read_text() for path in paths if path.exists()]
 
     def _end_all(self, ended: str | None) -> None:
         self._dump_stacks()
