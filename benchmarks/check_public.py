@@ -1,8 +1,9 @@
 """Plant bugs in public scripts at pinned commits, and print what check and lint say about each.
 
-    python -m benchmarks.check_public FOLDER [NAME ...]
+    python -m benchmarks.check_public FOLDER [--lint] [NAME ...]
 
-FOLDER holds a clone of each repository, as OWNER+NAME; NAMEs choose some of the scripts. Needed
+FOLDER holds a clone of each repository, as OWNER+NAME; NAMEs choose some of the scripts, and
+--lint asks lint alone. Needed
 besides torch: torchvision, timm 0.9, yacs, hydra-core and tensorboard. Data are drawn: 36 small
 images and random tokens. A bug is found if check has a finding that the right script has not, and
 right if one of them has an expected rule at the expected line.
@@ -10,7 +11,6 @@ right if one of them has an expected rule at the expected line.
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
@@ -31,6 +31,12 @@ Key = tuple[str, str, str]
 def main(folder: Path, names: list[str]) -> None:
     """Print a line for each bug, and the totals."""
     totals: Counter[str] = Counter()
+    if "--lint" in names:
+        chosen = [one for one in SCRIPTS if not names[1:] or one.name in names]
+        for public in chosen:
+            _try_lint(public, folder, totals)
+        print(f"lint names the rule of {totals['lint']} of {totals['planted']}")
+        return
     with warm_worker("import torch, torchvision, timm") as worker:
         for public in SCRIPTS:
             if not names or public.name in names:
@@ -53,10 +59,25 @@ def _try(public: Public, folder: Path, worker: Worker, totals: Counter[str]) -> 
             before = {name: (home / name).read_text() for name, *_ in bug.edits}
             if _plant(bug, home):
                 _judge(bug, _checked(public, home, worker), known, home, totals,
-                       bool((_lint(home) - linted) & set(bug.codes)))  # fmt: skip
+                       bool((_lint(home) - linted).keys() & set(bug.codes)))  # fmt: skip
             else:
                 totals["not planted"] += 1
                 print(f"  NOT PLANTED {bug.name}", flush=True)
+            for name, text in before.items():
+                (home / name).write_text(text)
+
+
+def _try_lint(public: Public, folder: Path, totals: Counter[str]) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        home = Path(place) / "copy" / public.folder
+        _lay_out(public, folder / public.repository.replace("/", "+"), Path(place) / "copy")
+        known = _lint(home)
+        for bug in BUGS[public.name]:
+            before = {name: (home / name).read_text() for name, *_ in bug.edits}
+            _plant(bug, home)
+            found = bool((_lint(home) - known).keys() & set(bug.codes))
+            totals.update(planted=1, lint=found)
+            print(f"  lint {'yes' if found else 'no '} {public.name}: {bug.name}", flush=True)
             for name, text in before.items():
                 (home / name).write_text(text)
 
@@ -141,10 +162,11 @@ def _text(one: Finding) -> str:
     return path.read_text(errors="replace").splitlines()[one.line - 1].strip()
 
 
-def _lint(home: Path) -> set[str]:
+def _lint(home: Path) -> Counter[str]:
+    """How often lint reports each rule."""
     command = [sys.executable, "-m", "ddpify", "lint", "--output-format", "json", str(home)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return set(re.findall(r"DDP[F\d]\d\d", json.dumps(done.stdout)))
+    return Counter(re.findall(r'"code": "(DDP[F\d]\d\d)"', done.stdout))
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-RANK = "__import__('torch').distributed.get_rank()"
+RANK = "torch.distributed.get_rank()"
 LOADER = "DataLoader("
 STEP = r"(?m)^( *)((?:\w+\.)*\w+\.step\((?:optimizer)?\))$"
 
@@ -84,8 +84,7 @@ def rate(file: str, optimizer: str) -> Planted:
 
 def barrier(file: str) -> Planted:
     """Rank 0 alone waits for the others."""
-    call = "__import__('torch').distributed.barrier()"
-    text = rf"\1\2\n\1if {RANK} == 0:\n\1    {call}"
+    text = rf"\1\2\n\1if {RANK} == 0:\n\1    torch.distributed.barrier()"
     return Planted("barrier on rank 0 alone", ((file, STEP, text),), ("DDP401",), "barrier()")
 
 

@@ -1,8 +1,8 @@
 """Only some ranks update what all must keep equal.
 
 ## What it does
-Looks for `optimizer.step()`, `zero_grad()`, `scheduler.step()` and `scaler.update()` under a
-condition on the rank, also in a function that only some ranks call.
+Looks for `optimizer.step()`, `scaler.step(optimizer)`, `zero_grad()`, `scheduler.step()` and
+`scaler.update()` under a condition on the rank, also in a function that only some ranks call.
 
 ## Why is this bad
 The ranks' parameters, learning rates or loss scales become different: they average gradients of
@@ -99,8 +99,8 @@ def _kind(one: Instance, method: str) -> str | None:
         return "optimizer"
     if name.startswith("torch.optim.lr_scheduler.") and method == "step":
         return "learning rate"
-    if name.endswith("amp.GradScaler") and method == "update":
-        return "loss scale"
+    if name.endswith("amp.GradScaler") and method in ("step", "update"):
+        return "optimizer" if method == "step" else "loss scale"
     return None
 
 

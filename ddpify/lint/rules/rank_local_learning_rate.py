@@ -2,7 +2,7 @@
 
 ## What it does
 Looks for `ReduceLROnPlateau.step(metric)` and for hand-set learning rates, with a value that only
-this rank has seen.
+this rank has seen, or the rank itself.
 
 ## Why is this bad
 Ranks see different numbers, lower the rate at different steps, and then step differently with
@@ -55,6 +55,7 @@ from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.whole_data import is_own
+from ddpify.understanding.labels.origins import ANY_RANK
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
 
@@ -76,9 +77,12 @@ def check(script: Script) -> Iterator[Finding]:
         )
         if plateau and call.args and is_own(script, call.args[0].value):
             yield Finding(call.args[0], text.format(script.code(call.args[0].value, 40)))
-    for assign in script.structure.all(cst.Assign):
-        target = assign.targets[0].target
-        if _is_rate(target) and _is_own_but_for_group(script, target, assign.value):
+    for assign in script.structure.all(cst.Assign, cst.AugAssign):
+        target = assign.targets[0].target if isinstance(assign, cst.Assign) else assign.target
+        if _is_rate(target) and (
+            _is_own_but_for_group(script, target, assign.value)
+            or (script.wraps and script.labels(assign.value) & ANY_RANK)
+        ):
             yield Finding(assign.value, text.format(script.code(assign.value, 40)))
 
 
