@@ -494,7 +494,7 @@ LAUNCH = [
         (
             "    args = parser.parse_args()\n",
             '    parser.add_argument("--local_rank", type=int, default=0)\n'
-            "    args = parser.parse_args()\n",
+            "    args = parser.parse_args()\n    print(args.local_rank)\n",
         ),
     ),
     _mutant("DDP704", T, (JOIN, '    dist.init_process_group("gloo")\n')),

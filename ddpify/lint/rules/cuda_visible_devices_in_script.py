@@ -4,12 +4,29 @@
 Looks for an assignment to `os.environ["CUDA_VISIBLE_DEVICES"]`.
 
 ## Why is this bad
-Every rank makes it: with "0" all share one GPU, and rank 1's `set_device(1)` fails. After CUDA has
-started it has no effect at all.
+Every rank makes it: with "0" all share one GPU, and rank 1's `set_device(1)` fails.
 
 ## Example
-```python
+```python bare
+import os
+import torch.distributed as dist
 os.environ["CUDA_VISIBLE_DEVICES"] = "0"
+dist.init_process_group("nccl")
+```
+
+```python bare
+import os
+import torch
+import torch.distributed as dist
+
+
+def setup():
+    dist.init_process_group("nccl")
+
+
+setup()
+os.environ["CUDA_VISIBLE_DEVICES"] = "0"
+torch.cuda.set_device(dist.get_rank())
 ```
 
 ## Use instead
@@ -25,6 +42,28 @@ os.environ["CUDA_VISIBLE_DEVICES"] = str(local_rank)
 ```
 ```python
 os.environ["CUDA_VISIBLE_DEVICES"] = "0,1"
+```
+
+After CUDA has started it has no effect at all.
+```python bare
+import os
+import torch
+import torch.distributed as dist
+
+
+def setup():
+    if "RANK" not in os.environ:
+        return
+    torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group("nccl")
+
+
+def main():
+    setup()
+    os.environ["CUDA_VISIBLE_DEVICES"] = "0"
+
+
+main()
 ```
 
 ## References
@@ -43,6 +82,8 @@ from ddpify.lint.scripts.script import Script
 from ddpify.understanding.labels.origins import ANY_RANK
 from ddpify.understanding.libraries.world import VISIBLE, environment_key
 
+_CHOOSES = frozenset({"torch.cuda.set_device", "torch.accelerator.set_device_index"})
+
 
 @rule(
     "cuda-visible-devices-in-script",
@@ -59,11 +100,30 @@ def check(script: Script) -> Iterator[Finding]:
             assign.value, script.module
         ) & ANY_RANK or script.control.rank_guards(assign):
             continue
+        if _comes_too_late(script, assign):
+            continue
         if not script.control.spawned and _names_gpus(script, assign.value):
             yield Finding(
                 assign,
                 "every rank hides the same GPUs from itself: they share what is left",
             )
+
+
+def _comes_too_late(script: Script, assign: cst.Assign) -> bool:
+    """Whether every rank has chosen its GPU before: CUDA does not ask for the variable again."""
+    structure, control = script.structure, script.control
+    around, end = structure.function(assign), structure.order[assign]
+    tests = {guard.test for guard in control.guards(assign)}
+    return any(
+        structure.function(call) is around
+        and structure.order[call] < end
+        and {guard.test for guard in control.guards(call)} <= tests
+        and any(
+            isinstance(one, cst.Call) and script.names(one.func) & _CHOOSES
+            for one in script.reached(call)
+        )
+        for call in structure.all(cst.Call)
+    )
 
 
 def _names_gpus(script: Script, given: cst.BaseExpression) -> bool:

@@ -12,6 +12,13 @@ torchrun passes nothing, and every rank takes the default.
 ```python
 parser = argparse.ArgumentParser()
 parser.add_argument("--local_rank", type=int, default=0)
+args = parser.parse_args()
+print(args.local_rank)
+```
+
+```python strict
+parser = argparse.ArgumentParser()
+parser.add_argument("--local_rank", type=int, default=0)
 ```
 
 ```python bare
@@ -37,6 +44,13 @@ parser.add_argument("--local-rank", "--local_rank", type=int, default=int(os.env
 local_rank = int(os.environ["LOCAL_RANK"])
 ```
 
+```python
+parser = argparse.ArgumentParser()
+parser.add_argument("--local_rank", type=int, default=0)
+args = parser.parse_args()
+print(os.environ["LOCAL_RANK"])
+```
+
 ## Fix safety
 Safe: both spellings set `args.local_rank`, and what a launcher passes still wins over the default.
 
@@ -50,7 +64,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Applicability, Edit, Fix, Severity
+from ddpify.lint.diagnostics import Applicability, Confidence, Edit, Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.repairs import add_argument, import_of
 from ddpify.lint.scripts.script import Script
@@ -69,6 +83,8 @@ _SPELLINGS = ("--local_rank", "--local-rank")
 )
 def check(script: Script) -> Iterator[Finding]:
     """Declarations of one spelling alone, or with a default that launchers do not set."""
+    if script.module.path.suffix == ".ipynb":
+        return  # no launcher starts it
     for call in script.method_calls("add_argument"):
         names = [a.value for a in call.args if a.keyword is None]
         known = {n.evaluated_value: n for n in names if isinstance(n, cst.SimpleString)}
@@ -78,13 +94,16 @@ def check(script: Script) -> Iterator[Finding]:
             continue
         is_read = _is_read(script)
         may_get_it = is_read or not script.control.spawned
-        if "--local-rank" not in known and may_get_it and _refuses_others(script, call):
-            yield _spelling(script, known["--local_rank"])
+        refuses = "--local-rank" not in known and may_get_it and _refuses_others(script, call)
+        if refuses:
+            yield _spelling(script, known["--local_rank"], is_read)
         if is_read and not _reads_the_environment(script):
+            # Where the old launcher is refused, that is what stops the script first.
             yield Finding(
                 call,
                 "torchrun does not pass this option: every rank takes the default",
                 _default(script, call),
+                confidence=Confidence.POSSIBLE if refuses else Confidence.CERTAIN,
             )
 
 
@@ -119,13 +138,15 @@ def _is_read(script: Script) -> bool:
     return read
 
 
-def _spelling(script: Script, first: cst.SimpleString) -> Finding:
+def _spelling(script: Script, first: cst.SimpleString, is_read: bool) -> Finding:
+    """An option that nothing reads was left from another launcher: torchrun may start the script."""
     quote = first.quote
     text = f"{quote}--local-rank{quote}, {quote}--local_rank{quote}"
     return Finding(
         first,
         "torch.distributed.launch passes --local-rank since PyTorch 2.0: this parser refuses it",
         script.replace(first, text, "accept both spellings"),
+        confidence=Confidence.CERTAIN if is_read else Confidence.POSSIBLE,
     )
 
 

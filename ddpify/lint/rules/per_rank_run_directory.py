@@ -49,6 +49,16 @@ with open("took.txt", "a") as file:
     file.write(str(time.time() - started))
 ```
 
+```python
+import tempfile
+import importlib
+with tempfile.TemporaryDirectory() as folder:
+    settings = tempfile.NamedTemporaryFile(dir=folder, suffix=".py")
+    made = importlib.import_module(os.path.basename(settings.name))
+    out = {name: value for name, value in made.__dict__.items()}["out"]
+os.makedirs(out, exist_ok=True)
+```
+
 ## References
 https://docs.pytorch.org/docs/stable/distributed.html#torch.distributed.broadcast_object_list
 """
@@ -65,6 +75,9 @@ from ddpify.lint.scripts.script import Script
 from ddpify.understanding.labels.origins import ANY_RANK, CLOCK
 from ddpify.understanding.libraries.paths import path_of
 
+_TEMPORARY = frozenset(
+    f"tempfile.{one}" for one in ("TemporaryDirectory", "NamedTemporaryFile", "TemporaryFile")
+)
 _KINDS = ("save", "folder", "writer", "write")
 
 
@@ -104,5 +117,5 @@ def _clock(script: Script, path: cst.BaseExpression) -> cst.CSTNode | None:
 
 
 def _is_temporary(script: Script, made: cst.CSTNode | None) -> bool:
-    """``TemporaryDirectory()``, which is there for one process and for a while."""
-    return isinstance(made, cst.Call) and "tempfile.TemporaryDirectory" in script.names(made.func)
+    """``TemporaryDirectory()`` and such, which are there for one process and for a while."""
+    return isinstance(made, cst.Call) and bool(_TEMPORARY & script.names(made.func))

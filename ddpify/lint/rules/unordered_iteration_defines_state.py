@@ -98,6 +98,41 @@ Unsafe: classes get other numbers than in an earlier run, whose checkpoints then
 ## When not to follow it
 Where all processes are started with one `PYTHONHASHSEED`, and read one folder.
 
+What the process that starts the ranks lists once, and hands to them.
+```python bare
+import os
+import torch
+import torch.distributed as dist
+from torch.utils.data import DataLoader, Dataset
+from torch.utils.data.distributed import DistributedSampler
+
+
+class Pictures(Dataset):
+    def __init__(self, folder):
+        self.files = [os.path.join(folder, name) for name in os.listdir(folder)]
+
+    def __len__(self):
+        return len(self.files)
+
+    def __getitem__(self, index):
+        return torch.load(self.files[index])
+
+
+def run(rank, world_size, pictures):
+    dist.init_process_group("gloo", rank=rank, world_size=world_size)
+    for picture in DataLoader(pictures, sampler=DistributedSampler(pictures)):
+        print(picture.shape)
+
+
+def main():
+    pictures = Pictures("data")
+    torch.multiprocessing.spawn(run, args=(2, pictures), nprocs=2)
+
+
+if __name__ == "__main__":
+    main()
+```
+
 ## References
 https://docs.python.org/3/using/cmdline.html#envvar-PYTHONHASHSEED
 """
@@ -125,7 +160,10 @@ from ddpify.understanding.syntax import code_of
 def check(script: Script) -> Iterator[Finding]:
     """Collections without an order of their own, where the order counts."""
     for node in script.ordering.counted(script.module):
-        if not script.control.rank_guards(node):
+        # What the ranks are handed by the process that starts them has one order.
+        if not script.control.rank_guards(node) and not script.control.is_only_before_spawning(
+            node
+        ):
             yield Finding(
                 node,
                 "this order differs between processes or nodes: the ranks number or split things"
