@@ -139,7 +139,7 @@ def _is_read(script: Script) -> bool:
 
 
 def _spelling(script: Script, first: cst.SimpleString, is_read: bool) -> Finding:
-    """An option that nothing reads was left from another launcher: torchrun may start the script."""
+    """An option that nothing reads may be left from another launcher than the one in use."""
     quote = first.quote
     text = f"{quote}--local-rank{quote}, {quote}--local_rank{quote}"
     return Finding(
