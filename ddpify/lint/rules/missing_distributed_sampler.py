@@ -17,6 +17,31 @@ for epoch in range(epochs):
         optimizer.step()
 ```
 
+```python bare
+import multiprocessing
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.data import DataLoader, TensorDataset
+
+
+def train(rank, world_size):
+    torch.cuda.set_device(rank)
+    dist.init_process_group("nccl", rank=rank, world_size=world_size)
+    model = DistributedDataParallel(torch.nn.Linear(10, 2).cuda(), device_ids=[rank])
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    data = TensorDataset(torch.zeros(100, 10))
+    workers = multiprocessing.cpu_count() // world_size
+    for (x,) in DataLoader(data, 32, shuffle=True, num_workers=workers):
+        optimizer.zero_grad()
+        model(x.cuda()).mean().backward()
+        optimizer.step()
+
+
+if __name__ == "__main__":
+    torch.multiprocessing.spawn(train, args=(2,), nprocs=2)
+```
+
 ## Use instead
 ```python
 sampler = DistributedSampler(dataset)

@@ -60,6 +60,16 @@ for x, y in loader:
 ## When not to follow it
 Where ranks work on parts of one model, as in tensor parallelism.
 
+A function of another file's: its argument may well be the rank.
+```python
+def training_loop(rank, seed):
+    torch.manual_seed(seed * 8 + rank)
+    model = DDP(nn.Sequential(nn.Linear(10, 10), nn.Dropout(0.5), nn.Linear(10, 2)).to(device))
+    for x, y in loader:
+        criterion(model(x), y).backward()
+        optimizer.step()
+```
+
 ## References
 https://docs.pytorch.org/docs/stable/notes/randomness.html
 """
@@ -75,7 +85,9 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.seeds import SEEDS, differs, seeds
 from ddpify.understanding.labels.origins import draws
+from ddpify.understanding.labels.scopes import parameters
 from ddpify.understanding.layers import layers
+from ddpify.understanding.structure import walk
 from ddpify.understanding.values import UNKNOWN, Instance
 
 _DROPOUT = ("torch.nn.Dropout", "torch.nn.AlphaDropout", "torch.nn.FeatureAlphaDropout")
@@ -101,11 +113,23 @@ def check(script: Script) -> Iterator[Finding]:
     own = [one for one in found if script.owners[one] is script.module]
     if not own or not script.wraps or any(differs(script, one) for one in found):
         return
+    if any(_is_given_elsewhere(script, one) for one in found):
+        return
     what = _drawing(script)
     if what != "dropout" and not script.calls(*SEEDS["torch"], everywhere=True):
         return  # the rest is drawn on the CPU as a rule, which CUDA's seeds leave alone
     if what is not None:
         yield Finding(own[0], f"all ranks have this seed: {what} is the same on each of them")
+
+
+def _is_given_elsewhere(script: Script, seed: cst.Call) -> bool:
+    """Whether a seed is made of a parameter that another file gives: it may be the rank."""
+    function = script.structure_of(seed).function(seed)
+    if function is None or function in script.control.spawned or script.control.callers(function):
+        return False
+    names = {one.name.value for one in parameters(function)}
+    read = {one.value for given in seed.args for one in walk(given) if isinstance(one, cst.Name)}
+    return bool(names & read)
 
 
 def _drawing(script: Script) -> str | None:

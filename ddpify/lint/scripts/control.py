@@ -25,6 +25,12 @@ if TYPE_CHECKING:
 
 # What starts the processes of a script; a name that ends with a dot is a prefix.
 _STARTING = ("torch.multiprocessing.", "multiprocessing.", "torch.distributed.launcher.")
+_STARTS_NOTHING = frozenset(
+    "cpu_count current_process parent_process active_children freeze_support get_start_method"
+    " set_start_method set_sharing_strategy get_sharing_strategy get_all_sharing_strategies"
+    " Queue SimpleQueue JoinableQueue Pipe Lock RLock Event Condition Semaphore BoundedSemaphore"
+    " Barrier Value Array RawValue RawArray get_logger log_to_stderr SharedMemory".split()
+)
 _SPARK = "pyspark.ml.torch.distributor.TorchDistributor"
 _EXITS = ("exit", "sys.exit", "os._exit")
 # Words that make a condition doubtful. They only ever silence a rule, never speak for a finding.
@@ -203,9 +209,9 @@ class Control:
 
     @cached_property
     def _spawners(self) -> set[cst.FunctionDef | None]:
-        """Functions that call ``mp.spawn`` or start processes of their own."""
-        calls = self._starting
-        return {self.script.structure_of(call).function(call) for call in calls}
+        """Functions that call ``mp.spawn`` or start processes of their own, and are no ranks."""
+        functions = {self.script.structure_of(call).function(call) for call in self._starting}
+        return {one for one in functions if one not in self.spawned or not self._joins_group(one)}
 
     @cached_property
     def _starting(self) -> list[cst.Call]:
@@ -216,7 +222,13 @@ class Control:
             if isinstance(call.func, cst.Attribute)
             and any(one.type == _SPARK for one in self.script.instances(call.func.value))
         ]
-        return self.script.calls(*_STARTING, everywhere=True) + runs
+        calls = [
+            call
+            for call in self.script.calls(*_STARTING, everywhere=True)
+            if not {name.rsplit(".", 1)[-1] for name in self.script.names(call.func)}
+            & _STARTS_NOTHING
+        ]
+        return calls + runs
 
     @cached_property
     def _starters(self) -> set[cst.FunctionDef | None]:
