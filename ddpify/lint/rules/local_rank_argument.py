@@ -96,7 +96,7 @@ def check(script: Script) -> Iterator[Finding]:
         may_get_it = is_read or not script.control.spawned
         refuses = "--local-rank" not in known and may_get_it and _refuses_others(script, call)
         if refuses:
-            yield _spelling(script, known["--local_rank"], is_read)
+            yield _spelling(script, known["--local_rank"], is_read and not script.control.spawned)
         if is_read and not _reads_the_environment(script):
             # Where the old launcher is refused, that is what stops the script first.
             yield Finding(
@@ -138,15 +138,18 @@ def _is_read(script: Script) -> bool:
     return read
 
 
-def _spelling(script: Script, first: cst.SimpleString, is_read: bool) -> Finding:
-    """An option that nothing reads may be left from another launcher than the one in use."""
+def _spelling(script: Script, first: cst.SimpleString, is_needed: bool) -> Finding:
+    """An option that is not needed may be left from another launcher than the one in use.
+
+    Nothing reads it, or the script starts its ranks itself.
+    """
     quote = first.quote
     text = f"{quote}--local-rank{quote}, {quote}--local_rank{quote}"
     return Finding(
         first,
         "torch.distributed.launch passes --local-rank since PyTorch 2.0: this parser refuses it",
         script.replace(first, text, "accept both spellings"),
-        confidence=Confidence.CERTAIN if is_read else Confidence.POSSIBLE,
+        confidence=Confidence.CERTAIN if is_needed else Confidence.POSSIBLE,
     )
 
 

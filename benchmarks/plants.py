@@ -1,0 +1,134 @@
+"""Plant the pitfalls of ``public/plants.csv`` into checkouts of public projects, and lint these.
+
+    python -m benchmarks.plants FOLDER [PROJECT ...]
+
+FOLDER holds a checkout of each repository of the table at its commit, as ``owner+name``. A row
+without ``search`` puts its line before the line that it names; any other replaces a part of that
+line. A repository has copies, since some pitfalls hide others. A pitfall is found if one of its
+rules has a finding at the planted line or near it, or anywhere in the file if that rule has none in
+the file as it is.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+TABLE = Path(__file__).parent / "public" / "plants.csv"
+NEAR = 6  # lines; a finding may be at the loop, the guard or the loader around a plant
+
+
+@dataclass(frozen=True)
+class Plant:
+    """One row of the table."""
+
+    repository: str
+    copy: str
+    file: str
+    line: int
+    search: str
+    replace: str
+    rules: frozenset[str]
+    pitfall: str
+
+
+@dataclass(frozen=True)
+class Found:
+    """One finding: its file, line, rule and confidence."""
+
+    file: str
+    line: int
+    rule: str
+    confidence: str
+
+
+def main(folder: Path, projects: Iterable[str]) -> None:
+    """Print a line for each plant, and how many are found by default and with --strict."""
+    copies: dict[tuple[str, str], list[Plant]] = defaultdict(list)
+    for plant in _read():
+        copies[plant.repository, plant.copy].append(plant)
+    shown = strict = count = 0
+    for (repository, _), plants in copies.items():
+        if projects and not any(one in repository for one in projects):
+            continue
+        for plant, found in _try(folder / repository.replace("/", "+"), plants):
+            sure = found - {"possible"}
+            word = "found" if sure else "strict" if found else "MISSED"
+            print(f"{word:6} {repository} {plant.file}:{plant.line} {plant.pitfall}", flush=True)
+            shown, strict, count = shown + bool(sure), strict + bool(found), count + 1
+    print(f"{count} planted, {shown} found by default, {strict} with --strict")
+
+
+def _read() -> list[Plant]:
+    with TABLE.open(newline="") as table:
+        return [
+            Plant(row["repository"], row["copy"], row["file"], int(row["line"]), row["search"],
+                  row["replace"], frozenset(row["rules"].split("|")), row["pitfall"])
+            for row in csv.DictReader(table)
+        ]  # fmt: skip
+
+
+def _try(source: Path, plants: list[Plant]) -> list[tuple[Plant, set[str]]]:
+    """For each plant of one copy the confidences of what is found about it."""
+    with tempfile.TemporaryDirectory() as place:
+        copy = Path(place) / source.name
+        shutil.copytree(source, copy)
+        files = sorted({plant.file for plant in plants})
+        before = _lint(copy, files)
+        for plant in sorted(plants, key=lambda one: -one.line):
+            _plant(copy / plant.file, plant)
+        after = _lint(copy, files)
+    return [(plant, _about(plant, plants, before, after)) for plant in plants]
+
+
+def _plant(path: Path, plant: Plant) -> None:
+    lines = path.read_text().splitlines(keepends=True)
+    at = plant.line - 1
+    if plant.search:
+        assert plant.search in lines[at], f"{plant.file}:{plant.line} has no {plant.search}"
+        lines[at] = lines[at].replace(plant.search, plant.replace, 1)
+    else:
+        indent = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
+        lines.insert(at, f"{indent}{plant.replace}\n")
+    path.write_text("".join(lines))
+
+
+def _lint(folder: Path, files: list[str]) -> list[Found]:
+    command = [sys.executable, "-m", "ddpify", "lint", *files, "--strict", "--no-cache",
+               "--output-format", "json", "--jobs", "1"]  # fmt: skip
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode in (0, 1), done.stderr
+    return [
+        Found(one["filename"], one["location"]["row"], one["code"], one["confidence"])
+        for one in json.loads(done.stdout)
+        if one["context"] != "single-process"
+    ]
+
+
+def _about(plant: Plant, plants: list[Plant], before: list[Found], after: list[Found]) -> set[str]:
+    moved = sum(
+        not one.search and one.file == plant.file and one.line < plant.line for one in plants
+    )
+    here = plant.line + moved
+    known = {(one.file, one.rule) for one in before}
+    return {
+        one.confidence
+        for one in after
+        if one.rule in plant.rules
+        and (
+            (one.file == plant.file and abs(one.line - here) <= NEAR)
+            or (one.file, one.rule) not in known
+        )
+    }
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]).resolve(), sys.argv[2:])
