@@ -23,6 +23,29 @@ raw = DDP(raw, device_ids=[local_rank])
 trainer.fit()
 ```
 
+```python
+class Trainer:
+    def __init__(self, model):
+        self.model = model
+
+    def epoch(self):
+        for x, y in loader:
+            optimizer.zero_grad()
+            criterion(self.model(x.to(device)), y.to(device)).backward()
+            optimizer.step()
+
+
+def make(name):
+    models = {"net": Net, "linear": nn.Linear}
+    return models[name](10, 2) if name == "linear" else models[name]()
+
+
+chosen = make(os.environ["MODEL"]).to(device)
+trainer = Trainer(chosen)
+wrapped = DDP(chosen, device_ids=[local_rank])
+trainer.epoch()
+```
+
 ## Use instead
 ```python
 class Trainer:
@@ -83,19 +106,19 @@ def check(script: Script) -> Iterator[Finding]:
     """Training calls of what was wrapped, past its wrapper."""
     for wrap in script.wraps:
         held = [one for one in wrap.held if one is not wrap.wrapper]  # of ``self.x = DDP(self.x)``
-        if wrap.wrapper.type != DDP or len(held) > 1:
+        if wrap.wrapper.type != DDP:
             continue
         if any(event.gradient for event in script.events(wrap.wrapper, "call")):
             continue
         if not held:
             yield from _of_the_same_name(script, wrap)
             continue
-        for event in _calls_after(script, wrap, held[0]):
+        for event in _calls_after(script, wrap, held[0]):  # one choice has the same calls
             call = event.site.node
             here = event.site.module is script.module
             if not _is_said_here(script, wrap, here):
                 continue
-            if _only_raw(script, held[0], call):
+            if _only_raw(script, held, call):
                 yield Finding(call if here else wrap.call, _IS_RAW if here else _IS_TRAINED_RAW)
                 break
 
@@ -158,8 +181,11 @@ def _calls_after(script: Script, wrap: Wrap, raw: Instance) -> Iterator[Event]:
             yield event
 
 
-def _only_raw(script: Script, raw: Instance, call: cst.CSTNode) -> bool:
-    """Whether the called expression surely is the unwrapped object, not `.module` of a wrapper."""
+def _only_raw(script: Script, held: list[Instance], call: cst.CSTNode) -> bool:
+    """Whether the called expression surely is the unwrapped object, not `.module` of a wrapper.
+
+    There are several where a model is chosen among classes: the call has the same choice then.
+    """
     if not isinstance(call, cst.Call):
         return False
     if _is_its_own(script, call):
@@ -169,7 +195,7 @@ def _only_raw(script: Script, raw: Instance, call: cst.CSTNode) -> bool:
         if node.attr.value == "module" and script.is_wrapped(node.value):
             return False
         node = node.value
-    return set(script.instances(call.func)) == {raw}
+    return set(script.instances(call.func)) == set(held)
 
 
 def _is_its_own(script: Script, call: cst.Call) -> bool:
