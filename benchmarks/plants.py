@@ -96,8 +96,10 @@ def _plant(path: Path, plant: Plant) -> None:
         assert plant.search in lines[at], f"{plant.file}:{plant.line} has no {plant.search}"
         lines[at] = lines[at].replace(plant.search, plant.replace, 1)
     else:
-        indent = lines[at][: len(lines[at]) - len(lines[at].lstrip())]
+        below = next(line for line in lines[at:] if line.strip())
+        indent = below[: len(below) - len(below.lstrip())]
         lines.insert(at, f"{indent}{plant.replace}\n")
+    compile("".join(lines), str(path), "exec")
     path.write_text("".join(lines))
 
 
