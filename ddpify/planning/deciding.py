@@ -22,6 +22,7 @@ from ddpify.planning import (
 )
 from ddpify.planning.batches import split_batches
 from ddpify.planning.cut_short import CutShort
+from ddpify.planning.first_look import refuse_at_once
 from ddpify.planning.options import Options
 from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import (
@@ -76,6 +77,8 @@ def make_plan(
     """
     for entry in project.entries:
         refuse_runtime_itself(entry)
+    if known is None:
+        refuse_at_once(project)
     choices = Choices(trained=set(known[1].trained)) if known else Choices()
     plan = Plan(project, options, known[0] if known else _interpreted(project, choices), choices)
     states: set[object] = set()

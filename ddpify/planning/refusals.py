@@ -17,7 +17,7 @@ from ddpify.understanding.project import ModuleFile, Project
 from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import Data, Instance, Params
 
-_DISTRIBUTED = (
+DISTRIBUTED = (
     "torch.distributed.init_process_group",
     "torch.nn.parallel.DistributedDataParallel",
     "torch.utils.data.distributed.DistributedSampler",
@@ -105,7 +105,7 @@ def refuse_before(facts: Facts, project: Project, choices: Choices) -> None:
     _refuse_distributed(facts, project)
     _refuse_frameworks(facts, project)
     if not facts.backwards:
-        raise _no_training_loop(project)
+        raise no_training_loop(project)
     for _, site in facts.calls_to(*_ENVIRONMENTS):
         raise _at(
             site,
@@ -157,7 +157,7 @@ def without_a_model(facts: Facts, project: Project) -> Refusal:
     )
 
 
-def _no_training_loop(project: Project) -> Refusal:
+def no_training_loop(project: Project) -> Refusal:
     """Nothing trains, as far as the files can be read and their values followed."""
     for module in project.files:
         for call in module.structure.all(cst.Call):
@@ -195,17 +195,37 @@ def refuse_runtime_itself(entry: ModuleFile) -> None:
         )
 
 
-def _refuse_distributed(facts: Facts, project: Project) -> None:
-    imports = [pair for file in project.files if file.editable for pair in _imports(file)]
-    converted = [node for name, node in imports if name.startswith(_RUNTIME)]
-    if converted:
+def refuse_converted(project: Project, files: Iterable[ModuleFile]) -> None:
+    """Refuse files of a project that import ddpify's runtime.
+
+    Raises:
+        Refusal: One does.
+    """
+    imports = (pair for file in files if file.editable for pair in _imports(file))
+    converted = next((node for name, node in imports if name.startswith(_RUNTIME)), None)
+    if converted is not None:
         raise Refusal(
             project.entry,
-            converted[0],
+            converted,
             "it is already converted: it imports ddpify's runtime helper",
             "convert the original script",
             final=True,
         )
+
+
+def already_distributed(name: str, site: Site) -> AlreadyDistributed:
+    """The script calls something that distributes a training."""
+    return AlreadyDistributed(
+        site.module,
+        site.node,
+        f"it is already distributed: it calls {name.rsplit('.', 1)[-1]}()",
+        "run `ddpify lint` on it instead",
+        final=True,
+    )
+
+
+def _refuse_distributed(facts: Facts, project: Project) -> None:
+    refuse_converted(project, project.files)
     for name, site in facts.calls_to(*TRAINING):
         raise _at(
             site,
@@ -213,19 +233,26 @@ def _refuse_distributed(facts: Facts, project: Project) -> None:
             "convert the original script",
             final=True,
         )
-    for name, site in facts.calls_to(*_DISTRIBUTED):
-        raise AlreadyDistributed(
-            site.module,
-            site.node,
-            f"it is already distributed: it calls {name.rsplit('.', 1)[-1]}()",
-            "run `ddpify lint` on it instead",
-            final=True,
-        )
+    for name, site in facts.calls_to(*DISTRIBUTED):
+        raise already_distributed(name, site)
+
+
+def refuse_imported_frameworks(files: Iterable[ModuleFile]) -> None:
+    """Refuse files that import a framework which runs the training itself.
+
+    Raises:
+        Refusal: One does.
+    """
+    _refuse_named((name, Site(node, file)) for file in files for name, node in _imports(file))
 
 
 def _refuse_frameworks(facts: Facts, project: Project) -> None:
-    named = [(name, Site(node, file)) for file in project.files for name, node in _imports(file)]
-    for name, site in [*named, *facts.calls_to("")]:
+    refuse_imported_frameworks(project.files)
+    _refuse_named(facts.calls_to(""))
+
+
+def _refuse_named(named: Iterable[tuple[str, Site]]) -> None:
+    for name, site in named:
         framework = training_framework(name)
         if framework is not None:
             raise _at(

@@ -263,6 +263,16 @@ class Project:
                 self._files[path] = None  # as unknown as a library
         return self._files[path]
 
+    def peek(self, path: str) -> ModuleFile:
+        """A local file, which does not become one of those that were read.
+
+        Raises:
+            DdpifyError: It cannot be read.
+        """
+        folder, file = os.path.split(path)
+        shown, editable = self._folder(folder)
+        return self._module(self._load(shown / file), file, editable=editable)
+
     def _module(self, source: Source, name: str, *, editable: bool) -> ModuleFile:
         return ModuleFile(source, name, editable=editable, parsed=self._parse(source))
 
