@@ -36,6 +36,7 @@ from ddpify.planning.refusals import (
     refuse_reading,
     refuse_runtime_itself,
     taken_gradients,
+    taken_together,
     unequal_batches,
     work_of_all,
 )
@@ -140,6 +141,7 @@ def _refuse_what_is_lost(plan: Plan) -> None:
     for demand in facts.demands.values():  # whatever was decided, its reader still gets a part
         plan.refuse(refuse_reading(demand))
     found = (
+        *taken_together(facts),
         *lost_losses(facts),
         *taken_gradients(facts),
         *hooked_gradients(facts),

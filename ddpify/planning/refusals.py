@@ -315,6 +315,19 @@ def hooked_gradients(facts: Facts) -> Iterator[Refusal]:
         )
 
 
+def taken_together(facts: Facts) -> Iterator[Refusal]:
+    """Functions of which calls are taken together, and perhaps need not all be reduced."""
+    for function, site in facts.taken_together.items():
+        name = getattr(function, "name", None)
+        yield _at(
+            site,
+            f"{name.value + '()' if name is not None else 'a lambda'} is called in more ways than"
+            " are told apart, and gives parts of a batch in some and something else in others",
+            "call it in fewer ways: this is a limit of ddpify's, not an error of the script",
+            final=True,
+        )
+
+
 def loose_gradients(facts: Facts) -> Iterator[Refusal]:
     """Gradients of tensors that every rank holds whole, and no model."""
     for site in facts.loose_gradients.values():

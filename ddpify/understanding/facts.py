@@ -289,6 +289,8 @@ class Facts:
     sample_hooks: dict[cst.CSTNode, SampleHook] = field(default_factory=dict)
     # Functions along a dimension that is counted from the end of a tensor of unknown dimensions.
     unsure_dimensions: dict[cst.CSTNode, Site] = field(default_factory=dict)
+    # Functions whose calls are taken together, and may not all give parts, with a call.
+    taken_together: dict[cst.CSTNode, Site] = field(default_factory=dict)
     callers: dict[cst.CSTNode, set[Site]] = field(default_factory=dict)
     # By the places of ``train()`` and ``eval()``. These and the callers outlast a pass.
     switches: dict[Instance, dict[Site, Switch]] = field(default_factory=dict)

@@ -66,6 +66,7 @@ class Interpretation(Interpreter):
             made.forget_reads()
         for known in (self.results, self.scopes, self.called, self.latest):
             known.clear()
+        self.ways.start_pass()
         self.at_hand = frozenset()
         self.modes.answers.clear()
         self.criteria.clear()

@@ -19,6 +19,7 @@ from ddpify.understanding.facts import Demand, Effect, Facts, Site
 from ddpify.understanding.forms import Form
 from ddpify.understanding.frames import Frame
 from ddpify.understanding.language import size_uses
+from ddpify.understanding.language.joined_calls import Ways
 from ddpify.understanding.modes import Modes
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import ModuleFile, Project
@@ -62,6 +63,7 @@ class Interpreter(ABC):
         self.previous: dict[object, Value] = {}
         self.recalled: set[object] = set()  # calls that took their previous result
         self.running: set[object] = set()
+        self.ways = Ways()
         self.frames: list[Frame] = []
         self.no_grad = 0
         self.modes = Modes()
@@ -261,16 +263,19 @@ class Interpreter(ABC):
     @contextmanager
     def trying(self, function: Function | None = None) -> Iterator[Facts]:
         """Inside, a function or an expression is tried: what is learned is kept apart."""
-        outer = self.facts, self.results, self.previous, self.tried, self.tried_writes
+        outer = self.facts, self.results, self.previous, self.tried, self.ways, self.tried_writes
         self.tried_writes = []
         self.tried = function or self.tried
         self.facts = Facts(callers=outer[0].callers, switches=outer[0].switches)
-        self.results, self.previous = {}, {}
+        self.results, self.previous, self.ways = {}, {}, Ways()
         try:
             yield self.facts
         finally:
-            writes = self.tried_writes
-            self.facts, self.results, self.previous, self.tried, self.tried_writes = outer
+            tried, writes = self.facts, self.tried_writes
+            self.facts, self.results, self.previous, self.tried, self.ways, self.tried_writes = (
+                outer
+            )
+            self.facts.taken_together |= tried.taken_together
             self.tried_writes = writes if self.tried is None else [*self.tried_writes, *writes]
 
     @contextmanager

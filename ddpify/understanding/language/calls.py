@@ -12,7 +12,7 @@ from ddpify.understanding.batching import at_hand, batches, entering
 from ddpify.understanding.facts import Site
 from ddpify.understanding.forms import Form
 from ddpify.understanding.frames import Frame
-from ddpify.understanding.language import attributes, births, fitting, own_attributes
+from ddpify.understanding.language import attributes, births, fitting, joined_calls, own_attributes
 from ddpify.understanding.libraries import (
     criteria,
     instances,
@@ -71,6 +71,13 @@ class _Call(NamedTuple):
         modes = bool(run.no_grad), bool(run.all_whole), self.forward, run.training
         args = tuple(self.args), named, _captured(self.function)
         return self.function.node, place, self.receiver, args, modes
+
+    def joint_key(self, run: Interpreter) -> object:
+        """What the calls have in common that are taken together."""
+        modes = bool(run.no_grad), bool(run.all_whole), self.forward, run.training
+        given = tuple(map(joined_calls.sorts, (*self.args, *self.kwargs.values())))
+        shape = len(self.args), tuple(self.kwargs), given, _captured(self.function)
+        return self.function.node, self.receiver, shape, modes
 
 
 def _captured(function: Function) -> tuple[tuple[str, Value], ...]:
@@ -255,6 +262,13 @@ def _result(run: Interpreter, call: _Call) -> Value:
         return run.results[key]
     if _is_too_deep(run, call):
         return UNKNOWN  # else what it gave in the pass before would grow in each pass
+    if key not in run.running and not run.ways.is_apart(call.function.node, call.receiver):
+        return _result_of_all(run, call)
+    return _of_body(run, call, key)
+
+
+def _of_body(run: Interpreter, call: _Call, key: object) -> Value:
+    """What the body gives; what it gave in the pass before where it is in progress already."""
     if key in run.running:
         run.recalled.add(key)
         return run.previous.get(key, UNKNOWN)
@@ -268,6 +282,23 @@ def _result(run: Interpreter, call: _Call) -> Value:
     run.results[key] = run.previous[key] = result
     _note_lists(run, call, result)
     return result
+
+
+def _result_of_all(run: Interpreter, call: _Call) -> Value:
+    """What a call gives that is taken together with others, and may be what those give."""
+    key = call.joint_key(run)
+    given = [*call.args, *call.kwargs.values()]
+    all_calls, grown = run.ways.together(key, given)
+    if key not in run.results or grown:
+        if grown and key in run.running:
+            run.reads_change = True  # the body in progress has begun with less
+        number = len(call.args)
+        named = dict(zip(call.kwargs, all_calls.given[number:], strict=True))
+        call = call._replace(args=all_calls.given[:number], kwargs=named)
+        all_calls.gives(_of_body(run, call, key))
+    if all_calls.mixed and call.site is not None:
+        run.facts.taken_together.setdefault(call.function.node, call.site)
+    return run.results.get(key, run.previous.get(key, UNKNOWN))
 
 
 def _note_lists(run: Interpreter, call: _Call, result: Value) -> None:
