@@ -88,7 +88,7 @@ def make_plan(
         if number:
             plan.facts = _interpreted(project, plan.choices)
             state = plan.state()
-            if state in states:
+            if state in states and not _bar_dropped(plan):
                 break  # it would go round in a circle
             states.add(state)
         if not _decide_more(plan):
@@ -103,11 +103,18 @@ def make_plan(
     return plan
 
 
+def _bar_dropped(plan: Plan) -> bool:
+    """Never again reduce where decisions go round in a circle; whether there is such a place."""
+    circling = plan.dropped.keys() - plan.barred
+    plan.barred |= circling
+    return bool(circling)
+
+
 def _unsettled(plan: Plan) -> Refusal:
     """The place that was decided on most often, and is open still."""
     node = next((node for node, _ in plan.dropped.most_common(1)), None)
     module = plan.project.entry if node is None else plan.site(node).module
-    message = "whether this is whole or a rank's part does not settle: it depends on itself"
+    message = "whether this is whole or a rank's part depends on how it is read itself"
     remedy = "compute it from per-sample values, a mean or a sum over the batch"
     return Refusal(module, node, message, remedy)
 
@@ -214,19 +221,15 @@ def _events(plan: Plan, model: Instance) -> list[Event]:
 
 
 def _drop(plan: Plan, node: cst.CSTNode) -> None:
-    """Take a decision back.
+    """Take a decision back; where that has happened again and again, for good.
 
-    Raises:
-        Refusal: That has happened here again and again.
+    What reads a part there is then met in another way, or refused by its own name.
     """
     del plan.reductions[node]
     plan.choices.reduced.discard(node)
     plan.dropped[node] += 1
     if plan.dropped[node] > _CHANGES_OF_MIND:
-        site = plan.site(node)
-        message = "whether this is whole or a rank's part depends on how it is read itself"
-        remedy = "compute it from per-sample values, a mean or a sum over the batch"
-        raise Refusal(site.module, node, message, remedy, final=True)
+        plan.barred.add(node)
 
 
 def _decide(plan: Plan) -> bool:
