@@ -28,6 +28,13 @@ class Cache:
     def __init__(self, settings: Settings, folder: Path | None = None) -> None:
         self.folder = folder or settings.root / FOLDER
         self._settings = digest(settings)
+        self._hashes: dict[str, str | None] = {}  # of what results depend on, which many share
+
+    def _hash_of(self, path: str) -> str | None:
+        """The hash of a file, which a run reads once for all results that depend on it."""
+        if path not in self._hashes:
+            self._hashes[path] = hash_of(path)
+        return self._hashes[path]
 
     @cached_property
     def _stem(self) -> bytes:
@@ -48,14 +55,14 @@ class Cache:
             result, needs = pickle.loads(self._file(document).read_bytes())
         except Exception:  # absent, or from another time: as good as absent
             return None
-        fresh = all(hash_of(path) == known for path, known in needs)
+        fresh = all(self._hash_of(path) == known for path, known in needs)
         return result if fresh and isinstance(result, Result) else None
 
     def put(self, document: Document, result: Result) -> None:
         """Store a result; a folder that cannot be written to is no error."""
         if result.failure is not None:
             return
-        needs = [(path, hash_of(path)) for path in result.read.needs]
+        needs = [(path, self._hash_of(path)) for path in result.read.needs]
         target = self._file(document)
         aside = target.with_name(f"{target.name}.{os.getpid()}")
         try:
