@@ -258,6 +258,9 @@ def test_wrong_usage_is_2(ddpify: Ddpify, name: str) -> None:
         (["transform", "train.py"], "No such command 'transform'"),
         (["verify", "train.py", "--steps", "0"], "--steps"),
         (["verify", "train.py", "--timeout", "soon"], "--timeout"),
+        (["check", "train.py", "--nproc", "0"], "--nproc"),
+        (["plan", "train.py", "--memory", "0"], "--memory"),
+        (["profile", "train.py", "--timeout", "0"], "--timeout"),
     ],
 )
 def test_unknown_and_missing_arguments_are_2(
@@ -423,6 +426,12 @@ def test_help_shows_choices_and_flags_as_such(ddpify: Ddpify, flag: str) -> None
     assert done.code == 0
     assert "ddp|fsdp|auto" in done.stdout and "<bool>" not in done.stdout
     assert "Models that do not fit on one GPU" in done.stdout
+
+
+@pytest.mark.parametrize("command", ["convert", "launch", "verify"])
+def test_help_has_no_types_of_python(command: str, ddpify: Ddpify) -> None:
+    """An option that may be repeated takes a PATH, and no <list[Path]>."""
+    assert "<list" not in ddpify(command, "-h").stdout
 
 
 def test_underscores_in_options_are_dashes(ddpify: Ddpify) -> None:

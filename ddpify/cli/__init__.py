@@ -12,6 +12,7 @@ import typer
 
 from ddpify.cli import check, convert, launch, lint, run, scale, verify
 from ddpify.cli.app import app
+from ddpify.cli.other_launchers import remedy_for
 from ddpify.errors import DdpifyError, ExitCode
 
 __all__ = ["check", "convert", "launch", "lint", "main", "run", "scale", "verify"]
@@ -48,4 +49,7 @@ def _usage_error(error: Exception) -> int:
     if show is None:
         raise error
     show()
+    remedy = remedy_for(error)
+    if remedy:
+        print(f"  remedy: {remedy}", file=sys.stderr)
     return ExitCode.USAGE

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 def check(
     context: typer.Context,
     script: Annotated[Path, typer.Argument(help="The training script for torchrun.")],
-    nproc: Annotated[int, typer.Option(help="Number of processes.")] = 2,
+    nproc: Annotated[int, typer.Option(min=1, help="Number of processes.")] = 2,
     steps: Annotated[
         Optional[int],  # noqa: UP045
         typer.Option(min=1, help="Stop the script after so many optimizer steps."),
     ] = None,
-    timeout: Annotated[float, typer.Option(help="Seconds that the run may take.")] = 600.0,
+    timeout: Annotated[float, typer.Option(min=1, help="Seconds that the run may take.")] = 600.0,
     json_output: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     sarif: Annotated[
         Optional[Path],  # noqa: UP045

@@ -31,7 +31,10 @@ def convert(
     ] = None,
     entry: Annotated[
         Optional[list[Path]],  # noqa: UP045
-        typer.Option(help="The script in the folder that starts the training; may be repeated."),
+        typer.Option(
+            metavar="PATH",
+            help="The script in the folder that starts the training; may be repeated.",
+        ),
     ] = None,
     in_place: Annotated[
         bool,

@@ -69,7 +69,11 @@ def launch(
     ] = 0,
     hosts: Annotated[
         str,
-        typer.Option(help="The nodes' names or addresses, as in a,b,c.", rich_help_panel=_NETWORK),
+        typer.Option(
+            metavar="HOST,HOST",
+            help="The nodes' names or addresses, as in a,b,c.",
+            rich_help_panel=_NETWORK,
+        ),
     ] = "",
     port: Annotated[
         int,
@@ -142,7 +146,9 @@ def launch(
     module: Annotated[
         Optional[list[str]],  # noqa: UP045
         typer.Option(
-            help="An environment module to load; may be repeated.", rich_help_panel=_SLURM
+            metavar="MODULE",
+            help="An environment module to load; may be repeated.",
+            rich_help_panel=_SLURM,
         ),
     ] = None,
     container: Annotated[

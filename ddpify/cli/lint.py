@@ -24,26 +24,31 @@ def lint(
     diff: Annotated[bool, typer.Option("--diff", help="Show what --fix would change.")] = False,
     select: Annotated[
         Optional[list[str]],  # noqa: UP045
-        typer.Option(help="Rules to run: names, codes, prefixes of codes, ALL."),
+        typer.Option(metavar="RULE", help="Rules to run: names, codes, prefixes of codes, ALL."),
     ] = None,
     ignore: Annotated[
         Optional[list[str]],  # noqa: UP045
-        typer.Option(help="Rules not to run."),
+        typer.Option(metavar="RULE", help="Rules not to run."),
     ] = None,
     extend_select: Annotated[
         Optional[list[str]],  # noqa: UP045
-        typer.Option(help="Rules to run beside the selected ones."),
+        typer.Option(metavar="RULE", help="Rules to run beside the selected ones."),
     ] = None,
     exclude: Annotated[
         Optional[list[str]],  # noqa: UP045
-        typer.Option(help="Files and folders to leave out, instead of the defaults."),
+        typer.Option(
+            metavar="PATH", help="Files and folders to leave out, instead of the defaults."
+        ),
     ] = None,
     extend_exclude: Annotated[
         Optional[list[str]],  # noqa: UP045
-        typer.Option(help="More files and folders to leave out."),
+        typer.Option(metavar="PATH", help="More files and folders to leave out."),
     ] = None,
     output_format: Annotated[
-        str, typer.Option(help="full, concise, json, github, gitlab, sarif or junit.")
+        str,
+        typer.Option(
+            metavar="full|concise|json|github|gitlab|sarif|junit", help="How findings are written."
+        ),
     ] = "full",
     output_file: Annotated[
         Optional[Path],  # noqa: UP045
@@ -123,7 +128,9 @@ def rule(
         typer.Argument(help="A rule's name or code."),
     ] = None,
     all_rules: Annotated[bool, typer.Option("--all", help="List all rules.")] = False,
-    output_format: Annotated[str, typer.Option(help="text or json.")] = "text",
+    output_format: Annotated[
+        str, typer.Option(metavar="text|json", help="How it is written.")
+    ] = "text",
 ) -> None:
     """Explain a rule of `ddpify lint`, or list all."""
     from ddpify.lint import explain

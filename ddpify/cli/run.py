@@ -9,6 +9,7 @@ from typing import Annotated, Optional
 import typer
 
 from ddpify.cli.app import app
+from ddpify.cli.settings import from_command_line
 
 _NODES = "Several nodes"
 
@@ -60,7 +61,11 @@ def run(
     ] = "1",
     hosts: Annotated[
         str,
-        typer.Option(help="Start on these hosts over ssh, as in a,b,c.", rich_help_panel=_NODES),
+        typer.Option(
+            metavar="HOST,HOST",
+            help="Start on these hosts over ssh, as in a,b,c.",
+            rich_help_panel=_NODES,
+        ),
     ] = "",
     main_address: Annotated[
         str,
@@ -114,8 +119,10 @@ def run(
     """
     from ddpify.launching import values
     from ddpify.launching.launch import Launch
-    from ddpify.launching.run import Run, commands, start
+    from ddpify.launching.run import Run, check_given, commands, start
 
+    counts, named = values.counts(nodes), values.hosts(hosts)
+    check_given(from_command_line(context), nodes=counts[1], hosts=len(named))
     given = Launch(
         script,
         interface=values.interfaces(interface),
@@ -126,10 +133,10 @@ def run(
         context.obj or (),
         module=module,
         nproc=nproc,
-        nodes=values.counts(nodes),
-        hosts=values.hosts(hosts),
+        nodes=counts,
+        hosts=named,
         node_rank=node_rank,
-        address=main_address,
+        address=values.host("--main-address", main_address),
         port=port,
         log_dir=log_dir,
         max_restarts=max_restarts,

@@ -52,10 +52,12 @@ def env() -> None:
 def profile(
     context: typer.Context,
     script: Annotated[Path, typer.Argument(help="The distributed script.")],
-    nproc: Annotated[str, typer.Option(help="Numbers of processes, as in 1,2,4.")] = "1,2",
+    nproc: Annotated[
+        str, typer.Option(metavar="N,N", help="Numbers of processes, as in 1,2,4.")
+    ] = "1,2",
     steps: Annotated[int, typer.Option(min=2, help="Optimizer steps to measure.")] = 50,
     warm_up: Annotated[int, typer.Option(min=0, help="Steps before them.")] = 10,
-    timeout: Annotated[float, typer.Option(help="Seconds that one run may take.")] = 600.0,
+    timeout: Annotated[float, typer.Option(min=1, help="Seconds that one run may take.")] = 600.0,
     json_output: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     report: Annotated[
         Optional[Path],  # noqa: UP045
@@ -101,14 +103,14 @@ def plan(
     ],
     memory: Annotated[
         Optional[float],  # noqa: UP045
-        typer.Option(help="GiB of a GPU. Default: of this machine's."),
+        typer.Option(min=0.01, help="GiB of a GPU. Default: of this machine's."),
     ] = None,
     mixed_precision: Annotated[
         Optional[Literal["bfloat16", "float16"]],  # noqa: UP045
         typer.Option(help="Measure activations under autocast to it."),
     ] = None,
     timeout: Annotated[
-        float, typer.Option(help="Seconds that the script may take to its first backward.")
+        float, typer.Option(min=1, help="Seconds that the script may take to its first backward.")
     ] = 600.0,
     json_output: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

@@ -22,17 +22,22 @@ def verify(
         Optional[Path],  # noqa: UP045
         typer.Argument(help="Its torchrun version; converted on the fly when left out."),
     ] = None,
-    nproc: Annotated[str, typer.Option(help="Numbers of processes to try, as in 2,3.")] = "2",
+    nproc: Annotated[
+        str, typer.Option(metavar="N,N", help="Numbers of processes to try, as in 2,3.")
+    ] = "2",
     steps: Annotated[
         Optional[int],  # noqa: UP045
         typer.Option(
             min=1, help="Compare only so many optimizer steps, and stop the runs after them."
         ),
     ] = None,
-    timeout: Annotated[float, typer.Option(help="Seconds that one run may take.")] = 600.0,
+    timeout: Annotated[float, typer.Option(min=1, help="Seconds that one run may take.")] = 600.0,
     allow: Annotated[
         Optional[list[str]],  # noqa: UP045
-        typer.Option(help="A cause to accept: order, batch-size, padding or batchnorm."),
+        typer.Option(
+            metavar="order|batch-size|padding|batchnorm",
+            help="A cause to accept; may be repeated.",
+        ),
     ] = None,
     device: Annotated[
         Literal["cpu", "cuda"],

@@ -82,6 +82,9 @@ def _share_of_the_machine(env: Mapping[str, str]) -> Iterator[Finding]:
         yield error(AREA, message, "show as many devices as torchrun's --nproc-per-node")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     threads = env.get("OMP_NUM_THREADS", "")
+    if threads and not threads.replace(",", "").isdecimal():
+        message = f"OMP_NUM_THREADS={threads} is not a number: OpenMP ignores it"
+        yield warning(AREA, message, "set a number of threads for each rank, or unset it")
     if cores and threads.isdecimal() and int(threads) * int(ranks) > cores:
         message = f"OMP_NUM_THREADS={threads} for {ranks} rank(s) on {cores} core(s)"
         yield warning(AREA, message, f"set OMP_NUM_THREADS={max(cores // int(ranks), 1)}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ddpify.launching.values import usage
+from ddpify.launching.values import slurm_seconds, usage
 
 
 @dataclass(frozen=True)
@@ -104,5 +104,9 @@ def check_combinations(slurm: SlurmOptions, *, cpu: bool) -> None:
     """A usage error for options that exclude each other, or need each other."""
     if slurm.signal and not slurm.time:
         raise usage("--signal counts from the time limit, and there is none", "add --time")
+    limit = slurm_seconds(slurm.time)
+    if limit is not None and slurm.signal >= limit:
+        message = f"--signal {slurm.signal} is no shorter than the limit, which is {limit} s"
+        raise usage(message, "give fewer seconds, or a longer --time")
     if slurm.gres and cpu:
         raise usage("--gres asks for devices, and --cpu for none", "give one of them")

@@ -7,7 +7,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +15,8 @@ from ddpify.launching.command import check_script
 from ddpify.launching.launch import PORT, waits
 from ddpify.launching.values import usage
 
+_OF_SEVERAL = ("main-address", "node-rank", "port", "interface")
+"""Options that say how several nodes meet."""
 _PAUSE = 0.1
 _GRACE_SECONDS = 35.0
 """torchrun gives its processes 30 s to end before it kills them."""
@@ -82,6 +84,28 @@ def _check(run: Run) -> None:
     if run.nproc not in ("auto", "gpu", "cpu") and not (run.nproc.isdecimal() and int(run.nproc)):
         remedy = "use a number, auto, gpu or cpu"
         raise usage(f"not a number of processes: --nproc {run.nproc}", remedy)
+    if run.log_dir is not None and run.log_dir.exists() and not run.log_dir.is_dir():
+        raise usage(f"--log-dir {run.log_dir} is a file", "name a folder")
+    _check_nodes(run)
+    if not run.module:
+        check_script(Path(run.script))
+    if not run.hosts and not _is_here(run):
+        kind = "module" if run.module else "script"
+        raise usage(f"no such {kind}: {run.script}", "name a script, or a module with -m")
+
+
+def _is_here(run: Run) -> bool:
+    """Whether this machine has what is to be started."""
+    if not run.module:
+        return Path(run.script).is_file()
+    from importlib.machinery import PathFinder
+
+    top = run.script.partition(".")[0]
+    # As python -m looks for it: in this folder first.
+    return PathFinder.find_spec(top, [os.getcwd(), *sys.path]) is not None
+
+
+def _check_nodes(run: Run) -> None:
     if run.hosts and (run.address or run.node_rank is not None):
         remedy = "leave --main-address and --node-rank out: the first host is the main one"
         raise usage("--hosts starts all nodes, and needs no other one", remedy)
@@ -91,11 +115,26 @@ def _check(run: Run) -> None:
     if not run.hosts and run.nodes[1] > 1 and not run.address:
         remedy = "add --hosts to start on all of them over ssh, or --main-address on each"
         raise usage("several nodes have to know where they meet", remedy)
-    if run.module:
-        return
-    check_script(Path(run.script))
-    if not run.hosts and not Path(run.script).is_file():
-        raise usage(f"no such script: {run.script}", "name one, or a module with -m")
+    if run.node_rank is not None and run.node_rank >= run.nodes[1] > 1:
+        message = f"--node-rank {run.node_rank} of {run.nodes[1]} nodes"
+        raise usage(message, f"nodes are numbered from 0 to {run.nodes[1] - 1}")
+
+
+def check_given(given: Iterable[str], *, nodes: int, hosts: int) -> None:
+    """A usage error for an option of several nodes where there is one.
+
+    Args:
+        given: Names of options on the command line, without dashes before them.
+        nodes: The most nodes.
+        hosts: How many hosts were named.
+    """
+    several = max(nodes, hosts) > 1
+    for name in given:
+        if name == "ssh" and not hosts:
+            raise usage("--ssh does not apply without --hosts", "add --hosts, or leave it out")
+        if name in _OF_SEVERAL and not several:
+            remedy = "add --nodes or --hosts, or leave it out"
+            raise usage(f"--{name} does not apply to one node", remedy)
 
 
 def _torchrun(run: Run, meeting: Sequence[str], host: str) -> list[str]:

@@ -12,7 +12,7 @@ _DURATION = re.compile(r"(\d+)([smhd]?)")
 _SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _WORD = re.compile(r"[A-Za-z0-9_.,:@/+=*\[\]-]+")
-_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._:-]*[A-Za-z0-9])?")
+_HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _INTERFACES = re.compile(r"[\^=]?[A-Za-z0-9_.,:-]+")
 _CLAIM = re.compile(r"[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
 _RESOURCE = re.compile(r"[a-z0-9.-]+/[A-Za-z0-9._-]+")
@@ -29,6 +29,18 @@ def slurm_time(text: str) -> str:
         remedy = "write minutes, HH:MM:SS, or DAYS-HH:MM:SS, as in --time 24:00:00"
         raise usage(f"not a time limit: {text!r}", remedy)
     return text
+
+
+def slurm_seconds(text: str) -> int | None:
+    """Seconds of a time limit that :func:`slurm_time` takes; None where there is no limit."""
+    if not text or not text.strip("0:-") or text == "UNLIMITED":
+        return None
+    days, dash, clock = text.rpartition("-")
+    parts = [int(part) for part in clock.split(":")]
+    # After days come hours first; without them minutes, unless all three are there.
+    first = 3600 if dash or len(parts) == 3 else 60
+    total: int = sum(part * first // int(60**place) for place, part in enumerate(parts))
+    return int(days or 0) * 86400 + total
 
 
 def seconds(option: str, text: str) -> int | None:
@@ -55,12 +67,19 @@ def interfaces(text: str) -> str:
     return text
 
 
+def host(option: str, text: str) -> str:
+    """A node's name or IPv4 address; "" for none."""
+    if text and not _HOST.fullmatch(text):
+        remedy = f"{option} takes names and IPv4 addresses, as in node1 or 10.0.0.2"
+        raise usage(f"not a host: {text!r}", f"{remedy}; --port sets the port")
+    return text
+
+
 def hosts(text: str) -> tuple[str, ...]:
     """Names or addresses of nodes, from a list with commas; each once."""
     found = tuple(part.strip() for part in text.split(",")) if text else ()
-    for host in found:
-        if not _HOST.fullmatch(host):
-            raise usage(f"not a host: {host!r}", "write them as in --hosts node1,10.0.0.2")
+    for one in found:
+        host("--hosts", one or " ")
     if len(set(found)) < len(found):
         raise usage(f"a host is named twice in {text!r}", "name each node once")
     return found

@@ -60,6 +60,12 @@ WRONG: dict[str, tuple[dict[str, str], Level, str, str]] = {
         "CUDA_VISIBLE_DEVICES=3 for 2 ranks",
         "--nproc-per-node",
     ),
+    "threads that are no number": (
+        {"OMP_NUM_THREADS": "two"},
+        Level.WARNING,
+        "OMP_NUM_THREADS=two is not a number",
+        "set a number",
+    ),
     "too many threads": (
         {"OMP_NUM_THREADS": "9999"},
         Level.WARNING,
