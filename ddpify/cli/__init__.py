@@ -10,12 +10,12 @@ import sys
 
 import typer
 
-from ddpify.cli import check, convert, launch, lint, run, scale, verify
+from ddpify.cli import check, convert, launch, lint, run, scale, server, verify
 from ddpify.cli.app import app
 from ddpify.cli.other_launchers import remedy_for
 from ddpify.errors import DdpifyError, ExitCode
 
-__all__ = ["check", "convert", "launch", "lint", "main", "run", "scale", "verify"]
+__all__ = ["check", "convert", "launch", "lint", "main", "run", "scale", "server", "verify"]
 
 
 def main(arguments: list[str] | None = None) -> int:

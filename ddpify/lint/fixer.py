@@ -13,16 +13,22 @@ Check = Callable[[str], list[Diagnostic]]
 
 def apply(text: str, fixes: Iterable[Fix]) -> tuple[str, int]:
     """The text after the fixes, first come first served, and how many were applied."""
-    chosen: list[Edit] = []
-    count = 0
-    for fix in fixes:
-        if any(_overlap(edit, other) for edit in fix.edits for other in chosen):
-            continue
-        chosen += [edit for edit in fix.edits if edit not in chosen]
-        count += 1
-    for edit in sorted(chosen, reverse=True):
+    edits, count = chosen(fixes)
+    for edit in sorted(edits, reverse=True):
         text = text[: edit.start] + edit.text + text[edit.end :]
     return text, count
+
+
+def chosen(fixes: Iterable[Fix]) -> tuple[list[Edit], int]:
+    """The edits of the fixes that do not overlap, first come first served, and how many fixes."""
+    edits: list[Edit] = []
+    count = 0
+    for fix in fixes:
+        if any(_overlap(edit, other) for edit in fix.edits for other in edits):
+            continue
+        edits += [edit for edit in fix.edits if edit not in edits]
+        count += 1
+    return edits, count
 
 
 def _overlap(one: Edit, other: Edit) -> bool:

@@ -1,0 +1,1 @@
+"""``ddpify server``: findings, fixes, rule pages and conversion in an editor."""
