@@ -7,9 +7,6 @@ import libcst as cst
 from ddpify.planning import gathering
 from ddpify.planning.bindings import loader_name
 from ddpify.planning.plan import Plan, Reduction
-from ddpify.planning.refusals import (
-    refuse_reading,
-)
 from ddpify.understanding import readers
 from ddpify.understanding.arithmetic.tensor_sizes import is_own_number
 from ddpify.understanding.batching import stores
@@ -58,9 +55,9 @@ def mend(plan: Plan, demand: Demand, learnt: frozenset[cst.BaseExpression]) -> b
         done = [_divide_by_any(plan, loss, demand) for loss in apart]
         return all(done)
     if how is not None and editable:
-        for node in editable:
-            _reduce(plan, node, how, demand)
-    elif not trained:
+        done = [_reduce(plan, node, how, demand) for node in editable]
+        return all(done)
+    if not trained:
         replicate(plan, demand)
     elif demand.reader in readers.UNMENDABLE:
         return False  # a model would otherwise get the whole batch on each rank
@@ -201,26 +198,24 @@ def _how(data: Data, reader: str) -> str | None:
     return None
 
 
-def _reduce(plan: Plan, node: cst.BaseExpression, how: str, demand: Demand) -> None:
+def _reduce(plan: Plan, node: cst.BaseExpression, how: str, demand: Demand) -> bool:
+    """Record a reduction, or what makes it needless; whether anything could be done."""
     kept = demand.reader.startswith("a collection") or demand.reader in readers.SHOWING
     if how == "gather" and not kept and not in_training(plan, demand):
         if node not in plan.reductions:  # what a training step gathers there is right here, too
             replicate(plan, demand)
-        return
+        return True
     if is_own_number(demand.data) and demand.site.module.editable:
         node = demand.site.node  # type: ignore[assignment]
     shapes_too = node in plan.facts.shape_uses or not isinstance(node, (cst.Call, cst.Subscript))
     if how == "count" and shapes_too:  # it stays local where it is made, and is summed where read
         if demand.data.placement is Placement.PER_COUNT:
-            _sum_divisors(plan, demand)
-            return
+            return _sum_divisors(plan, demand)
         if not demand.site.module.editable:
-            _sum_argument(plan, demand)
-            return
+            return _sum_argument(plan, demand)
         node = _before_rounding(plan, demand.site.node)
         if _is_whole_too_late(demand, node):
-            _sum_argument(plan, demand)
-            return
+            return _sum_argument(plan, demand)
         how = "count" if node in demand.data.births else "sum"
     weighted = demand.data.placement is Placement.WEIGHTED
     weight = demand.data.counted[0] if weighted and node in demand.data.births else ""
@@ -231,6 +226,7 @@ def _reduce(plan: Plan, node: cst.BaseExpression, how: str, demand: Demand) -> N
         _count_all(plan, node)
     if how == "mean" and (demand.data.opaque or (weighted and not weight)):
         plan.assumed.add(node)
+    return True
 
 
 def _is_whole_too_late(demand: Demand, node: cst.BaseExpression) -> bool:
@@ -251,11 +247,11 @@ def _before_rounding(plan: Plan, node: cst.CSTNode) -> cst.BaseExpression:
     return node
 
 
-def _sum_divisors(plan: Plan, demand: Demand) -> None:
+def _sum_divisors(plan: Plan, demand: Demand) -> bool:
     """Let what was divided by this rank's number of rows be divided by that of the batch's.
 
-    Raises:
-        Refusal: The divisions are not known, and the batch is trained on.
+    Where the divisions are not known, or stand in files that stay, another decision may yet make
+    that number whole.
     """
     sources = demand.data.loaders
     divisors = [n for n, loaders in plan.facts.divisors.items() if loaders & sources]
@@ -263,10 +259,16 @@ def _sum_divisors(plan: Plan, demand: Demand) -> None:
     if divisors and all(owner is not None and owner.editable for owner in owners):
         for node in divisors:
             plan.record(Reduction(node, "sum"))
-    elif in_training(plan, demand):
-        raise refuse_reading(demand)
-    else:
-        replicate(plan, demand)
+        return True
+    return _evaluates_whole(plan, demand)
+
+
+def _evaluates_whole(plan: Plan, demand: Demand) -> bool:
+    """Let a batch that is not trained on be whole; whether this is one."""
+    if in_training(plan, demand):
+        return False
+    replicate(plan, demand)
+    return True
 
 
 def _count_all(plan: Plan, picked_from: cst.BaseExpression) -> None:
@@ -289,21 +291,15 @@ def _count(plan: Plan, node: cst.BaseExpression) -> None:
         plan.record(Reduction(node, "sum"))
 
 
-def _sum_argument(plan: Plan, demand: Demand) -> None:
-    """Give a function of another file the size of the global batch.
-
-    Raises:
-        Refusal: No argument of a call is that size, and the batch is trained on.
-    """
+def _sum_argument(plan: Plan, demand: Demand) -> bool:
+    """Give a function of another file the size of the global batch, if a call has it."""
     for call in reversed(demand.calls):
         counts = gathering.given_to(plan, call, Placement.COUNT)
         if call.module.editable and counts:
             for node in counts:
                 plan.record(Reduction(node, "sum"))
-            return
-    if in_training(plan, demand):
-        raise refuse_reading(demand)
-    replicate(plan, demand)
+            return True
+    return _evaluates_whole(plan, demand)
 
 
 def in_training(plan: Plan, demand: Demand) -> bool:
