@@ -18,6 +18,7 @@ from ddpify.planning import (
     kept_whole,
     mending,
     own_backwards,
+    split_within,
     too_deep,
 )
 from ddpify.planning.batches import split_batches
@@ -159,6 +160,7 @@ def _refuse_what_is_lost(plan: Plan) -> None:
         *layers_in_forwards(facts),
         *layers_along_rows(facts),
         *work_of_all(facts),
+        *split_within.undivided(plan),
         *own_backwards.written(facts, plan.project),
         *own_backwards.divided(facts, plan.project),
         *own_backwards.averaged(facts, plan.project),
