@@ -150,6 +150,32 @@ IN_LOOP += [
     "z = out * sum(F.cross_entropy(o[None], k[None]) for o, k in zip(out, y) if k > 0)",
     "z = out * sum((o * k).sum() for o in out for k in y)",
 ]
+# Changes in place through views of some samples, and functions that read as methods do.
+IN_FORWARD += [
+    "h = h * 1; torch.erf_(h[0])",
+    "h = h * 1; r = h[1:]; r += 1",
+    "h = h * 1; h[0].view(-1).mul_(2)",
+    "h = h * 1; h.narrow(0, 0, 1).mul_(2)",
+    "h = h * 1; h.diagonal().mul_(2)",
+    "h = h * 1; h.masked_scatter_(h > 0, h.detach().clone())",
+    "h = torch.put(h, torch.tensor([0, 4]), torch.tensor([1.0, 2.0]))",
+    "h = torch.min(h, h[0, 0]); h = h / h.abs().mean()",
+    "h = h * h.max(self.first.weight.mean()).sum()",
+]
+IN_LOOP += [
+    "z = out * 1; z[0].zero_()",
+    "z = out.clone(); r = z[0]; r.mul_(3)",
+    "z = out.clone(); nn.init.constant_(z.detach()[0], 1.0)",
+    "z = out.clone(); z.data[0].mul_(2)",
+    "z = out.clone(); torch.sin_(z[::2])",
+    "z = out.clone(); z[0:1].add_(z[1:2])",
+    "z = out.clone(); z[y == 0].mul_(2)",
+    "z = out.masked_scatter(out > 0, out.flip(0))",
+    "z = torch.index_put(out, (torch.tensor([0]),), torch.tensor(3.0))",
+    "z = out.not_equal(out.mean(0)).double() * out",
+    "print(sorted(zip(out[:, 0].tolist(), y.tolist()))[0][1])",
+    "print(dict(zip(y.tolist(), out.argmax(1).tolist())))",
+]
 REFUSED = ["z = h.view(-1, 5); z[0] = 0.0", "z = h[:, 1:]; z[1:] += 1.0"]
 
 

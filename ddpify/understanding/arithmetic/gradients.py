@@ -87,6 +87,17 @@ def of_inputs(
     return None
 
 
+def of_others(run: Interpreter, node: cst.BaseExpression, outputs: Value, inputs: Value) -> None:
+    """Note ``torch.autograd.grad(loss, x)`` of a batch's loss, where all ranks hold the same x.
+
+    A rank gets the gradient of its own samples, which nothing averages.
+    """
+    of_batch = any(isinstance(a, Data) and (a.placement.local or a.reduced) for a in outputs.atoms)
+    alike = any(isinstance(a, (Number, Whole)) for a in deep_atoms(inputs))
+    if of_batch and alike and run.in_batch_loop():
+        run.facts.loose_gradients.setdefault(node, run.site(node))
+
+
 def _is_free_of_scale(structure: Structure, node: cst.CSTNode) -> bool:
     """Whether only the sign of a gradient is read, whether there is one, or it is set."""
     above = structure.parents[node]

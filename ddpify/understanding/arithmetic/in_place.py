@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _AT_POSITIONS = frozenset(
     "index_fill index_copy index_add index_reduce scatter scatter_add scatter_reduce".split()
 )
-_ANYWHERE = frozenset("fill_diagonal index_put put".split())
+_ANYWHERE = frozenset("fill_diagonal index_put masked_scatter put".split())
 _PICKED = (Placement.ROWS, Placement.COUPLED)
 
 

@@ -57,6 +57,8 @@ from ddpify.understanding.values import (
     Const,
     Data,
     Method,
+    Number,
+    Params,
     Tup,
     Value,
     join,
@@ -84,6 +86,9 @@ REORDERING = frozenset("flip roll flipud fliplr".split())
 # What gives one number of all elements, where no dimension is named.
 _TO_ONE = frozenset("mean sum prod norm max min std var".split())
 _NUMBERS = (Form.NUMBER, Form.MULTIPLE, Form.ROUNDED)
+_COMPARING = frozenset(
+    "eq ne gt lt ge le equal not_equal greater less greater_equal less_equal".split()
+)
 _POSITIONS_OF_SOME = ("nonzero", "argwhere", "flatnonzero")
 _DOTS = frozenset("dot vdot".split())
 _UNDER_EACH_OTHER = frozenset({"repeat", "tile"})
@@ -193,6 +198,8 @@ def _function(
 ) -> Value:
     if name in _OF_THE_KIND:
         return REPLICATED
+    if name in ("max", "min") and _is_of_two(operands, rest):
+        name = f"{name}imum"
     if name in ("to", "type_as"):  # of another tensor they take its kind alone
         operands = operands[:1]
     batches.meet(run, operands)
@@ -200,7 +207,7 @@ def _function(
         _keep_own_rows(run, operands[1:])
     if name in tensor_pairs.BINARY and len(operands) > 1:
         return tensor_pairs.binary(run, node, tensor_pairs.BINARY[name], operands[0], operands[1])
-    if name in ("eq", "ne", "gt", "lt", "ge", "le", "equal"):
+    if name in _COMPARING:
         return tensor_pairs.compare(run, [n for n, _ in operands], [v for _, v in operands])
     if name in CHOOSING:
         _take_whole_numbers(run, name, operands[1:])
@@ -257,6 +264,24 @@ def _function(
         held = operands[0][1].atoms
         followed.append(value(*(a for a in held if isinstance(a, Data) and a.reduced)))
     return join(*followed)
+
+
+def _is_of_two(operands: list[Operand], rest: Sequence[Value]) -> bool:
+    """Whether ``max(x, y)`` takes the larger of two tensors: ``y`` is no dimension."""
+    if len(operands) < 2 or not rest:
+        return False
+    computed = isinstance(operands[1][0], cst.Call) and isinstance(
+        operands[1][0].func, cst.Attribute
+    )
+    return any(
+        (isinstance(atom, (Data, Params)) and not _is_a_count(atom))
+        or (isinstance(atom, Number) and computed)
+        for atom in rest[0].atoms
+    )
+
+
+def _is_a_count(atom: Atom) -> bool:
+    return isinstance(atom, Data) and atom.placement is Placement.COUNT
 
 
 def broadcasts(name: str) -> bool:

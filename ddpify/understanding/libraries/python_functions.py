@@ -305,6 +305,9 @@ def _has_each_row(source: Atom) -> bool:
 def _dict(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
     """A new dictionary: of another one, of pairs, and of named values."""
     made = run.instance(node, run.module, "dict")
+    for shown, one in argument_pairs(node, args[:1], {}):
+        if any(a.type == "generator" for a in one.of(Instance)):  # type: ignore[union-attr]
+            run.demand_held(shown, one, "dict()")  # a key that comes again counts once
     for one in args[:1]:
         others = [a for a in one.of(Instance) if a.type == "dict"]  # type: ignore[union-attr]
         for other in others:

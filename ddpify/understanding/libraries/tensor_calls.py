@@ -11,6 +11,7 @@ from ddpify.understanding import readers
 from ddpify.understanding.arithmetic import (
     bounds,
     einsum,
+    in_place,
     patterns,
     tensor_items,
     tensor_pairs,
@@ -131,6 +132,11 @@ def tensor_function(  # type: ignore[no-untyped-def]
         for shown, held in operands:
             run.demand(shown, listed.numbers(held), readers.POSITIONS)
         return _on_whole(name, short, operands, args[1:], kwargs)
+    written = [a for a in operands[0][1].data if a.placement is Placement.SHARD]
+    for data in written if len(written) == len(operands[0][1].atoms) else ():
+        changed = in_place.changed(run, node, short, operands, data, args[1:], kwargs)
+        if changed is not None:
+            return changed
     return tensors.function(run, node, short, involved, kwargs, args[1:])
 
 

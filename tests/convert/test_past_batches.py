@@ -1,0 +1,83 @@
+"""Batches that are used after their loader has given the next one, which may be smaller."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ddpify.planning.refusals import Refusal
+from tests.convert.examples import HEAD, added, convert_text
+
+TAKEN_AHEAD = """\
+class Prefetcher:
+    def __init__(self, loader):
+        self.loader = iter(loader)
+        self.preload()
+
+    def preload(self):
+        self.coming = next(self.loader, (None, None))
+
+    def next(self):
+        a, b = self.coming
+        self.preload()
+        return a, b
+
+
+ahead = Prefetcher(feed)
+a, b = ahead.next()
+while a is not None:
+    rule.zero_grad()
+    penalty = F.cross_entropy(brain(a), b)
+    penalty.backward()
+    rule.step()
+    a, b = ahead.next()
+"""
+TAKEN_TWICE = """\
+going = iter(feed)
+a, b = next(going)
+for step in range(3):
+    c, d = next(going)
+    rule.zero_grad()
+    penalty = F.cross_entropy(brain(a), b)
+    penalty.backward()
+    rule.step()
+    a, b = c, d
+"""
+OF_THE_ROUND_BEFORE = """\
+before = None
+for a, b in feed:
+    rule.zero_grad()
+    penalty = F.cross_entropy(brain(a), b)
+    if before is not None:
+        penalty = penalty + F.cross_entropy(brain(before[0]), before[1])
+    penalty.backward()
+    rule.step()
+    before = (a, b)
+"""
+ALL = [TAKEN_AHEAD, TAKEN_TWICE, OF_THE_ROUND_BEFORE]
+
+
+@pytest.mark.parametrize("text", ALL)
+def test_a_batch_after_the_next_one_came_is_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(Refusal, match="has given the next one"):
+        convert_text(tmp_path, HEAD + text)
+
+
+@pytest.mark.parametrize("text", ALL)
+def test_batches_of_one_size_may_be_taken_ahead(tmp_path: Path, text: str) -> None:
+    even = HEAD.replace("batch_size=6, shuffle=True", "batch_size=6, shuffle=True, drop_last=True")
+    assert any("dd.mean(" in line for line in added(tmp_path, even + text))
+
+
+def test_an_inner_loop_over_results_takes_no_batch(tmp_path: Path) -> None:
+    loop = """\
+for a, b in feed:
+    rule.zero_grad()
+    total = 0
+    for out in [brain(a), brain(2 * a)]:
+        total += F.cross_entropy(out, b)
+    total.backward()
+    rule.step()
+"""
+    assert any("dd.mean(" in line for line in added(tmp_path, HEAD + loop))
