@@ -58,6 +58,7 @@ def test_samples_that_a_model_puts_together_again_are_no_division(tmp_path: Path
     mixing = "s.transpose(0, 1).contiguous().view(-1, 5).logsumexp(0).sum()"
     with pytest.raises(Refusal, match="every rank would do nearly all of the work") as refused:
         added(tmp_path, TAGGER.replace("LOSS", mixing))
+    assert refused.value.node is not None
     line = refused.value.module.line(refused.value.node)
     assert "return s.transpose(0, 1)" in refused.value.module.source.text.splitlines()[line - 1]
 
