@@ -103,7 +103,7 @@ def plan(
     ],
     memory: Annotated[
         Optional[float],  # noqa: UP045
-        typer.Option(min=0.01, help="GiB of a GPU. Default: of this machine's."),
+        typer.Option(min=0.0001, help="GiB of a GPU. Default: of this machine's."),
     ] = None,
     mixed_precision: Annotated[
         Optional[Literal["bfloat16", "float16"]],  # noqa: UP045
