@@ -100,7 +100,8 @@ def gone_through(run: Interpreter, sources: frozenset[Instance]) -> None:
 def used(run: Interpreter, node: cst.CSTNode, rows: Iterable[Data]) -> None:
     """Something goes by how the batch is shared that these rows, or parts, come from."""
     for data in rows:
-        if data.past:
+        shown = run.no_grad and data.placement is Placement.SHARD  # rows that nothing learns of
+        if data.past and not shown:
             found = OutOfTurn(run.site(node), data.loaders, data.loaders, run.call_path)
             run.facts.past_batches.setdefault(node, found)
         loaders = frozenset(one for one in data.loaders if one.role == "loader")

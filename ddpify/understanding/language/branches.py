@@ -58,10 +58,30 @@ def _branches(run: Interpreter, node: cst.If, truth: bool | None) -> bool:
             run.frame.scope.names.update(start)
     run.at_hand = left
     taken.join()
+    if node.orelse is None and len(ends) > 1 and _asks_a_setting(node.test):
+        _drop_outdated(*ends)
     kept = [end for end in ends if end.possible] or ends
     kept = [end for end in kept if not end.against] or kept
     run.frame.against_default = any(end.against for end in kept) or against
     return join_ends(run, [end.names for end in kept])
+
+
+def _asks_a_setting(test: cst.BaseExpression) -> bool:
+    """Whether a test compares with a text, as ``kind == "faces"`` does: alike in all rounds."""
+    if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
+        return False
+    return isinstance(test.comparisons[0].comparator, cst.SimpleString)
+
+
+def _drop_outdated(taken: _End, passed: _End) -> None:
+    """Where a setting leaves a branch out, no name holds what it made of an earlier batch."""
+    for name, held in taken.names.items():
+        if held.data and not _is_past(held) and _is_past(passed.names.get(name, UNKNOWN)):
+            del passed.names[name]
+
+
+def _is_past(held: Value) -> bool:
+    return any(data.past for data in held.data)
 
 
 def _side(run: Interpreter, node: cst.If, holds: bool) -> bool:

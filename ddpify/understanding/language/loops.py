@@ -58,7 +58,7 @@ def for_(run: Interpreter, node: cst.For) -> bool:
             together.taken_at_once(run, node.iter, element)
             run.frame.loops[-1].loaders.append(together.sources(element))
         if any(isinstance(a, Instance) for a in iterable.atoms):
-            run.frame.loops[-1].own = together.sources(element)
+            run.frame.loops[-1].own = together.sources(element) or whole
             if loaded or instances.loaders_of(run, iterable) or _is_own(iterable):
                 at_hand.passed(run, together.last(run, element))
             at_hand.taken(run, together.last(run, element))
