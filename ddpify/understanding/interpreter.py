@@ -90,7 +90,8 @@ class Interpreter(ABC):
         self._namespaces: dict[ModuleFile, Namespace] = {}
         self.called: set[cst.CSTNode] = set()
         self.loaded_models: set[cst.CSTNode] = set()  # what takes a whole model out of a file
-        self.bound_in_part: set[cst.CSTNode] = set()  # functions that have some of their arguments
+        # Functions that have some of their arguments, by the call that gives them.
+        self.completed_in_part: dict[tuple[cst.CSTNode, Function], Function] = {}
         self.latest: dict[cst.CSTNode, Value] = {}
 
     def namespace(self, module: ModuleFile) -> Namespace:

@@ -200,12 +200,14 @@ class Device:
 
 @dataclass(eq=False, repr=False, slots=True)
 class Function:
-    """A function or lambda of the project."""
+    """A function or lambda of the project, perhaps with some of its arguments given beforehand."""
 
     node: cst.FunctionDef | cst.Lambda
     module: ModuleFile
     scope: Scope
     owner: Class | None = None
+    given: tuple[Value, ...] = ()
+    given_by_name: dict[str, Value] = field(default_factory=dict)
 
 
 @record

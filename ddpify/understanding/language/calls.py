@@ -103,7 +103,7 @@ def call(
     if not callee:
         return opaque.call_unknown(run, node, args, kwargs)
     called = [a for a in callee.atoms if not isinstance(a, Const)]  # a literal, as None, is not
-    meant = fitting.fitting(run, node, called or callee.atoms, args, kwargs)
+    meant = fitting.fitting(node, called or callee.atoms, args, kwargs)
     return join(*[_call_atom(run, node, atom, args, kwargs) for atom in meant])
 
 
@@ -248,6 +248,7 @@ def call_function(
     own_attributes.forget(run, receiver)
     if site is not None and run.facts.called_from(function.node, site):
         run.modes.searches.clear()
+    args, kwargs = [*function.given, *args], {**function.given_by_name, **kwargs}
     call = _Call(function, args, kwargs, receiver, site, forward)
     if not _switches_grad_off(function):
         return _result(run, call)

@@ -257,21 +257,14 @@ def _call(run: Interpreter, node: cst.Call) -> Value:
             left = spreading.open_parameters(callee, node, len(args))
             args.extend(spreading.spread(run, arg.value, result, left))
         elif arg.star == "**":
-            _spread_keywords(result, kwargs)
+            left = spreading.open_parameters(callee, node, len(args), by_name=True)
+            spreading.spread_keywords(run, result, kwargs, left)
         elif arg.keyword is not None:
             kwargs[arg.keyword.value] = result
         else:
             args.append(result)
     keeping.method(run, node, args, kwargs)
     return run.call(node, callee, args, kwargs)
-
-
-def _spread_keywords(result: Value, kwargs: dict[str, Value]) -> None:
-    for atom in result.of(Instance):
-        for key, held in atom.attributes.items():  # type: ignore[union-attr]
-            if key.startswith("['"):
-                kwargs.setdefault(key[2:-2], held)
-    kwargs.setdefault("**", result)
 
 
 _HANDLERS: dict[type, Callable[..., Value]] = {

@@ -7,20 +7,15 @@ A name that is a setting may stand for any function or class of a module, as in
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from ddpify.understanding.values import Atom, Bound, Class, Function, Value
 
-if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
-
 _KEEPING = {"staticmethod", "classmethod"}  # decorators that leave the parameters as they are
 
 
 def fitting(
-    run: Interpreter,
     node: cst.BaseExpression,
     callables: Sequence[Atom],
     args: Sequence[Value],
@@ -29,7 +24,7 @@ def fitting(
     """Of several callables, those that take these arguments; all where none or any may."""
     if len(callables) < 2 or not _shows_all(node, len(args) + len(kwargs)):
         return callables
-    return [one for one in callables if _takes(run, one, len(args), kwargs)] or callables
+    return [one for one in callables if _takes(one, len(args), kwargs)] or callables
 
 
 def _shows_all(node: cst.BaseExpression, count: int) -> bool:
@@ -39,29 +34,30 @@ def _shows_all(node: cst.BaseExpression, count: int) -> bool:
     return not any(argument.star for argument in node.args)
 
 
-def _takes(run: Interpreter, one: Atom, count: int, named: Collection[str]) -> bool:
+def _takes(one: Atom, count: int, named: Collection[str]) -> bool:
     if isinstance(one, Function):
-        return _binds(run, one, count, named)
+        return _binds(one, count, named)
     if isinstance(one, Bound):
-        return _binds(run, one.function, count + 1, named)
-    if not isinstance(one, Class) or one.node in run.bound_in_part:
+        return _binds(one.function, count + 1, named)
+    if not isinstance(one, Class):
         return True
     initialiser = one.find("__init__")
     made = list(initialiser.of(Function)) if initialiser is not None else []
-    return not made or any(_binds(run, f, count + 1, named) for f in made)  # type: ignore[arg-type]
+    return not made or any(_binds(f, count + 1, named) for f in made)  # type: ignore[arg-type]
 
 
-def _binds(run: Interpreter, function: Function, count: int, named: Collection[str]) -> bool:
+def _binds(function: Function, count: int, named: Collection[str]) -> bool:
     """Whether a function can be called with so many arguments, and with others by these names."""
-    if function.node in run.bound_in_part or _is_changed(function.node):
+    if _is_changed(function.node):
         return True
+    count, named = count + len(function.given), {*named, *function.given_by_name}
     parameters = function.node.params
     placed = [*parameters.posonly_params, *parameters.params]
     left = [*placed[count:], *parameters.kwonly_params]
     names = {parameter.name.value for parameter in left}
     missing = any(p.default is None and p.name.value not in named for p in left)
     many = count > len(placed) and not isinstance(parameters.star_arg, cst.Param)
-    strange = not set(named) <= names and parameters.star_kwarg is None
+    strange = not named <= names and parameters.star_kwarg is None
     return not (missing or many or strange)
 
 

@@ -30,6 +30,7 @@ Fits = Callable[[Atom], bool | None]
 
 _TENSOR_TYPES = ("torch.Tensor", "torch.autograd.Variable", "torch.FloatTensor")
 _SEQUENCES = {"builtins.tuple", "builtins.list"}
+_MAPPINGS = {"builtins.dict", "collections.OrderedDict", "collections.abc.Mapping"}
 _SAME = (cst.In, cst.Is, cst.Equal)
 _OTHER = (cst.NotIn, cst.IsNot, cst.NotEqual)
 
@@ -63,7 +64,8 @@ def _asked(
 ) -> tuple[str, Fits, bool] | None:
     names = set(_types(run.seen(kind)))
     fits = is_tensor if names & set(_TENSOR_TYPES) else is_sequence
-    known = bool(names) and (fits is is_tensor or names <= _SEQUENCES)
+    fits = is_mapping if names <= _MAPPINGS else fits
+    known = bool(names) and (fits is not is_sequence or names <= _SEQUENCES)
     return (what.value, fits, holds) if isinstance(what, cst.Name) and known else None
 
 
@@ -105,17 +107,26 @@ def is_sequence(atom: Atom) -> bool | None:
     return False if isinstance(atom, (Const, Function, Class)) else None
 
 
+def is_mapping(atom: Atom) -> bool | None:
+    """Whether something is a dictionary, as far as is known."""
+    if isinstance(atom, Instance):
+        return {"dict": True, "list": False}.get(atom.type) if isinstance(atom.type, str) else None
+    if isinstance(atom, Data):
+        return None if atom.opaque or atom.form in SEVERAL_TENSORS else False
+    return False if isinstance(atom, (Tup, Const, Function, Class)) else None
+
+
 def decided(run: Interpreter, test: cst.BaseExpression) -> bool | None:
     """Whether a test surely holds.
 
-    For a tuple or list: of what is one, or is a loss or a count. For None: of what the call of a
-    model leaves out, or gives rows for.
+    For a tuple, list or dictionary: of what is one, or is a loss or a count. For None: of what
+    the call of a model leaves out, or gives rows for.
     """
     missing = _is_none(run, test)
     if missing is not None:
         return missing
     found = tested(run, test)
-    if found is None or found[1] is not is_sequence:
+    if found is None or found[1] is is_tensor:
         return None
     name, fits, holds = found
     held = run.lookup(name)

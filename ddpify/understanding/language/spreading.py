@@ -1,7 +1,8 @@
-"""``f(*x)``: which arguments a call gets out of something that is gone through."""
+"""``f(*x)`` and ``f(**x)``: which arguments a call gets out of something that it is given."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,8 @@ import libcst as cst
 from ddpify.understanding.forms import SEVERAL_TENSORS, Form
 from ddpify.understanding.language import attributes, elements
 from ddpify.understanding.values import (
+    UNKNOWN,
+    Atom,
     Bound,
     Class,
     Data,
@@ -51,19 +54,57 @@ def spread(
     return [p if o.default is None else join(p, run.default(o.default)) for p, o in pairs]
 
 
+def spread_keywords(
+    run: Interpreter, result: Value, kwargs: dict[str, Value], open_: list[cst.Param]
+) -> None:
+    """Add what a dictionary gives by name to the arguments.
+
+    A dictionary of a batch gives each parameter that is left: its names are those of its parts.
+    One that has a default may as well not be given; a flag is none of the tensors of a batch.
+    """
+    for atom in result.of(Instance):
+        for key, held in atom.attributes.items():  # type: ignore[union-attr]
+            if key.startswith("['"):
+                kwargs.setdefault(key[2:-2], held)
+    parts = join(*(_parts_by_name(atom) for atom in result.atoms))
+    for parameter in open_ if parts else ():
+        default = UNKNOWN if parameter.default is None else run.default(parameter.default)
+        if parameter.name.value not in kwargs and not isinstance(default.constant(), bool):
+            kwargs[parameter.name.value] = join(parts, default)
+    kwargs.setdefault("**", result)
+
+
+def _parts_by_name(atom: Atom) -> Value:
+    """What any key of a dictionary of a batch's tensors gives; nothing of other dictionaries."""
+    if isinstance(atom, Data) and _is_batch(atom):
+        return value(replace(atom, form=Form.TENSOR))
+    if isinstance(atom, Instance) and atom.type == "dict":
+        held = atom.attribute("*") or UNKNOWN
+        return held if held.data else UNKNOWN
+    return UNKNOWN
+
+
 def _is_batch(atom: Data) -> bool:
     """Whether this may be several tensors, and not the rows of one."""
     return atom.opaque or atom.form in (*SEVERAL_TENSORS, Form.YIELDED)
 
 
-def open_parameters(callee: Value, node: cst.Call, given: int) -> list[cst.Param]:
-    """The parameters of what is called that positional arguments after ``given`` ones are for."""
+def open_parameters(
+    callee: Value, node: cst.Call, given: int, *, by_name: bool = False
+) -> list[cst.Param]:
+    """The parameters of what is called that are left after ``given`` positional arguments.
+
+    ``by_name`` adds those that are given by name alone.
+    """
     named = {a.keyword.value for a in node.args if a.keyword is not None}
     for atom in callee.atoms:
         function, own = _called(atom)
         if function is not None:
             parameters = function.node.params
-            places = [*parameters.posonly_params, *parameters.params][given + own :]
+            first = given + own + len(function.given)
+            places = [*parameters.posonly_params, *parameters.params][first:]
+            places += parameters.kwonly_params if by_name else ()
+            named |= function.given_by_name.keys()
             return [place for place in places if place.name.value not in named]
     return []
 

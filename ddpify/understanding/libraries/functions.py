@@ -214,6 +214,17 @@ def _put_together(
     return known or opaque.opaque(run, node, None, args, kwargs)
 
 
+def _simple_namespace(
+    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
+    """An object that has what it is given as its attributes."""
+    made = run.instance(node, run.module, "types.SimpleNamespace")
+    for name, given in kwargs.items():
+        if name != "**":
+            run.put(made, name, given)
+    return value(made)
+
+
 FUNCTIONS: dict[str, Callable[..., Value]] = {
     **dict.fromkeys(READINGS, _reading),
     **{
@@ -240,6 +251,7 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     **python_functions.OF_ITERABLES,
     "collections.namedtuple": named_tuples.made,
     "functools.partial": partial_calls.made,
+    "types.SimpleNamespace": _simple_namespace,
     **dict.fromkeys(("torch.vmap", "torch.func.vmap", "functorch.vmap"), vectorised.made),
     **dict.fromkeys(DEFAULT_COLLATE, _put_together),
     "torch.compile": _given_back,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from ddpify.understanding.language.arguments import Keywords, local_data
-from ddpify.understanding.values import UNKNOWN, Bound, Class, Function, Instance, Value, value
+from ddpify.understanding.values import UNKNOWN, Atom, Bound, Function, Instance, Value, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
@@ -17,16 +18,41 @@ _FUNCTION = "function"
 
 
 def made(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
-    """What ``functools.partial`` gives: an object where it holds a batch, else the function."""
+    """What ``functools.partial`` gives: a project's function with arguments, or an object.
+
+    The object stands for what a library has, for a class, and for what holds a batch.
+    """
     if not args:
         return UNKNOWN
-    if any(True for one in (*args[1:], *kwargs.values()) for _ in local_data(one)):
+    given = [*args[1:], *kwargs.values()]
+    if not given:
+        return args[0]
+    if any(True for one in given for _ in local_data(one)):
         return value(_holding(run, node, args, kwargs))
-    for atom in args[0].atoms:
-        whole = atom.function if isinstance(atom, Bound) else atom
-        if isinstance(whole, (Function, Class)):
-            run.bound_in_part.add(whole.node)
-    return args[0]
+    own = [atom for atom in args[0].atoms if isinstance(atom, (Function, Bound))]
+    others = [atom for atom in args[0].atoms if not isinstance(atom, (Function, Bound))]
+    found = [_completed_in_part(run, node, atom, args[1:], kwargs) for atom in own]
+    if others:
+        found.append(_holding(run, node, [value(*others), *args[1:]], kwargs))
+    return value(*found)
+
+
+def _completed_in_part(
+    run: Interpreter,
+    node: cst.BaseExpression,
+    function: Function | Bound,
+    args: list[Value],
+    kwargs: Keywords,
+) -> Atom:
+    """The same function in every pass, so that values compare equal."""
+    if isinstance(function, Bound):
+        inner = _completed_in_part(run, node, function.function, args, kwargs)
+        assert isinstance(inner, Function)
+        return Bound(function.receiver, inner)
+    known = run.completed_in_part.setdefault((node, function), replace(function))
+    known.given = (*function.given, *args)
+    known.given_by_name = {**function.given_by_name, **kwargs}
+    return known
 
 
 def _holding(
