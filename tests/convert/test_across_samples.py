@@ -13,7 +13,7 @@ import pytest
 
 from ddpify.convert import Options, convert_file
 from ddpify.errors import DdpifyError
-from tests.training_runs import TrainingRuns, assert_same_steps, assert_succeeded
+from tests.training_runs import TrainingRuns, assert_trains_the_same
 
 SCRIPT = """\
 import torch
@@ -189,14 +189,7 @@ def _script(folder: Path, *, forward: str = "pass", loop: str = "pass") -> Path:
 def _assert_trains_the_same(runs: TrainingRuns, script: Path) -> None:
     converted = script.with_name("train_ddp.py")
     converted.write_bytes(convert_file(script, Options()).data)
-    original = runs.run(script)
-    assert_succeeded(original)
-    for ranks in (2, 3):
-        trained = runs.run(converted, ranks)
-        assert_succeeded(trained)
-        for rank in trained.ranks:
-            assert_same_steps(original.ranks[0].steps, rank.steps, f"{ranks} ranks")
-        assert trained.ranks[0].stdout == original.ranks[0].stdout
+    assert_trains_the_same(runs, script, converted)
 
 
 @pytest.mark.parametrize("line", IN_FORWARD)

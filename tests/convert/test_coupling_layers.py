@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ddpify.convert import Options, convert_file
-from tests.training_runs import TrainingRuns, assert_same_steps, assert_succeeded
+from tests.training_runs import TrainingRuns, assert_trains_the_same
 
 SCRIPT = """\
 import torch
@@ -66,11 +66,4 @@ def test_a_layer_along_the_batch_gets_the_rows_of_all_ranks(
     script.write_text(SCRIPT.replace("LAYER", layer).replace("USED", used), encoding="utf-8")
     converted.write_bytes(convert_file(script, Options()).data)
     assert "dd.gather(" in converted.read_text(encoding="utf-8")
-    alone = runs.run(script)
-    assert_succeeded(alone)
-    for ranks in (2, 3):
-        among = runs.run(converted, ranks)
-        assert_succeeded(among)
-        for rank in among.ranks:
-            assert_same_steps(alone.ranks[0].steps, rank.steps, f"{ranks} ranks")
-        assert among.ranks[0].stdout == alone.ranks[0].stdout
+    assert_trains_the_same(runs, script, converted)

@@ -8,7 +8,7 @@ import pytest
 
 from ddpify.convert import Options, convert_file
 from ddpify.errors import DdpifyError
-from tests.training_runs import TrainingRuns, assert_same_steps, assert_succeeded
+from tests.training_runs import TrainingRuns, assert_trains_the_same
 
 SCRIPT = """\
 import torch
@@ -70,24 +70,13 @@ def _converted(folder: Path, collate: str, used: str, made: str = "collate") -> 
     return converted, "".join(converted.read_text(encoding="utf-8").split())
 
 
-def _assert_trains_the_same(runs: TrainingRuns, converted: Path) -> None:
-    alone = runs.run(converted.with_name("script.py"))
-    assert_succeeded(alone)
-    for ranks in (2, 3):
-        among = runs.run(converted, ranks)
-        assert_succeeded(among)
-        for rank in among.ranks:
-            assert_same_steps(alone.ranks[0].steps, rank.steps, f"{ranks} ranks")
-        assert among.ranks[0].stdout == alone.ranks[0].stdout
-
-
 @pytest.mark.parametrize("line", MIXING)
 def test_a_function_that_mixes_samples_gets_whole_batches(
     tmp_path: Path, runs: TrainingRuns, line: str
 ) -> None:
     converted, text = _converted(tmp_path, f"{STACKED}    {line}\n    return x, y", TAKEN)
     assert 'collate_fn=collate),collate="global")' in text
-    _assert_trains_the_same(runs, converted)
+    assert_trains_the_same(runs, converted.with_name("script.py"), converted)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +87,7 @@ def test_a_function_of_each_sample_gets_a_ranks_samples(
 ) -> None:
     converted, text = _converted(tmp_path, f"{STACKED}    {line}\n    return x, y", TAKEN)
     assert "dd.shard(DataLoader" in text and "collate=" not in text
-    _assert_trains_the_same(runs, converted)
+    assert_trains_the_same(runs, converted.with_name("script.py"), converted)
 
 
 def test_a_statistic_beside_the_rows_stays_whole(tmp_path: Path, runs: TrainingRuns) -> None:
@@ -106,7 +95,7 @@ def test_a_statistic_beside_the_rows_stays_whole(tmp_path: Path, runs: TrainingR
     used = "x, y, mean = batch\n    scale = mean.sum()"
     converted, text = _converted(tmp_path, collate, used)
     assert 'collate="global",dim=(0,0,None)' in text
-    _assert_trains_the_same(runs, converted)
+    assert_trains_the_same(runs, converted.with_name("script.py"), converted)
 
 
 def test_a_dictionary_with_a_number_of_samples(tmp_path: Path, runs: TrainingRuns) -> None:
@@ -114,14 +103,14 @@ def test_a_dictionary_with_a_number_of_samples(tmp_path: Path, runs: TrainingRun
     used = 'x, y, scale = batch["x"], batch["y"], batch["count"] / 6'
     converted, text = _converted(tmp_path, collate, used)
     assert 'dim={"x":0,"y":0,"count":None}' in text
-    _assert_trains_the_same(runs, converted)
+    assert_trains_the_same(runs, converted.with_name("script.py"), converted)
 
 
 def test_an_object_that_holds_a_batch(tmp_path: Path, runs: TrainingRuns) -> None:
     used = "x, y, scale = batch.x, batch.y, batch.count / 6"
     converted, text = _converted(tmp_path, "pass", used, made="Batch")
     assert 'dim={"x":0,"y":0,"count":None}' in text
-    _assert_trains_the_same(runs, converted)
+    assert_trains_the_same(runs, converted.with_name("script.py"), converted)
 
 
 def test_where_the_rows_lie_must_be_known(tmp_path: Path) -> None:

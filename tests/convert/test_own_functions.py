@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ddpify.convert import Options, convert_file
-from tests.training_runs import TrainingRuns, assert_same_steps, assert_succeeded
+from tests.training_runs import TrainingRuns, assert_trains_the_same
 
 SCRIPT = """\
 import torch
@@ -97,24 +97,13 @@ def _converted(tmp_path: Path, forward: str, backward: str) -> tuple[Path, str]:
     return converted, "".join(converted.read_text(encoding="utf-8").split())
 
 
-def _assert_trains_the_same(runs: TrainingRuns, converted: Path) -> None:
-    alone = runs.run(converted.with_name("script.py"))
-    assert_succeeded(alone)
-    for ranks in (2, 3):
-        among = runs.run(converted, ranks)
-        assert_succeeded(among)
-        for rank in among.ranks:
-            assert_same_steps(alone.ranks[0].steps, rank.steps, f"{ranks} ranks")
-        assert among.ranks[0].stdout == alone.ranks[0].stdout
-
-
 @pytest.mark.parametrize("backward", EACH_ALONE)
 def test_a_backward_that_is_linear_runs_on_a_ranks_rows(
     tmp_path: Path, runs: TrainingRuns, backward: str
 ) -> None:
     converted, text = _converted(tmp_path, "", backward)
     assert "Nearest.apply(self.first(x),self.places)" in text
-    _assert_trains_the_same(runs, converted)
+    assert_trains_the_same(runs, converted.with_name("script.py"), converted)
 
 
 @pytest.mark.parametrize("backward", OF_ALL)
@@ -124,7 +113,7 @@ def test_any_other_backward_gets_the_gradient_of_the_global_batch(
     converted, text = _converted(tmp_path, "", backward)
     whole = 'dd.split(Nearest.apply(dd.gather(self.first(x)),self.places),backward="global")'
     assert whole in text
-    _assert_trains_the_same(runs, converted)
+    assert_trains_the_same(runs, converted.with_name("script.py"), converted)
 
 
 @pytest.mark.parametrize("forward", FORWARDS)
@@ -133,4 +122,4 @@ def test_a_forward_that_mixes_samples_gets_the_rows_of_all_ranks(
 ) -> None:
     converted, text = _converted(tmp_path, f"        {forward}\n", PLAIN)
     assert "dd.gather(self.first(x))" in text
-    _assert_trains_the_same(runs, converted)
+    assert_trains_the_same(runs, converted.with_name("script.py"), converted)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ddpify.convert import Options, convert_file
-from tests.training_runs import TrainingRuns, assert_same_steps, assert_succeeded
+from tests.training_runs import TrainingRuns, assert_trains_the_same
 
 SCRIPT = """\
 import torch
@@ -67,24 +67,13 @@ def _converted(folder: Path, body: str, *, before: str = "", hook: str = "") -> 
     return converted, converted.read_text(encoding="utf-8")
 
 
-def _assert_trains_the_same(runs: TrainingRuns, converted: Path) -> None:
-    alone = runs.run(converted.with_name("script.py"))
-    assert_succeeded(alone)
-    for ranks in (2, 3):
-        among = runs.run(converted, ranks)
-        assert_succeeded(among)
-        for rank in among.ranks:
-            assert_same_steps(alone.ranks[0].steps, rank.steps, f"{ranks} ranks")
-        assert among.ranks[0].stdout == alone.ranks[0].stdout
-
-
 @pytest.mark.parametrize("body", EACH_ALONE)
 def test_a_hook_that_scales_gets_a_ranks_samples(
     tmp_path: Path, runs: TrainingRuns, body: str
 ) -> None:
     converted, text = _converted(tmp_path, body, before=OF_LAYER, hook=OF_GRADIENT)
     assert OF_LAYER in text and OF_GRADIENT in text
-    _assert_trains_the_same(runs, converted)
+    assert_trains_the_same(runs, converted.with_name("script.py"), converted)
 
 
 @pytest.mark.parametrize("body", OF_ALL)
@@ -93,7 +82,7 @@ def test_any_other_hook_of_a_layer_gets_the_samples_of_all_ranks(
 ) -> None:
     converted, text = _converted(tmp_path, body, before=OF_LAYER)
     assert "net[0].register_forward_hook(dd.batch_hook(of_layer))" in text
-    _assert_trains_the_same(runs, converted)
+    assert_trains_the_same(runs, converted.with_name("script.py"), converted)
 
 
 @pytest.mark.parametrize("body", OF_ALL)
@@ -102,4 +91,4 @@ def test_any_other_hook_on_a_gradient_gets_that_of_all_samples(
 ) -> None:
     converted, text = _converted(tmp_path, body, hook=OF_GRADIENT)
     assert "out.register_hook(dd.batch_gradient_hook(of_gradient))" in text
-    _assert_trains_the_same(runs, converted)
+    assert_trains_the_same(runs, converted.with_name("script.py"), converted)
