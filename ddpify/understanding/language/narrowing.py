@@ -62,11 +62,17 @@ def _comparison(run: Interpreter, test: cst.Comparison) -> tuple[str, Fits, bool
 def _asked(
     run: Interpreter, what: cst.BaseExpression, kind: cst.BaseExpression, holds: bool
 ) -> tuple[str, Fits, bool] | None:
-    names = set(_types(run.seen(kind)))
-    fits = is_tensor if names & set(_TENSOR_TYPES) else is_sequence
-    fits = is_mapping if names <= _MAPPINGS else fits
-    known = bool(names) and (fits is not is_sequence or names <= _SEQUENCES)
-    return (what.value, fits, holds) if isinstance(what, cst.Name) and known else None
+    fits = _test_of(set(_types(run.seen(kind))))
+    return (what.value, fits, holds) if isinstance(what, cst.Name) and fits is not None else None
+
+
+def _test_of(names: set[str]) -> Fits | None:
+    """The test of what types of these names take; None where they are others."""
+    if names & set(_TENSOR_TYPES):
+        return is_tensor
+    if names and names <= _SEQUENCES:
+        return is_sequence
+    return is_mapping if names and names <= _MAPPINGS else None
 
 
 def is_shown_listed(run: Interpreter, call: cst.BaseExpression) -> bool:

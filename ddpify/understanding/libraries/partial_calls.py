@@ -29,26 +29,29 @@ def made(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: 
         return args[0]
     if any(True for one in given for _ in local_data(one)):
         return value(_holding(run, node, args, kwargs))
-    own = [atom for atom in args[0].atoms if isinstance(atom, (Function, Bound))]
-    others = [atom for atom in args[0].atoms if not isinstance(atom, (Function, Bound))]
-    found = [_completed_in_part(run, node, atom, args[1:], kwargs) for atom in own]
+    found: list[Atom] = []
+    others: list[Atom] = []
+    for atom in args[0].atoms:
+        if isinstance(atom, Function):
+            found.append(_with_arguments(run, node, atom, args[1:], kwargs))
+        elif isinstance(atom, Bound):
+            function = _with_arguments(run, node, atom.function, args[1:], kwargs)
+            found.append(Bound(atom.receiver, function))
+        else:
+            others.append(atom)
     if others:
         found.append(_holding(run, node, [value(*others), *args[1:]], kwargs))
     return value(*found)
 
 
-def _completed_in_part(
+def _with_arguments(
     run: Interpreter,
     node: cst.BaseExpression,
-    function: Function | Bound,
+    function: Function,
     args: list[Value],
     kwargs: Keywords,
-) -> Atom:
-    """The same function in every pass, so that values compare equal."""
-    if isinstance(function, Bound):
-        inner = _completed_in_part(run, node, function.function, args, kwargs)
-        assert isinstance(inner, Function)
-        return Bound(function.receiver, inner)
+) -> Function:
+    """The function with these arguments: the same in every pass, so that values compare equal."""
     known = run.completed_in_part.setdefault((node, function), replace(function))
     known.given = (*function.given, *args)
     known.given_by_name = {**function.given_by_name, **kwargs}
