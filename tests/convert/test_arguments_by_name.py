@@ -1,4 +1,4 @@
-"""What calls are given as a dictionary of a batch, or beforehand by ``functools.partial``.
+"""What calls are given by name: parts of a batch, also beforehand by ``functools.partial``.
 
 Converted and run in float64 at 2 and 3 ranks; the last batch has fewer samples than the others.
 """
@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ddpify.convert import Options, convert_file
-from tests.training_runs import TrainingRuns, assert_same_steps, assert_succeeded
+from tests.training_runs import TrainingRuns, assert_trains_the_same
 
 OF_NAMED_PARTS = """\
 import torch
@@ -30,6 +30,8 @@ class Tagger(nn.Module):
 
     def forward(self, inputs, wanted=None, scaled=False):
         scores = self.second(torch.relu(self.first(inputs)))
+        if scaled:
+            scores = scores / scores.detach().norm()
         loss = F.cross_entropy(scores, wanted) if wanted is not None else None
         GIVEN
 
@@ -99,18 +101,57 @@ BINDINGS = [
 ]
 
 
+HANDED_ON = """\
+from types import SimpleNamespace
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.utils.data import DataLoader, TensorDataset
+
+torch.manual_seed(0)
+torch.set_default_dtype(torch.float64)
+feed = DataLoader(TensorDataset(torch.randn(13, 4), torch.randint(0, 3, (13,))), batch_size=5)
+brain = nn.Linear(4, 3)
+rule = torch.optim.SGD(brain.parameters(), lr=0.1)
+
+
+def named(**numbers):
+    return numbers
+
+
+class Report:
+    def __init__(self, mean):
+        self.mean = mean
+
+
+for a, b in feed:
+    scores = brain(a)
+    penalty = F.cross_entropy(scores, b)
+    rule.zero_grad()
+    penalty.backward()
+    rule.step()
+    report = {}
+    for name in ("mean", "again"):
+        report[name] = scores.mean()
+    READ
+    print(f"{told.item():.6f}")
+"""
+READINGS = [
+    "told = SimpleNamespace(**report).mean",
+    'told = vars(SimpleNamespace(**report))["mean"]',
+    'told = dict(**report)["mean"]',
+    'told = named(**report)["mean"]',
+    'told = vars(Report(scores.mean()))["mean"]',
+    'told = Report(scores.mean()).__dict__["mean"]',
+]
+
+
 def _assert_trains_the_same(runs: TrainingRuns, folder: Path, text: str) -> None:
     script, converted = folder / "train.py", folder / "train_ddp.py"
     script.write_text(text)
     converted.write_bytes(convert_file(script, Options()).data)
-    original = runs.run(script)
-    assert_succeeded(original)
-    for ranks in (2, 3):
-        trained = runs.run(converted, ranks)
-        assert_succeeded(trained)
-        for rank in trained.ranks:
-            assert_same_steps(original.ranks[0].steps, rank.steps, f"{ranks} ranks")
-        assert trained.ranks[0].stdout == original.ranks[0].stdout
+    assert_trains_the_same(runs, script, converted)
 
 
 @pytest.mark.parametrize(("given", "loss", "scores"), GIVEN_BACK)
@@ -126,3 +167,10 @@ def test_a_function_keeps_the_arguments_that_it_is_given_beforehand(
     tmp_path: Path, runs: TrainingRuns, binding: str
 ) -> None:
     _assert_trains_the_same(runs, tmp_path, BOUND.replace("BINDING", binding))
+
+
+@pytest.mark.parametrize("read", READINGS)
+def test_what_is_handed_on_by_name_stays_that_of_the_batch(
+    tmp_path: Path, runs: TrainingRuns, read: str
+) -> None:
+    _assert_trains_the_same(runs, tmp_path, HANDED_ON.replace("READ", read))

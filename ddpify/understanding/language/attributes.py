@@ -10,6 +10,7 @@ import libcst as cst
 from ddpify.understanding.arithmetic import gradients, tensors
 from ddpify.understanding.batching import batch_rows
 from ddpify.understanding.language import imports, own_attributes
+from ddpify.understanding.language.arguments import local_data
 from ddpify.understanding.libraries import instances, kinds
 from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import (
@@ -157,9 +158,22 @@ def _instance_attribute(
         if held is not None:
             return held
     if name.startswith("__") and name.endswith("__") and not _is_called(run, node):
-        return REPLICATED  # about the object, as its class is
+        held = as_dictionary(run, node, atom) if name == "__dict__" else None
+        return held or REPLICATED  # about the object, as its class is
     special = instances.instance_attribute(run, node, atom, name)
     return special if special is not None else atom.method(name)
+
+
+def as_dictionary(run: Interpreter, node: cst.BaseExpression, atom: Instance) -> Value:
+    """The attributes of an object that holds something of a batch, by name; nothing of others."""
+    held_by_name = list(atom.attributes.items())
+    local = any(True for _, held in held_by_name for _ in local_data(held))
+    if kinds.is_model(atom) or not local:
+        return UNKNOWN
+    made = run.instance(node, run.module, "dict")
+    for name, held in held_by_name:
+        run.put(made, name if name.startswith(("[", "*")) else f"[{name!r}]", held)
+    return value(made)
 
 
 def _or_another(atom: Instance, held: Value) -> Value:

@@ -12,7 +12,14 @@ from ddpify.understanding.batching import at_hand, batches, entering
 from ddpify.understanding.facts import Site
 from ddpify.understanding.forms import Form
 from ddpify.understanding.frames import Frame
-from ddpify.understanding.language import attributes, births, fitting, joined_calls, own_attributes
+from ddpify.understanding.language import (
+    attributes,
+    births,
+    fitting,
+    joined_calls,
+    own_attributes,
+    spreading,
+)
 from ddpify.understanding.libraries import (
     criteria,
     instances,
@@ -410,8 +417,10 @@ def _bind_further(run: Interpreter, function: Function, kwargs: Keywords, scope:
     named = (*parameters.posonly_params, *parameters.params, *parameters.kwonly_params)
     known = {parameter.name.value for parameter in named}
     for name, one in kwargs.items():
-        if name not in known:
-            run.put(extra, "*" if name == "**" else f"[{name!r}]", one)
+        if name == "**":
+            run.put(extra, "*", spreading.any_part(one))
+        elif name not in known:
+            run.put(extra, f"[{name!r}]", one)
     scope.names[parameters.star_kwarg.name.value] = value(extra)
 
 

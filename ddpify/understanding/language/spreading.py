@@ -66,7 +66,7 @@ def spread_keywords(
         for key, held in atom.attributes.items():  # type: ignore[union-attr]
             if key.startswith("['"):
                 kwargs.setdefault(key[2:-2], held)
-    parts = join(*(_parts_by_name(atom) for atom in result.atoms))
+    parts = _parts_by_name(result)
     for parameter in open_ if parts else ():
         default = UNKNOWN if parameter.default is None else run.default(parameter.default)
         if parameter.name.value not in kwargs and not isinstance(default.constant(), bool):
@@ -74,8 +74,17 @@ def spread_keywords(
     kwargs.setdefault("**", result)
 
 
-def _parts_by_name(atom: Atom) -> Value:
+def any_part(given: Value) -> Value:
+    """What ``**given`` gives by a name that is not seen."""
+    return _parts_by_name(given) or given
+
+
+def _parts_by_name(given: Value) -> Value:
     """What any key of a dictionary of a batch's tensors gives; nothing of other dictionaries."""
+    return join(*map(_part_by_name, given.atoms))
+
+
+def _part_by_name(atom: Atom) -> Value:
     if isinstance(atom, Data) and _is_batch(atom):
         return value(replace(atom, form=Form.TENSOR))
     if isinstance(atom, Instance) and atom.type == "dict":

@@ -8,7 +8,16 @@ import libcst as cst
 
 from ddpify.understanding.language import attributes, imports
 from ddpify.understanding.language.arguments import Keywords
-from ddpify.understanding.values import REPLICATED, Const, Instance, Namespace, Value, join, value
+from ddpify.understanding.values import (
+    REPLICATED,
+    Atom,
+    Const,
+    Instance,
+    Namespace,
+    Value,
+    join,
+    value,
+)
 
 if TYPE_CHECKING:
     from ddpify.understanding.interpreter import Interpreter
@@ -89,6 +98,11 @@ def module_globals(run: Interpreter, node: cst.BaseExpression, args: list[Value]
 
 
 def variables(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
-    """``vars(module)``: the classes and functions of a module."""
-    modules = [a for a in args[0].atoms if isinstance(a, Namespace)] if args else []
-    return value(*(attributes.defined(run, node, one) for one in modules)) or REPLICATED
+    """``vars(module)``: its classes and functions; of an object, what it holds of a batch."""
+    found: list[Atom] = []
+    for atom in args[0].atoms if args else ():
+        if isinstance(atom, Namespace):
+            found.append(attributes.defined(run, node, atom))
+        elif isinstance(atom, Instance):
+            found.extend(attributes.as_dictionary(run, node, atom).atoms)
+    return value(*found) or REPLICATED

@@ -11,6 +11,7 @@ from ddpify.understanding import modes
 from ddpify.understanding.arithmetic import gradients
 from ddpify.understanding.batching import batches, collating
 from ddpify.understanding.labels.origins import READINGS
+from ddpify.understanding.language import spreading
 from ddpify.understanding.language.arguments import Keywords, argument_pairs
 from ddpify.understanding.libraries import (
     by_name,
@@ -25,6 +26,7 @@ from ddpify.understanding.libraries import (
     vectorised,
     world,
 )
+from ddpify.understanding.libraries.instances import NAMESPACE
 from ddpify.understanding.libraries.kinds import NO_GRAD, is_model
 from ddpify.understanding.libraries.tensor_calls import tensor_function
 from ddpify.understanding.placement import Placement
@@ -218,9 +220,11 @@ def _simple_namespace(
     run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
     """An object that has what it is given as its attributes."""
-    made = run.instance(node, run.module, "types.SimpleNamespace")
+    made = run.instance(node, run.module, NAMESPACE)
     for name, given in kwargs.items():
-        if name != "**":
+        if name == "**":
+            run.put(made, "*", spreading.any_part(given))
+        else:
             run.put(made, name, given)
     return value(made)
 

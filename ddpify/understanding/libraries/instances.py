@@ -108,6 +108,7 @@ def new_optimizer(
 
 
 _OF_LAYERS = ("weight", "bias")
+NAMESPACE = "types.SimpleNamespace"
 _KNOWN_MODEL_METHODS = (
     RETURNS_MODEL
     | _MODEL_METHODS
@@ -133,6 +134,8 @@ def instance_attribute(
         return None
     if atom.type == "argparse.Namespace":
         return value(Number((atom, name)))
+    if atom.type == NAMESPACE:
+        return atom.attribute("*")  # by a name that was not seen
     if atom.type in BARS and name in ("n", "total", "desc", "format_dict"):
         return REPLICATED
     if name == "training" and is_model(atom):

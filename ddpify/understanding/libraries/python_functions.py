@@ -20,7 +20,7 @@ from ddpify.understanding.batching import (
     whole_data,
 )
 from ddpify.understanding.forms import SEVERAL_TENSORS, Form
-from ddpify.understanding.language import attributes, elements, narrowing
+from ddpify.understanding.language import attributes, elements, narrowing, spreading
 from ddpify.understanding.language.arguments import Keywords, argument_pairs
 from ddpify.understanding.libraries import by_name, instances, ordering
 from ddpify.understanding.libraries.tensor_calls import tensor_function
@@ -316,7 +316,10 @@ def _dict(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs:
         for pair in elements.iterate(run, node, one).of(Tup) if not others else ():
             run.put(made, "*", join(*pair.items[1:]))  # type: ignore[union-attr]
     for key, held in kwargs.items():
-        run.put(made, "*" if key == "**" else f"[{key!r}]", held)
+        if key == "**":
+            run.put(made, "*", spreading.any_part(held))
+        else:
+            run.put(made, f"[{key!r}]", held)
     return value(made)
 
 
