@@ -11,15 +11,17 @@ from __future__ import annotations
 
 import atexit
 import gc
+import io
 import json
 import os
 import runpy
 import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 import torch._dynamo
@@ -58,13 +60,12 @@ def serve() -> None:
             pid = os.fork()
             if pid == 0:
                 become_rank(job, rank, port)
-                # The rank ends as a script does, by leaving the interpreter.
-                return run_job(job, rank)
+                script = run_job(job, rank)
+                leave(script)
             pids.append(pid)
         print(
             json.dumps(wait_for(pids, time.monotonic() + job["deadline"])), file=answers, flush=True
         )
-    return None
 
 
 def wait_for(pids: list[int], deadline: float) -> list[int | None]:
@@ -96,8 +97,8 @@ def become_rank(job: dict[str, Any], rank: int, port: int) -> None:
     redirect(0, os.devnull, os.O_RDONLY)
 
 
-def run_job(job: dict[str, Any], rank: int) -> None:
-    """Run the job's script in this process as ``__main__``, recorded."""
+def run_job(job: dict[str, Any], rank: int) -> dict[str, Any]:
+    """Run the job's script in this process as ``__main__``, recorded; its names after it."""
     records = Path(job["records"])
     for number, name in ((1, "stdout"), (2, "stderr")):
         redirect(number, str(records / f"{name}-{rank}.txt"), os.O_WRONLY | os.O_CREAT)
@@ -112,7 +113,24 @@ def run_job(job: dict[str, Any], rank: int) -> None:
     sys.path[0] = str(Path(job["script"]).parent)
     record = Record(Path(job["folder"]).resolve(), records / f"record-{rank}.pt")
     record.start()
-    runpy.run_path(job["script"], run_name="__main__")
+    return runpy.run_path(job["script"], run_name="__main__")
+
+
+def leave(script: dict[str, Any]) -> NoReturn:
+    """End this rank as the interpreter ends a script that has not failed, with the same effects.
+
+    What is left out is the freeing of all that torch has made: most scripts take less time.
+    """
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    script.clear()
+    gc.collect()
+    for one in gc.get_objects():
+        if isinstance(one, io.IOBase) and not one.closed and one.writable():
+            one.flush()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)
 
 
 class Record:
