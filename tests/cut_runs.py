@@ -10,6 +10,7 @@ PyTorch is imported once, before the forks: importing it takes longer than train
 
 from __future__ import annotations
 
+import gc
 import importlib
 import json
 import os
@@ -21,6 +22,7 @@ from typing import Any
 import torch
 
 from ddpify.runtime.snapshots import Snapshots
+from tests.leaving import leave
 
 CUT = 77
 LIMIT = 60
@@ -33,6 +35,7 @@ def main() -> None:
     torch.set_num_threads(1)
     for module in IMPORTED_LATE:
         importlib.import_module(module)
+    gc.freeze()  # a collection in a fork would touch, and so copy, every object of torch
     for line in sys.stdin:
         script, folder, cut = json.loads(line)
         print(json.dumps(_job(script, Path(folder), cut)), flush=True)
@@ -57,9 +60,7 @@ def _run(script: str, folder: Path, cut: bool) -> None:
     if cut:
         _cut_at_the_first_snapshot()
     sys.argv = [script]
-    runpy.run_path(script, run_name="__main__")
-    sys.stdout.flush()
-    sys.exit(0)
+    leave(runpy.run_path(script, run_name="__main__"))
 
 
 def _append(file: str, descriptor: int) -> None:

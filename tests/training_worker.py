@@ -11,17 +11,15 @@ from __future__ import annotations
 
 import atexit
 import gc
-import io
 import json
 import os
 import runpy
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import torch
 import torch._dynamo
@@ -31,6 +29,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from ddpify.ports import free_port
+from tests.leaving import leave
 
 SECONDS_AFTER_A_FAILURE = 15.0
 """How long the other ranks may take to end once one has failed."""
@@ -114,23 +113,6 @@ def run_job(job: dict[str, Any], rank: int) -> dict[str, Any]:
     record = Record(Path(job["folder"]).resolve(), records / f"record-{rank}.pt")
     record.start()
     return runpy.run_path(job["script"], run_name="__main__")
-
-
-def leave(script: dict[str, Any]) -> NoReturn:
-    """End this rank as the interpreter ends a script that has not failed, with the same effects.
-
-    What is left out is the freeing of all that torch has made: most scripts take less time.
-    """
-    threading._shutdown()  # type: ignore[attr-defined]
-    atexit._run_exitfuncs()
-    script.clear()
-    gc.collect()
-    for one in gc.get_objects():
-        if isinstance(one, io.IOBase) and not one.closed and one.writable():
-            one.flush()
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)
 
 
 class Record:
