@@ -15,6 +15,7 @@ from ddpify.understanding.labels.callees import called, read_as
 from ddpify.understanding.labels.cleaning import gathering_functions
 from ddpify.understanding.labels.origins import CLEAN, LENGTH
 from ddpify.understanding.labels.slots import Slot, Slots
+from ddpify.understanding.labels.taken_apart import made_once, positions, widths
 from ddpify.understanding.libraries.distributed import METRICS, is_wrapper
 from ddpify.understanding.libraries.kinds import BARS
 from ddpify.understanding.libraries.runtime_names import BROADCAST
@@ -52,7 +53,9 @@ class Dependencies:
         self.facts = facts
         self.structures = structures
         self.slots = slots
+        self.widths = widths(structures.values())
         self._known: dict[cst.CSTNode, list[Dependency]] = {}
+        self._made_once: dict[ModuleFile, dict[Slot, cst.Call]] = {}
 
     def of(self, node: cst.BaseExpression, module: ModuleFile) -> list[Dependency]:
         """What an expression's value is made from."""
@@ -64,6 +67,34 @@ class Dependencies:
     def slots_of(self, node: cst.BaseExpression, module: ModuleFile) -> set[Slot]:
         """The slots that an expression reads."""
         return {one.slot for one in self.of(node, module) if one.slot is not None}
+
+    def apart(self, node: cst.Subscript, module: ModuleFile) -> list[list[Dependency]] | None:
+        """What ``made[2]`` or ``made[1:3]`` depends on, each element by itself.
+
+        None where ``made`` is not what the project's functions return as a display of one length.
+        """
+        call = self._call_behind(node.value, module)
+        functions = [one.node for one in called(self.facts, call)] if call is not None else []
+        sizes = {self.widths.get(one) for one in functions}
+        width = sizes.pop() if len(sizes) == 1 else None
+        taken = positions(node, width) if width is not None else None
+        if call is None or taken is None:
+            return None
+        given = tuple(d for a in call.args for d in self._depend(a.value, module, False))
+        return [
+            [Dependency(("result", one, at), node=node, given=given) for one in functions]
+            for at in taken
+        ]
+
+    def _call_behind(self, node: cst.BaseExpression, module: ModuleFile) -> cst.Call | None:
+        """A call, also by the name that is set once, to what it gives."""
+        if not isinstance(node, cst.Name) or not self.widths:
+            return node if isinstance(node, cst.Call) else None
+        known = self._made_once.get(module)
+        if known is None:
+            known = made_once(self.structures[module], self.slots, module)
+            self._made_once[module] = known
+        return known.get(self.slots.of_name(node, module)[0])
 
     def _depend(self, node: cst.CSTNode, module: ModuleFile, pure: bool) -> Iterator[Dependency]:
         if isinstance(node, cst.Name):
@@ -170,6 +201,10 @@ class Dependencies:
                     key = self.facts.values.get(element.slice.value, value())
                     for label in origins.environment_labels(key):
                         yield Dependency(label=label)
+            return
+        apart = self.apart(node, module)
+        if apart is not None:
+            yield from (replace(one, pure=pure) for element in apart for one in element)
             return
         entry = constant_key(node)
         for child in children(node):

@@ -16,7 +16,7 @@ import libcst as cst
 from ddpify.understanding.facts import Facts
 from ddpify.understanding.labels.cleaning import reducing_methods, synchronising_calls
 from ddpify.understanding.labels.dependencies import Dependencies, Dependency
-from ddpify.understanding.labels.moves import Collector, Move, widths
+from ddpify.understanding.labels.moves import Collector, Move
 from ddpify.understanding.labels.origins import (
     ANY_RANK,
     CLEAN,
@@ -50,12 +50,11 @@ class Flow:
         self.cleaned: set[Slot] = set()
         self.names = Slots(facts, structures)
         self.made_of = Dependencies(facts, structures, self.names)
-        known = widths(structures.values())
         ranks: set[Slot] = set()
         in_place: set[Slot] = set()
         copied: list[tuple[set[Slot], set[Slot]]] = []
         for module in structures:
-            collector = Collector(self.made_of, known, module)
+            collector = Collector(self.made_of, self.made_of.widths, module)
             collector.collect()
             self.moves += collector.moves
             self.cleaned |= collector.cleaned
@@ -100,7 +99,8 @@ class Flow:
         while todo:
             one = todo.pop()
             yield one
-            todo += one.given or ()
+            if one.slot is None or len(one.slot) < 3 or one.slot[0] != "result":
+                todo += one.given or ()  # one element of a result is made of its own parts alone
             if one.slot is not None and one.slot not in seen:
                 seen.add(one.slot)
                 todo += made.get(one.slot, ())

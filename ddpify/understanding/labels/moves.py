@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -13,6 +12,7 @@ from ddpify.understanding.labels import origins
 from ddpify.understanding.labels.callees import called, fields, initialisers, passed
 from ddpify.understanding.labels.dependencies import Dependencies, Dependency, constant_key
 from ddpify.understanding.labels.slots import Slot
+from ddpify.understanding.labels.taken_apart import elements
 from ddpify.understanding.libraries import options
 from ddpify.understanding.libraries.distributed import IN_PLACE, REDUCING, REDUCING_NAMES
 from ddpify.understanding.libraries.kinds import BARS
@@ -83,7 +83,7 @@ class Collector:
     def _assign(
         self, target: cst.BaseExpression, source: cst.BaseExpression, node: cst.CSTNode
     ) -> None:
-        ones, others = _elements(target), _elements(source)
+        ones, others = elements(target), elements(source)
         if ones is not None and others is not None and len(ones) == len(others):
             for one, other in zip(ones, others, strict=True):
                 self._assign(one, other, node)
@@ -91,6 +91,11 @@ class Collector:
         if ones is not None and isinstance(source, cst.Call):
             self._unpack(ones, source, node)
             return
+        if ones is not None and isinstance(source, cst.Subscript):
+            apart = self.dependencies.apart(source, self.module)
+            if apart is not None and len(apart) == len(ones):
+                self._unpack_slice(ones, apart, node, source)
+                return
         slots = set(self.slots.of_target(target, self.module))
         entries = _entries(source) if isinstance(target, (cst.Name, cst.Attribute)) else None
         if entries is None:
@@ -108,6 +113,18 @@ class Collector:
         made = self.dependencies.of(source, self.module)
         for index, target in enumerate(targets):
             own = [self._element(one, index, len(targets)) for one in made]
+            slots = self.slots.of_target(target, self.module)
+            self.moves.append(Move(slots, own, node, value=source, key=constant_key(target)))
+
+    def _unpack_slice(
+        self,
+        targets: list[cst.BaseExpression],
+        made: list[list[Dependency]],
+        node: cst.CSTNode,
+        source: cst.Subscript,
+    ) -> None:
+        """``a, b = made[1:3]`` of what a function returns as a display."""
+        for target, own in zip(targets, made, strict=True):
             slots = self.slots.of_target(target, self.module)
             self.moves.append(Move(slots, own, node, value=source, key=constant_key(target)))
 
@@ -137,7 +154,7 @@ class Collector:
         target: cst.BaseExpression = node.target
         if self._counts(node.iter) and isinstance(target, cst.Tuple) and len(target.elements) == 2:
             target = target.elements[1].value  # the number or key is the same on every rank
-        ones, others = _elements(target), self._zipped(node.iter)
+        ones, others = elements(target), self._zipped(node.iter)
         if ones is not None and len(ones) == len(others):
             for one, other in zip(ones, others, strict=True):
                 self.move(self.slots.of_target(one, self.module), other, node)
@@ -189,7 +206,7 @@ class Collector:
         if node.value is not None and function is not None:
             self.move([("result", function)], node.value, node)
             if function in self.widths:
-                for index, one in enumerate(_elements(node.value) or ()):
+                for index, one in enumerate(elements(node.value) or ()):
                     self.move([("result", function, index)], one, node)
 
     def _on_yield(self, node: cst.Yield) -> None:
@@ -304,13 +321,6 @@ class Collector:
     }
 
 
-def _elements(node: cst.BaseExpression) -> list[cst.BaseExpression] | None:
-    """The elements of a display; None for anything else."""
-    if isinstance(node, (cst.Tuple, cst.List)):
-        return [element.value for element in node.elements]
-    return None
-
-
 def _entries(node: cst.BaseExpression) -> list[tuple[str, cst.BaseExpression]] | None:
     """The entries of ``{"key": value, ...}``; None for anything else."""
     if not isinstance(node, cst.Dict) or not node.elements:
@@ -322,14 +332,3 @@ def _entries(node: cst.BaseExpression) -> list[tuple[str, cst.BaseExpression]] |
             return None
         found.append((str(key.evaluated_value), element.value))
     return found
-
-
-def widths(structures: Iterable[Structure]) -> dict[object, int]:
-    """Functions all of whose returns are displays of one length, with that length."""
-    found: dict[object, set[int]] = defaultdict(set)
-    for structure in structures:
-        for node in structure.all(cst.Return):
-            ones = _elements(node.value) if node.value is not None else None
-            plain = ones is not None and not any(isinstance(e, cst.StarredElement) for e in ones)
-            found[structure.function(node)].add(len(ones) if plain and ones else 0)
-    return {f: min(sizes) for f, sizes in found.items() if len(sizes) == 1 and min(sizes)}
