@@ -42,7 +42,10 @@ _OF_THE_GROUP = frozenset(
     " write-on-all-ranks".split()
 )
 # A script whose options decide whether it is distributed may well be run so.
-_WHEREVER_WRAPPED = frozenset({"stale-unwrapped-reference"})
+_WHEREVER_WRAPPED = frozenset(
+    "stale-unwrapped-reference rank-local-learning-rate moved-or-cast-after-wrap"
+    " parameters-outside-ddp".split()
+)
 _UNDER_OPTIONS = frozenset({"hard-coded-device"})
 _GROUP = "torch.distributed.init_process_group"
 

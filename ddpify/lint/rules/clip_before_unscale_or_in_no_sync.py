@@ -89,7 +89,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Applicability, Fix, Severity
+from ddpify.lint.diagnostics import Applicability, Confidence, Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.repairs import before
 from ddpify.lint.scripts.script import Script
@@ -126,6 +126,7 @@ def check(script: Script) -> Iterator[Finding]:
                 "clips gradients that are still multiplied by the loss scale: every step is far too"
                 " small",
                 _fix(script, call, step),
+                confidence=_confidence(script, step),
             )
 
 
@@ -165,12 +166,20 @@ def _scaled_step(script: Script, clip: cst.Call) -> cst.Call | None:
 
 
 def _scales(one: Instance) -> bool:
-    """Whether an object is a scaler that is surely switched on."""
+    """Whether an object is a scaler that is not switched off for good."""
     if not isinstance(one.type, str) or not one.type.endswith("amp.GradScaler"):
         return False
-    return (
-        "enabled" not in one.arguments or one.arguments.get("enabled", UNKNOWN).constant() is True
+    return one.arguments.get("enabled", UNKNOWN).constant() is not False
+
+
+def _confidence(script: Script, step: cst.Call) -> Confidence:
+    """An option may switch a scaler off."""
+    assert isinstance(step.func, cst.Attribute)
+    sure = all(
+        "enabled" not in one.arguments or one.arguments["enabled"].constant() is True
+        for one in script.instances(step.func.value)
     )
+    return Confidence.CERTAIN if sure else Confidence.LIKELY
 
 
 def _same_paths(script: Script, clip: cst.Call, step: cst.Call) -> bool:

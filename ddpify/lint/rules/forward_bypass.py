@@ -141,7 +141,14 @@ def _module_of(func: cst.BaseExpression) -> cst.Attribute | None:
 
 
 def _called_with_gradients(script: Script, wrapper: Instance) -> bool:
-    return any(event.gradient for event in script.events(wrapper, "call"))
+    """Whether a loss comes from the wrapper's own call, too: in an evaluation none does."""
+    return any(
+        event.gradient
+        and isinstance(event.site.node, cst.Call)
+        and script.is_wrapped(event.site.node.func)
+        and reaches_loss(script, event.site.node)
+        for event in script.events(wrapper, "call")
+    )
 
 
 def _fix(script: Script, call: cst.Call, target: cst.Attribute) -> Fix | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property
 
@@ -56,13 +56,22 @@ class Dependencies:
         self.widths = widths(structures.values())
         self._known: dict[cst.CSTNode, list[Dependency]] = {}
         self._made_once: dict[ModuleFile, dict[Slot, cst.Call]] = {}
+        self._uncleaned: Callable[[list[Dependency]], None] | None = None
 
     def of(self, node: cst.BaseExpression, module: ModuleFile) -> list[Dependency]:
         """What an expression's value is made from."""
         known = self._known.get(node)
         if known is None:
             known = self._known[node] = list(self._depend(node, module, True))
+            if self._uncleaned is not None:
+                self._uncleaned(known)
         return known
+
+    def leave_uncleaned(self, replaces: Callable[[list[Dependency]], None]) -> None:
+        """Put in the place of names, where no collective has got them yet, what they are set to."""
+        self._uncleaned = replaces
+        for known in list(self._known.values()):
+            replaces(known)
 
     def slots_of(self, node: cst.BaseExpression, module: ModuleFile) -> set[Slot]:
         """The slots that an expression reads."""

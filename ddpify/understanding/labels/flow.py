@@ -29,6 +29,7 @@ from ddpify.understanding.labels.origins import (
     TOTAL,
 )
 from ddpify.understanding.labels.slots import Slot, Slots
+from ddpify.understanding.labels.uncleaned import Uncleaned
 from ddpify.understanding.libraries.kinds import is_loader
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import Structure
@@ -50,6 +51,7 @@ class Flow:
         self.cleaned: set[Slot] = set()
         self.names = Slots(facts, structures)
         self.made_of = Dependencies(facts, structures, self.names)
+        where: dict[Slot, list[cst.CSTNode]] = defaultdict(list)
         ranks: set[Slot] = set()
         in_place: set[Slot] = set()
         copied: list[tuple[set[Slot], set[Slot]]] = []
@@ -57,16 +59,21 @@ class Flow:
             collector = Collector(self.made_of, self.made_of.widths, module)
             collector.collect()
             self.moves += collector.moves
-            self.cleaned |= collector.cleaned
+            self.cleaned |= collector.cleaned.keys()
+            for slot, nodes in collector.cleaned.items():
+                where[slot] += nodes
             ranks |= collector.ranks
             in_place |= collector.in_place
             copied += collector.copied
         for into, source in copied:
             if source & self.cleaned:
                 in_place |= into
-        self._clean_arguments(in_place)
+        self._clean_arguments(in_place, where)
+        known = set(self.cleaned)
         self._clean_collections()
         self._clean_synchronised()
+        places = {slot: nodes for slot, nodes in where.items() if slot in known}
+        self.made_of.leave_uncleaned(Uncleaned(structures, places, self.moves_to))
         self.solve()
         self._label_ranks(ranks)
 
@@ -254,13 +261,17 @@ class Flow:
                     self.cleaned |= fresh
                     changed = changed or bool(fresh)
 
-    def _clean_arguments(self, in_place: set[Slot]) -> None:
+    def _clean_arguments(
+        self, in_place: set[Slot], where: dict[Slot, list[cst.CSTNode]]
+    ) -> None:
         """What the project's functions get and a collective changes in them: ``reduce(total)``."""
         todo = list(in_place)
         while todo:
             for move in self._moves_by_slot.get(todo.pop(), ()):
                 if move.passes and isinstance(move.value, (cst.Name, cst.Attribute)):
                     given = {one.slot for one in move.source if one.node is move.value and one.slot}
+                    for slot in given:
+                        where[slot].append(move.node)
                     todo += sorted(given - self.cleaned, key=str)
                     self.cleaned |= given
 

@@ -28,13 +28,24 @@ def last_of(
             for statement in reversed(earlier):
                 inside = [one for one in assigned if _is_in(structure, one, statement)]
                 if inside:
-                    simple = isinstance(statement, cst.SimpleStatementLine) and len(inside) == 1
-                    return inside[0] if simple else None
+                    sure = len(inside) == 1 and _always_runs(structure, inside[0], statement)
+                    return inside[0] if sure else None
         looped = isinstance(above, (cst.For, cst.While))
         if looped and any(_is_in(structure, one, above) for one in assigned):
             return None
         below = above
     return None
+
+
+def _always_runs(structure: Structure, node: cst.CSTNode, statement: cst.CSTNode) -> bool:
+    """Whether a statement runs what is in it whenever it runs: also a ``with`` its block."""
+    plain = (cst.SimpleStatementLine, cst.IndentedBlock, cst.With)
+    for above in (node, *structure.up(node)):
+        if isinstance(above, cst.BaseCompoundStatement) and not isinstance(above, cst.With):
+            return False
+        if above is statement:
+            return isinstance(above, plain)
+    return False
 
 
 def _is_in(structure: Structure, node: cst.CSTNode, statement: cst.CSTNode) -> bool:

@@ -58,7 +58,7 @@ class Collector:
         self.module = module
         self.structure = dependencies.structures[module]
         self.moves: list[Move] = []
-        self.cleaned: set[Slot] = set()  # what passes through a collective
+        self.cleaned: dict[Slot, list[cst.CSTNode]] = {}  # what passes through a collective, where
         self.in_place: set[Slot] = set()  # what a collective changes where it is
         self.copied: list[tuple[set[Slot], set[Slot]]] = []  # from the second into the first
         self.ranks: set[Slot] = set()  # what the process group is told to be the rank
@@ -248,8 +248,9 @@ class Collector:
         names = set(origins.library_names(self.facts.values.get(node.func)))
         if names & REDUCING or self._reduces_unseen(node):
             for argument in node.args:
-                self.cleaned |= self.dependencies.slots_of(argument.value, self.module)
-                self.cleaned |= self._named(argument.value)
+                given = self.dependencies.slots_of(argument.value, self.module)
+                for slot in given | self._named(argument.value):
+                    self.cleaned.setdefault(slot, []).append(node)
         if names & IN_PLACE and node.args:
             self.in_place |= self.dependencies.slots_of(node.args[0].value, self.module)
         if "torch.distributed.init_process_group" in names:
