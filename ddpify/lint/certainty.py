@@ -120,7 +120,8 @@ def is_kept_by_rank(
     """Whether a condition around a node, here or where its function is called, surely asks for
     the rank.
     """
-    if any(surely_asks_rank(control, guard.test) for guard in control.rank_guards(node)):
+    guards = control.rank_guards(node, in_turn=True)
+    if any(surely_asks_rank(control, guard.test) for guard in guards):
         return True
     if object_guards(control, node):
         return True

@@ -79,7 +79,8 @@ from ddpify.understanding.structure import Guard, leaves
 def check(script: Script) -> Iterator[Finding]:
     """Collectives that only some ranks reach, here or through a function that is called."""
     for call in script.structure.all(cst.Call):
-        guards = [*script.control.rank_guards(call), *object_guards(script.control, call)]
+        own = script.control.rank_guards(call, in_turn=True)  # no rank takes part for the others
+        guards = [*own, *object_guards(script.control, call)]
         if not guards or has_group(call, script.names(call.func)):
             continue
         name = reached_collective(script, call)

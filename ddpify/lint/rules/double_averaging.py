@@ -46,6 +46,7 @@ import libcst as cst
 from ddpify.lint.diagnostics import Applicability, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
+from ddpify.understanding.labels.last_set import last_of
 from ddpify.understanding.labels.origins import WORLD
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
@@ -70,7 +71,7 @@ def check(script: Script) -> Iterator[Finding]:
             d.placement is Placement.SUM for d in loss.data
         ):
             continue
-        division = _last_value(script, node.func.value)
+        division = _last_value(script, _unscaled(script, node.func.value))
         if not isinstance(division, cst.BinaryOperation):
             continue
         if not isinstance(division.operator, cst.Divide):
@@ -85,21 +86,22 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 def _last_value(script: Script, loss: cst.BaseExpression) -> cst.BaseExpression:
-    """What a name was last set to before it is read, in the same block; else the expression."""
+    """What a name was surely last set to before it is read; else the expression."""
     if not isinstance(loss, cst.Name):
         return loss
-    structure = script.structure
-    line = structure.statement(loss)
-    before = [
-        assign.value
-        for assign in structure.inside(structure.parents[line], cst.Assign)
-        if structure.order[assign] < structure.order[loss]
-        and structure.parents.get(structure.statement(assign)) is structure.parents.get(line)
-        and any(
-            isinstance(t.target, cst.Name) and t.target.value == loss.value for t in assign.targets
-        )
-    ]
-    return before[-1] if before else loss
+    moves = script.flow.moves_to(script.flow.slots(loss, script.module))
+    last = last_of(script.structure, loss, [move.node for move in moves])
+    made = next((move.value for move in moves if move.node is last), None)
+    return made if isinstance(last, cst.Assign) and made is not None else loss
+
+
+def _unscaled(script: Script, loss: cst.BaseExpression) -> cst.BaseExpression:
+    """``loss`` of ``scaler.scale(loss)``."""
+    if not isinstance(loss, cst.Call) or not isinstance(loss.func, cst.Attribute):
+        return loss
+    scaler = [str(one.type) for one in script.instances(loss.func.value)]
+    scales = loss.func.attr.value == "scale" and any(x.endswith("GradScaler") for x in scaler)
+    return loss.args[0].value if scales and loss.args else loss
 
 
 def _is_world_size(script: Script, node: cst.BaseExpression) -> bool:

@@ -277,7 +277,14 @@ def _sees_its_gpu_alone(script: Script, node: cst.CSTNode) -> bool:
 
 def _in_other_branch(script: Script, node: cst.CSTNode) -> bool:
     """The branch for runs that are not distributed; only asking for a GPU is no excuse."""
+    wrapping = {
+        (guard.statement, guard.positive)
+        for wrap in script.wraps
+        for guard in script.control.guards(wrap.site.node)
+    }
     for guard in script.control.guards(node):
+        if (guard.statement, guard.positive) in wrapping:
+            continue  # a branch that has the wrapper in it
         text = script.code(guard.test, 200)
         if "is_available" not in text or "dist" in text:
             return True

@@ -118,9 +118,16 @@ def _is_loss(script: Script, node: cst.BaseExpression) -> bool:
     )
 
 
+def _is_wrapped_model(script: Script, node: cst.BaseExpression) -> bool:
+    """Whether this is a wrapper, or, without a launcher, the model that it would wrap."""
+    held = {model for wrap in script.wraps for model in (wrap.wrapper, *wrap.held)}
+    atoms = script.value(node).atoms
+    return script.is_wrapped(node) and all(one in held for one in atoms)
+
+
 def _is_output(script: Script, node: cst.BaseExpression, depth: int = 3) -> bool:
     """Whether an expression surely is what a wrapped model gives, on its GPU."""
     if isinstance(node, cst.Call):
-        return script.is_ddp(node.func)
+        return _is_wrapped_model(script, node.func)
     source = only_source(script, node) if depth else None
     return source is not None and _is_output(script, source, depth - 1)

@@ -79,7 +79,9 @@ from ddpify.understanding.libraries.distributed import DDP
 from ddpify.understanding.libraries.kinds import is_model
 
 _PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
-_ADDING = ("add_module", "register_module", "register_parameter", "resize_token_embeddings")
+_ADDING = (
+    "add_module register_module register_parameter register_buffer resize_token_embeddings".split()
+)
 
 
 @rule(
@@ -92,11 +94,19 @@ def check(script: Script) -> Iterator[Finding]:
     rewrapped = any(len(script.events(m, "wrap")) > 1 for wrap in script.wraps for m in wrap.held)
     for node in dict.fromkeys(_changes(script)):
         if not rewrapped and is_in_training(script, node):
-            yield Finding(
-                node,
-                "the wrapper does not know of what comes after it: its gradients are not averaged"
-                + ("" if script.has_runtime else ", and the second step fails"),
-            )
+            yield Finding(node, _message(script, node))
+
+
+def _message(script: Script, node: cst.CSTNode) -> str:
+    known = "the wrapper does not know of what comes after it: "
+    if isinstance(node, cst.Call) and _adds(node) == "register_buffer":
+        return f"{known}rank 0's buffer does not come to the other ranks"
+    later = "" if script.has_runtime else ", and the second step fails"
+    return f"{known}its gradients are not averaged{later}"
+
+
+def _adds(call: cst.Call) -> str:
+    return call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
 
 
 def _changes(script: Script) -> Iterator[cst.CSTNode]:

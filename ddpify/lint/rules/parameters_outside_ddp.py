@@ -98,6 +98,18 @@ def check(script: Script) -> Iterator[Finding]:
                 continue
             if not _alone(script, call, owner, covered):
                 yield Finding(call, f"{_name(owner)} {_OUTSIDE}")
+    yield from _added_later(script)
+
+
+def _added_later(script: Script) -> Iterator[Finding]:
+    """Bare parameters that an optimizer gets in a further group."""
+    for call in script.method_calls("add_param_group") if script.kind == DISTRIBUTED else ():
+        assert isinstance(call.func, cst.Attribute)
+        if any(one.role == "optimizer" for one in script.instances(call.func.value)):
+            bare = _bare_parameter(script, call) if not _is_of_some(script, call) else None
+            if bare is not None:
+                message = f"{script.code(bare, 40)} {_OUTSIDE}"
+                yield Finding(call, message, confidence=Confidence.LIKELY)
 
 
 def _is_of_some(script: Script, optimizer: cst.Call) -> bool:
@@ -112,7 +124,7 @@ def _is_of_some(script: Script, optimizer: cst.Call) -> bool:
 
 def _bare_parameter(script: Script, optimizer: cst.Call) -> cst.CSTNode | None:
     """An ``nn.Parameter`` that is no attribute of a module, among what an optimizer gets."""
-    given = argument(optimizer, "params", 0)
+    given = argument(optimizer, "params", 0) or argument(optimizer, "param_group", 0)
     if given is None:
         return None
     made = [given.value]

@@ -143,6 +143,9 @@ def _is_optimised(script: Script, wrap: Wrap) -> bool:
 def _direction(node: cst.CSTNode, script: Script) -> str | None:
     """What requires_grad is set to: True, False, or another expression; None: it is not set."""
     structure = script.structure_of(node)
+    above = structure.parents.get(node)
+    if isinstance(above, cst.Call) and above.func is node:
+        node = above  # ``p.requires_grad_(False)`` of a parameter
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
         if node.func.attr.value != "requires_grad_":
             return None

@@ -69,7 +69,7 @@ from ddpify.lint.scripts.whole_data import sees_all_data
 from ddpify.understanding.labels.callees import called
 from ddpify.understanding.labels.freshness import target_names
 from ddpify.understanding.labels.last_set import last_of
-from ddpify.understanding.labels.origins import ANY_RANK, TOTAL
+from ddpify.understanding.labels.origins import ANY_RANK, LOCAL, TOTAL
 
 _FUNCTIONS = (
     "builtins.print",
@@ -83,6 +83,7 @@ _FUNCTIONS = (
 _METHODS = frozenset(
     "add_scalar add_scalars info log log_metrics log_metric write writerow".split()
 )
+_WANTED = frozenset({LOCAL, TOTAL})  # a step's own loss is what many mean to show
 
 
 @rule(
@@ -108,14 +109,16 @@ def check(script: Script) -> Iterator[Finding]:
             parts = [
                 one
                 for one in _shown(script, argument.value)
-                if TOTAL in script.labels(one)
+                if script.labels(one) & (_WANTED if script.strict else {TOTAL})
                 and is_surely_own(script, one)
                 and not (_is_path(script, one) or _is_of_a_step(script, one))
             ]
             if any(map(unseen.may_be_whole, parts)):
                 continue
             parts = [
-                one for one in parts if not sees_all_data(script, one) and meters.is_total(one)
+                one
+                for one in parts
+                if not sees_all_data(script, one) and (script.strict or meters.is_total(one))
             ]
             if parts:
                 yield Finding(argument, _sentence(script, parts))

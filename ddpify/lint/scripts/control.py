@@ -52,8 +52,9 @@ class Control:
         """The conditions under which a node is reached inside its function."""
         return self.script.structure_of(node).guards(node)
 
-    def rank_guards(self, node: cst.CSTNode) -> list[Guard]:
-        """Those of the guards whose answer differs between ranks.
+    def rank_guards(self, node: cst.CSTNode, *, in_turn: bool = False) -> list[Guard]:
+        """Those of the guards whose answer differs between ranks; on request also ``i == rank`` in
+        a loop over ``i``, where each rank has its turn.
 
         Not where the others fail: their launcher then ends them all.
         """
@@ -64,7 +65,7 @@ class Control:
             and (self.script.strict or not self._leaves_in_a_mode(guard))
             and self.asks_rank(guard.test)
             and any(map(self.asks_rank, but_entries(guard.test)))
-            and not self._asks_whose_turn(guard)
+            and (in_turn or not self._asks_whose_turn(guard))
             and (self.script.strict or not self._asks_for_more(guard.test))
         ]
 

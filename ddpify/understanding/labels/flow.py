@@ -252,14 +252,40 @@ class Flow:
         return labels if one.pure else labels & DATA
 
     def _spread_cleanliness(self) -> None:
+        moves = [move for move in self.moves if not self._is_never_run(move)]
         changed = True
         while changed:
             changed = False
-            for move in self.moves:
+            for move in moves:
                 if any(d.label == CLEAN or d.slot in self.cleaned for d in move.source):
                     fresh = set(move.targets) - self.cleaned
                     self.cleaned |= fresh
                     changed = changed or bool(fresh)
+
+    def _is_never_run(self, move: Move) -> bool:
+        """Whether a move is in a method that nothing in sight names, of a class without bases.
+
+        A meter's ``synchronize()`` makes nothing whole where it is not called.
+        """
+        structure = next(s for s in self.structures.values() if move.node in s.parents)
+        function = structure.function(move.node)
+        owner = structure.class_of(function) if function is not None else None
+        return (
+            function is not None
+            and owner is not None
+            and not owner.bases
+            and not function.name.value.startswith("__")
+            and function.name.value not in self._attributes
+        )
+
+    @cached_property
+    def _attributes(self) -> set[str]:
+        """The names of all attributes that the project reads, calls or sets."""
+        return {
+            one.attr.value
+            for structure in self.structures.values()
+            for one in structure.all(cst.Attribute)
+        }
 
     def _clean_arguments(
         self, in_place: set[Slot], where: dict[Slot, list[cst.CSTNode]]
