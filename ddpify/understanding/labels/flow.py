@@ -287,9 +287,7 @@ class Flow:
             for one in structure.all(cst.Attribute)
         }
 
-    def _clean_arguments(
-        self, in_place: set[Slot], where: dict[Slot, list[cst.CSTNode]]
-    ) -> None:
+    def _clean_arguments(self, in_place: set[Slot], where: dict[Slot, list[cst.CSTNode]]) -> None:
         """What the project's functions get and a collective changes in them: ``reduce(total)``."""
         todo = list(in_place)
         while todo:

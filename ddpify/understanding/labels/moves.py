@@ -18,7 +18,6 @@ from ddpify.understanding.libraries.distributed import IN_PLACE, REDUCING, REDUC
 from ddpify.understanding.libraries.kinds import BARS
 from ddpify.understanding.libraries.spawning import spawned_ranks
 from ddpify.understanding.project import ModuleFile
-from ddpify.understanding.structure import Structure
 from ddpify.understanding.values import (
     Bound,
     Function,

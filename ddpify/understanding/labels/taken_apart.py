@@ -12,7 +12,6 @@ from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import Structure
 
 
-
 def elements(node: cst.BaseExpression) -> list[cst.BaseExpression] | None:
     """The elements of a display; None for anything else."""
     if isinstance(node, (cst.Tuple, cst.List)):
