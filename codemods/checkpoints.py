@@ -6,8 +6,8 @@ import libcst as cst
 
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
-from ddpify.understanding.labels.checkpoints import Checkpoints
 from ddpify.understanding.syntax import argument, spreads
+from ddpify.understanding.taint.saved_models import Checkpoints
 
 
 def edit(plan: Plan, edits: Edits) -> None:

@@ -11,9 +11,9 @@ from ddpify.codemods.shared_work import holds_shared_work
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Site
-from ddpify.understanding.labels.origins import CLOCK, is_clock
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
+from ddpify.understanding.taint.sources import CLOCK, is_clock
 
 _LEAVING = (cst.Break, cst.Continue, cst.Return, cst.Raise)
 

@@ -9,12 +9,12 @@ from ddpify.codemods.device_names import DeviceNames
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Site
-from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.libraries import world
 from ddpify.understanding.libraries.actions import ACCELERATORS
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of, is_main_guard
+from ddpify.understanding.taint.locations import Slot
 from ddpify.understanding.values import UNKNOWN, Const, Device, Lib, Method, Value
 
 

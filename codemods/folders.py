@@ -11,9 +11,9 @@ from ddpify.codemods.effects import note, short_name, takes_part_in_training
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Effect, Site
-from ddpify.understanding.labels.places import asks
 from ddpify.understanding.structure import Structure, walk
 from ddpify.understanding.syntax import code_of
+from ddpify.understanding.taint.file_names import asks
 from ddpify.understanding.values import UNKNOWN, Class, deep_atoms
 
 

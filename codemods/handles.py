@@ -9,9 +9,9 @@ from ddpify.codemods.folders import local_main_first
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Effect, Site
-from ddpify.understanding.labels.scopes import parameters
 from ddpify.understanding.structure import Structure, walk
 from ddpify.understanding.syntax import argument, spreads
+from ddpify.understanding.taint.scopes import parameters
 
 
 def opened_elsewhere(plan: Plan, edits: Edits, effect: Effect, site: Site) -> bool:

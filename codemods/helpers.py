@@ -8,9 +8,9 @@ import libcst as cst
 
 from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Event, Site
-from ddpify.understanding.labels.scopes import parameters
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
+from ddpify.understanding.taint.scopes import parameters
 from ddpify.understanding.values import UNKNOWN, Data, Instance, Number, Whole
 
 NameOf = Callable[[cst.CSTNode, ModuleFile], str | None]

@@ -15,10 +15,10 @@ from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import Refusal
 from ddpify.understanding.facts import Site
-from ddpify.understanding.labels.origins import ENVIRONMENT_READERS, environment_labels
 from ddpify.understanding.libraries.distributed import IS_INITIALIZED
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.syntax import argument, code_of
+from ddpify.understanding.taint.sources import ENVIRONMENT_READERS, environment_labels
 from ddpify.understanding.values import UNKNOWN, Lib
 
 _ENVIRONMENT = Lib("os.environ")

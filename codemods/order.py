@@ -5,9 +5,9 @@ from __future__ import annotations
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Site
-from ddpify.understanding.labels.ordering import Ordering
 from ddpify.understanding.libraries.entropy import EACH_ON_ITS_OWN, own_draws
 from ddpify.understanding.structure import walk
+from ddpify.understanding.taint.unordered import Ordering
 
 
 def edit(plan: Plan, edits: Edits) -> None:

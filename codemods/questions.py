@@ -8,12 +8,12 @@ from ddpify.codemods.agreement import first_of_node, on_all_ranks, on_main, shar
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Effect, Site
-from ddpify.understanding.labels.places import Use, tests_of
 from ddpify.understanding.libraries.actions import WRITERS
 from ddpify.understanding.libraries.paths import path_of
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import leaves, rest_of_block, walk
 from ddpify.understanding.syntax import dotted
+from ddpify.understanding.taint.file_names import Use, tests_of
 from ddpify.understanding.values import UNKNOWN, Instance
 
 _ENDS = ("sys.exit", "exit", "quit", "os._exit")

@@ -8,10 +8,10 @@ from ddpify.codemods.agreement import on_all_ranks, on_main
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Effect, Site
-from ddpify.understanding.labels.places import Use
 from ddpify.understanding.libraries.actions import COMMANDS
 from ddpify.understanding.libraries.paths import path_of
 from ddpify.understanding.structure import walk
+from ddpify.understanding.taint.file_names import Use
 
 
 def edit(plan: Plan, edits: Edits) -> None:

@@ -19,11 +19,11 @@ from ddpify.lint.scripts.control import but_entries
 from ddpify.lint.scripts.kinds import DISTRIBUTED
 from ddpify.lint.scripts.one_process import joins_no_group
 from ddpify.lint.scripts.set_by_rank import object_guards
-from ddpify.understanding.labels.moves import Move
-from ddpify.understanding.labels.origins import ANY_RANK
-from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
+from ddpify.understanding.taint.flow_edges import Move
+from ddpify.understanding.taint.locations import Slot
+from ddpify.understanding.taint.sources import ANY_RANK
 
 if TYPE_CHECKING:
     from ddpify.lint.registry import Finding, Rule

@@ -23,12 +23,12 @@ from ddpify.planning.resumed_loops import (
     reached,
     targets_of,
 )
-from ddpify.understanding.labels.liveness import assigned
 from ddpify.understanding.libraries.draws import DRAWING
 from ddpify.understanding.libraries.kinds import is_loader, is_model
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import names_of
+from ddpify.understanding.taint.liveness import assigned
 from ddpify.understanding.values import Class, Const, Device, Instance, Lib, Value, deep_atoms
 
 _LOADING = frozenset({"load_state_dict", "update_parameters", "fill", "resize", "partial_fit"})

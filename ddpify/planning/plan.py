@@ -14,10 +14,10 @@ from ddpify.records import record
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Demand, Facts, Site
 from ddpify.understanding.forms import Form
-from ddpify.understanding.labels.flow import Flow
-from ddpify.understanding.labels.places import Places
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import ModuleFile, Project
+from ddpify.understanding.taint.file_names import Places
+from ddpify.understanding.taint.flow import Flow
 from ddpify.understanding.values import UNKNOWN
 
 

@@ -18,11 +18,11 @@ from ddpify.planning.resumed_loops import (
     reached,
 )
 from ddpify.understanding.facts import Site
-from ddpify.understanding.labels.liveness import assigned, live_in
 from ddpify.understanding.libraries.kinds import is_model
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import statements
+from ddpify.understanding.taint.liveness import assigned, live_in
 from ddpify.understanding.values import (
     Class,
     Instance,

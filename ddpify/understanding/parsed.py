@@ -7,9 +7,9 @@ from functools import cached_property
 import libcst as cst
 
 from ddpify.lines import Lines
-from ddpify.understanding.labels.scopes import Scopes, scopes_of
 from ddpify.understanding.offsets import Offsets, rendered
 from ddpify.understanding.structure import Structure
+from ddpify.understanding.taint.scopes import Scopes, scopes_of
 
 
 class Parsed:

@@ -95,9 +95,9 @@ from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.accumulation import Window, condition, windows
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.labels.freshness import target_names
-from ddpify.understanding.labels.origins import LENGTH
 from ddpify.understanding.structure import walk
+from ddpify.understanding.taint.definite_assignment import target_names
+from ddpify.understanding.taint.sources import LENGTH
 
 _ENDS = ("step", "zero_grad")
 

@@ -102,9 +102,9 @@ from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.batching import stores
-from ddpify.understanding.labels.scopes import parameters
-from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.layers import layers
+from ddpify.understanding.taint.locations import Slot
+from ddpify.understanding.taint.scopes import parameters
 from ddpify.understanding.values import Class, Function
 
 

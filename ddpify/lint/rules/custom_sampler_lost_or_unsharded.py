@@ -91,7 +91,7 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.datasets import chooses, knows_its_rank, samplers
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.seeds import apart
-from ddpify.understanding.labels.origins import ANY_RANK, WORLD
+from ddpify.understanding.taint.sources import ANY_RANK, WORLD
 from ddpify.understanding.values import Instance
 
 

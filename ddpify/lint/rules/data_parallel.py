@@ -42,8 +42,8 @@ import libcst as cst
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.labels.origins import DEVICES
 from ddpify.understanding.syntax import argument
+from ddpify.understanding.taint.sources import DEVICES
 
 
 @rule("data-parallel", group="wrapping", severity=Severity.SLOW, applies="converted distributed")

@@ -46,11 +46,11 @@ import libcst as cst
 from ddpify.lint.diagnostics import Applicability, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.labels.last_set import last_of
-from ddpify.understanding.labels.origins import WORLD
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
+from ddpify.understanding.taint.reaching_definitions import last_of
+from ddpify.understanding.taint.sources import WORLD
 
 
 @rule(

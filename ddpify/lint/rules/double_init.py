@@ -70,7 +70,7 @@ import libcst as cst
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.labels.callees import called
+from ddpify.understanding.taint.call_graph import called
 
 _INIT, _END = "torch.distributed.init_process_group", "torch.distributed.destroy_process_group"
 

@@ -78,8 +78,8 @@ from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.datasets import samplers
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.syntax import argument
+from ddpify.understanding.taint.locations import Slot
 from ddpify.understanding.values import Instance
 
 _GATHERS = {

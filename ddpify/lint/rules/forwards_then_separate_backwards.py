@@ -63,8 +63,8 @@ import libcst as cst
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.structure import walk_here
+from ddpify.understanding.taint.locations import Slot
 from ddpify.understanding.values import Instance
 
 

@@ -89,10 +89,10 @@ from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.reaching import takes
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.libraries.distributed import is_wrapper
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument
+from ddpify.understanding.taint.locations import Slot
 
 _GATHERS = {
     "torch.distributed.all_gather": ("tensor_list", "tensor"),

@@ -44,10 +44,10 @@ from ddpify.lint.diagnostics import Applicability, Edit, Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.repairs import import_of
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.labels.origins import GROUP_RANK, LOCAL_RANK, RANK, SPAWNED
 from ddpify.understanding.libraries.distributed import DDP
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument
+from ddpify.understanding.taint.sources import GROUP_RANK, LOCAL_RANK, RANK, SPAWNED
 
 
 @rule(

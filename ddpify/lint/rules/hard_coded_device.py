@@ -55,7 +55,9 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.repairs import runtime
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.spread_models import spread_models
-from ddpify.understanding.labels.origins import (
+from ddpify.understanding.libraries.kinds import is_loss
+from ddpify.understanding.syntax import argument, code_of
+from ddpify.understanding.taint.sources import (
     ANY_RANK,
     DEVICES,
     LOCAL_RANK,
@@ -63,8 +65,6 @@ from ddpify.understanding.labels.origins import (
     SPAWNED,
     TOLD,
 )
-from ddpify.understanding.libraries.kinds import is_loss
-from ddpify.understanding.syntax import argument, code_of
 from ddpify.understanding.values import Device
 
 _GROUP = "torch.distributed.init_process_group"

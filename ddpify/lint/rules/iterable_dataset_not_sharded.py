@@ -99,7 +99,7 @@ from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.datasets import datasets, is_iterable, knows_its_rank
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.labels.origins import RANDOM
+from ddpify.understanding.taint.sources import RANDOM
 from ddpify.understanding.values import Class, Instance
 
 _SPLITTERS = (

@@ -49,8 +49,8 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.divisions import divisions
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.unseen_code import UnseenCode
-from ddpify.understanding.labels.dependencies import Dependency
-from ddpify.understanding.labels.origins import LENGTH, TOTAL, WORLD
+from ddpify.understanding.taint.dependencies import Dependency
+from ddpify.understanding.taint.sources import LENGTH, TOTAL, WORLD
 from ddpify.understanding.values import UNKNOWN
 
 

@@ -43,10 +43,10 @@ from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.repairs import add_argument
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.labels.checkpoints import Checkpoints
-from ddpify.understanding.labels.origins import ANY_RANK
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument, code_of, spreads
+from ddpify.understanding.taint.saved_models import Checkpoints
+from ddpify.understanding.taint.sources import ANY_RANK
 
 # Words that make it doubtful that a state has tensors. They only ever silence the rule.
 _SCHEDULES = re.compile(r"(?i)sched|scaler")

@@ -47,9 +47,9 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.joined import is_joined
 from ddpify.lint.scripts.repairs import spelled
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.labels.origins import LOCAL_RANK, RANK, SPAWNED, TOLD
 from ddpify.understanding.structure import Guard
 from ddpify.understanding.syntax import argument
+from ddpify.understanding.taint.sources import LOCAL_RANK, RANK, SPAWNED, TOLD
 
 
 @rule(

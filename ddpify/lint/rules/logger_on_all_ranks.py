@@ -38,9 +38,9 @@ from ddpify.lint.diagnostics import Applicability, Confidence, Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.repairs import runtime
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.labels.origins import ANY_RANK
 from ddpify.understanding.libraries.actions import WRITERS
 from ddpify.understanding.syntax import code_of
+from ddpify.understanding.taint.sources import ANY_RANK
 
 
 @rule(

@@ -41,9 +41,9 @@ from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.repairs import add_argument
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.labels.origins import ANY_RANK
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument, spreads
+from ddpify.understanding.taint.sources import ANY_RANK
 
 
 @rule(

@@ -62,9 +62,9 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.repairs import runtime
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.seeds import differs, seeds
-from ddpify.understanding.labels.moves import Move
-from ddpify.understanding.labels.origins import ANY_RANK, RANDOM, WORLD
 from ddpify.understanding.libraries.runtime_names import INIT, SHARD_BATCH, SPLIT
+from ddpify.understanding.taint.flow_edges import Move
+from ddpify.understanding.taint.sources import ANY_RANK, RANDOM, WORLD
 
 _APART = ANY_RANK | {WORLD}
 

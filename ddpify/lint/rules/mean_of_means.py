@@ -73,12 +73,12 @@ from ddpify.lint.scripts.divisions import divisions
 from ddpify.lint.scripts.parts import make_whole
 from ddpify.lint.scripts.repairs import runtime
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.labels.origins import LOCAL, TOTAL, WORLD
-from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.libraries.runtime_names import MEAN, SUM
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument
+from ddpify.understanding.taint.locations import Slot
+from ddpify.understanding.taint.sources import LOCAL, TOTAL, WORLD
 
 
 @rule(

@@ -100,12 +100,12 @@ from ddpify.lint.scripts.repairs import runtime
 from ddpify.lint.scripts.resolved import goes_through_resolved
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.seeds import apart
-from ddpify.understanding.labels.callees import called
-from ddpify.understanding.labels.origins import ANY_RANK, draws
-from ddpify.understanding.labels.scopes import parameters
 from ddpify.understanding.libraries.runtime_names import REPLICATE
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
+from ddpify.understanding.taint.call_graph import called
+from ddpify.understanding.taint.scopes import parameters
+from ddpify.understanding.taint.sources import ANY_RANK, draws
 from ddpify.understanding.values import UNKNOWN, Class, Instance
 
 

@@ -77,9 +77,9 @@ from ddpify.lint.scripts.epochs import Loop, rounds, samplers_of
 from ddpify.lint.scripts.one_process import never_runs
 from ddpify.lint.scripts.repairs import at_head_of
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.labels.origins import draws
 from ddpify.understanding.libraries.distributed import is_distributed_sampler
 from ddpify.understanding.syntax import argument
+from ddpify.understanding.taint.sources import draws
 from ddpify.understanding.values import Class, Instance, Value
 
 _LOADER = "torch.utils.data.DataLoader"

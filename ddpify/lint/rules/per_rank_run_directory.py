@@ -72,8 +72,8 @@ import libcst as cst
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.labels.origins import ANY_RANK, CLOCK
 from ddpify.understanding.libraries.paths import path_of
+from ddpify.understanding.taint.sources import ANY_RANK, CLOCK
 
 _TEMPORARY = frozenset(
     f"tempfile.{one}" for one in ("TemporaryDirectory", "NamedTemporaryFile", "TemporaryFile")

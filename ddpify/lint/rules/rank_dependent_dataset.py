@@ -120,11 +120,11 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.datasets import datasets
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.seeds import agreed, family
-from ddpify.understanding.labels.origins import draws
 from ddpify.understanding.libraries.entropy import starts_anew
 from ddpify.understanding.libraries.runtime_names import SHARD_BATCH, SPLIT
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.syntax import argument
+from ddpify.understanding.taint.sources import draws
 from ddpify.understanding.values import Class, Data, Function, Instance
 
 _GENERATORS = ("random.Random", "numpy.random.default_rng", "numpy.random.RandomState")

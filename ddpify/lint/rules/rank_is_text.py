@@ -52,8 +52,8 @@ import libcst as cst
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.labels.origins import ANY_RANK, ENVIRONMENT_READERS, WORLD
 from ddpify.understanding.syntax import code_of
+from ddpify.understanding.taint.sources import ANY_RANK, ENVIRONMENT_READERS, WORLD
 
 _ASKED = ANY_RANK | {WORLD}
 _EQUAL = (cst.Equal, cst.NotEqual)

@@ -154,8 +154,8 @@ from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.understood import ALL_COLLECTIVES
 from ddpify.lint.scripts.unseen_code import UnseenCode
 from ddpify.lint.scripts.whole_data import is_own
-from ddpify.understanding.labels.origins import CLOCK
 from ddpify.understanding.structure import Guard, walk
+from ddpify.understanding.taint.sources import CLOCK
 
 _LEFT = "one leaves the loop, the others wait for it forever"
 _LEFT_OUT = (

@@ -55,9 +55,9 @@ from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.whole_data import is_own
-from ddpify.understanding.labels.origins import ANY_RANK
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
+from ddpify.understanding.taint.sources import ANY_RANK
 
 
 @rule(

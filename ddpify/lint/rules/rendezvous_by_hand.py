@@ -54,8 +54,8 @@ from ddpify.lint.diagnostics import Applicability, Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.repairs import drop_arguments
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.labels.origins import ANY_RANK, TOLD
 from ddpify.understanding.syntax import argument
+from ddpify.understanding.taint.sources import ANY_RANK, TOLD
 
 
 @rule(

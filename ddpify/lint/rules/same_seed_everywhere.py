@@ -84,10 +84,10 @@ from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.seeds import SEEDS, differs, seeds
-from ddpify.understanding.labels.origins import draws
-from ddpify.understanding.labels.scopes import parameters
 from ddpify.understanding.layers import layers
 from ddpify.understanding.structure import walk
+from ddpify.understanding.taint.scopes import parameters
+from ddpify.understanding.taint.sources import draws
 from ddpify.understanding.values import UNKNOWN, Instance
 
 _DROPOUT = ("torch.nn.Dropout", "torch.nn.AlphaDropout", "torch.nn.FeatureAlphaDropout")

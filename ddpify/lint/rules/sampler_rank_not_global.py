@@ -44,9 +44,9 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.joined import is_joined
 from ddpify.lint.scripts.repairs import drop_argument, spelled
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.labels.origins import DEVICES, LOCAL_RANK, RANK, SPAWNED
 from ddpify.understanding.libraries.distributed import SAMPLER, splits
 from ddpify.understanding.syntax import argument
+from ddpify.understanding.taint.sources import DEVICES, LOCAL_RANK, RANK, SPAWNED
 
 
 @rule(

@@ -36,9 +36,9 @@ from collections.abc import Iterator
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.labels.origins import ANY_RANK, CLOCK
 from ddpify.understanding.libraries.distributed import SAMPLER
 from ddpify.understanding.syntax import argument
+from ddpify.understanding.taint.sources import ANY_RANK, CLOCK
 
 
 @rule("sampler-seed-per-rank", group="data", severity=Severity.SILENT, applies="distributed")

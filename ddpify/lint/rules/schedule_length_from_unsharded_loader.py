@@ -50,9 +50,9 @@ import libcst as cst
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.labels.dependencies import Dependency
-from ddpify.understanding.labels.origins import LENGTH, WORLD
-from ddpify.understanding.labels.slots import Slot
+from ddpify.understanding.taint.dependencies import Dependency
+from ddpify.understanding.taint.locations import Slot
+from ddpify.understanding.taint.sources import LENGTH, WORLD
 from ddpify.understanding.values import UNKNOWN
 
 _SCHEDULES = ("torch.optim.lr_scheduler.",)

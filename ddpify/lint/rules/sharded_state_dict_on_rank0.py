@@ -70,10 +70,10 @@ import libcst as cst
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.labels.origins import ANY_RANK
 from ddpify.understanding.libraries.distributed import FSDP
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument
+from ddpify.understanding.taint.sources import ANY_RANK
 from ddpify.understanding.values import UNKNOWN, Instance, Params, deep_atoms
 
 

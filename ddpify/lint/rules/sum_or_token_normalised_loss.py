@@ -55,11 +55,11 @@ from ddpify.lint.scripts.parts import make_whole
 from ddpify.lint.scripts.rates import rate_knows_ranks
 from ddpify.lint.scripts.repairs import runtime
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.labels.origins import CLEAN, WORLD
 from ddpify.understanding.libraries.distributed import REDUCING
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of, divisor
+from ddpify.understanding.taint.sources import CLEAN, WORLD
 from ddpify.understanding.values import Instance
 
 _TAKING = ("torch.optim.SGD", "torch.optim.ASGD", "torch.optim.LBFGS")

@@ -85,9 +85,9 @@ import libcst as cst
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.labels.origins import ANY_RANK, LOCAL, WORLD
-from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.structure import walk_here
+from ddpify.understanding.taint.locations import Slot
+from ddpify.understanding.taint.sources import ANY_RANK, LOCAL, WORLD
 
 _STRIDED = ("builtins.range", "itertools.islice")
 _JOINS = ("torch.distributed.algorithms.join.Join", "torch.distributed.algorithms.Join")

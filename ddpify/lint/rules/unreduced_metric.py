@@ -66,10 +66,10 @@ from ddpify.lint.scripts.sure_parts import is_surely_own
 from ddpify.lint.scripts.targets import targets
 from ddpify.lint.scripts.unseen_code import UnseenCode
 from ddpify.lint.scripts.whole_data import sees_all_data
-from ddpify.understanding.labels.callees import called
-from ddpify.understanding.labels.freshness import target_names
-from ddpify.understanding.labels.last_set import last_of
-from ddpify.understanding.labels.origins import ANY_RANK, LOCAL, TOTAL
+from ddpify.understanding.taint.call_graph import called
+from ddpify.understanding.taint.definite_assignment import target_names
+from ddpify.understanding.taint.reaching_definitions import last_of
+from ddpify.understanding.taint.sources import ANY_RANK, LOCAL, TOTAL
 
 _FUNCTIONS = (
     "builtins.print",

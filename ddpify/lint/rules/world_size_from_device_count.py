@@ -63,8 +63,8 @@ from ddpify.lint.scripts.divisions import divisions
 from ddpify.lint.scripts.joined import is_joined
 from ddpify.lint.scripts.repairs import spelled
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.labels.origins import DEVICES, WORLD
 from ddpify.understanding.syntax import argument
+from ddpify.understanding.taint.sources import DEVICES, WORLD
 
 _MESSAGE = "counts the GPUs of one node, not the ranks: wrong by a factor on several nodes"
 

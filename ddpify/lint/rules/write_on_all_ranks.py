@@ -61,14 +61,14 @@ from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.set_by_rank import is_set_by_rank
 from ddpify.lint.scripts.targets import targets
 from ddpify.understanding.facts import Effect, Site
-from ddpify.understanding.labels.callees import called
-from ddpify.understanding.labels.origins import ANY_RANK, CLOCK, LOCAL, RANDOM, TAKEN
 from ddpify.understanding.libraries.actions import COMMANDS
 from ddpify.understanding.libraries.kinds import is_model
 from ddpify.understanding.libraries.runtime_names import MAIN_SAVES
 from ddpify.understanding.libraries.system_commands import makes_folders, takes_away
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument, code_of
+from ddpify.understanding.taint.call_graph import called
+from ddpify.understanding.taint.sources import ANY_RANK, CLOCK, LOCAL, RANDOM, TAKEN
 
 _APART = ANY_RANK | {CLOCK, RANDOM, LOCAL, *TAKEN}
 # Words for a process, as options have them. They only ever silence the rule.

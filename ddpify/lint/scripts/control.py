@@ -11,13 +11,13 @@ import libcst as cst
 
 from ddpify.lint.scripts import starting
 from ddpify.understanding.facts import Site
-from ddpify.understanding.labels.callees import called
-from ddpify.understanding.labels.origins import ANY_RANK
-from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.libraries.kinds import NO_GRAD
 from ddpify.understanding.libraries.runtime_names import LOCAL_MAIN_FIRST
 from ddpify.understanding.structure import Guard, walk
 from ddpify.understanding.syntax import code_of, dotted
+from ddpify.understanding.taint.call_graph import called
+from ddpify.understanding.taint.locations import Slot
+from ddpify.understanding.taint.sources import ANY_RANK
 from ddpify.understanding.values import Function, Instance
 
 if TYPE_CHECKING:

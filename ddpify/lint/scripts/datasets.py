@@ -8,9 +8,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.labels.origins import ANY_RANK, WORLD
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument, code_of
+from ddpify.understanding.taint.sources import ANY_RANK, WORLD
 from ddpify.understanding.values import UNKNOWN, Class, Instance
 
 _ITERABLE = ("IterableDataset", "IterDataPipe")

@@ -13,11 +13,11 @@ import libcst as cst
 from ddpify.lint.scripts.picked import asks_for_any
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.whole_data import is_own
-from ddpify.understanding.labels.dependencies import Dependency
-from ddpify.understanding.labels.moves import Move
-from ddpify.understanding.labels.origins import CLEAN, LOCAL
-from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.structure import walk
+from ddpify.understanding.taint.dependencies import Dependency
+from ddpify.understanding.taint.flow_edges import Move
+from ddpify.understanding.taint.locations import Slot
+from ddpify.understanding.taint.sources import CLEAN, LOCAL
 from ddpify.understanding.values import Class
 
 

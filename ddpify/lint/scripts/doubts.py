@@ -9,9 +9,9 @@ import libcst as cst
 from ddpify.lint.scripts.control import MAY_BE_RANK, Control
 from ddpify.lint.scripts.one_process import is_kept_to_one_process, runs_alone
 from ddpify.lint.scripts.set_by_rank import is_set_by_rank
-from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
+from ddpify.understanding.taint.locations import Slot
 from ddpify.understanding.values import Method
 
 # What a name may keep of a question: calls give something else.

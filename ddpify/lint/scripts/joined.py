@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.scripts.control import Control
-from ddpify.understanding.labels.callees import called, initialisers
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import is_main_guard
+from ddpify.understanding.taint.call_graph import called, initialisers
 
 _GROUP = "torch.distributed.init_process_group"
 _LEAVING = (cst.If, cst.Try, cst.TryStar, cst.For, cst.While, cst.Match, cst.FunctionDef,

@@ -6,8 +6,8 @@ import libcst as cst
 
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.understood import ALL_COLLECTIVES
-from ddpify.understanding.labels.callees import called
 from ddpify.understanding.libraries.distributed import has_group
+from ddpify.understanding.taint.call_graph import called
 
 IGNORED = {"torch.distributed.init_process_group"}
 

@@ -12,10 +12,10 @@ from functools import cached_property
 import libcst as cst
 
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.labels.dependencies import Dependency
-from ddpify.understanding.labels.origins import GIVEN, LOCAL, TAKEN, TOTAL
-from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.structure import Structure
+from ddpify.understanding.taint.dependencies import Dependency
+from ddpify.understanding.taint.locations import Slot
+from ddpify.understanding.taint.sources import GIVEN, LOCAL, TAKEN, TOTAL
 from ddpify.understanding.values import Class, Instance
 
 _TOTALS = frozenset({TOTAL, GIVEN[TOTAL]})

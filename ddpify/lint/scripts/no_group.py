@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.labels.callees import called, initialisers
 from ddpify.understanding.syntax import code_of
+from ddpify.understanding.taint.call_graph import called, initialisers
 
 if TYPE_CHECKING:
     from ddpify.lint.scripts.control import Control

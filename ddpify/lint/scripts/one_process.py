@@ -12,7 +12,6 @@ import libcst as cst
 
 from ddpify.lint.scripts.kinds import DISTRIBUTED, MAY_ASK
 from ddpify.lint.scripts.no_group import starts_no_group
-from ddpify.understanding.labels.origins import ANY_RANK, TOLD, WORLD, asks_whether_distributed
 from ddpify.understanding.libraries.distributed import (
     DDP,
     FSDP,
@@ -25,6 +24,7 @@ from ddpify.understanding.libraries.kinds import is_loader
 from ddpify.understanding.libraries.runtime_names import INIT, WRAP
 from ddpify.understanding.structure import Guard, leaves, rest_of_block, walk
 from ddpify.understanding.syntax import argument, code_of
+from ddpify.understanding.taint.sources import ANY_RANK, TOLD, WORLD, asks_whether_distributed
 from ddpify.understanding.values import Const
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from ddpify.records import record
 from ddpify.understanding import readers
 from ddpify.understanding.facts import Demand, Site
 from ddpify.understanding.forms import SEVERAL_TENSORS, Form
-from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.libraries.runtime_names import REDUCTIONS
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.syntax import code_of
+from ddpify.understanding.taint.locations import Slot
 
 if TYPE_CHECKING:
     from ddpify.lint.scripts.control import Control

@@ -8,9 +8,9 @@ import libcst as cst
 
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.whole_data import is_own
-from ddpify.understanding.labels.last_set import last_of
-from ddpify.understanding.labels.moves import Move
 from ddpify.understanding.structure import walk
+from ddpify.understanding.taint.flow_edges import Move
+from ddpify.understanding.taint.reaching_definitions import last_of
 
 _DISPLAYS = (cst.List, cst.ListComp, cst.Dict, cst.DictComp, cst.Set, cst.SetComp)
 _SIZES = frozenset({"shape", "size", "numel", "nelement"})

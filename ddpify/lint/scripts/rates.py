@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.labels.origins import ANY_RANK, DEVICES, WORLD
 from ddpify.understanding.syntax import argument
+from ddpify.understanding.taint.sources import ANY_RANK, DEVICES, WORLD
 
 COUNTS = ANY_RANK | {WORLD, DEVICES}
 

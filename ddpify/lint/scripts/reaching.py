@@ -5,9 +5,9 @@ from __future__ import annotations
 import libcst as cst
 
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.labels.liveness import taken_over
-from ddpify.understanding.labels.moves import Move
-from ddpify.understanding.labels.slots import Slot
+from ddpify.understanding.taint.flow_edges import Move
+from ddpify.understanding.taint.liveness import taken_over
+from ddpify.understanding.taint.locations import Slot
 
 
 def reaches_loss(script: Script, node: cst.CSTNode) -> bool:

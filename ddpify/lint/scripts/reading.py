@@ -9,12 +9,6 @@ import libcst as cst
 
 from ddpify.lint.scripts.kinds import DISTRIBUTED, MAY_ASK, OTHER, SINGLE
 from ddpify.lint.scripts.understood import Understood
-from ddpify.understanding.labels import origins
-from ddpify.understanding.labels.flow import Flow
-from ddpify.understanding.labels.moves import Move
-from ddpify.understanding.labels.ordering import Ordering
-from ddpify.understanding.labels.origins import ANY_RANK, LOCAL
-from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.libraries.distributed import (
     DDP,
     FSDP,
@@ -26,6 +20,12 @@ from ddpify.understanding.libraries.kinds import BARS, is_loader
 from ddpify.understanding.libraries.runtime_names import SHARDED
 from ddpify.understanding.structure import Structure, walk
 from ddpify.understanding.syntax import argument, code_of, is_main_guard
+from ddpify.understanding.taint import sources
+from ddpify.understanding.taint.flow import Flow
+from ddpify.understanding.taint.flow_edges import Move
+from ddpify.understanding.taint.locations import Slot
+from ddpify.understanding.taint.sources import ANY_RANK, LOCAL
+from ddpify.understanding.taint.unordered import Ordering
 from ddpify.understanding.values import UNKNOWN, Class, Const, Instance, Value, value
 
 _NONE = value(Const(None))
@@ -224,7 +224,7 @@ class Reading(Understood):
         known = loader.arguments.get("dataset", UNKNOWN)
         if not known:
             return True
-        apart = ANY_RANK | {origins.WORLD}
+        apart = ANY_RANK | {sources.WORLD}
         chosen = [a for a in (argument(call, "dataset", 0), argument(call, "sampler", 3)) if a]
         return any(self.flow.origins(a.value, self.owners[call]) & apart for a in chosen)
 

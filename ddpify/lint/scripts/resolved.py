@@ -5,9 +5,9 @@ from __future__ import annotations
 import libcst as cst
 
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.libraries.kinds import is_loader
 from ddpify.understanding.structure import walk
+from ddpify.understanding.taint.locations import Slot
 from ddpify.understanding.values import Const, Instance
 
 

@@ -14,10 +14,10 @@ from ddpify.lint.scripts.parts import Part
 from ddpify.lint.scripts.positions import Positions
 from ddpify.lint.scripts.reading import Reading
 from ddpify.lint.scripts.steps import Step, steps_of
-from ddpify.understanding.labels.callees import called, initialisers
 from ddpify.understanding.libraries.distributed import REDUCING
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
+from ddpify.understanding.taint.call_graph import called, initialisers
 from ddpify.understanding.values import Instance
 
 # What is known of the file that is read, not of all files together.

@@ -5,9 +5,9 @@ from __future__ import annotations
 import libcst as cst
 
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.labels.callees import called
-from ddpify.understanding.labels.origins import ANY_RANK, CLOCK
 from ddpify.understanding.syntax import code_of
+from ddpify.understanding.taint.call_graph import called
+from ddpify.understanding.taint.sources import ANY_RANK, CLOCK
 
 _ALL = ("transformers.set_seed", "lightning.seed_everything", "lightning.pytorch.seed_everything",
         "pytorch_lightning.seed_everything", "accelerate.utils.set_seed",

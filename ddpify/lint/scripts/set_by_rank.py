@@ -7,11 +7,11 @@ from functools import cached_property, lru_cache
 import libcst as cst
 
 from ddpify.lint.scripts.control import Control
-from ddpify.understanding.labels.callees import called
-from ddpify.understanding.labels.moves import Move
-from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.libraries.kinds import BARS
 from ddpify.understanding.structure import Guard, walk
+from ddpify.understanding.taint.call_graph import called
+from ddpify.understanding.taint.flow_edges import Move
+from ddpify.understanding.taint.locations import Slot
 
 
 def is_set_by_rank(control: Control, node: cst.BaseExpression) -> bool:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import libcst as cst
 
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.labels.dependencies import Dependency
-from ddpify.understanding.labels.moves import Move
-from ddpify.understanding.labels.origins import GIVEN, LOADED, LOCAL, TOTAL
-from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.structure import walk
+from ddpify.understanding.taint.dependencies import Dependency
+from ddpify.understanding.taint.flow_edges import Move
+from ddpify.understanding.taint.locations import Slot
+from ddpify.understanding.taint.sources import GIVEN, LOADED, LOCAL, TOTAL
 
 _PARTS = frozenset({LOCAL, TOTAL, *GIVEN.values()})
 

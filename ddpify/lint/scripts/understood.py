@@ -17,8 +17,6 @@ from ddpify.source import Source
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Event, Facts, Site
 from ddpify.understanding.interpretation import interpret
-from ddpify.understanding.labels import origins
-from ddpify.understanding.labels.callees import called, initialisers
 from ddpify.understanding.libraries import runtime_names
 from ddpify.understanding.libraries.distributed import (
     COLLECTIVES,
@@ -33,6 +31,8 @@ from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.requirements import declaring_file, minimum_torch
 from ddpify.understanding.structure import Structure
 from ddpify.understanding.syntax import code_of
+from ddpify.understanding.taint import sources
+from ddpify.understanding.taint.call_graph import called, initialisers
 from ddpify.understanding.values import UNKNOWN, Instance, Value
 
 ALL_COLLECTIVES = COLLECTIVES | set(WRAPPERS) | runtime_names.COLLECTIVES
@@ -121,7 +121,7 @@ class Understood:
 
     def names(self, node: cst.CSTNode) -> set[str]:
         """Qualified names of the library things that an expression may be."""
-        return set(origins.library_names(self.facts.values.get(node)))
+        return set(sources.library_names(self.facts.values.get(node)))
 
     def instances(self, node: cst.CSTNode) -> list[Instance]:
         """The objects that an expression may be."""

@@ -8,11 +8,11 @@ from functools import cached_property
 import libcst as cst
 
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.labels.callees import called
-from ddpify.understanding.labels.origins import GIVEN, LOCAL, TOTAL
-from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
+from ddpify.understanding.taint.call_graph import called
+from ddpify.understanding.taint.locations import Slot
+from ddpify.understanding.taint.sources import GIVEN, LOCAL, TOTAL
 
 _TOTALS = frozenset({TOTAL, GIVEN[TOTAL]})
 _PARTS = _TOTALS | {LOCAL, GIVEN[LOCAL]}

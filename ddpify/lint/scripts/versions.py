@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.scripts.control import Control
-from ddpify.understanding.labels.origins import VERSION
 from ddpify.understanding.structure import walk
+from ddpify.understanding.taint.sources import VERSION
 
 _ASKS = frozenset({"builtins.hasattr", "builtins.getattr", "importlib.util.find_spec"})
 

@@ -9,12 +9,12 @@ import libcst as cst
 from ddpify.lint.scripts.one_process import runs_alone
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.sure_parts import is_surely_own
-from ddpify.understanding.labels.callees import called, passed
-from ddpify.understanding.labels.dependencies import Dependency
-from ddpify.understanding.labels.moves import Move
-from ddpify.understanding.labels.origins import GIVEN, LOCAL, TOTAL
-from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.structure import walk
+from ddpify.understanding.taint.call_graph import called, passed
+from ddpify.understanding.taint.dependencies import Dependency
+from ddpify.understanding.taint.flow_edges import Move
+from ddpify.understanding.taint.locations import Slot
+from ddpify.understanding.taint.sources import GIVEN, LOCAL, TOTAL
 from ddpify.understanding.values import Bound
 
 _PARTS = frozenset({LOCAL, TOTAL, *GIVEN.values()})

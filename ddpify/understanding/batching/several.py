@@ -14,7 +14,7 @@ import libcst as cst
 
 from ddpify.understanding.batching import collating
 from ddpify.understanding.forms import Form
-from ddpify.understanding.labels.freshness import target_names
+from ddpify.understanding.taint.definite_assignment import target_names
 from ddpify.understanding.values import NO_ROWS, Atom, Data, Instance, Tup, Value, join, value
 
 if TYPE_CHECKING:

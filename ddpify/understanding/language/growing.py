@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import readers
-from ddpify.understanding.labels.freshness import fresh_names, target_names
 from ddpify.understanding.language import births
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of, dotted
+from ddpify.understanding.taint.definite_assignment import fresh_names, target_names
 from ddpify.understanding.values import Value, value
 
 if TYPE_CHECKING:

@@ -10,10 +10,10 @@ import libcst as cst
 from ddpify.understanding.batching import at_hand, batches, together
 from ddpify.understanding.forms import SEVERAL_TENSORS, Form
 from ddpify.understanding.frames import Loop
-from ddpify.understanding.labels.liveness import taken_over
 from ddpify.understanding.language import assignments, branches, elements, own_attributes, totals
 from ddpify.understanding.libraries import draws, instances
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.taint.liveness import taken_over
 from ddpify.understanding.values import (
     UNKNOWN,
     Atom,

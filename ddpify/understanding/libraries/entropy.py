@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.understanding.facts import Facts, Site
-from ddpify.understanding.labels import origins
 from ddpify.understanding.structure import walk
+from ddpify.understanding.taint import sources
 from ddpify.understanding.values import UNKNOWN
 
 _GENERATORS = (
@@ -44,9 +44,9 @@ def starts_anew(facts: Facts, name: str, call: cst.Call) -> bool:
     if not given or given == [None]:
         return True
     return any(
-        origins.is_clock(library)
+        sources.is_clock(library)
         for argument in call.args
         for node in walk(argument.value)
         if isinstance(node, cst.Call)
-        for library in origins.library_names(facts.values.get(node.func))
+        for library in sources.library_names(facts.values.get(node.func))
     )

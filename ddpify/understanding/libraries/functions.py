@@ -10,7 +10,6 @@ import libcst as cst
 from ddpify.understanding import modes
 from ddpify.understanding.arithmetic import gradients
 from ddpify.understanding.batching import batches, collating
-from ddpify.understanding.labels.origins import READINGS
 from ddpify.understanding.language import spreading
 from ddpify.understanding.language.arguments import Keywords, argument_pairs
 from ddpify.understanding.libraries import (
@@ -30,6 +29,7 @@ from ddpify.understanding.libraries.instances import NAMESPACE
 from ddpify.understanding.libraries.kinds import NO_GRAD, is_model
 from ddpify.understanding.libraries.tensor_calls import tensor_function
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.taint.sources import READINGS
 from ddpify.understanding.values import (
     REPLICATED,
     UNKNOWN,

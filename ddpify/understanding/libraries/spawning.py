@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator
 import libcst as cst
 
 from ddpify.understanding.facts import Facts
-from ddpify.understanding.labels.freshness import target_names
-from ddpify.understanding.labels.scopes import parameters
-from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.structure import Structure
+from ddpify.understanding.taint.definite_assignment import target_names
+from ddpify.understanding.taint.locations import Slot
+from ddpify.understanding.taint.scopes import parameters
 from ddpify.understanding.values import Function, value
 
 _PROCESSES = ("torch.multiprocessing.Process", "multiprocessing.Process")

@@ -5,10 +5,10 @@ from __future__ import annotations
 import libcst as cst
 
 from ddpify.understanding.facts import Facts
-from ddpify.understanding.labels import origins
-from ddpify.understanding.labels.freshness import target_names
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import Structure, walk
+from ddpify.understanding.taint import sources
+from ddpify.understanding.taint.definite_assignment import target_names
 from ddpify.understanding.values import (
     Class,
     Instance,
@@ -78,7 +78,7 @@ class Slots:
                 slots.append(("name", self.structures[atom.module].tree, node.attr.value))
             elif isinstance(atom, Class):
                 slots.append(("attribute", atom.node, node.attr.value))
-        return slots or [("text", module.path, origins.name_of(node))]
+        return slots or [("text", module.path, sources.name_of(node))]
 
 
 def _own_names(node: cst.BaseComp) -> list[cst.Name]:

@@ -10,18 +10,18 @@ import libcst as cst
 
 from ddpify.records import record
 from ddpify.understanding.facts import Facts
-from ddpify.understanding.labels import origins
-from ddpify.understanding.labels.callees import called, read_as
-from ddpify.understanding.labels.cleaning import gathering_functions
-from ddpify.understanding.labels.origins import CLEAN, LENGTH
-from ddpify.understanding.labels.slots import Slot, Slots
-from ddpify.understanding.labels.taken_apart import made_once, positions, widths
 from ddpify.understanding.libraries.distributed import METRICS, is_wrapper
 from ddpify.understanding.libraries.kinds import BARS
 from ddpify.understanding.libraries.runtime_names import BROADCAST
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import Structure, children, walk
 from ddpify.understanding.syntax import argument as given_as
+from ddpify.understanding.taint import sources
+from ddpify.understanding.taint.call_graph import called, read_as
+from ddpify.understanding.taint.locations import Slot, Slots
+from ddpify.understanding.taint.sanitizers import gathering_functions
+from ddpify.understanding.taint.sources import CLEAN, LENGTH
+from ddpify.understanding.taint.taken_apart import made_once, positions, widths
 from ddpify.understanding.values import (
     Class,
     Device,
@@ -120,7 +120,7 @@ class Dependencies:
         elif isinstance(node, cst.Subscript):
             yield from self._subscript(node, module, pure)
         elif self._is_local_rank(node, module):
-            yield Dependency(label=origins.LOCAL_RANK, pure=pure, node=node)
+            yield Dependency(label=sources.LOCAL_RANK, pure=pure, node=node)
         else:
             for child in children(node):
                 yield from self._depend(child, module, pure)
@@ -129,7 +129,7 @@ class Dependencies:
         """``rank % torch.cuda.device_count()``."""
         if not isinstance(node, cst.BinaryOperation) or not isinstance(node.operator, cst.Modulo):
             return False
-        return any(one.label == origins.DEVICES for one in self.of(node.right, module))
+        return any(one.label == sources.DEVICES for one in self.of(node.right, module))
 
     def _name(self, node: cst.Name, module: ModuleFile, pure: bool) -> Iterator[Dependency]:
         held = self.facts.values.get(node)
@@ -150,8 +150,8 @@ class Dependencies:
         for function in read_as(self.facts, node):
             yield Dependency(("result", function.node), pure=pure, node=node, given=())
         if node.attr.value == "local_rank" and self._local_rank_is_an_option:
-            yield Dependency(label=origins.LOCAL_RANK, node=node)
-        if node.attr.value not in origins.SHAPE_LIKE:
+            yield Dependency(label=sources.LOCAL_RANK, node=node)
+        if node.attr.value not in sources.SHAPE_LIKE:
             number = node.attr.value == "index" and self._is_device(node.value)
             yield from self._depend(node.value, module, pure and number)
 
@@ -169,7 +169,7 @@ class Dependencies:
         return (
             unseen
             or any(map(self._holds_gathering, held.atoms))
-            or origins.name_of(function).removeprefix("self.") in self._gathering
+            or sources.name_of(function).removeprefix("self.") in self._gathering
         )
 
     def _holds_gathering(self, atom: object) -> bool:
@@ -181,7 +181,7 @@ class Dependencies:
             a.type.node for a in models if isinstance(a, Instance) and isinstance(a.type, Class)
         ]
         return not models or any(
-            isinstance(one, (cst.Name, cst.Attribute)) and origins.name_of(one) in self._gathering
+            isinstance(one, (cst.Name, cst.Attribute)) and sources.name_of(one) in self._gathering
             for node in classes
             for one in walk(node)
         )
@@ -197,18 +197,18 @@ class Dependencies:
             for call in structure.all(cst.Call):
                 if isinstance(call.func, cst.Attribute) and call.func.attr.value == "add_argument":
                     given = [self.facts.values.get(a.value, value()) for a in call.args]
-                    if origins.declares_local_rank(given):
+                    if sources.declares_local_rank(given):
                         return True
         return False
 
     def _subscript(
         self, node: cst.Subscript, module: ModuleFile, pure: bool
     ) -> Iterator[Dependency]:
-        if "os.environ" in origins.library_names(self.facts.values.get(node.value)):
+        if "os.environ" in sources.library_names(self.facts.values.get(node.value)):
             for element in node.slice:
                 if isinstance(element.slice, cst.Index):
                     key = self.facts.values.get(element.slice.value, value())
-                    for label in origins.environment_labels(key):
+                    for label in sources.environment_labels(key):
                         yield Dependency(label=label)
             return
         apart = self.apart(node, module)
@@ -229,20 +229,20 @@ class Dependencies:
             return
         if self._may_gather(node.func):
             yield Dependency(label=CLEAN, node=node)
-        names = list(origins.library_names(self.facts.values.get(node.func)))
+        names = list(sources.library_names(self.facts.values.get(node.func)))
         if BROADCAST in names:  # rank 0's, whatever it is made of
             yield Dependency(label=CLEAN, node=node)
             return
         arguments = [self.facts.values.get(a.value, value()) for a in node.args]
         own_group = self._asks_a_group(node, names)
         for name in names:
-            for label in origins.call_labels(name, arguments):
-                label = origins.of_group(label) if own_group else label
+            for label in sources.call_labels(name, arguments):
+                label = sources.of_group(label) if own_group else label
                 yield Dependency(label=label, node=node)
         yield from self._length(node, names)
         if self._is_metric(node):
             yield Dependency(label=CLEAN, node=node)
-        if any(origins.is_silent(name) for name in names):
+        if any(sources.is_silent(name) for name in names):
             return
         yield from self._through(node, names, module, pure)
 
@@ -253,12 +253,12 @@ class Dependencies:
         method = isinstance(node.func, cst.Attribute) and not names
         if method:
             assert isinstance(node.func, cst.Attribute)
-            if node.func.attr.value in origins.SHAPE_LIKE:
+            if node.func.attr.value in sources.SHAPE_LIKE:
                 return
             pure = False
             yield from self._depend(node.func.value, module, pure)
         else:
-            pure = pure and bool(names) and all(origins.is_pure(name) for name in names)
+            pure = pure and bool(names) and all(sources.is_pure(name) for name in names)
             if self._makes_project_object(node):
                 pure = False
         if node in self.facts.device_moves:
@@ -277,7 +277,7 @@ class Dependencies:
         held = self.facts.values.get(given.value, value()) if given is not None else None
         if held is None or held.constant() is None:
             return False
-        return _WORLD not in origins.library_names(held)
+        return _WORLD not in sources.library_names(held)
 
     def _length(self, node: cst.Call, names: list[str]) -> Iterator[Dependency]:
         if names == ["builtins.len"] and node.args:
@@ -300,14 +300,14 @@ class Dependencies:
 
 def _of_library(held: Value, node: cst.CSTNode) -> Iterator[Dependency]:
     """What a library's own name brings: its version is known apart."""
-    for label in origins.library_labels(held):
+    for label in sources.library_labels(held):
         yield Dependency(label=label, node=node)
 
 
 def _is_alike(node: cst.CSTNode) -> bool:
     """Whether a comparison has the same answer on all ranks, whatever is compared."""
     return isinstance(node, cst.Comparison) and (
-        origins.asks_whether_distributed(node) or origins.asks_for_an_entry(node)
+        sources.asks_whether_distributed(node) or sources.asks_for_an_entry(node)
     )
 
 

@@ -10,12 +10,12 @@ from dataclasses import replace
 
 import libcst as cst
 
-from ddpify.understanding.labels.dependencies import Dependency
-from ddpify.understanding.labels.last_set import last_of
-from ddpify.understanding.labels.moves import Move
-from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import Structure
+from ddpify.understanding.taint.dependencies import Dependency
+from ddpify.understanding.taint.flow_edges import Move
+from ddpify.understanding.taint.locations import Slot
+from ddpify.understanding.taint.reaching_definitions import last_of
 
 _FURTHEST = 8  # names that are set to names; a chain in a loop has no end
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 
 import libcst as cst
 
-from ddpify.understanding.labels.slots import Slot, Slots
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import Structure
+from ddpify.understanding.taint.locations import Slot, Slots
 
 
 def elements(node: cst.BaseExpression) -> list[cst.BaseExpression] | None:

@@ -14,10 +14,14 @@ from functools import cached_property
 import libcst as cst
 
 from ddpify.understanding.facts import Facts
-from ddpify.understanding.labels.cleaning import reducing_methods, synchronising_calls
-from ddpify.understanding.labels.dependencies import Dependencies, Dependency
-from ddpify.understanding.labels.moves import Collector, Move
-from ddpify.understanding.labels.origins import (
+from ddpify.understanding.libraries.kinds import is_loader
+from ddpify.understanding.project import ModuleFile
+from ddpify.understanding.structure import Structure
+from ddpify.understanding.taint.dependencies import Dependencies, Dependency
+from ddpify.understanding.taint.flow_edges import Collector, Move
+from ddpify.understanding.taint.locations import Slot, Slots
+from ddpify.understanding.taint.sanitizers import reducing_methods, synchronising_calls
+from ddpify.understanding.taint.sources import (
     ANY_RANK,
     CLEAN,
     CLOCK,
@@ -28,11 +32,7 @@ from ddpify.understanding.labels.origins import (
     TOLD,
     TOTAL,
 )
-from ddpify.understanding.labels.slots import Slot, Slots
-from ddpify.understanding.labels.uncleaned import Uncleaned
-from ddpify.understanding.libraries.kinds import is_loader
-from ddpify.understanding.project import ModuleFile
-from ddpify.understanding.structure import Structure
+from ddpify.understanding.taint.uncleaned import Uncleaned
 from ddpify.understanding.values import Class, Instance
 
 Entries = dict[str | None, set[str]]  # labels of a collection's entries; None for any of them

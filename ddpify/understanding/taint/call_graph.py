@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.understanding.facts import Facts
-from ddpify.understanding.labels.scopes import collecting, parameters
 from ddpify.understanding.syntax import dotted
+from ddpify.understanding.taint.scopes import collecting, parameters
 from ddpify.understanding.values import Bound, Class, Function, Instance, Value
 
 _PROPERTIES = ("property", "cached_property")

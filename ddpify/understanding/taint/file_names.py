@@ -10,9 +10,6 @@ import libcst as cst
 
 from ddpify.records import record
 from ddpify.understanding.facts import Effect, Facts, Site
-from ddpify.understanding.labels.flow import Flow
-from ddpify.understanding.labels.origins import library_names
-from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.libraries.path_objects import PATH
 from ddpify.understanding.libraries.paths import (
     ASKED,
@@ -26,6 +23,9 @@ from ddpify.understanding.libraries.paths import (
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import Structure, walk
 from ddpify.understanding.syntax import code_of
+from ddpify.understanding.taint.flow import Flow
+from ddpify.understanding.taint.locations import Slot
+from ddpify.understanding.taint.sources import library_names
 from ddpify.understanding.values import UNKNOWN, Instance
 
 _ANY = "{}"

@@ -9,16 +9,16 @@ from collections.abc import Collection, Iterator
 
 import libcst as cst
 
-from ddpify.understanding.labels import origins
 from ddpify.understanding.libraries.distributed import REDUCING_NAMES
 from ddpify.understanding.structure import Structure, walk
+from ddpify.understanding.taint import sources
 
 _SETS = (cst.Assign, cst.AnnAssign, cst.AugAssign, cst.For)
 
 
 def is_reducing(call: cst.Call, known: Collection[str]) -> bool:
     """Whether a call runs a collective, or a method that is known to run one."""
-    short = origins.name_of(call.func).rsplit(".", 1)[-1]
+    short = sources.name_of(call.func).rsplit(".", 1)[-1]
     return short in REDUCING_NAMES or short in known
 
 
@@ -75,7 +75,7 @@ def _names(node: cst.CSTNode) -> Iterator[str]:
     """Names, and attributes of `self` as `self.name`, in an expression."""
     for one in walk(node):
         if isinstance(one, cst.Attribute):
-            text = origins.name_of(one).split(".")
+            text = sources.name_of(one).split(".")
             if len(text) == 2 and text[0] == "self":
                 yield f"self.{text[1]}"
         elif isinstance(one, cst.Name) and one.value != "self":

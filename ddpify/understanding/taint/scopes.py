@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from ddpify.understanding.labels.freshness import Freshness, target_names
 from ddpify.understanding.structure import Structure
+from ddpify.understanding.taint.definite_assignment import Freshness, target_names
 
 FunctionNode = cst.FunctionDef | cst.Lambda
 

@@ -8,16 +8,16 @@ from typing import Any, ClassVar
 
 import libcst as cst
 
-from ddpify.understanding.labels import origins
-from ddpify.understanding.labels.callees import called, fields, initialisers, passed
-from ddpify.understanding.labels.dependencies import Dependencies, Dependency, constant_key
-from ddpify.understanding.labels.slots import Slot
-from ddpify.understanding.labels.taken_apart import elements
 from ddpify.understanding.libraries import options
 from ddpify.understanding.libraries.distributed import IN_PLACE, REDUCING, REDUCING_NAMES
 from ddpify.understanding.libraries.kinds import BARS
 from ddpify.understanding.libraries.spawning import spawned_ranks
 from ddpify.understanding.project import ModuleFile
+from ddpify.understanding.taint import sources
+from ddpify.understanding.taint.call_graph import called, fields, initialisers, passed
+from ddpify.understanding.taint.dependencies import Dependencies, Dependency, constant_key
+from ddpify.understanding.taint.locations import Slot
+from ddpify.understanding.taint.taken_apart import elements
 from ddpify.understanding.values import (
     Bound,
     Function,
@@ -174,10 +174,10 @@ class Collector:
                 and all(isinstance(one, cst.Call) and self._counts(one, depth - 1) for one in made)
             )
         items = isinstance(node.func, cst.Attribute) and node.func.attr.value == "items"
-        names = set(origins.library_names(self.facts.values.get(node.func)))
+        names = set(sources.library_names(self.facts.values.get(node.func)))
         if names and names <= {*BARS} and node.args and depth > 0:
             return self._counts(node.args[0].value, depth - 1)
-        return items or origins.name_of(node.func) == "enumerate"
+        return items or sources.name_of(node.func) == "enumerate"
 
     def _zipped(self, node: cst.BaseExpression, depth: int = 4) -> list[cst.BaseExpression]:
         """What ``zip(...)`` goes through side by side, also by a name, counted and in a bar."""
@@ -190,9 +190,9 @@ class Collector:
             return self._zipped(made[0], depth - 1) if known else []  # type: ignore[arg-type]
         if not isinstance(node, cst.Call) or any(one.star for one in node.args):
             return []
-        if origins.name_of(node.func) == "zip":
+        if sources.name_of(node.func) == "zip":
             return [one.value for one in node.args]
-        names = set(origins.library_names(self.facts.values.get(node.func)))
+        names = set(sources.library_names(self.facts.values.get(node.func)))
         passes = bool(names) and names <= {*BARS, "builtins.enumerate"}
         return self._zipped(node.args[0].value, depth - 1) if passes and node.args else []
 
@@ -244,7 +244,7 @@ class Collector:
 
     def _library(self, node: cst.Call) -> None:
         """What passes through a collective is the same on all ranks; spawned code gets a rank."""
-        names = set(origins.library_names(self.facts.values.get(node.func)))
+        names = set(sources.library_names(self.facts.values.get(node.func)))
         if names & REDUCING or self._reduces_unseen(node):
             for argument in node.args:
                 given = self.dependencies.slots_of(argument.value, self.module)
@@ -258,7 +258,7 @@ class Collector:
                     made = self.dependencies.of(one.value, self.module)
                     self.ranks |= {d.slot for d in made if d.slot and d.node is one.value}
         for parameter in spawned_ranks(self.facts, self.structure, node, names):
-            source = [Dependency(label=origins.RANK), Dependency(label=origins.SPAWNED)]
+            source = [Dependency(label=sources.RANK), Dependency(label=sources.SPAWNED)]
             self.moves.append(Move([parameter], source, node))
 
     def _named(self, node: cst.BaseExpression) -> set[Slot]:
@@ -271,7 +271,7 @@ class Collector:
         """Whether code that was never run calls a collective, by its name."""
         if node.func in self.facts.values:
             return False
-        return origins.name_of(node.func).rsplit(".", 1)[-1] in REDUCING_NAMES
+        return sources.name_of(node.func).rsplit(".", 1)[-1] in REDUCING_NAMES
 
     def _keep(self, node: cst.Call) -> None:
         """``list.append(x)``: the list holds ``x``."""

@@ -11,16 +11,16 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.understanding.facts import Facts
-from ddpify.understanding.labels import origins
-from ddpify.understanding.labels.callees import called
-from ddpify.understanding.labels.flow import Flow
-from ddpify.understanding.labels.freshness import target_names
-from ddpify.understanding.labels.last_set import last_of
-from ddpify.understanding.labels.moves import Move
-from ddpify.understanding.labels.slots import Slot
 from ddpify.understanding.libraries.path_objects import PATH
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import Structure
+from ddpify.understanding.taint import sources
+from ddpify.understanding.taint.call_graph import called
+from ddpify.understanding.taint.definite_assignment import target_names
+from ddpify.understanding.taint.flow import Flow
+from ddpify.understanding.taint.flow_edges import Move
+from ddpify.understanding.taint.locations import Slot
+from ddpify.understanding.taint.reaching_definitions import last_of
 from ddpify.understanding.values import UNKNOWN, Class, Function, Instance
 
 _SETS = ("builtins.set", "builtins.frozenset")
@@ -151,7 +151,7 @@ class Ordering:
         return listed or any(name in _NUMBERS for name in self._names(node.func))
 
     def _names(self, node: cst.CSTNode) -> list[str]:
-        return list(origins.library_names(self.facts.values.get(node)))
+        return list(sources.library_names(self.facts.values.get(node)))
 
     def _file(self, node: cst.CSTNode) -> ModuleFile:
         return next(file for file, s in self.structures.items() if node in s.order)

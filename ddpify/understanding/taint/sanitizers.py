@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.understanding.labels import origins
-from ddpify.understanding.labels.reduced import is_reducing, reduced_attributes
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import Structure
+from ddpify.understanding.taint import sources
+from ddpify.understanding.taint.reduced_attributes import is_reducing, reduced_attributes
 
 _NOT_SYNCHRONISING = frozenset("forward __init__ __call__ train fit run main step".split())
 
@@ -83,7 +83,7 @@ def gathering_functions(structures: dict[ModuleFile, Structure]) -> set[str]:
 
 def _text(node: cst.BaseExpression) -> str:
     """The last two parts of a dotted name."""
-    return ".".join(origins.name_of(node).split(".")[-2:])
+    return ".".join(sources.name_of(node).split(".")[-2:])
 
 
 def _reduces(structure: Structure, function: cst.FunctionDef, known: set[str]) -> bool:
