@@ -16,7 +16,7 @@ from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Facts, Site
 from ddpify.understanding.syntax import dotted
 from ddpify.understanding.taint.call_graph import passed
-from ddpify.understanding.taint.locations import Slot, Slots
+from ddpify.understanding.taint.locations import Location, Locations
 from ddpify.understanding.taint.scopes import parameters
 from ddpify.understanding.values import UNKNOWN, Bound, Class, Function
 
@@ -30,54 +30,56 @@ class DeviceNames:
     def __init__(self, plan: Plan) -> None:
         self._facts: Facts = plan.facts
         self._entries = plan.project.entries
-        self._slots = Slots(plan.facts, {file: file.structure for file in plan.editable})
+        self._locations = Locations(plan.facts, {file: file.structure for file in plan.editable})
         self._files = plan.editable
 
     @cached_property
-    def _readers(self) -> dict[Slot, list[Site]]:
-        found: dict[Slot, list[Site]] = defaultdict(list)
-        for slot, site, given in self._uses:
+    def _readers(self) -> dict[Location, list[Site]]:
+        found: dict[Location, list[Site]] = defaultdict(list)
+        for location, site, given in self._uses:
             if given is None:
-                found[slot].append(site)
+                found[location].append(site)
         return found
 
     @cached_property
-    def _values(self) -> dict[Slot, list[cst.CSTNode]]:
+    def _values(self) -> dict[Location, list[cst.CSTNode]]:
         """What each is set to."""
-        found: dict[Slot, list[cst.CSTNode]] = defaultdict(list)
-        for slot, _, given in self._uses:
+        found: dict[Location, list[cst.CSTNode]] = defaultdict(list)
+        for location, _, given in self._uses:
             if given is not None:
-                found[slot].append(given)
+                found[location].append(given)
         return found
 
     @cached_property
-    def _uses(self) -> list[tuple[Slot, Site, cst.CSTNode | None]]:
+    def _uses(self) -> list[tuple[Location, Site, cst.CSTNode | None]]:
         """Every name and attribute in the files, with what it is set to there, if it is."""
         sites = (Site(n, m) for m in self._files for n in m.structure.all(cst.Name, cst.Attribute))
         whole = [site for site in sites if not _is_part(site)]
-        return [(slot, site, _set_to(site)) for site in whole for slot in self.slots(site)]
+        return [
+            (location, site, _set_to(site)) for site in whole for location in self.locations(site)
+        ]
 
-    def slots(self, site: Site) -> list[Slot]:
+    def locations(self, site: Site) -> list[Location]:
         """What a name or an attribute reads or sets."""
         if isinstance(site.node, cst.Name):
-            return self._slots.of_name(site.node, site.module)[:1]
+            return self._locations.of_name(site.node, site.module)[:1]
         if isinstance(site.node, cst.Attribute):
-            return self._slots.of_attribute(site.node, site.module)
+            return self._locations.of_attribute(site.node, site.module)
         return []
 
-    def set_by(self, site: Site) -> set[Slot]:
+    def set_by(self, site: Site) -> set[Location]:
         """What ``place = "cuda:0"`` sets that is only ever read as a device; none if it is more."""
         node, module = site.node, site.module
         assert isinstance(node, cst.Assign)
         target = node.targets[0].target
         if len(node.targets) > 1 or not isinstance(target, cst.Name) or not _is_text(node.value):
             return set()
-        (slot,) = self.slots(Site(target, module))
+        (location,) = self.locations(Site(target, module))
         alone = module in self._entries or module.function(node) is not None  # nobody imports it
-        once = self._values[slot] == [node.value] and bool(self._readers[slot])
-        return self._reached(slot) if alone and once else set()
+        once = self._values[location] == [node.value] and bool(self._readers[location])
+        return self._reached(location) if alone and once else set()
 
-    def _reached(self, start: Slot) -> set[Slot]:
+    def _reached(self, start: Location) -> set[Location]:
         """A slot and those that its device is handed on to, where nothing else reads it."""
         found, todo, handed_on = {start}, [start], set[cst.CSTNode]()
         while todo:
@@ -86,18 +88,18 @@ class DeviceNames:
                 if further is None:
                     return set()
                 handed_on |= {reader.node} if further else set()
-                todo += [slot for slot in further if slot not in found]
+                todo += [location for location in further if location not in found]
                 found |= set(further)
         others = found - {start}
-        return found if all(self._given(slot) <= handed_on for slot in others) else set()
+        return found if all(self._given(location) <= handed_on for location in others) else set()
 
-    def _handed_on(self, reader: Site) -> list[Slot] | None:
+    def _handed_on(self, reader: Site) -> list[Location] | None:
         """What a reading hands the device on to; None where it reads it as something else."""
         node, module = reader.node, reader.module
         parent = module.parents[node]
         if isinstance(parent, cst.Assign):
             targets = [Site(one.target, module) for one in parent.targets]
-            return [slot for target in targets for slot in self.slots(target)] or None
+            return [location for target in targets for location in self.locations(target)] or None
         call = module.parents.get(parent)
         if not isinstance(parent, cst.Arg) or not isinstance(call, cst.Call):
             return None
@@ -106,15 +108,15 @@ class DeviceNames:
             return [] if _is_device(call, parent) else None
         names = [_parameter(function, skipped, call, parent) for function, skipped in functions]
         known = zip(functions, names, strict=True)
-        slots: list[Slot] = [("name", f.node, name) for (f, _), name in known if name]
-        return slots if len(slots) == len(functions) else None
+        locations: list[Location] = [("name", f.node, name) for (f, _), name in known if name]
+        return locations if len(locations) == len(functions) else None
 
-    def _given(self, slot: Slot) -> set[cst.CSTNode]:
+    def _given(self, location: Location) -> set[cst.CSTNode]:
         """All that comes to a slot: what is assigned to it, and a parameter's arguments."""
-        owner, given = slot[1], set(self._values[slot])
+        owner, given = location[1], set(self._values[location])
         if not isinstance(owner, (cst.FunctionDef, cst.Lambda)):
             return given
-        for parameter in (p for p in parameters(owner) if p.name.value == slot[2]):
+        for parameter in (p for p in parameters(owner) if p.name.value == location[2]):
             for site in self._facts.callers.get(owner, ()):
                 assert isinstance(site.node, cst.Call)
                 shown = _argument(self._facts, site.node, owner, parameter)

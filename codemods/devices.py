@@ -14,7 +14,7 @@ from ddpify.understanding.libraries.actions import ACCELERATORS
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of, is_main_guard
-from ddpify.understanding.taint.locations import Slot
+from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.values import UNKNOWN, Const, Device, Lib, Method, Value
 
 
@@ -33,24 +33,24 @@ class _OfRank:
     """The names that the conversion sets to the device of the rank, known where they are read."""
 
     def __init__(self, plan: Plan, edits: Edits) -> None:
-        self._set: set[Slot] = set()
+        self._set: set[Location] = set()
         self._names: DeviceNames | None = None
         for site in plan.sites(cst.Assign):
             assert isinstance(site.node, cst.Assign)
             if not _names_accelerator(plan.facts.values.get(site.node.value, UNKNOWN)):
                 continue  # most assignments, and the search for uses goes through all files
             self._names = self._names or DeviceNames(plan)
-            slots = self._names.set_by(site)
-            if slots:
+            locations = self._names.set_by(site)
+            if locations:
                 edits.put(site.node.value, _of_rank(plan, site.module, site.node.value))
                 edits.note(site, "the device of this rank", rule="hard-coded-device")
-                self._set |= slots
+                self._set |= locations
 
     def holds(self, module: ModuleFile, asked: cst.BaseExpression | None) -> bool:
         """Whether an expression reads such a name."""
         if self._names is None or not self._set or asked is None:
             return False
-        return not self._set.isdisjoint(self._names.slots(Site(asked, module)))
+        return not self._set.isdisjoint(self._names.locations(Site(asked, module)))
 
 
 def _keywords(plan: Plan, edits: Edits, done: _OfRank) -> None:

@@ -51,7 +51,7 @@ def _take_rank_0s(
     plan: Plan, edits: Edits, used: cst.BaseExpression, site: Site, rule: str
 ) -> None:
     """Take rank 0's value of what makes an expression another on each rank, where that is made."""
-    if plan.flow.origins(used, site.module) & ANY_RANK:
+    if plan.flow.sources(used, site.module) & ANY_RANK:
         return  # meant for one rank
     for one in list(plan.flow.ancestry(used, site.module)):
         if one.label == CLOCK and one.node is not None:
@@ -84,12 +84,12 @@ def _place(plan: Plan, clock: cst.CSTNode, used: cst.BaseExpression, site: Site)
     if module.editable:
         return Site(_with_its_form(plan, clock), module)
     for one in plan.flow.ancestry(used, site.module):
-        if one.node is None or one.slot is None or not isinstance(one.node, cst.BaseExpression):
+        if one.node is None or one.location is None or not isinstance(one.node, cst.BaseExpression):
             continue
         module = plan.module_of(one.node)
-        set_at = (plan.module_of(move.node) for move in plan.flow.moves_to({one.slot}))
+        set_at = (plan.module_of(move.node) for move in plan.flow.edges_into({one.location}))
         made = module.editable and not any(other.editable for other in set_at)
-        if made and CLOCK in plan.flow.origins(one.node, module):
+        if made and CLOCK in plan.flow.sources(one.node, module):
             return Site(one.node, module)
     return None
 

@@ -13,7 +13,7 @@ from ddpify.understanding.libraries.paths import path_of
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import leaves, rest_of_block, walk
 from ddpify.understanding.syntax import dotted
-from ddpify.understanding.taint.file_names import Use, tests_of
+from ddpify.understanding.taint.file_names import FileUse, tests_of
 from ddpify.understanding.values import UNKNOWN, Instance
 
 _ENDS = ("sys.exit", "exit", "quit", "os._exit")
@@ -29,7 +29,7 @@ def edit(plan: Plan, edits: Edits) -> None:
             share(plan, edits, use.site, "asked by rank 0 for all ranks", "read-after-rank0-write")
 
 
-def _share_log_folders(plan: Plan, edits: Edits, uses: list[Use]) -> None:
+def _share_log_folders(plan: Plan, edits: Edits, uses: list[FileUse]) -> None:
     """``writer.log_dir`` of what is read: only rank 0 has a writer."""
     for use in uses:
         for one in plan.flow.ancestry(use.path, use.site.module):
@@ -53,7 +53,7 @@ def _log_folder(plan: Plan, module: ModuleFile, node: cst.CSTNode | None) -> Sit
     return Site(called if isinstance(called, cst.Call) else node, module)
 
 
-def _decides(plan: Plan, edits: Edits, use: Use, effects: list[Effect]) -> bool:
+def _decides(plan: Plan, edits: Edits, use: FileUse, effects: list[Effect]) -> bool:
     """Whether the answer to a question may differ between ranks, and matters.
 
     It names a folder that one rank may have made by the time another asks; or else what is asked
@@ -79,7 +79,7 @@ def _decides(plan: Plan, edits: Edits, use: Use, effects: list[Effect]) -> bool:
     return False
 
 
-def _names_a_folder(plan: Plan, use: Use, effects: list[Effect]) -> bool:
+def _names_a_folder(plan: Plan, use: FileUse, effects: list[Effect]) -> bool:
     made = [e for e in effects if e.kind in ("folder", "writer")]
     if not made:
         return False
@@ -87,7 +87,7 @@ def _names_a_folder(plan: Plan, use: Use, effects: list[Effect]) -> bool:
     for effect in made:
         path = path_of(effect)
         assert path is not None
-        if plan.flow.slots(path, effect.site.module) & decided or use.site.node in walk(path):
+        if plan.flow.locations(path, effect.site.module) & decided or use.site.node in walk(path):
             return True
     return False
 

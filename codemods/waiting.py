@@ -11,7 +11,7 @@ from ddpify.understanding.facts import Effect, Site
 from ddpify.understanding.libraries.actions import COMMANDS
 from ddpify.understanding.libraries.paths import path_of
 from ddpify.understanding.structure import walk
-from ddpify.understanding.taint.file_names import Use
+from ddpify.understanding.taint.file_names import FileUse
 
 
 def edit(plan: Plan, edits: Edits) -> None:
@@ -22,7 +22,7 @@ def edit(plan: Plan, edits: Edits) -> None:
     _wait_for_commands(plan, edits)
 
 
-def _wait_for_files(plan: Plan, edits: Edits, uses: list[Use], effects: list[Effect]) -> None:
+def _wait_for_files(plan: Plan, edits: Edits, uses: list[FileUse], effects: list[Effect]) -> None:
     """Let ranks meet between what rank 0 alone does to a file and the reading of it by all."""
     met: list[tuple[Effect, Site]] = []
     for use in uses:
@@ -57,7 +57,7 @@ def _wait_for_commands(plan: Plan, edits: Edits) -> None:
             edits.insert_after(statement, f"{plan.options.alias}.barrier()\n")
 
 
-def _alone(plan: Plan, edits: Edits, effect: Effect, use: Use) -> cst.CSTNode | None:
+def _alone(plan: Plan, edits: Edits, effect: Effect, use: FileUse) -> cst.CSTNode | None:
     """The statement in which rank 0 alone changes a file; None where the read is part of it."""
     module, header = effect.site.module, on_main(plan)
     around = [effect.site.node, *module.structure.up(effect.site.node)]

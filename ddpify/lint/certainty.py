@@ -21,8 +21,8 @@ from ddpify.lint.scripts.one_process import joins_no_group
 from ddpify.lint.scripts.set_by_rank import object_guards
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
-from ddpify.understanding.taint.flow_edges import Move
-from ddpify.understanding.taint.locations import Slot
+from ddpify.understanding.taint.flow_edges import FlowEdge
+from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.taint.sources import ANY_RANK
 
 if TYPE_CHECKING:
@@ -107,9 +107,9 @@ def _asks_unknown(control: Control, test: cst.BaseExpression) -> bool:
     flow = control.script.flow
     module = control.script.owners.get(test, control.script.module)
     return any(
-        one.slot is not None
-        and all(move.offers for move in flow.moves_to({one.slot}))
-        and one.slot[0] != "result"
+        one.location is not None
+        and all(edge.offers for edge in flow.edges_into({one.location}))
+        and one.location[0] != "result"
         for one in flow.ancestry(test, module)
     )
 
@@ -138,36 +138,38 @@ def surely_asks_rank(control: Control, test: cst.BaseExpression) -> bool:
     return any(_is_surely_rank(control, one, set()) for one in but_entries(test))
 
 
-def _is_surely_rank(control: Control, node: cst.BaseExpression, seen: set[Slot]) -> bool:
+def _is_surely_rank(control: Control, node: cst.BaseExpression, seen: set[Location]) -> bool:
     """Whether an expression is a rank in all ways in which it gets its value."""
     flow = control.script.flow
     module = control.script.owners.get(node, control.script.module)
     for one in flow.made_of.of(node, module):
-        if one.slot is None and one.label in ANY_RANK:
+        if one.location is None and one.label in ANY_RANK:
             return True
-        if one.slot is not None and _holds_only_ranks(control, one.slot, seen):
+        if one.location is not None and _holds_only_ranks(control, one.location, seen):
             return True
     return False
 
 
-def _holds_only_ranks(control: Control, slot: Slot, seen: set[Slot]) -> bool:
-    if slot in seen:
+def _holds_only_ranks(control: Control, location: Location, seen: set[Location]) -> bool:
+    if location in seen:
         return False
-    if not control.script.flow.labels.get(slot, set()) & ANY_RANK:
+    if not control.script.flow.labels.get(location, set()) & ANY_RANK:
         return False
-    seen.add(slot)
+    seen.add(location)
     return all(
-        _sets_rank(control, move, seen)
-        for move in control.script.flow.moves_to({slot})
-        if not _is_plain(move.value)
+        _sets_rank(control, edge, seen)
+        for edge in control.script.flow.edges_into({location})
+        if not _is_plain(edge.value)
     )
 
 
-def _sets_rank(control: Control, move: Move, seen: set[Slot]) -> bool:
-    if any(one.slot is None and one.label in ANY_RANK for one in move.source):
+def _sets_rank(control: Control, edge: FlowEdge, seen: set[Location]) -> bool:
+    if any(one.location is None and one.label in ANY_RANK for one in edge.source):
         return True
-    slots = [one.slot for one in move.source if one.slot is not None]
-    return any(slot in seen or _holds_only_ranks(control, slot, seen) for slot in slots)
+    locations = [one.location for one in edge.source if one.location is not None]
+    return any(
+        location in seen or _holds_only_ranks(control, location, seen) for location in locations
+    )
 
 
 def _is_plain(node: cst.BaseExpression | None) -> bool:

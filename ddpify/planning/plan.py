@@ -16,7 +16,7 @@ from ddpify.understanding.facts import Demand, Facts, Site
 from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import ModuleFile, Project
-from ddpify.understanding.taint.file_names import Places
+from ddpify.understanding.taint.file_names import FileNames
 from ddpify.understanding.taint.flow import Flow
 from ddpify.understanding.values import UNKNOWN
 
@@ -55,7 +55,7 @@ class Plan:
     refusals: list[Refusal] = field(default_factory=list)  # what is left unconverted by force
 
     _flow: Flow | None = None
-    _places: Places | None = None
+    _places: FileNames | None = None
 
     @property
     def flow(self) -> Flow:
@@ -66,10 +66,10 @@ class Plan:
         return self._flow
 
     @property
-    def places(self) -> Places:
+    def places(self) -> FileNames:
         """Which files are read and asked for, in all files."""
         if self._places is None:
-            self._places = Places(self.facts, self.flow)
+            self._places = FileNames(self.facts, self.flow)
         return self._places
 
     def refuse(self, refusal: Refusal) -> None:

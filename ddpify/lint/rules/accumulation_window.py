@@ -142,7 +142,7 @@ def _counts_anew(script: Script, window: Window) -> bool:
 def _knows_the_end(script: Script, window: Window) -> bool:
     """Whether the test also asks for the last batch."""
     test = condition(script, window.guard)
-    return isinstance(test, cst.BooleanOperation) or LENGTH in script.flow.origins(
+    return isinstance(test, cst.BooleanOperation) or LENGTH in script.flow.sources(
         test, script.owners[test]
     )
 

@@ -103,7 +103,7 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.batching import stores
 from ddpify.understanding.layers import layers
-from ddpify.understanding.taint.locations import Slot
+from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.taint.scopes import parameters
 from ddpify.understanding.values import Class, Function
 
@@ -144,14 +144,14 @@ def _update(script: Script, kind: Class) -> cst.CSTNode | None:
         rows = script.flow.derived(_given(function.node))
         for node in script.reached(function.node):
             if _writes(script, kind, node, buffers) and any(
-                script.flow.slots(source, script.owners[node]) & rows
+                script.flow.locations(source, script.owners[node]) & rows
                 for source in stores.sources(node)
             ):
                 return node
     return None
 
 
-def _given(function: cst.FunctionDef) -> set[Slot]:
+def _given(function: cst.FunctionDef) -> set[Location]:
     """The slots of a forward's arguments, itself excepted."""
     return {("name", function, one.name.value) for one in parameters(function)[1:]}
 

@@ -112,7 +112,7 @@ def _uses_current(script: Script, call: cst.Call) -> bool:
 
 def _is_current(script: Script, node: cst.BaseExpression) -> bool:
     """Whether an expression surely is an accelerator without a number."""
-    if script.flow.origins(node, script.module):
+    if script.flow.sources(node, script.module):
         return False
     atoms = script.value(node).atoms
     return bool(atoms) and all(

@@ -96,7 +96,7 @@ def check(script: Script) -> Iterator[Finding]:
     for assign in script.structure.all(cst.Assign):
         if environment_key(script.facts, assign.targets[0].target) != VISIBLE:
             continue
-        if script.flow.origins(
+        if script.flow.sources(
             assign.value, script.module
         ) & ANY_RANK or script.control.rank_guards(assign):
             continue

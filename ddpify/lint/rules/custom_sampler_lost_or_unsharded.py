@@ -122,5 +122,5 @@ def _gives_ranks_their_part(script: Script, loader: Instance) -> bool:
     apart_from_others = ANY_RANK | {WORLD}
     arguments = getattr(loader.site, "args", ())
     return any(
-        script.flow.origins(one.value, script.module) & apart_from_others for one in arguments
+        script.flow.sources(one.value, script.module) & apart_from_others for one in arguments
     )

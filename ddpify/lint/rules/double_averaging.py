@@ -49,7 +49,7 @@ from ddpify.lint.scripts.script import Script
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
-from ddpify.understanding.taint.reaching_definitions import last_of
+from ddpify.understanding.taint.reaching_definitions import reaching_definition
 from ddpify.understanding.taint.sources import WORLD
 
 
@@ -89,9 +89,9 @@ def _last_value(script: Script, loss: cst.BaseExpression) -> cst.BaseExpression:
     """What a name was surely last set to before it is read; else the expression."""
     if not isinstance(loss, cst.Name):
         return loss
-    moves = script.flow.moves_to(script.flow.slots(loss, script.module))
-    last = last_of(script.structure, loss, [move.node for move in moves])
-    made = next((move.value for move in moves if move.node is last), None)
+    edges = script.flow.edges_into(script.flow.locations(loss, script.module))
+    last = reaching_definition(script.structure, loss, [edge.node for edge in edges])
+    made = next((edge.value for edge in edges if edge.node is last), None)
     return made if isinstance(last, cst.Assign) and made is not None else loss
 
 

@@ -79,7 +79,7 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.datasets import samplers
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.syntax import argument
-from ddpify.understanding.taint.locations import Slot
+from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.values import Instance
 
 _GATHERS = {
@@ -109,7 +109,10 @@ def check(script: Script) -> Iterator[Finding]:
         for name, position in _GATHERS.items():
             for call in script.calls(name):
                 given = argument(call, "tensor" if name.endswith("gather") else "obj", position)
-                if given is None or not script.flow.slots(given.value, script.module) & collected:
+                if (
+                    given is None
+                    or not script.flow.locations(given.value, script.module) & collected
+                ):
                     continue
                 if not _is_cut(script, call):
                     yield Finding(
@@ -132,9 +135,9 @@ def _keeps_all(sampler: Instance) -> bool:
     return given is None or given.constant() is False
 
 
-def _collected(script: Script, loop: cst.For) -> set[Slot]:
+def _collected(script: Script, loop: cst.For) -> set[Location]:
     """The lists that take something in each round, and what is made of them."""
-    starts: set[Slot] = set()
+    starts: set[Location] = set()
     for call in script.structure.inside(loop.body, cst.Call):
         if isinstance(call.func, cst.Attribute) and call.func.attr.value in ("append", "extend"):
             starts |= set(script.flow.names.of_target(call.func.value, script.module))

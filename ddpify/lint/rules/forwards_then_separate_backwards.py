@@ -64,7 +64,7 @@ from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.structure import walk_here
-from ddpify.understanding.taint.locations import Slot
+from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.values import Instance
 
 
@@ -116,16 +116,16 @@ def _wrappers(script: Script, step: list[cst.Call]) -> list[Instance]:
 
 
 def _unaveraged(script: Script, wrapper: Instance, step: list[cst.Call]) -> cst.Call | None:
-    pending: list[tuple[cst.Call, set[Slot]]] = []
-    two_waiting: list[tuple[cst.Call, set[Slot]]] | None = None
+    pending: list[tuple[cst.Call, set[Location]]] = []
+    two_waiting: list[tuple[cst.Call, set[Location]]] | None = None
     used: set[cst.Call] = set()
     for call in step:
         if script.instances(call.func) == [wrapper] and script.is_ddp(call.func):
             if not script.control.without_grad(call) and not _under_no_sync(script, call):
                 pending.append((call, _made_of(script, call)))
         elif call in script.facts.backwards and isinstance(call.func, cst.Attribute):
-            read = script.flow.slots(call.func.value, script.module)
-            sources = {c for c, slots in pending if slots & read}
+            read = script.flow.locations(call.func.value, script.module)
+            sources = {c for c, locations in pending if locations & read}
             if two_waiting is not None and sources and not sources & used and len(sources) == 1:
                 return call
             if two_waiting is None and len(pending) >= 2 and len(sources) == 1:
@@ -135,11 +135,11 @@ def _unaveraged(script: Script, wrapper: Instance, step: list[cst.Call]) -> cst.
     return None
 
 
-def _made_of(script: Script, call: cst.Call) -> set[Slot]:
+def _made_of(script: Script, call: cst.Call) -> set[Location]:
     """All names that are made of a call's result, those that several calls set left out."""
-    starts: set[Slot] = set()
+    starts: set[Location] = set()
     for above in script.structure.up(call):
-        starts |= {s for m in script.flow.moves if m.node is above for s in m.targets}
+        starts |= {s for m in script.flow.edges if m.node is above for s in m.targets}
         if isinstance(above, cst.BaseStatement):
             break
     return script.flow.derived(starts)

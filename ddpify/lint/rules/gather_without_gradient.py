@@ -92,7 +92,7 @@ from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import is_wrapper
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument
-from ddpify.understanding.taint.locations import Slot
+from ddpify.understanding.taint.locations import Location
 
 _GATHERS = {
     "torch.distributed.all_gather": ("tensor_list", "tensor"),
@@ -118,10 +118,10 @@ def check(script: Script) -> Iterator[Finding]:
                 continue
             if _is_detached(script, sent.value) or _is_differentiated(script, call):
                 continue
-            slots = script.flow.slots(to.value, script.module)
-            if _is_put_back(script, slots) or not _has_gradient(script, sent.value):
+            locations = script.flow.locations(to.value, script.module)
+            if _is_put_back(script, locations) or not _has_gradient(script, sent.value):
                 continue
-            if script.flow.derived(slots) & script.loss_slots:
+            if script.flow.derived(locations) & script.loss_locations:
                 yield Finding(
                     call,
                     "what is gathered has no gradient, this rank's own part included: the loss"
@@ -131,8 +131,8 @@ def check(script: Script) -> Iterator[Finding]:
 
 def _is_detached(script: Script, node: cst.BaseExpression) -> bool:
     sources = [node]
-    for move in script.flow.moves_to(script.flow.slots(node, script.module)):
-        sources += [move.node.value] if isinstance(move.node, cst.Assign) else []
+    for edge in script.flow.edges_into(script.flow.locations(node, script.module)):
+        sources += [edge.node.value] if isinstance(edge.node, cst.Assign) else []
     return any(
         isinstance(one, cst.Attribute) and one.attr.value in ("detach", "detach_", "data", "item")
         for source in sources
@@ -148,7 +148,7 @@ def _is_differentiated(script: Script, call: cst.Call) -> bool:
 
 def _has_gradient(script: Script, node: cst.BaseExpression) -> bool:
     """Whether a tensor is made of what a wrapped model gives, in a pass that is differentiated."""
-    starts: set[Slot] = set()
+    starts: set[Location] = set()
     for structure in script.structures.values():
         for call in structure.all(cst.Call):
             wrapped = any(is_wrapper(atom) for atom in script.value(call.func).atoms)
@@ -157,13 +157,14 @@ def _has_gradient(script: Script, node: cst.BaseExpression) -> bool:
             if any(one is call for one in walk(node)):
                 return True
             starts |= takes(script, call)
-    return bool(script.flow.derived(starts) & script.flow.slots(node, script.module))
+    return bool(script.flow.derived(starts) & script.flow.locations(node, script.module))
 
 
-def _is_put_back(script: Script, slots: set[Slot]) -> bool:
+def _is_put_back(script: Script, locations: set[Location]) -> bool:
     """``gathered[rank] = own``, or an assignment to a slice."""
     items = [one.target for one in script.structure.all(cst.AssignTarget)]
     return any(
-        isinstance(item, cst.Subscript) and script.flow.slots(item.value, script.module) & slots
+        isinstance(item, cst.Subscript)
+        and script.flow.locations(item.value, script.module) & locations
         for item in items
     )

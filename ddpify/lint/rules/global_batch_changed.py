@@ -62,7 +62,7 @@ def check(script: Script) -> Iterator[Finding]:
         given = argument(call, "batch_size", 1)
         if given is None:
             continue
-        if not script.flow.origins(given.value, script.module) & COUNTS:
+        if not script.flow.sources(given.value, script.module) & COUNTS:
             yield Finding(
                 given, "each rank takes this many samples: the global batch grows with them"
             )

@@ -94,8 +94,10 @@ def _wraps_around(script: Script, node: cst.BaseExpression) -> bool:
         seen.add(one)
         if any(isinstance(inner, cst.Modulo) for inner in walk(one)):
             return True
-        slots = script.flow.slots(one, script.owners.get(one, script.module))
-        todo += [m.value for m in script.flow.moves_to(slots) if m.value and m.value not in seen]
+        locations = script.flow.locations(one, script.owners.get(one, script.module))
+        todo += [
+            m.value for m in script.flow.edges_into(locations) if m.value and m.value not in seen
+        ]
     return False
 
 

@@ -168,7 +168,7 @@ def _chosen(script: Script) -> Iterator[set[str]]:
 
 
 def _origins(script: Script, node: cst.BaseExpression) -> set[str]:
-    return script.flow.origins(node, script.owners.get(node, script.module))
+    return script.flow.sources(node, script.owners.get(node, script.module))
 
 
 def _fix(script: Script, node: cst.CSTNode) -> Fix | None:
@@ -254,11 +254,11 @@ def _may_be_another(script: Script, node: cst.CSTNode) -> bool:
     if script.strict:
         return False
     above = script.structure.parents.get(node)
-    moves = script.flow.moves_at(above) if above is not None else ()
-    targets = {slot for move in moves if move.value is node for slot in move.targets}
+    edges = script.flow.edges_at(above) if above is not None else ()
+    targets = {location for edge in edges if edge.value is node for location in edge.targets}
     return any(
-        move.value is not None and bool(_origins(script, move.value) & ANY_RANK)
-        for move in script.flow.moves_to(targets)
+        edge.value is not None and bool(_origins(script, edge.value) & ANY_RANK)
+        for edge in script.flow.edges_into(targets)
     )
 
 
@@ -269,7 +269,7 @@ def _sees_its_gpu_alone(script: Script, node: cst.CSTNode) -> bool:
     return any(
         "CUDA_VISIBLE_DEVICES" in script.code(one.target, 200)
         and isinstance(whole, cst.Assign)
-        and bool(script.flow.origins(whole.value, script.module) & ANY_RANK)
+        and bool(script.flow.sources(whole.value, script.module) & ANY_RANK)
         for one in script.structure.all(cst.AssignTarget)
         for whole in (script.structure.parents.get(one),)
     )
@@ -321,10 +321,10 @@ def _knows_its_gpu(script: Script) -> bool:
     for call in script.calls("torch.device", _GROUP, everywhere=True):
         module = script.owners[call]
         known = ANY_RANK if "torch.device" in script.names(call.func) else ANY_RANK - {TOLD}
-        if any(script.flow.origins(a.value, module) & known for a in call.args):
+        if any(script.flow.sources(a.value, module) & known for a in call.args):
             return True
     return "CUDA_VISIBLE_DEVICES" in script.source.text or any(
-        script.flow.origins(a.value, script.owners[call]) & ANY_RANK
+        script.flow.sources(a.value, script.owners[call]) & ANY_RANK
         for call in script.method_calls("to", "cuda", everywhere=True)
         for a in call.args
     )
@@ -333,7 +333,7 @@ def _knows_its_gpu(script: Script) -> bool:
 def _device_object(script: Script, call: cst.Call, bare: bool) -> bool:
     devices = [a for a in script.value(call).atoms if isinstance(a, Device) and a.accelerator]
     given = call.args[-1].value if call.args else None  # the index, where there is one
-    if given is None or script.flow.origins(given, script.module) & ANY_RANK:
+    if given is None or script.flow.sources(given, script.module) & ANY_RANK:
         return False
     if any(device.index is not None for device in devices):
         numbered = all(d.index is not None or not bare for d in devices)

@@ -105,7 +105,7 @@ def check(script: Script) -> Iterator[Finding]:
         keeps = last is None or script.value(last.value).constant() is False
         if size is None or not keeps or "**" in loader.arguments:
             continue
-        if WORLD in script.flow.origins(size.value, script.module):
+        if WORLD in script.flow.sources(size.value, script.module):
             yield Finding(
                 call,
                 "a last batch of one sample stops BatchNorm on its rank, and the others wait",

@@ -94,7 +94,7 @@ def _is_scaled_up(script: Script, node: cst.CSTNode) -> bool:
 def _is_summed_then(script: Script, node: cst.CSTNode) -> bool:
     """Whether a collective gets the quotient: the sum of all ranks' is right."""
     for above in script.structure.up(node):
-        if any({*move.targets} & script.flow.cleaned for move in script.flow.moves_at(above)):
+        if any({*edge.targets} & script.flow.sanitized for edge in script.flow.edges_at(above)):
             return True
         if isinstance(above, cst.BaseStatement):
             break
@@ -107,8 +107,8 @@ def _is_whole_length(script: Script, node: cst.BaseExpression) -> bool:
         return True
     if not isinstance(node, (cst.Name, cst.Attribute)):
         return False
-    slots = script.flow.slots(node, script.module)
-    sources = [m.source for m in script.flow.moves if slots & set(m.targets)]
+    locations = script.flow.locations(node, script.module)
+    sources = [m.source for m in script.flow.edges if locations & set(m.targets)]
     return bool(sources) and all(any(_means_whole(script, d) for d in s) for s in sources)
 
 

@@ -128,7 +128,7 @@ def _is_in_memory(script: Script, call: cst.Call) -> bool:
     Nor does a file of the rank's own bring tensors of another GPU.
     """
     file = argument(call, "f", 0)
-    own = file is not None and script.flow.origins(file.value, script.module) & ANY_RANK
+    own = file is not None and script.flow.sources(file.value, script.module) & ANY_RANK
     if own or argument(call, "mmap") is not None:
         return True
     saves = script.calls("torch.save", everywhere=True)
@@ -139,8 +139,8 @@ def _saves_from_memory(script: Script, call: cst.Call) -> bool:
     """``torch.save({k: v.cpu() for ...}, f)``, also by a name; FSDP's state that is offloaded."""
     if not call.args:
         return False
-    slots = script.flow.slots(call.args[0].value, script.owners[call])
-    made = [move.value for move in script.flow.moves_to(slots) if move.value is not None]
+    locations = script.flow.locations(call.args[0].value, script.owners[call])
+    made = [edge.value for edge in script.flow.edges_into(locations) if edge.value is not None]
     return any(
         isinstance(inner, cst.Call)
         and (

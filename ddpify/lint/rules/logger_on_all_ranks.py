@@ -69,4 +69,4 @@ def _fix(script: Script, call: cst.Call) -> Fix | None:
 
 
 def _names_rank(script: Script, call: cst.Call) -> bool:
-    return any(script.flow.origins(a.value, script.module) & ANY_RANK for a in call.args)
+    return any(script.flow.sources(a.value, script.module) & ANY_RANK for a in call.args)

@@ -67,7 +67,7 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 def _excused(script: Script, call: cst.Call) -> bool:
-    if any(script.flow.origins(a.value, script.module) & ANY_RANK for a in call.args):
+    if any(script.flow.sources(a.value, script.module) & ANY_RANK for a in call.args):
         return True
     inside_try = script.control.in_try(call)
     return inside_try or _guarded(script, call)

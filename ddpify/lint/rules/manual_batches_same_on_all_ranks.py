@@ -63,7 +63,7 @@ from ddpify.lint.scripts.repairs import runtime
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.seeds import differs, seeds
 from ddpify.understanding.libraries.runtime_names import INIT, SHARD_BATCH, SPLIT
-from ddpify.understanding.taint.flow_edges import Move
+from ddpify.understanding.taint.flow_edges import FlowEdge
 from ddpify.understanding.taint.sources import ANY_RANK, RANDOM, WORLD
 
 _APART = ANY_RANK | {WORLD}
@@ -120,7 +120,7 @@ def _remedy(script: Script) -> str:
 def _labels(script: Script, part: cst.BaseSlice) -> set[str]:
     parts = [part.value] if isinstance(part, cst.Index) else [part.lower, part.upper]  # type: ignore[attr-defined]
     module = script.module
-    return {x for one in parts if one is not None for x in script.flow.origins(one, module)}
+    return {x for one in parts if one is not None for x in script.flow.sources(one, module)}
 
 
 def _slices(script: Script, loop: cst.For | cst.While) -> Iterator[Finding]:
@@ -129,7 +129,7 @@ def _slices(script: Script, loop: cst.For | cst.While) -> Iterator[Finding]:
         return
     if "builtins.range" not in script.names(getattr(loop.iter, "func", loop.iter)):
         return
-    if script.flow.origins(loop.iter, script.module) & _APART:
+    if script.flow.sources(loop.iter, script.module) & _APART:
         return
     for node in script.structure.inside(loop.body, cst.Subscript):
         first = node.slice[0].slice
@@ -137,7 +137,7 @@ def _slices(script: Script, loop: cst.For | cst.While) -> Iterator[Finding]:
             continue
         plain = isinstance(first.lower, cst.Name) and first.lower.value == loop.target.value
         labels = {x for e in (first.lower, first.upper, node.value) for x in
-                  script.flow.origins(e, script.module)}  # fmt: skip
+                  script.flow.sources(e, script.module)}  # fmt: skip
         if plain and not labels & _APART and _feeds_model(script, node):
             yield Finding(
                 node, f"every rank trains on the same slices of the data{_remedy(script)}"
@@ -145,25 +145,25 @@ def _slices(script: Script, loop: cst.For | cst.While) -> Iterator[Finding]:
             return
 
 
-def _read(move: Move) -> cst.CSTNode:
+def _read(edge: FlowEdge) -> cst.CSTNode:
     """What a move takes its value from: of a loop, what it goes over."""
-    return move.node.iter if isinstance(move.node, (cst.For, cst.CompFor)) else move.node
+    return edge.node.iter if isinstance(edge.node, (cst.For, cst.CompFor)) else edge.node
 
 
 def _feeds_model(script: Script, node: cst.Subscript) -> bool:
     """Whether a wrapped model is called on what is made of the slice."""
-    slots = {
-        slot
-        for move in script.flow.moves
-        if script.owners.get(move.node) is script.module
-        if any(part is node for part in script.structure.inside(_read(move), cst.Subscript))
-        for slot in move.targets
+    locations = {
+        location
+        for edge in script.flow.edges
+        if script.owners.get(edge.node) is script.module
+        if any(part is node for part in script.structure.inside(_read(edge), cst.Subscript))
+        for location in edge.targets
     }
-    reached = script.flow.derived(slots)
+    reached = script.flow.derived(locations)
     for call in script.structure.all(cst.Call):
         if script.may_be_wrapped(call.func):
             for argument in call.args:
                 inside = any(p is node for p in script.structure.inside(argument, cst.Subscript))
-                if inside or script.flow.slots(argument.value, script.module) & reached:
+                if inside or script.flow.locations(argument.value, script.module) & reached:
                     return True
     return False

@@ -77,7 +77,7 @@ from ddpify.understanding.libraries.runtime_names import MEAN, SUM
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument
-from ddpify.understanding.taint.locations import Slot
+from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.taint.sources import LOCAL, TOTAL, WORLD
 
 
@@ -97,8 +97,8 @@ def check(script: Script) -> Iterator[Finding]:
         given = argument(call, "tensor", 0)
         if given is None:
             continue
-        slots = script.flow.slots(given.value, script.module)
-        if _is_quotient(script, slots) and _is_averaged(script, call, slots):
+        locations = script.flow.locations(given.value, script.module)
+        if _is_quotient(script, locations) and _is_averaged(script, call, locations):
             yield Finding(
                 call, "averages means over different counts: reduce the sum and the count instead"
             )
@@ -131,9 +131,9 @@ def _mistaken(script: Script) -> Iterator[Finding]:
             yield Finding(node, f"adds up means over parts of the batch: {dd}.mean() weights them")
 
 
-def _is_quotient(script: Script, slots: set[Slot]) -> bool:
+def _is_quotient(script: Script, locations: set[Location]) -> bool:
     """Whether a value is divided by a count of this rank's own."""
-    inside = {one for move in script.flow.moves_to(slots) for one in walk(move.node)}
+    inside = {one for edge in script.flow.edges_into(locations) for one in walk(edge.node)}
     return any(
         node in inside
         and {LOCAL, TOTAL} & script.labels(bottom)
@@ -144,15 +144,15 @@ def _is_quotient(script: Script, slots: set[Slot]) -> bool:
 
 def _own(script: Script, node: cst.BaseExpression) -> set[str]:
     """Labels of a name that is reduced later: what went into it."""
-    return script.flow.origins(node, script.module)
+    return script.flow.sources(node, script.module)
 
 
-def _is_averaged(script: Script, call: cst.Call, slots: set[Slot]) -> bool:
+def _is_averaged(script: Script, call: cst.Call, locations: set[Location]) -> bool:
     """Whether the sum over the ranks is divided by their number."""
     op = argument(call, "op", 1)
     if op is not None and "torch.distributed.ReduceOp.AVG" in script.names(op.value):
         return True
     return any(
-        WORLD in script.labels(bottom) and script.flow.slots(top, script.module) & slots
+        WORLD in script.labels(bottom) and script.flow.locations(top, script.module) & locations
         for _, top, bottom in divisions(script)
     )

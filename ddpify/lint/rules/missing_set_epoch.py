@@ -148,12 +148,12 @@ def _stays(script: Script, call: cst.Call, outer: Loop) -> bool:
     given = call.args[0].value
     if isinstance(given, cst.Integer):
         return True
-    moves = script.flow.moves_to(script.flow.slots(given, script.module))
+    edges = script.flow.edges_into(script.flow.locations(given, script.module))
     return (
         isinstance(given, cst.Name)
-        and bool(moves)
+        and bool(edges)
         and all(
-            one.node is not outer and outer not in script.control.around(one.node) for one in moves
+            one.node is not outer and outer not in script.control.around(one.node) for one in edges
         )
     )
 
@@ -196,11 +196,14 @@ def _is_seeded_anew(script: Script, sampler: Instance) -> bool:
     if seed is None or isinstance(seed.value, cst.Integer):
         return False
     around = script.control.around(sampler.site)
-    slots = script.flow.slots(seed.value, sampler.module)
+    locations = script.flow.locations(seed.value, sampler.module)
     changing = {
-        slot for loop in around for move in script.flow.moves_at(loop) for slot in move.targets
+        location
+        for loop in around
+        for edge in script.flow.edges_at(loop)
+        for location in edge.targets
     }
-    return bool(slots & script.flow.derived(changing))
+    return bool(locations & script.flow.derived(changing))
 
 
 def _has_samples_of_its_own(script: Script, sampler: Instance, outer: Loop) -> bool:
@@ -214,10 +217,10 @@ def _has_samples_of_its_own(script: Script, sampler: Instance, outer: Loop) -> b
     if outer not in structure.loops(sampler.site) and not _draws(script, function):
         return False
     given = argument(sampler.site, "dataset", 0)
-    slots = script.flow.slots(given.value, sampler.module) if given is not None else set()
+    locations = script.flow.locations(given.value, sampler.module) if given is not None else set()
     return any(
-        not move.passes and outer in script.control.around(move.node)
-        for move in script.flow.moves_to(slots)
+        not edge.passes and outer in script.control.around(edge.node)
+        for edge in script.flow.edges_into(locations)
     )
 
 

@@ -129,9 +129,9 @@ def _bare_parameter(script: Script, optimizer: cst.Call) -> cst.CSTNode | None:
         return None
     made = [given.value]
     for one in script.flow.ancestry(given.value, script.module):
-        if one.slot is not None and one.slot[0] == "name":
-            moves = script.flow.moves_to({one.slot})
-            made += [move.value for move in moves if move.value is not None]
+        if one.location is not None and one.location[0] == "name":
+            edges = script.flow.edges_into({one.location})
+            made += [edge.value for edge in edges if edge.value is not None]
     return next((node for one in made for node in walk(one) if _is_parameter(script, node)), None)
 
 
@@ -204,9 +204,9 @@ def _averages_by_hand(script: Script) -> bool:
         if _reads_gradients(script, call):
             return True
         for given in call.args:
-            if "grad" in script.code(given.value, 200) or script.flow.slots(
+            if "grad" in script.code(given.value, 200) or script.flow.locations(
                 given.value, script.owners[call]
-            ) & _parameter_slots(script):
+            ) & _parameter_locations(script):
                 return True
     return False
 
@@ -222,13 +222,13 @@ def _reads_gradients(script: Script, call: cst.Call) -> bool:
     )
 
 
-def _parameter_slots(script: Script) -> set[object]:
-    loops = [m for m in script.flow.moves if isinstance(m.node, cst.For)]
+def _parameter_locations(script: Script) -> set[object]:
+    loops = [m for m in script.flow.edges if isinstance(m.node, cst.For)]
     return {
-        slot
-        for move in loops
-        if any(isinstance(a, Params) for a in script.value(move.node.target).atoms)  # type: ignore[attr-defined]
-        for slot in move.targets
+        location
+        for edge in loops
+        if any(isinstance(a, Params) for a in script.value(edge.node.target).atoms)  # type: ignore[attr-defined]
+        for location in edge.targets
     }
 
 

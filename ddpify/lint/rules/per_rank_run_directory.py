@@ -107,9 +107,9 @@ def check(script: Script) -> Iterator[Finding]:
 def _clock(script: Script, path: cst.BaseExpression) -> cst.CSTNode | None:
     """The call that makes a path another on each rank, if nothing makes it the same."""
     sources = list(script.flow.ancestry(path, script.module))
-    if any(one.slot in script.flow.cleaned for one in sources):
+    if any(one.location in script.flow.sanitized for one in sources):
         return None
-    if script.flow.origins(path, script.module) & ANY_RANK:
+    if script.flow.sources(path, script.module) & ANY_RANK:
         return None
     return next(
         (x.node for x in sources if x.label == CLOCK and not _is_temporary(script, x.node)), None

@@ -97,8 +97,8 @@ def _is_text(script: Script, node: cst.BaseExpression, depth: int) -> bool:
         return bool(read) and bool(script.labels(node) & _ASKED)
     if depth == 0 or not isinstance(node, cst.Name):
         return False
-    moves = script.flow.moves_to({*script.control.slots(node)})
-    return bool(moves) and all(
-        not move.passes and move.value is not None and _is_text(script, move.value, depth - 1)
-        for move in moves
+    edges = script.flow.edges_into({*script.control.locations(node)})
+    return bool(edges) and all(
+        not edge.passes and edge.value is not None and _is_text(script, edge.value, depth - 1)
+        for edge in edges
     )

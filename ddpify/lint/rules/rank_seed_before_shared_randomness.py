@@ -87,5 +87,5 @@ def check(script: Script) -> Iterator[Finding]:
 def _is_sent(script: Script, one: Split) -> bool:
     """Whether what is drawn goes through a collective, as rank 0's to all."""
     structure = script.structure_of(one.call)
-    moves = [move for above in structure.up(one.call) for move in script.flow.moves_at(above)]
-    return any(script.flow.cleaned.intersection(move.targets) for move in moves)
+    edges = [edge for above in structure.up(one.call) for edge in script.flow.edges_at(above)]
+    return any(script.flow.sanitized.intersection(edge.targets) for edge in edges)

@@ -84,7 +84,7 @@ def check(script: Script) -> Iterator[Finding]:
 
 def _is_option(script: Script, node: cst.BaseExpression) -> bool:
     """``args.rank`` of a parser's result, which nothing makes from a rank."""
-    known = script.flow.origins(node, script.module) & ANY_RANK
+    known = script.flow.sources(node, script.module) & ANY_RANK
     if not isinstance(node, cst.Attribute) or known - {TOLD}:
         return False
     return any(one.type == "argparse.Namespace" for one in script.instances(node.value))

@@ -51,7 +51,7 @@ from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.taint.dependencies import Dependency
-from ddpify.understanding.taint.locations import Slot
+from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.taint.sources import LENGTH, WORLD
 from ddpify.understanding.values import UNKNOWN
 
@@ -81,20 +81,20 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 def _counts_everything(script: Script, node: cst.BaseExpression) -> bool:
-    if WORLD in script.flow.origins(node, script.module):
+    if WORLD in script.flow.sources(node, script.module):
         return False
     return any(_is_data(script, one) for one in _deep(script, node))
 
 
 def _deep(script: Script, node: cst.BaseExpression) -> Iterator[Dependency]:
     """All that an expression is made from, through names."""
-    todo, seen = list(script.flow.made_of.of(node, script.module)), set[Slot]()
+    todo, seen = list(script.flow.made_of.of(node, script.module)), set[Location]()
     while todo:
         one = todo.pop()
         yield one
-        if one.slot is not None and one.slot not in seen:
-            seen.add(one.slot)
-            todo += [d for m in script.flow.moves if one.slot in m.targets for d in m.source]
+        if one.location is not None and one.location not in seen:
+            seen.add(one.location)
+            todo += [d for m in script.flow.edges if one.location in m.targets for d in m.source]
 
 
 def _is_data(script: Script, one: Dependency) -> bool:

@@ -112,7 +112,7 @@ def _is_sharded(script: Script, one: Instance) -> bool:
 def _own_shards(script: Script, save: cst.Call) -> Iterator[cst.Call]:
     """States of ``fully_shard`` models in what a call saves to one path."""
     path = argument(save, "f", 1)
-    if path is None or script.flow.origins(path.value, script.module) & ANY_RANK:
+    if path is None or script.flow.sources(path.value, script.module) & ANY_RANK:
         return
     for node in walk(save.args[0].value):
         if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute) or node.args:

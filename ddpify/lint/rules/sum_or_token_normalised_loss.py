@@ -59,7 +59,7 @@ from ddpify.understanding.libraries.distributed import REDUCING
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of, divisor
-from ddpify.understanding.taint.sources import CLEAN, WORLD
+from ddpify.understanding.taint.sources import SANITIZED, WORLD
 from ddpify.understanding.values import Instance
 
 _TAKING = ("torch.optim.SGD", "torch.optim.ASGD", "torch.optim.LBFGS")
@@ -121,16 +121,16 @@ def _in_parts(script: Script, backward: cst.Call) -> Iterator[Finding]:
 
 def _is_scaled(script: Script, loss: cst.BaseExpression) -> bool:
     """Whether the number of ranks goes into the loss, or a collective counts what it divides by."""
-    if WORLD in script.flow.origins(loss, script.module):
+    if WORLD in script.flow.sources(loss, script.module):
         return True
     made = list(script.flow.ancestry(loss, script.module))
     counted = {
-        slot
+        location
         for call in script.calls(*REDUCING, everywhere=True)
         for given in call.args
-        for slot in script.flow.slots(given.value, script.owners[call])
+        for location in script.flow.locations(given.value, script.owners[call])
     }
-    return any(one.label == CLEAN or one.slot in counted for one in made)
+    return any(one.label == SANITIZED or one.location in counted for one in made)
 
 
 def _surely_sums(script: Script, loss: cst.BaseExpression) -> bool:
@@ -147,15 +147,15 @@ def _surely_sums(script: Script, loss: cst.BaseExpression) -> bool:
 def _made_of(script: Script, loss: cst.BaseExpression) -> Iterator[cst.CSTNode]:
     """The nodes that a loss is computed from, where a graph is recorded."""
     yield from walk(loss)
-    todo = list(script.flow.slots(loss, script.module))
+    todo = list(script.flow.locations(loss, script.module))
     seen = set(todo)
     while todo:
-        for move in script.flow.moves_to({todo.pop()}):
-            if move.value is None or script.control.without_grad(move.node):
+        for edge in script.flow.edges_into({todo.pop()}):
+            if edge.value is None or script.control.without_grad(edge.node):
                 continue
-            yield move.node
-            yield from walk(move.value)
-            fresh = {one.slot for one in move.source if one.slot is not None} - seen
+            yield edge.node
+            yield from walk(edge.value)
+            fresh = {one.location for one in edge.source if one.location is not None} - seen
             seen |= fresh
             todo += sorted(fresh, key=str)
 

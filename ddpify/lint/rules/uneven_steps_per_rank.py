@@ -86,7 +86,7 @@ from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.structure import walk_here
-from ddpify.understanding.taint.locations import Slot
+from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.taint.sources import ANY_RANK, LOCAL, WORLD
 
 _STRIDED = ("builtins.range", "itertools.islice")
@@ -106,9 +106,9 @@ def check(script: Script) -> Iterator[Finding]:
         return
     shares = [(node, _goes_to(script, node)) for node in _shares(script)]
     for loop in script.structure.all(cst.For):
-        for node, slots in shares:
+        for node, locations in shares:
             over = any(inner is node for inner in walk_here(loop.iter))
-            over = over or bool(script.flow.slots(loop.iter, script.module) & slots)
+            over = over or bool(script.flow.locations(loop.iter, script.module) & locations)
             if over and script.trains(loop) and not _stops_by_count(script, loop):
                 yield Finding(
                     node, "ranks may get one batch more than others, and then wait for them forever"
@@ -128,14 +128,14 @@ def _shares(script: Script) -> Iterator[cst.BaseExpression]:
         part = item.slice[0].slice
         if isinstance(part, cst.Slice) and _strides(script, part.lower, part.step):
             bounds = [item.value] + ([part.upper] if part.upper is not None else [])
-            if not any(WORLD in script.flow.origins(one, script.module) for one in bounds):
+            if not any(WORLD in script.flow.sources(one, script.module) for one in bounds):
                 yield item
     for call in script.structure.all(cst.Call):
         if not script.names(call.func) & set(_STRIDED) or len(call.args) < 3:
             continue
         *others, first, last, step = [one.value for one in call.args]
         if _strides(script, first, step) and not any(
-            WORLD in script.flow.origins(one, script.module) for one in [*others, last]
+            WORLD in script.flow.sources(one, script.module) for one in [*others, last]
         ):
             yield call
 
@@ -148,11 +148,13 @@ def _strides(
     return bool(script.labels(first) & ANY_RANK) and WORLD in script.labels(step)
 
 
-def _goes_to(script: Script, node: cst.BaseExpression) -> set[Slot]:
+def _goes_to(script: Script, node: cst.BaseExpression) -> set[Location]:
     """The slots that hold what is made of a share."""
     statement = script.structure.statement(node)
     inside = set(walk_here(statement))
-    starts = {slot for move in script.flow.moves if move.node in inside for slot in move.targets}
+    starts = {
+        location for edge in script.flow.edges if edge.node in inside for location in edge.targets
+    }
     return script.flow.derived(starts) if not isinstance(statement, cst.For) else set()
 
 

@@ -68,7 +68,7 @@ from ddpify.lint.scripts.unseen_code import UnseenCode
 from ddpify.lint.scripts.whole_data import sees_all_data
 from ddpify.understanding.taint.call_graph import called
 from ddpify.understanding.taint.definite_assignment import target_names
-from ddpify.understanding.taint.reaching_definitions import last_of
+from ddpify.understanding.taint.reaching_definitions import reaching_definition
 from ddpify.understanding.taint.sources import ANY_RANK, LOCAL, TOTAL
 
 _FUNCTIONS = (
@@ -138,9 +138,9 @@ def _sentence(script: Script, parts: list[cst.BaseExpression]) -> str:
 def _shown(script: Script, node: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
     """What a report shows, one by one; also of a text that a name is set to before it."""
     if isinstance(node, cst.Name) and not _is_path(script, node):
-        moves = script.flow.moves_to(script.control.slots(node))
-        last = last_of(script.structure, node, [move.node for move in moves])
-        made = [move.value for move in moves if move.node is last and move.value is not None]
+        edges = script.flow.edges_into(script.control.locations(node))
+        last = reaching_definition(script.structure, node, [edge.node for edge in edges])
+        made = [edge.value for edge in edges if edge.node is last and edge.value is not None]
         if len(made) == 1 and not isinstance(made[0], (cst.Name, cst.Attribute)):
             shown = [*displayed(made[0])]
             if shown != made:
@@ -176,12 +176,12 @@ def _is_of_a_step(script: Script, node: cst.BaseExpression) -> bool:
     if kept is None:
         return False
     held = script.flow.ancestry(kept, script.module)
-    slots = {one.slot for one in held if one.slot is not None}
-    moves = [move for move in script.flow.moves_to(slots) if move.value is not None]
-    return any(move.adds for move in moves) and not any(
-        (move.adds and not isinstance(move.node, cst.Call))
-        or (_appends(move.node) and move.value and TOTAL in script.labels(move.value))
-        for move in moves
+    locations = {one.location for one in held if one.location is not None}
+    edges = [edge for edge in script.flow.edges_into(locations) if edge.value is not None]
+    return any(edge.adds for edge in edges) and not any(
+        (edge.adds and not isinstance(edge.node, cst.Call))
+        or (_appends(edge.node) and edge.value and TOTAL in script.labels(edge.value))
+        for edge in edges
     )
 
 
@@ -206,9 +206,9 @@ def _appends(node: cst.CSTNode) -> bool:
 
 def _is_path(script: Script, node: cst.BaseExpression) -> bool:
     """Whether a report names a file, whose name may tell a number."""
-    shown = script.flow.slots(node, script.module)
+    shown = script.flow.locations(node, script.module)
     return any(
-        script.flow.slots(target, effect.site.module) & shown
+        script.flow.locations(target, effect.site.module) & shown
         for effect in script.facts.effects.values()
         if effect.kind in ("save", "folder")
         for target in targets(effect)

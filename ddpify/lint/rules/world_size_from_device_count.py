@@ -81,7 +81,7 @@ def check(script: Script) -> Iterator[Finding]:
     if script.control.spawned:
         return
     for _, top, bottom in divisions(script):
-        reduced = script.flow.slots(top, script.module) & script.flow.cleaned
+        reduced = script.flow.locations(top, script.module) & script.flow.sanitized
         if _counts_gpus(script, bottom) and reduced:
             yield _finding(script, bottom)
     for call in script.calls("torch.distributed.init_process_group"):

@@ -89,10 +89,10 @@ def _saved(script: Script, save: cst.Call) -> Iterator[cst.CSTNode]:
         return
     given, structure = save.args[0].value, script.structure
     yield from walk(given)
-    for move in script.flow.moves_to(script.control.slots(given)) if _is_name(given) else ():
-        here = structure.function(move.node) is structure.function(save)
-        if here and move.value in structure.order and not move.passes:
-            yield from walk(move.value)
+    for edge in script.flow.edges_into(script.control.locations(given)) if _is_name(given) else ():
+        here = structure.function(edge.node) is structure.function(save)
+        if here and edge.value in structure.order and not edge.passes:
+            yield from walk(edge.value)
 
 
 def _is_name(node: cst.BaseExpression) -> TypeGuard[cst.Name]:
@@ -118,12 +118,12 @@ def _wrapped(script: Script, node: cst.BaseExpression) -> Confidence | None:
 def _is_unwrapped(script: Script, node: cst.BaseExpression) -> bool:
     """``raw = model.module if distributed else model``."""
     known = script.flow.ancestry(node, script.module)
-    moves = script.flow.moves_to({one.slot for one in known if one.slot is not None})
+    edges = script.flow.edges_into({one.location for one in known if one.location is not None})
     return any(
         isinstance(one, cst.Attribute) and one.attr.value == "module"
-        for move in moves
-        if move.value is not None
-        for one in walk(move.value)
+        for edge in edges
+        if edge.value is not None
+        for one in walk(edge.value)
     )
 
 

@@ -209,7 +209,7 @@ def _only_makes(script: Script, effect: Effect) -> bool:
 def _says_whose_lines(script: Script, effect: Effect) -> bool:
     """``f = open(path, "a"); f.write(f"rank {rank}: ...")``: a log of all ranks, on purpose."""
     return any(
-        script.flow.origins(one.value, script.owners[write]) & ANY_RANK
+        script.flow.sources(one.value, script.owners[write]) & ANY_RANK
         for write in _appended(script, effect)
         for one in write.args
     )
@@ -229,16 +229,16 @@ def _appended(script: Script, effect: Effect) -> list[cst.Call]:
     if not _appends(script, effect):
         return []
     opened = {
-        slot
+        location
         for above in script.structure_of(call).up(call)
-        for move in script.flow.moves_at(above)
-        for slot in move.targets
+        for edge in script.flow.edges_at(above)
+        for location in edge.targets
     }
     return [
         write
         for write in script.method_calls("write", "writelines", everywhere=True)
         if isinstance(write.func, cst.Attribute)
-        and script.flow.slots(write.func.value, script.owners[write]) & opened
+        and script.flow.locations(write.func.value, script.owners[write]) & opened
     ]
 
 
@@ -253,7 +253,7 @@ def _appends(script: Script, effect: Effect) -> bool:
 def _has_own_path(script: Script, effect: Effect) -> bool:
     """A path of the rank, of the time, in a folder of the process, or no path at all."""
     return _is_buffer(script, effect) or any(
-        script.flow.origins(one, effect.site.module) & _APART
+        script.flow.sources(one, effect.site.module) & _APART
         or _is_private(script, one)
         or (_may_be_own(script, one) and not script.strict)
         for one in targets(effect)
@@ -262,8 +262,10 @@ def _has_own_path(script: Script, effect: Effect) -> bool:
 
 def _may_be_own(script: Script, target: cst.BaseExpression) -> bool:
     """Whether a path may be one process's: by its words, or out of code that is not seen."""
-    slots = {one.slot for one in script.flow.ancestry(target, script.owners[target]) if one.slot}
-    made = [move.value for move in script.flow.moves_to(slots) if move.value is not None]
+    locations = {
+        one.location for one in script.flow.ancestry(target, script.owners[target]) if one.location
+    }
+    made = [edge.value for edge in script.flow.edges_into(locations) if edge.value is not None]
     made = [one for one in made if not _is_place(script, one)]
     return any(
         (isinstance(one, (cst.Name, cst.Attribute)) and _OWN.search(code_of(one)))
@@ -286,8 +288,10 @@ def _is_unseen(script: Script, node: cst.Call | cst.Attribute) -> bool:
 
 def _is_private(script: Script, target: cst.BaseExpression) -> bool:
     """Whether a path is of the ``tempfile`` module, of what an iterator gives, or leads nowhere."""
-    slots = {one.slot for one in script.flow.ancestry(target, script.owners[target]) if one.slot}
-    made = [move.value for move in script.flow.moves_to(slots) if move.value is not None]
+    locations = {
+        one.location for one in script.flow.ancestry(target, script.owners[target]) if one.location
+    }
+    made = [edge.value for edge in script.flow.edges_into(locations) if edge.value is not None]
     return any(_is_of_process(script, node) for one in (target, *made) for node in walk(one))
 
 
@@ -309,8 +313,12 @@ def _into_open_file(script: Script, effect: Effect) -> bool:
         for one in targets(effect)
     ):
         return True
-    slots = {slot for one in targets(effect) for slot in script.flow.slots(one, effect.site.module)}
-    opened = [move.value for move in script.flow.moves_to(slots)]
+    locations = {
+        location
+        for one in targets(effect)
+        for location in script.flow.locations(one, effect.site.module)
+    }
+    opened = [edge.value for edge in script.flow.edges_into(locations)]
     return any(
         isinstance(one, cst.Call) and "builtins.open" in script.names(one.func) for one in opened
     )

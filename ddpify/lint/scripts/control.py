@@ -16,7 +16,7 @@ from ddpify.understanding.libraries.runtime_names import LOCAL_MAIN_FIRST
 from ddpify.understanding.structure import Guard, walk
 from ddpify.understanding.syntax import code_of, dotted
 from ddpify.understanding.taint.call_graph import called
-from ddpify.understanding.taint.locations import Slot
+from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.taint.sources import ANY_RANK
 from ddpify.understanding.values import Function, Instance
 
@@ -87,7 +87,7 @@ class Control:
             test = test.expression
         if not isinstance(test, (cst.Name, cst.Attribute)):
             return False
-        made = [move.value for move in self.script.flow.moves_to(self.slots(test))]
+        made = [edge.value for edge in self.script.flow.edges_into(self.locations(test))]
         return bool(made) and all(map(self._picks, made))
 
     def _picks(self, node: cst.CSTNode | None) -> bool:
@@ -103,17 +103,17 @@ class Control:
         loops = self.script.structure_of(guard.statement).loops(guard.statement)
         module = self.script.owners.get(guard.test, self.script.module)
         turning = {
-            slot
+            location
             for loop in loops
             if isinstance(loop, cst.For)
             for name in walk(loop.target)
             if isinstance(name, cst.Name)
-            for slot in self.slots(name)
+            for location in self.locations(name)
         }
         return any(
             isinstance(one, cst.Comparison)
             and self.asks_rank(one)
-            and bool(self.script.flow.slots(one, module) & turning)
+            and bool(self.script.flow.locations(one, module) & turning)
             for one in walk(guard.test)
         )
 
@@ -279,7 +279,7 @@ class Control:
                 }
         return found
 
-    def slots(self, node: cst.Name | cst.Attribute) -> set[Slot]:
+    def locations(self, node: cst.Name | cst.Attribute) -> set[Location]:
         """Where a name or an attribute keeps its value, whatever that is."""
         names, module = self.script.flow.names, self.script.owners.get(node, self.script.module)
         if isinstance(node, cst.Name):

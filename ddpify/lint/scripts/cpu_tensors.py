@@ -64,16 +64,16 @@ def _sources(script: Script, node: cst.BaseExpression) -> list[cst.BaseExpressio
     """All that a name is set to; None where that is not seen."""
     if not isinstance(node, cst.Name) or node not in script.owners:
         return None
-    slots = set(script.flow.names.of_name(node, script.owners[node]))
+    locations = set(script.flow.names.of_name(node, script.owners[node]))
     found: list[cst.BaseExpression] = []
-    for move in script.flow.moves_to(slots):
-        if not isinstance(move.node, (cst.Assign, cst.AnnAssign, cst.AugAssign)):
+    for edge in script.flow.edges_into(locations):
+        if not isinstance(edge.node, (cst.Assign, cst.AnnAssign, cst.AugAssign)):
             return None
-        targets = getattr(move.node, "targets", None)
+        targets = getattr(edge.node, "targets", None)
         plain = targets is None or all(isinstance(t.target, cst.Name) for t in targets)
-        if move.node.value is None or not plain:
+        if edge.node.value is None or not plain:
             return None
-        found.append(move.node.value)
+        found.append(edge.node.value)
     return found or None
 
 
@@ -93,8 +93,8 @@ def accelerated(script: Script) -> bool:
 def _is_gpu_text(script: Script, node: cst.BaseExpression) -> bool:
     """``f"cuda:{local_rank}"``, also by a name."""
     known = script.flow.ancestry(node, script.owners.get(node, script.module))
-    moves = script.flow.moves_to({one.slot for one in known if one.slot is not None})
-    made = [node, *(move.value for move in moves if move.value is not None)]
+    edges = script.flow.edges_into({one.location for one in known if one.location is not None})
+    made = [node, *(edge.value for edge in edges if edge.value is not None)]
     return any(
         isinstance(one, cst.FormattedString)
         and bool(one.parts)

@@ -68,8 +68,10 @@ def may_be_split(script: Script, loader: Instance) -> bool:
 
 def _sources(script: Script, node: cst.BaseExpression) -> Iterator[cst.CSTNode]:
     """The nodes of an expression, and of all that was assigned to what it reads."""
-    slots = {one.slot for one in script.flow.ancestry(node, script.owners[node]) if one.slot}
-    made = [move.value for move in script.flow.moves_to(slots) if move.value is not None]
+    locations = {
+        one.location for one in script.flow.ancestry(node, script.owners[node]) if one.location
+    }
+    made = [edge.value for edge in script.flow.edges_into(locations) if edge.value is not None]
     for one in (node, *made):
         yield from walk(one)
 
@@ -102,7 +104,7 @@ def knows_its_rank(script: Script, one: Instance) -> bool:
     places: list[cst.CSTNode] = [one.site, *kinds]
     return any(
         isinstance(node, (cst.Name, cst.Attribute, cst.Call))
-        and script.flow.origins(node, script.owners[node]) & _PLACE
+        and script.flow.sources(node, script.owners[node]) & _PLACE
         for place in places
         for node in script.reached(place)
         if node in script.owners

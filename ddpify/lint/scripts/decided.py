@@ -15,9 +15,9 @@ from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.whole_data import is_own
 from ddpify.understanding.structure import walk
 from ddpify.understanding.taint.dependencies import Dependency
-from ddpify.understanding.taint.flow_edges import Move
-from ddpify.understanding.taint.locations import Slot
-from ddpify.understanding.taint.sources import CLEAN, LOCAL
+from ddpify.understanding.taint.flow_edges import FlowEdge
+from ddpify.understanding.taint.locations import Location
+from ddpify.understanding.taint.sources import LOCAL, SANITIZED
 from ddpify.understanding.values import Class
 
 
@@ -39,11 +39,11 @@ class _Decided:
         self._own: dict[cst.BaseExpression, bool] = {}
 
     def holds(self, test: cst.BaseExpression) -> bool:
-        return not self._slots.isdisjoint(self._read(test))
+        return not self._locations.isdisjoint(self._read(test))
 
-    def _read(self, node: cst.BaseExpression) -> set[Slot]:
+    def _read(self, node: cst.BaseExpression) -> set[Location]:
         """The slots that an expression reads: of ``self.limit`` the attribute, not the object."""
-        return {one.slot for one in self._made_of(node) if one.slot is not None}
+        return {one.location for one in self._made_of(node) if one.location is not None}
 
     def _made_of(self, node: cst.BaseExpression) -> list[Dependency]:
         module = self.script.owners.get(node, self.script.module)
@@ -60,62 +60,62 @@ class _Decided:
         return any(isinstance(one.type, Class) for one in self.script.instances(node))
 
     @cached_property
-    def _slots(self) -> set[Slot]:
-        found: set[Slot] = set()
-        moves = [move for move in self.flow.moves if move.node in self.script.owners]
+    def _locations(self) -> set[Location]:
+        found: set[Location] = set()
+        edges = [edge for edge in self.flow.edges if edge.node in self.script.owners]
         while True:
             fresh = {
-                slot
-                for move in moves
-                if not (self._is_agreed_on(move) or found.issuperset(move.targets))
-                and any(self._asks_own(test, found) for test in self._tests(move))
-                for slot in move.targets
+                location
+                for edge in edges
+                if not (self._is_agreed_on(edge) or found.issuperset(edge.targets))
+                and any(self._asks_own(test, found) for test in self._tests(edge))
+                for location in edge.targets
             }
             if fresh <= found:
                 return found
             found = self._derived(found | fresh)
 
-    def _derived(self, start: set[Slot]) -> set[Slot]:
+    def _derived(self, start: set[Location]) -> set[Location]:
         """What is made of some slots, but for what a collective makes the same on all ranks."""
         found, todo = set(start), list(start)
         while todo:
-            for move in self._users.get(todo.pop(), ()):
-                fresh = set(move.targets) - found
+            for edge in self._users.get(todo.pop(), ()):
+                fresh = set(edge.targets) - found
                 found |= fresh
                 todo += fresh
         return found
 
     @cached_property
-    def _users(self) -> dict[Slot, list[Move]]:
-        users: dict[Slot, list[Move]] = {}
-        for move in self.flow.moves:
-            if move.value is not None and not self._is_agreed_on(move):
-                for slot in self._read(move.value):
-                    users.setdefault(slot, []).append(move)
+    def _users(self) -> dict[Location, list[FlowEdge]]:
+        users: dict[Location, list[FlowEdge]] = {}
+        for edge in self.flow.edges:
+            if edge.value is not None and not self._is_agreed_on(edge):
+                for location in self._read(edge.value):
+                    users.setdefault(location, []).append(edge)
         return users
 
-    def _tests(self, move: Move) -> list[cst.BaseExpression]:
+    def _tests(self, edge: FlowEdge) -> list[cst.BaseExpression]:
         """The conditions that decide whether a value is set; of a result, which one it is.
 
         What comes behind a ``continue`` is set in other rounds, as a rule.
         """
-        if move.passes or move.offers:
+        if edge.passes or edge.offers:
             return []
-        returns = isinstance(move.node, cst.Return)
-        guards = self.script.control.guards(move.node)
+        returns = isinstance(edge.node, cst.Return)
+        guards = self.script.control.guards(edge.node)
         return [one.test for one in guards if returns or not one.left_early]
 
-    def _asks_own(self, test: cst.BaseExpression, found: set[Slot]) -> bool:
+    def _asks_own(self, test: cst.BaseExpression, found: set[Location]) -> bool:
         if not found.isdisjoint(self._read(test)):
             return True
         if test not in self._own:
             own = is_own(self.script, test) and not asks_for_any(self.script, test)
-            made = any(LOCAL in self.flow.labels.get(slot, ()) for slot in self._read(test))
+            made = any(LOCAL in self.flow.labels.get(location, ()) for location in self._read(test))
             self._own[test] = own and made and not self.script.control.asks_rank(test)
         return self._own[test]
 
-    def _is_agreed_on(self, move: Move) -> bool:
+    def _is_agreed_on(self, edge: FlowEdge) -> bool:
         """Whether a collective makes what is set the same on all ranks."""
-        return self.flow.cleaned.issuperset(move.targets) or any(
-            one.label == CLEAN for one in move.source
+        return self.flow.sanitized.issuperset(edge.targets) or any(
+            one.label == SANITIZED for one in edge.source
         )

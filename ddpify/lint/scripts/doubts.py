@@ -11,7 +11,7 @@ from ddpify.lint.scripts.one_process import is_kept_to_one_process, runs_alone
 from ddpify.lint.scripts.set_by_rank import is_set_by_rank
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
-from ddpify.understanding.taint.locations import Slot
+from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.values import Method
 
 # What a name may keep of a question: calls give something else.
@@ -83,15 +83,15 @@ def _wordings(control: Control, test: cst.BaseExpression) -> Iterator[str]:
     ``saves = options.rank in (-1, 0)``, also as an argument that an object keeps.
     """
     yield code_of(test)
-    todo, seen = [test], set[Slot]()
+    todo, seen = [test], set[Location]()
     while todo:
         read = (one for one in walk(todo.pop()) if isinstance(one, (cst.Name, cst.Attribute)))
-        slots = {slot for one in read for slot in control.slots(one)} - seen
-        seen |= slots
-        for move in control.script.flow.moves_to(slots):
-            if isinstance(move.value, _PLAIN):
-                yield code_of(move.value)
-                todo.append(move.value)
+        locations = {location for one in read for location in control.locations(one)} - seen
+        seen |= locations
+        for edge in control.script.flow.edges_into(locations):
+            if isinstance(edge.value, _PLAIN):
+                yield code_of(edge.value)
+                todo.append(edge.value)
 
 
 def _compares_unknown(control: Control, node: cst.CSTNode) -> bool:
@@ -106,7 +106,7 @@ def _compares_unknown(control: Control, node: cst.CSTNode) -> bool:
         return False
     if not all(isinstance(a, Method) for a in held):  # what a class does not define
         return False
-    return all(move.offers for move in control.script.flow.moves_to(control.slots(node.left)))
+    return all(edge.offers for edge in control.script.flow.edges_into(control.locations(node.left)))
 
 
 def _harmless(control: Control, decorator: cst.BaseExpression) -> bool:

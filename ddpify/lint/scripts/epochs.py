@@ -62,7 +62,7 @@ def _feeds_training(script: Script, node: cst.For | cst.Call, outer: Loop) -> bo
         return False
     given = script.flow.derived([("result", function)])
     return any(
-        script.flow.slots(read, script.owners[read]) & given and script.trains(loop)
+        script.flow.locations(read, script.owners[read]) & given and script.trains(loop)
         for read in _reads(script)
         for loop in script.control.around(read)
     )

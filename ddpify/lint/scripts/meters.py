@@ -14,7 +14,7 @@ import libcst as cst
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.structure import Structure
 from ddpify.understanding.taint.dependencies import Dependency
-from ddpify.understanding.taint.locations import Slot
+from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.taint.sources import GIVEN, LOCAL, TAKEN, TOTAL
 from ddpify.understanding.values import Class, Instance
 
@@ -31,23 +31,27 @@ class Meters:
     def is_total(self, node: cst.BaseExpression) -> bool:
         """Whether a rank's own numbers, added up, reach an expression, and not only others."""
         module = self.script.owners.get(node, self.script.module)
-        todo, seen = list(self.script.flow.made_of.of(node, module)), set[Slot]()
+        todo, seen = list(self.script.flow.made_of.of(node, module)), set[Location]()
         while todo:
             one = todo.pop()
             todo += one.given or ()
-            if one.slot is None or one.slot in seen or self._is_of_untold(one):
+            if one.location is None or one.location in seen or self._is_of_untold(one):
                 continue
-            seen.add(one.slot)
-            if not self.script.flow.labels.get(one.slot, set()) & _TOTALS:
+            seen.add(one.location)
+            if not self.script.flow.labels.get(one.location, set()) & _TOTALS:
                 continue
-            for move in self.script.flow.moves_to({one.slot}):
-                if move.adds and any(map(self._is_part, move.source)):
+            for edge in self.script.flow.edges_into({one.location}):
+                if edge.adds and any(map(self._is_part, edge.source)):
                     return True
-                todo += move.source
+                todo += edge.source
         return False
 
     def _is_part(self, one: Dependency) -> bool:
-        labels = {one.label} if one.slot is None else self.script.flow.labels.get(one.slot, set())
+        labels = (
+            {one.label}
+            if one.location is None
+            else self.script.flow.labels.get(one.location, set())
+        )
         return bool(labels & _PARTS)
 
     def _is_of_untold(self, one: Dependency) -> bool:
@@ -75,9 +79,9 @@ class Meters:
             return bool(self.script.labels(given) & _PARTS)
         module, flow = self.script.owners[given], self.script.flow
         return any(
-            one.slot is not None
-            and one.slot[0] != "attribute"
-            and bool(flow.labels.get(one.slot, set()) & {LOCAL, TOTAL})
+            one.location is not None
+            and one.location[0] != "attribute"
+            and bool(flow.labels.get(one.location, set()) & {LOCAL, TOTAL})
             for one in flow.made_of.of(given, module)
         )
 

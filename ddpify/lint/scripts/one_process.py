@@ -68,8 +68,8 @@ def _is_set_off(control: Control, test: cst.BaseExpression) -> bool:
         return _is_set_off(control, test.left) or _is_set_off(control, test.right)
     if not isinstance(test, (cst.Name, cst.Attribute)):
         return isinstance(test, cst.Integer) and test.evaluated_value == 0
-    moves = control.script.flow.moves_to(control.slots(test))
-    assigned = [move.value for move in moves if not move.offers]
+    edges = control.script.flow.edges_into(control.locations(test))
+    assigned = [edge.value for edge in edges if not edge.offers]
     return bool(assigned) and all(
         value is not None and code_of(value) == "False" for value in assigned
     )
@@ -104,11 +104,11 @@ def _counts_to_one(control: Control) -> bool:
     if any(map(_ASKS_SIZE.search, texts)) or not any(map(_NAMES_SIZE.search, texts)):
         return False
     written = [
-        move.value
+        edge.value
         for structure in control.script.structures.values()
         for assign in structure.all(cst.Assign)
-        for move in control.script.flow.moves_at(assign)
-        if any(isinstance(x[-1], str) and _SIZE.fullmatch(x[-1]) for x in move.targets)
+        for edge in control.script.flow.edges_at(assign)
+        if any(isinstance(x[-1], str) and _SIZE.fullmatch(x[-1]) for x in edge.targets)
     ]
     return bool(written) and all(one is not None and code_of(one) == "1" for one in written)
 

@@ -18,7 +18,7 @@ from ddpify.understanding.forms import SEVERAL_TENSORS, Form
 from ddpify.understanding.libraries.runtime_names import REDUCTIONS
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.syntax import code_of
-from ddpify.understanding.taint.locations import Slot
+from ddpify.understanding.taint.locations import Location
 
 if TYPE_CHECKING:
     from ddpify.lint.scripts.control import Control
@@ -90,25 +90,25 @@ def _place(script: Reading, demand: Demand) -> cst.BaseExpression | None:
     return site.node if site is not None else None  # type: ignore[return-value]
 
 
-def _made_whole(script: Reading) -> set[Slot]:
+def _made_whole(script: Reading) -> set[Location]:
     """The slots that a reduction reads, anywhere."""
     return {
-        slot
+        location
         for call in script.calls(*REDUCTIONS, everywhere=True)
         for given in call.args
-        for slot in script.flow.slots(given.value, script.owners[call])
+        for location in script.flow.locations(given.value, script.owners[call])
     }
 
 
-def _is_reduced_later(script: Reading, demand: Demand, whole: set[Slot]) -> bool:
+def _is_reduced_later(script: Reading, demand: Demand, whole: set[Location]) -> bool:
     """Whether what is made of a value goes into a reduction: a total that is reduced at the end."""
     node = demand.site.node
     structure = script.structure_of(node)
-    starts: set[Slot] = set()
+    starts: set[Location] = set()
     for above in (node, *structure.up(node)):
         if isinstance(above, cst.Call) and script.names(above.func) & REDUCTIONS:
             return True
-        starts |= {slot for move in script.flow.moves_at(above) for slot in move.targets}
+        starts |= {location for edge in script.flow.edges_at(above) for location in edge.targets}
         if isinstance(above, cst.BaseStatement):
             break
     return bool(script.flow.derived(starts) & whole)

@@ -9,8 +9,8 @@ import libcst as cst
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.whole_data import is_own
 from ddpify.understanding.structure import walk
-from ddpify.understanding.taint.flow_edges import Move
-from ddpify.understanding.taint.reaching_definitions import last_of
+from ddpify.understanding.taint.flow_edges import FlowEdge
+from ddpify.understanding.taint.reaching_definitions import reaching_definition
 
 _DISPLAYS = (cst.List, cst.ListComp, cst.Dict, cst.DictComp, cst.Set, cst.SetComp)
 _SIZES = frozenset({"shape", "size", "numel", "nelement"})
@@ -29,8 +29,8 @@ def counts_picked(script: Script, test: cst.BaseExpression) -> bool:
 def asks_for_any(script: Script, test: cst.BaseExpression) -> bool:
     """``not kept`` of a collection: what is in it says nothing, how much was picked does."""
     node = _plain(test)
-    moves = _moves_before(script, node) if isinstance(node, cst.Name) else []
-    return any(isinstance(move.value, _DISPLAYS) for move in moves)
+    edges = _moves_before(script, node) if isinstance(node, cst.Name) else []
+    return any(isinstance(edge.value, _DISPLAYS) for edge in edges)
 
 
 def _plain(test: cst.BaseExpression) -> cst.BaseExpression:
@@ -45,8 +45,8 @@ def _asks_for_batch(script: Script, node: cst.CSTNode) -> bool:
     asked = node.comparisons[0]
     if not isinstance(asked.operator, (cst.Is, cst.IsNot)) or not isinstance(node.left, cst.Name):
         return False
-    moves = _moves_before(script, node.left)
-    return bool(moves) and all(map(script.takes_batches, moves))
+    edges = _moves_before(script, node.left)
+    return bool(edges) and all(map(script.takes_batches, edges))
 
 
 def _counted(script: Script, test: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
@@ -64,30 +64,30 @@ def _counted(script: Script, test: cst.BaseExpression) -> Iterator[cst.BaseExpre
 def _is_picked(script: Script, node: cst.BaseExpression) -> bool:
     if not isinstance(node, cst.Name):
         return _picks(script, node)
-    moves = _moves_before(script, node)
-    return any(_adds_some(script, one) for one in moves) and all(
-        _may_start(one) or _adds_some(script, one) for one in moves
+    edges = _moves_before(script, node)
+    return any(_adds_some(script, one) for one in edges) and all(
+        _may_start(one) or _adds_some(script, one) for one in edges
     )
 
 
-def _moves_before(script: Script, node: cst.Name) -> list[Move]:
+def _moves_before(script: Script, node: cst.Name) -> list[FlowEdge]:
     """What may have set a name where it is read: the last assignment alone, where one surely is."""
-    moves = script.flow.moves_to({*script.control.slots(node)})
-    last = last_of(script.structure_of(node), node, [move.node for move in moves])
-    return [move for move in moves if last is None or move.node is last]
+    edges = script.flow.edges_into({*script.control.locations(node)})
+    last = reaching_definition(script.structure_of(node), node, [edge.node for edge in edges])
+    return [edge for edge in edges if last is None or edge.node is last]
 
 
-def _adds_some(script: Script, move: Move) -> bool:
+def _adds_some(script: Script, edge: FlowEdge) -> bool:
     """Whether a move gives a name what is picked, or appends it where a rank's own sample says."""
-    if move.value is None:
+    if edge.value is None:
         return False
-    if not isinstance(move.node, cst.Call):
-        return _picks(script, move.value)
-    loops = script.structure_of(move.node).loops(move.node)
-    order = script.structure_of(move.node).order
+    if not isinstance(edge.node, cst.Call):
+        return _picks(script, edge.value)
+    loops = script.structure_of(edge.node).loops(edge.node)
+    order = script.structure_of(edge.node).order
     return any(
         order[guard.statement] > order[loops[0]] and is_own(script, guard.test)
-        for guard in (script.control.guards(move.node) if loops else ())
+        for guard in (script.control.guards(edge.node) if loops else ())
     )
 
 
@@ -104,9 +104,9 @@ def _picks(script: Script, node: cst.BaseExpression) -> bool:
 def _is_mask(script: Script, node: cst.BaseExpression) -> bool:
     """Whether an index is a question about each of the rank's own rows."""
     if isinstance(node, cst.Name):
-        moves = _moves_before(script, node)
-        return bool(moves) and all(
-            one.value is not None and _is_mask(script, one.value) for one in moves
+        edges = _moves_before(script, node)
+        return bool(edges) and all(
+            one.value is not None and _is_mask(script, one.value) for one in edges
         )
     asks = isinstance(node, (cst.Comparison, cst.UnaryOperation)) or (
         isinstance(node, cst.BinaryOperation) and isinstance(node.operator, (cst.BitAnd, cst.BitOr))
@@ -114,6 +114,6 @@ def _is_mask(script: Script, node: cst.BaseExpression) -> bool:
     return asks and is_own(script, node)
 
 
-def _may_start(move: Move) -> bool:
+def _may_start(edge: FlowEdge) -> bool:
     """``kept = []``."""
-    return isinstance(move.value, cst.List) and not move.value.elements
+    return isinstance(edge.value, cst.List) and not edge.value.elements

@@ -13,6 +13,6 @@ def rate_knows_ranks(script: Script) -> bool:
     """Whether a learning rate depends on the number of ranks."""
     for call in script.calls("torch.optim.", everywhere=True):
         rate = argument(call, "lr", 1)
-        if rate and script.flow.origins(rate.value, script.owners[call]) & COUNTS:
+        if rate and script.flow.sources(rate.value, script.owners[call]) & COUNTS:
             return True
     return False

@@ -22,8 +22,8 @@ from ddpify.understanding.structure import Structure, walk
 from ddpify.understanding.syntax import argument, code_of, is_main_guard
 from ddpify.understanding.taint import sources
 from ddpify.understanding.taint.flow import Flow
-from ddpify.understanding.taint.flow_edges import Move
-from ddpify.understanding.taint.locations import Slot
+from ddpify.understanding.taint.flow_edges import FlowEdge
+from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.taint.sources import ANY_RANK, LOCAL
 from ddpify.understanding.taint.unordered import Ordering
 from ddpify.understanding.values import UNKNOWN, Class, Const, Instance, Value, value
@@ -93,10 +93,10 @@ class Reading(Understood):
         made = Flow(self.facts, self.structures)
         self.__dict__["flow"] = made  # the questions below ask for it
         sources: dict[cst.CSTNode, set[str]] = {}
-        for move in made.moves:
-            move.adds = move.adds and self._adds_over_batches(move)
-            if move.value is not None and self.takes_batches(move):
-                sources[move.value] = {LOCAL}
+        for edge in made.edges:
+            edge.adds = edge.adds and self._adds_over_batches(edge)
+            if edge.value is not None and self.takes_batches(edge):
+                sources[edge.value] = {LOCAL}
         made.solve(sources)
         return made
 
@@ -110,25 +110,25 @@ class Reading(Understood):
             if not self.has_runtime and self._goes_through_shards(loop.iter)
         }
 
-    def takes_batches(self, move: Move) -> bool:
+    def takes_batches(self, edge: FlowEdge) -> bool:
         """Whether a loop over batches gives them to this target: not what is zipped with them."""
         return (
-            move.node in self.batch_loops
-            and move.value is not None
-            and self._goes_through_shards(move.value)
+            edge.node in self.batch_loops
+            and edge.value is not None
+            and self._goes_through_shards(edge.value)
         )
 
-    def _adds_over_batches(self, move: Move) -> bool:
+    def _adds_over_batches(self, edge: FlowEdge) -> bool:
         """Whether ``+=`` or ``append`` collects from one batch to the next."""
-        if any(slot[0] != "name" for slot in move.targets):
+        if any(location[0] != "name" for location in edge.targets):
             return True  # an attribute outlives the call
-        structure = self.structure_of(move.node)
+        structure = self.structure_of(edge.node)
         over = [
             loop
-            for loop in structure.loops(move.node)
+            for loop in structure.loops(edge.node)
             if isinstance(loop, cst.For) and self.loaders_in(loop.iter)
         ]
-        scopes = [slot[1] for slot in move.targets if isinstance(slot[1], cst.CSTNode)]
+        scopes = [location[1] for location in edge.targets if isinstance(location[1], cst.CSTNode)]
         return any(not any(_is_at_or_in(structure, one, loop) for one in scopes) for loop in over)
 
     @cached_property
@@ -137,17 +137,17 @@ class Reading(Understood):
         return Ordering(self.facts, self.structures, self.flow)
 
     def labels(self, node: cst.BaseExpression) -> set[str]:
-        """The labels of an expression (see ``understanding.labels.origins``)."""
+        """The labels of an expression (see ``understanding.labels.sources``)."""
         return self.flow.of(node, self.owners.get(node, self.module))
 
     @cached_property
-    def loss_slots(self) -> set[Slot]:
+    def loss_locations(self) -> set[Location]:
         """What the receivers of ``backward()`` read."""
-        found: set[Slot] = set()
+        found: set[Location] = set()
         for node in self.facts.backwards:
             if isinstance(node, cst.Call) and node in self.owners:
                 part = node.func.value if isinstance(node.func, cst.Attribute) else node
-                found |= self.flow.slots(part, self.owners[node])
+                found |= self.flow.locations(part, self.owners[node])
         return found
 
     def _goes_through_shards(self, node: cst.BaseExpression) -> bool:
@@ -176,8 +176,8 @@ class Reading(Understood):
 
     def _may_ask(self, test: cst.BaseExpression) -> bool:
         """Whether a test, or what its names are set to, has a word about the launch."""
-        slots = self.flow.slots(test, self.owners.get(test, self.module))
-        made = [move.value for move in self.flow.moves_to(slots) if move.value is not None]
+        locations = self.flow.locations(test, self.owners.get(test, self.module))
+        made = [edge.value for edge in self.flow.edges_into(locations) if edge.value is not None]
         return any(MAY_ASK.search(code_of(one)) for one in (test, *made))
 
     # ------------------------------------------------------------------ loaders
@@ -226,7 +226,7 @@ class Reading(Understood):
             return True
         apart = ANY_RANK | {sources.WORLD}
         chosen = [a for a in (argument(call, "dataset", 0), argument(call, "sampler", 3)) if a]
-        return any(self.flow.origins(a.value, self.owners[call]) & apart for a in chosen)
+        return any(self.flow.sources(a.value, self.owners[call]) & apart for a in chosen)
 
     def _plain_sampler(self, held: Value) -> bool:
         atoms = [a for a in held.atoms if not (isinstance(a, Const) and a.value is None)]

@@ -7,12 +7,12 @@ import libcst as cst
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.kinds import is_loader
 from ddpify.understanding.structure import walk
-from ddpify.understanding.taint.locations import Slot
+from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.values import Const, Instance
 
 
 def is_resolved(
-    script: Script, node: cst.BaseExpression, seen: frozenset[Slot] = frozenset()
+    script: Script, node: cst.BaseExpression, seen: frozenset[Location] = frozenset()
 ) -> bool:
     """Whether each assignment in sight of what an expression reads gives something known.
 
@@ -24,11 +24,13 @@ def is_resolved(
         return False
     if not isinstance(node, (cst.Name, cst.Attribute)):
         return True
-    slots = set(script.control.slots(node)) - seen
-    inner = seen | slots
-    moves = [one for one in script.flow.moves_to(slots) if one.value is not None and not one.adds]
-    set_here = [one for one in moves if not one.passes]
-    passed = [one for one in moves if one.passes]
+    locations = set(script.control.locations(node)) - seen
+    inner = seen | locations
+    edges = [
+        one for one in script.flow.edges_into(locations) if one.value is not None and not one.adds
+    ]
+    set_here = [one for one in edges if not one.passes]
+    passed = [one for one in edges if one.passes]
     return all(is_resolved(script, one.value, inner) for one in set_here if one.value) and (
         not passed or any(is_resolved(script, one.value, inner) for one in passed if one.value)
     )

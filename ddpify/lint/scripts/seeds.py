@@ -55,7 +55,7 @@ def differs(script: Script, seed: cst.Call) -> bool:
     """Whether a seed is made from the rank, or from the clock."""
     module = script.owners[seed]
     apart = ANY_RANK | {CLOCK}
-    return any(script.flow.origins(one.value, module) & apart for one in seed.args)
+    return any(script.flow.sources(one.value, module) & apart for one in seed.args)
 
 
 def agreed(script: Script, *families: str) -> bool:

@@ -10,8 +10,8 @@ from ddpify.lint.scripts.control import Control
 from ddpify.understanding.libraries.kinds import BARS
 from ddpify.understanding.structure import Guard, walk
 from ddpify.understanding.taint.call_graph import called
-from ddpify.understanding.taint.flow_edges import Move
-from ddpify.understanding.taint.locations import Slot
+from ddpify.understanding.taint.flow_edges import FlowEdge
+from ddpify.understanding.taint.locations import Location
 
 
 def is_set_by_rank(control: Control, node: cst.BaseExpression) -> bool:
@@ -33,14 +33,16 @@ def object_guards(control: Control, node: cst.CSTNode) -> list[Guard]:
 def _is_there_on_all(control: Control, test: cst.BaseExpression) -> bool:
     """Whether all ranks make the object, or none: it may only be made of what differs."""
     names = [one for one in walk(test) if isinstance(one, cst.Name) and one.value != "None"]
-    moves = control.script.flow.moves_to({slot for one in names for slot in control.slots(one)})
+    edges = control.script.flow.edges_into(
+        {location for one in names for location in control.locations(one)}
+    )
     return (
-        bool(moves)
-        and not any(control.rank_guards(one.node) for one in moves)
+        bool(edges)
+        and not any(control.rank_guards(one.node) for one in edges)
         and all(
             (isinstance(one.value, cst.Name) and one.value.value == "None")
             or any(made.site is one.value for made in control.script.instances(one.value))
-            for one in moves
+            for one in edges
             if one.value is not None
         )
     )
@@ -73,67 +75,67 @@ class _SetByRank:
 
     def holds(self, node: cst.BaseExpression) -> bool:
         return any(
-            slot in self._slots and not self._is_set_later(slot, one)
+            location in self._locations and not self._is_set_later(location, one)
             for one in walk(node)
             if isinstance(one, (cst.Name, cst.Attribute))
-            for slot in self.control.slots(one)
+            for location in self.control.locations(one)
         )
 
     @cached_property
-    def _slots(self) -> set[Slot]:
+    def _locations(self) -> set[Location]:
         """Names that are set under a condition on the rank, and those that get their values."""
-        found: set[Slot] = set()
-        for move in self.flow.moves:
-            if self.control.script.owners.get(move.node) is not None and self._is_of_some(move):
-                found |= set(move.targets)
+        found: set[Location] = set()
+        for edge in self.flow.edges:
+            if self.control.script.owners.get(edge.node) is not None and self._is_of_some(edge):
+                found |= set(edge.targets)
         return self.flow.derived(found)
 
-    def _is_of_some(self, move: Move) -> bool:
+    def _is_of_some(self, edge: FlowEdge) -> bool:
         """Whether only some ranks make an assignment, or make it from something else."""
-        source, asks = move.value, self.control.asks_rank
+        source, asks = edge.value, self.control.asks_rank
         chosen = source is not None and any(
             asks(one.test)
             for one in self.control.script.structure_of(source).inside(source, cst.IfExp)
         )
-        guards = self.control.rank_guards(move.node)
-        if move.passes:
-            return chosen or any(self._is_called_otherwise(move, one) for one in guards)
-        return chosen or (bool(guards) and not self._only_shows(move))
+        guards = self.control.rank_guards(edge.node)
+        if edge.passes:
+            return chosen or any(self._is_called_otherwise(edge, one) for one in guards)
+        return chosen or (bool(guards) and not self._only_shows(edge))
 
-    def _is_called_otherwise(self, move: Move, guard: Guard) -> bool:
+    def _is_called_otherwise(self, edge: FlowEdge, guard: Guard) -> bool:
         """Whether the other ranks call a function, too, with something else perhaps."""
         asked = guard.statement
         if not isinstance(asked, cst.If) or guard.left_early:
             return True
         other = asked.orelse if guard.positive else asked.body
-        functions = self._called(move.node)
+        functions = self._called(edge.node)
         return other is not None and any(self._called(one) & functions for one in walk(other))
 
     def _called(self, node: cst.CSTNode) -> set[cst.CSTNode]:
         facts = self.control.script.facts
         return {one.node for one in called(facts, node)} if isinstance(node, cst.Call) else set()
 
-    def _only_shows(self, move: Move) -> bool:
+    def _only_shows(self, edge: FlowEdge) -> bool:
         """``loader = tqdm(loader)``: a progress bar gives what it goes through."""
-        call = move.value
+        call = edge.value
         if not isinstance(call, cst.Call) or not self.control.script.names(call.func) & set(BARS):
             return False
         shown = [one.value for one in call.args if one.keyword is None][:1]
         return any(
-            isinstance(one, cst.Name) and self.control.slots(one) & set(move.targets)
+            isinstance(one, cst.Name) and self.control.locations(one) & set(edge.targets)
             for one in shown
         )
 
-    def _is_set_later(self, slot: Slot, use: cst.CSTNode) -> bool:
+    def _is_set_later(self, location: Location, use: cst.CSTNode) -> bool:
         """Whether all that makes a name another thing on some ranks comes after its use."""
-        if slot[0] != "name":
+        if location[0] != "name":
             return False
         structure = self.control.script.structure_of(use)
         function, loops = structure.function(use), structure.loops(use)
         made = [
-            move
-            for move in self.flow.moves_to({slot})
-            if self._is_of_some(move) or any(one.slot in self._slots for one in move.source)
+            edge
+            for edge in self.flow.edges_into({location})
+            if self._is_of_some(edge) or any(one.location in self._locations for one in edge.source)
         ]
         return bool(made) and all(
             self.control.script.structure_of(one.node) is structure

@@ -62,12 +62,15 @@ def _permutations(script: Script) -> Iterator[Split]:
         if given is None:
             continue
         sources = list(script.flow.ancestry(given.value, script.module))
-        slots = {one.slot for one in sources if one.slot is not None}
+        locations = {one.location for one in sources if one.location is not None}
         for one in sources:
             if isinstance(one.node, cst.Call) and script.owners.get(one.node) is script.module:
                 _add(script, one.node, _PERMUTATIONS, found)
         for shuffle in script.calls(*_SHUFFLES):
-            if shuffle.args and script.flow.slots(shuffle.args[0].value, script.module) & slots:
+            if (
+                shuffle.args
+                and script.flow.locations(shuffle.args[0].value, script.module) & locations
+            ):
                 _add(script, shuffle, _SHUFFLES, found)
     yield from found.values()
 

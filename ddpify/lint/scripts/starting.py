@@ -42,7 +42,9 @@ def _texts(script: Reading, call: cst.Call) -> Iterator[str]:
     module = script.owners.get(call, script.module)
     for given in call.args[:1]:
         yield code_of(given.value)
-        slots = {one.slot for one in script.flow.ancestry(given.value, module) if one.slot}
-        for move in script.flow.moves_to(slots):
-            if move.value is not None:
-                yield code_of(move.value)
+        locations = {
+            one.location for one in script.flow.ancestry(given.value, module) if one.location
+        }
+        for edge in script.flow.edges_into(locations):
+            if edge.value is not None:
+                yield code_of(edge.value)

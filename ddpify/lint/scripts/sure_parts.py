@@ -11,8 +11,8 @@ import libcst as cst
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.structure import walk
 from ddpify.understanding.taint.dependencies import Dependency
-from ddpify.understanding.taint.flow_edges import Move
-from ddpify.understanding.taint.locations import Slot
+from ddpify.understanding.taint.flow_edges import FlowEdge
+from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.taint.sources import GIVEN, LOADED, LOCAL, TOTAL
 
 _PARTS = frozenset({LOCAL, TOTAL, *GIVEN.values()})
@@ -25,54 +25,56 @@ def is_surely_own(script: Script, node: cst.BaseExpression) -> bool:
     return script.strict or any(_is_sure(script, one, set()) for one in made)
 
 
-def _is_sure(script: Script, one: Dependency, seen: set[Slot]) -> bool:
-    slot = one.slot
-    if slot is None or not script.flow.labels.get(slot, set()) & _PARTS:
+def _is_sure(script: Script, one: Dependency, seen: set[Location]) -> bool:
+    location = one.location
+    if location is None or not script.flow.labels.get(location, set()) & _PARTS:
         return False
-    if slot in seen:
+    if location in seen:
         return True  # made from itself: what else it is made of decides
-    if slot[0] not in ("name", "result"):
+    if location[0] not in ("name", "result"):
         return True  # objects are told apart by what each is told
-    moves = [
-        move
-        for move in script.flow.moves_to({slot})
-        if one.key is None or move.key in (None, one.key)
+    edges = [
+        edge
+        for edge in script.flow.edges_into({location})
+        if one.key is None or edge.key in (None, one.key)
     ]
-    if any(move.passes for move in moves):
+    if any(edge.passes for edge in edges):
         return True  # what one of the callers passes
-    inner = seen | {slot}
-    brings = [move for move in moves if _brings_part(script, move, one, inner)]
+    inner = seen | {location}
+    brings = [edge for edge in edges if _brings_part(script, edge, one, inner)]
     if any(map(_adds, brings)):
         return True  # to whatever is there
     return bool(brings) and all(
-        move in brings or _says_nothing(script, move, slot) for move in moves
+        edge in brings or _says_nothing(script, edge, location) for edge in edges
     )
 
 
-def _adds(move: Move) -> bool:
+def _adds(edge: FlowEdge) -> bool:
     """``x += y``, ``x.append(y)``, ``x[key] = y``, ``x = (x * i + y) / n``."""
-    if isinstance(move.node, cst.Assign):
-        return move.adds or any(isinstance(one.target, cst.Subscript) for one in move.node.targets)
-    return isinstance(move.node, (cst.AugAssign, cst.Call))
+    if isinstance(edge.node, cst.Assign):
+        return edge.adds or any(isinstance(one.target, cst.Subscript) for one in edge.node.targets)
+    return isinstance(edge.node, (cst.AugAssign, cst.Call))
 
 
-def _brings_part(script: Script, move: Move, asked: Dependency, seen: set[Slot]) -> bool:
-    if script.takes_batches(move):
+def _brings_part(script: Script, edge: FlowEdge, asked: Dependency, seen: set[Location]) -> bool:
+    if script.takes_batches(edge):
         return True
-    return any(_is_sure(script, one, seen) for one in (*move.source, *(asked.given or ())))
+    return any(_is_sure(script, one, seen) for one in (*edge.source, *(asked.given or ())))
 
 
-def _says_nothing(script: Script, move: Move, slot: Slot) -> bool:
+def _says_nothing(script: Script, edge: FlowEdge, location: Location) -> bool:
     """Whether a move sets a start, goes on from what is there, or takes what another run left."""
-    if move.value is None or any(one.slot == slot for one in move.source):
+    if edge.value is None or any(one.location == location for one in edge.source):
         return True
-    if isinstance(move.value, cst.Name) and move.value.value in ("None", "True", "False"):
+    if isinstance(edge.value, cst.Name) and edge.value.value in ("None", "True", "False"):
         return True
-    if not move.source and all(_is_plain(script, one) for one in walk(move.value)):
+    if not edge.source and all(_is_plain(script, one) for one in walk(edge.value)):
         return True
     return any(
-        one.label == LOADED if one.slot is None else LOADED in script.flow.labels.get(one.slot, ())
-        for one in move.source
+        one.label == LOADED
+        if one.location is None
+        else LOADED in script.flow.labels.get(one.location, ())
+        for one in edge.source
     )
 
 

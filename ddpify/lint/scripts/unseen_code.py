@@ -11,7 +11,7 @@ from ddpify.lint.scripts.script import Script
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.taint.call_graph import called
-from ddpify.understanding.taint.locations import Slot
+from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.taint.sources import GIVEN, LOCAL, TOTAL
 
 _TOTALS = frozenset({TOTAL, GIVEN[TOTAL]})
@@ -36,14 +36,18 @@ class UnseenCode:
         if self._hands_over(node):
             return True
         module = self.script.owners.get(node, self.script.module)
-        return bool(self.script.flow.slots(node, module) & self._given_back)
+        return bool(self.script.flow.locations(node, module) & self._given_back)
 
     def may_be_agreed_on(self, node: cst.BaseExpression) -> bool:
         """Whether an expression, or what its names were set to, calls such a function whose name
         speaks of it.
         """
-        slots = self.script.flow.slots(node, self.script.owners.get(node, self.script.module))
-        made = [move.value for move in self.script.flow.moves_to(slots) if move.value is not None]
+        locations = self.script.flow.locations(
+            node, self.script.owners.get(node, self.script.module)
+        )
+        made = [
+            edge.value for edge in self.script.flow.edges_into(locations) if edge.value is not None
+        ]
         return any(
             isinstance(inner, cst.Call)
             and _REDUCES.search(code_of(inner.func)) is not None
@@ -53,15 +57,20 @@ class UnseenCode:
         )
 
     @cached_property
-    def _given_back(self) -> set[Slot]:
-        moves = (m for m in self.script.flow.moves if m.value is not None and not m.passes)
-        found = {slot for m in moves if m.value and self._hands_over(m.value) for slot in m.targets}
+    def _given_back(self) -> set[Location]:
+        edges = (m for m in self.script.flow.edges if m.value is not None and not m.passes)
+        found = {
+            location
+            for m in edges
+            if m.value and self._hands_over(m.value)
+            for location in m.targets
+        }
         for structure in self.script.structures.values():
             for call in structure.all(cst.Call):
                 found |= self._tells_object(call)
         return self.script.flow.derived(found)
 
-    def _tells_object(self, call: cst.Call) -> set[Slot]:
+    def _tells_object(self, call: cst.Call) -> set[Location]:
         """``meter.update(loss)``, where the meter's class is not seen."""
         if not isinstance(call.func, cst.Attribute):
             return set()
@@ -75,13 +84,13 @@ class UnseenCode:
         told = call.func.value
         if not isinstance(told, (cst.Name, cst.Attribute)):
             return set()
-        return self.script.control.slots(told)
+        return self.script.control.locations(told)
 
     def _may_be_part(self, given: cst.Arg) -> bool:
         """Whether an argument is a rank's own, or was until a collective got it."""
         flow, module = self.script.flow, self.script.owners[given]
         parts = self.script.labels(given.value) & _PARTS
-        return bool(parts or flow.slots(given.value, module) & flow.cleaned)
+        return bool(parts or flow.locations(given.value, module) & flow.sanitized)
 
     def _hands_over(self, node: cst.BaseExpression) -> bool:
         return any(

@@ -21,7 +21,7 @@ def depends_on_version(control: Control, node: cst.CSTNode) -> bool:
 def _asks_version(control: Control, test: cst.BaseExpression) -> bool:
     script = control.script
     module = script.owners.get(test, script.module)
-    if VERSION in script.flow.origins(test, module):
+    if VERSION in script.flow.sources(test, module):
         return True
     return any(_asks_torch(control, one) for one in _calls(control, test))
 
@@ -29,8 +29,8 @@ def _asks_version(control: Control, test: cst.BaseExpression) -> bool:
 def _calls(control: Control, test: cst.BaseExpression) -> Iterator[cst.Call]:
     """The calls in a condition, and those that its names are set to."""
     script = control.script
-    slots = script.flow.slots(test, script.owners.get(test, script.module))
-    made = [move.value for move in script.flow.moves_to(slots) if move.value is not None]
+    locations = script.flow.locations(test, script.owners.get(test, script.module))
+    made = [edge.value for edge in script.flow.edges_into(locations) if edge.value is not None]
     for one in (test, *made):
         yield from (inner for inner in walk(one) if isinstance(inner, cst.Call))
 

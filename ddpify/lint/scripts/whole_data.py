@@ -12,8 +12,8 @@ from ddpify.lint.scripts.sure_parts import is_surely_own
 from ddpify.understanding.structure import walk
 from ddpify.understanding.taint.call_graph import called, passed
 from ddpify.understanding.taint.dependencies import Dependency
-from ddpify.understanding.taint.flow_edges import Move
-from ddpify.understanding.taint.locations import Slot
+from ddpify.understanding.taint.flow_edges import FlowEdge
+from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.taint.sources import GIVEN, LOCAL, TOTAL
 from ddpify.understanding.values import Bound
 
@@ -29,7 +29,9 @@ def is_own(script: Script, node: cst.BaseExpression) -> bool:
     )
 
 
-def sees_all_data(script: Script, node: cst.BaseExpression, seen: set[Slot] | None = None) -> bool:
+def sees_all_data(
+    script: Script, node: cst.BaseExpression, seen: set[Location] | None = None
+) -> bool:
     """Whether all that may be a rank's own in an expression surely comes from whole loaders.
 
     What objects keep is known for all of the run, so that a meter of the training counts for one
@@ -42,40 +44,42 @@ def sees_all_data(script: Script, node: cst.BaseExpression, seen: set[Slot] | No
 
 
 def _may_be_part(script: Script, one: Dependency) -> bool:
-    return one.slot is not None and bool(script.flow.labels.get(one.slot, set()) & _PARTS)
+    return one.location is not None and bool(script.flow.labels.get(one.location, set()) & _PARTS)
 
 
-def _is_whole(script: Script, one: Dependency, seen: set[Slot]) -> bool:
-    assert one.slot is not None
-    if one.slot in seen:
+def _is_whole(script: Script, one: Dependency, seen: set[Location]) -> bool:
+    assert one.location is not None
+    if one.location in seen:
         return True  # ``best = max(best, score)``: what else it is made of decides
-    seen.add(one.slot)
-    if one.slot[0] == "result" and isinstance(one.slot[1], cst.FunctionDef):
-        return _goes_over_whole(script, one.slot[1], one.node) or _passes_whole(script, one, seen)
-    if one.slot[0] != "name":
+    seen.add(one.location)
+    if one.location[0] == "result" and isinstance(one.location[1], cst.FunctionDef):
+        return _goes_over_whole(script, one.location[1], one.node) or _passes_whole(
+            script, one, seen
+        )
+    if one.location[0] != "name":
         return False
-    moves = [
-        move
-        for move in script.flow.moves_to({one.slot})
-        if script.takes_batches(move) or any(_may_be_part(script, inner) for inner in move.source)
+    edges = [
+        edge
+        for edge in script.flow.edges_into({one.location})
+        if script.takes_batches(edge) or any(_may_be_part(script, inner) for inner in edge.source)
     ]
-    return bool(moves) and all(_copies_whole(script, move, seen) for move in moves)
+    return bool(edges) and all(_copies_whole(script, edge, seen) for edge in edges)
 
 
-def _passes_whole(script: Script, one: Dependency, seen: set[Slot]) -> bool:
+def _passes_whole(script: Script, one: Dependency, seen: set[Location]) -> bool:
     """Whether all that a function's result has of a rank's own comes in as arguments, whole."""
-    if one.slot is None or script.flow.labels.get(one.slot, set()) & {LOCAL, TOTAL}:
+    if one.location is None or script.flow.labels.get(one.location, set()) & {LOCAL, TOTAL}:
         return False
     parts = [inner for inner in one.given or () if _may_be_part(script, inner)]
     return bool(parts) and all(_is_whole(script, inner, seen) for inner in parts)
 
 
-def _copies_whole(script: Script, move: Move, seen: set[Slot]) -> bool:
-    if runs_alone(script.control, move.node):
+def _copies_whole(script: Script, edge: FlowEdge, seen: set[Location]) -> bool:
+    if runs_alone(script.control, edge.node):
         return True  # where there is one rank, its part is all
-    if move.value is None or move.adds or move.passes or script.takes_batches(move):
+    if edge.value is None or edge.adds or edge.passes or script.takes_batches(edge):
         return False
-    return sees_all_data(script, move.value, seen)
+    return sees_all_data(script, edge.value, seen)
 
 
 def _goes_over_whole(script: Script, function: cst.FunctionDef, call: cst.CSTNode | None) -> bool:

@@ -14,7 +14,7 @@ from ddpify.understanding.language import births
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of, dotted
-from ddpify.understanding.taint.definite_assignment import fresh_names, target_names
+from ddpify.understanding.taint.definite_assignment import definitely_assigned, target_names
 from ddpify.understanding.values import Value, value
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _growing(loop: cst.CSTNode) -> frozenset[str]:
         if isinstance(target.target, cst.Name)
     ]
     names = {n for n, source in assigned if any(_joined(one, n) for one in _leaves(source))}
-    return frozenset(names - fresh_names(loop))
+    return frozenset(names - definitely_assigned(loop))
 
 
 def _added(shown: cst.BaseExpression, name: str) -> Iterator[cst.BaseExpression]:

@@ -9,7 +9,7 @@ import libcst as cst
 from ddpify.understanding.facts import Facts
 from ddpify.understanding.structure import Structure
 from ddpify.understanding.taint.definite_assignment import target_names
-from ddpify.understanding.taint.locations import Slot
+from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.taint.scopes import parameters
 from ddpify.understanding.values import Function, value
 
@@ -18,7 +18,7 @@ _PROCESSES = ("torch.multiprocessing.Process", "multiprocessing.Process")
 
 def spawned_ranks(
     facts: Facts, structure: Structure, call: cst.Call, names: Iterable[str]
-) -> Iterator[Slot]:
+) -> Iterator[Location]:
     """The slots of such parameters: the first of ``mp.spawn(f)``, ``i`` of a loop of processes."""
     if any(name.startswith("torch.multiprocessing.s") for name in names) and call.args:
         yield from _parameters(facts, call.args[0].value, [0])
@@ -35,7 +35,9 @@ def spawned_ranks(
             yield from _parameters(facts, given["target"], places)
 
 
-def _parameters(facts: Facts, function: cst.BaseExpression, places: list[int]) -> Iterator[Slot]:
+def _parameters(
+    facts: Facts, function: cst.BaseExpression, places: list[int]
+) -> Iterator[Location]:
     for one in facts.values.get(function, value()).of(Function):
         named = parameters(one.node)  # type: ignore[union-attr, arg-type]
         for place in places:

@@ -32,12 +32,12 @@ class Use:
         self.then(Use(surely=(found := set(names)), bound=found))
 
     @property
-    def fresh(self) -> set[str]:
+    def definitely_assigned(self) -> set[str]:
         """Names of which nothing is read that was there before."""
         return self.bound - self.read
 
 
-class Freshness:
+class DefiniteAssignment:
     """The fresh names of each loop, and of the block of each ``if``, ``else`` and ``with``."""
 
     def __init__(self, tree: cst.CSTNode) -> None:
@@ -82,7 +82,7 @@ class Freshness:
         else:
             inner.then(self._use(node.test))
         inner.then(self._use(node.body))
-        self.names[node] = inner.fresh
+        self.names[node] = inner.definitely_assigned
         found.then(Use(read=inner.read, bound=inner.bound))
         if node.orelse is not None:
             after = self._use(node.orelse.body)
@@ -97,7 +97,7 @@ class Freshness:
 
     def _block(self, owner: cst.If | cst.Else | cst.With) -> Use:
         found = self._use(owner.body)
-        self.names[owner] = found.fresh
+        self.names[owner] = found.definitely_assigned
         return found
 
     def _others(self, node: cst.CSTNode, found: Use) -> None:
@@ -117,7 +117,7 @@ class Freshness:
         self._others(node, found)
         found.bound = set()
 
-    _BY_TYPE: ClassVar[dict[type, Callable[[Freshness, Any, Use], None]]] = {
+    _BY_TYPE: ClassVar[dict[type, Callable[[DefiniteAssignment, Any, Use], None]]] = {
         cst.Assign: _assign,
         cst.If: _branches,
         cst.For: _loop,
@@ -135,9 +135,9 @@ class Freshness:
     }
 
 
-def fresh_names(loop: Loop) -> set[str]:
+def definitely_assigned(loop: Loop) -> set[str]:
     """Names that a loop's body surely sets in each round before it reads them."""
-    return Freshness(loop).names[loop]
+    return DefiniteAssignment(loop).names[loop]
 
 
 def target_names(target: cst.BaseExpression | cst.BaseAssignTargetExpression) -> Iterable[str]:

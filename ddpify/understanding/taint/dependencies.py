@@ -18,9 +18,9 @@ from ddpify.understanding.structure import Structure, children, walk
 from ddpify.understanding.syntax import argument as given_as
 from ddpify.understanding.taint import sources
 from ddpify.understanding.taint.call_graph import called, read_as
-from ddpify.understanding.taint.locations import Slot, Slots
+from ddpify.understanding.taint.locations import Location, Locations
 from ddpify.understanding.taint.sanitizers import gathering_functions
-from ddpify.understanding.taint.sources import CLEAN, LENGTH
+from ddpify.understanding.taint.sources import LENGTH, SANITIZED
 from ddpify.understanding.taint.taken_apart import made_once, positions, widths
 from ddpify.understanding.values import (
     Class,
@@ -38,7 +38,7 @@ _WORLD = "torch.distributed.group.WORLD"
 class Dependency:
     """Something that an expression's value is made from: a slot, or a label of its own."""
 
-    slot: Slot | None = None
+    location: Location | None = None
     label: str = ""
     pure: bool = True
     node: cst.CSTNode | None = None
@@ -49,13 +49,15 @@ class Dependency:
 class Dependencies:
     """What each expression of a project depends on."""
 
-    def __init__(self, facts: Facts, structures: dict[ModuleFile, Structure], slots: Slots) -> None:
+    def __init__(
+        self, facts: Facts, structures: dict[ModuleFile, Structure], locations: Locations
+    ) -> None:
         self.facts = facts
         self.structures = structures
-        self.slots = slots
+        self.locations = locations
         self.widths = widths(structures.values())
         self._known: dict[cst.CSTNode, list[Dependency]] = {}
-        self._made_once: dict[ModuleFile, dict[Slot, cst.Call]] = {}
+        self._made_once: dict[ModuleFile, dict[Location, cst.Call]] = {}
         self._uncleaned: Callable[[list[Dependency]], None] | None = None
 
     def of(self, node: cst.BaseExpression, module: ModuleFile) -> list[Dependency]:
@@ -73,9 +75,9 @@ class Dependencies:
         for known in list(self._known.values()):
             replaces(known)
 
-    def slots_of(self, node: cst.BaseExpression, module: ModuleFile) -> set[Slot]:
+    def locations_of(self, node: cst.BaseExpression, module: ModuleFile) -> set[Location]:
         """The slots that an expression reads."""
-        return {one.slot for one in self.of(node, module) if one.slot is not None}
+        return {one.location for one in self.of(node, module) if one.location is not None}
 
     def apart(self, node: cst.Subscript, module: ModuleFile) -> list[list[Dependency]] | None:
         """What ``made[2]`` or ``made[1:3]`` depends on, each element by itself.
@@ -101,9 +103,9 @@ class Dependencies:
             return node if isinstance(node, cst.Call) else None
         known = self._made_once.get(module)
         if known is None:
-            known = made_once(self.structures[module], self.slots, module)
+            known = made_once(self.structures[module], self.locations, module)
             self._made_once[module] = known
-        return known.get(self.slots.of_name(node, module)[0])
+        return known.get(self.locations.of_name(node, module)[0])
 
     def _depend(self, node: cst.CSTNode, module: ModuleFile, pure: bool) -> Iterator[Dependency]:
         if isinstance(node, cst.Name):
@@ -136,7 +138,7 @@ class Dependencies:
         if held is not None and held.atoms and all(isinstance(a, Lib) for a in held.atoms):
             yield from _of_library(held, node)
             return
-        yield Dependency(self.slots.of_name(node, module)[0], pure=pure, node=node)
+        yield Dependency(self.locations.of_name(node, module)[0], pure=pure, node=node)
 
     def _attribute(
         self, node: cst.Attribute, module: ModuleFile, pure: bool
@@ -145,8 +147,8 @@ class Dependencies:
         if held is not None and held.atoms and all(isinstance(a, Lib) for a in held.atoms):
             yield from _of_library(held, node)
             return
-        for slot in self.slots.of_attribute(node, module):
-            yield Dependency(slot, pure=pure, node=node)
+        for location in self.locations.of_attribute(node, module):
+            yield Dependency(location, pure=pure, node=node)
         for function in read_as(self.facts, node):
             yield Dependency(("result", function.node), pure=pure, node=node, given=())
         if node.attr.value == "local_rank" and self._local_rank_is_an_option:
@@ -228,10 +230,10 @@ class Dependencies:
                 yield Dependency(("result", function.node), pure=pure, node=node, given=given)
             return
         if self._may_gather(node.func):
-            yield Dependency(label=CLEAN, node=node)
+            yield Dependency(label=SANITIZED, node=node)
         names = list(sources.library_names(self.facts.values.get(node.func)))
         if BROADCAST in names:  # rank 0's, whatever it is made of
-            yield Dependency(label=CLEAN, node=node)
+            yield Dependency(label=SANITIZED, node=node)
             return
         arguments = [self.facts.values.get(a.value, value()) for a in node.args]
         own_group = self._asks_a_group(node, names)
@@ -241,7 +243,7 @@ class Dependencies:
                 yield Dependency(label=label, node=node)
         yield from self._length(node, names)
         if self._is_metric(node):
-            yield Dependency(label=CLEAN, node=node)
+            yield Dependency(label=SANITIZED, node=node)
         if any(sources.is_silent(name) for name in names):
             return
         yield from self._through(node, names, module, pure)

@@ -24,7 +24,7 @@ from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import Structure, walk
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.taint.flow import Flow
-from ddpify.understanding.taint.locations import Slot
+from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.taint.sources import library_names
 from ddpify.understanding.values import UNKNOWN, Instance
 
@@ -36,7 +36,7 @@ Place = tuple[cst.BaseExpression, ModuleFile]
 
 
 @record
-class Use:
+class FileUse:
     """A call that reads a file, or asks (``asks``) for files, and the expression of its path."""
 
     site: Site
@@ -50,12 +50,12 @@ class Use:
 
 
 @dataclass(eq=False, repr=False, slots=True)
-class Places:
+class FileNames:
     """The files of one script."""
 
     facts: Facts
     flow: Flow
-    uses: list[Use] = field(init=False)
+    uses: list[FileUse] = field(init=False)
     _texts: dict[cst.CSTNode, frozenset[str] | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -65,7 +65,7 @@ class Places:
         self.uses = [use for use in found if use is not None]
 
     # ------------------------------------------------------------------ the same file
-    def is_on(self, effect: Effect, use: Use) -> bool:
+    def is_on(self, effect: Effect, use: FileUse) -> bool:
         """Whether an effect may be on the file, or folder, that is read or asked for."""
         path = path_of(effect)
         assert path is not None
@@ -88,7 +88,7 @@ class Places:
     def _alike(self, one: Place, other: Place) -> bool:
         """Whether two expressions are written alike, with the same names in them."""
         same = code_of(one[0]) == code_of(other[0])
-        return same and self.flow.slots(*one) == self.flow.slots(*other)
+        return same and self.flow.locations(*one) == self.flow.locations(*other)
 
     def may_hold(self, folder: Place, file: Place) -> bool:
         """Whether one path may be that of the folder in which the other lies."""
@@ -145,43 +145,43 @@ class Places:
         self, node: cst.BaseExpression, module: ModuleFile, depth: int
     ) -> frozenset[str] | None:
         found: set[str] = set()
-        for move in self.flow.moves_to(set(self.flow.names.of_target(node, module))):
-            owner = _file_of(self.flow.structures, move.node)
+        for edge in self.flow.edges_into(set(self.flow.names.of_target(node, module))):
+            owner = _file_of(self.flow.structures, edge.node)
             texts = None
-            if move.value is not None and owner is not None:
-                texts = self._texts_of(move.value, owner, depth - 1)
+            if edge.value is not None and owner is not None:
+                texts = self._texts_of(edge.value, owner, depth - 1)
             if texts is None:
                 return None
             found |= texts
         return frozenset(found) if found else None
 
     # ------------------------------------------------------------------ what an answer decides
-    def decided_by(self, use: Use) -> set[Slot]:
+    def decided_by(self, use: FileUse) -> set[Location]:
         """What is made from the answer to a question, or set under a condition that asks it."""
         structure = self.flow.structures[use.site.module]
         inside = {n for test in tests_of(structure, use.site.node) for n in _reach(structure, test)}
         around = {use.site.node, *structure.up(use.site.node)}
-        start: set[Slot] = set()
-        for move in self.flow.moves:
-            if move.value in around or move.node in inside:
-                start.update(move.targets)
+        start: set[Location] = set()
+        for edge in self.flow.edges:
+            if edge.value in around or edge.node in inside:
+                start.update(edge.targets)
         for one in inside:
             if isinstance(one, cst.Return):
                 start.add(("result", structure.function(one)))
         return self.flow.derived(start)
 
 
-def use_of(facts: Facts, call: cst.Call, module: ModuleFile) -> Use | None:
+def use_of(facts: Facts, call: cst.Call, module: ModuleFile) -> FileUse | None:
     """What a call reads or asks for; None for any other call."""
     for name in library_names(facts.values.get(call.func)):
         asks = name in ASKED
         path = named_by(call, ASKED[name] if asks else READ.get(name))
         if path is not None and ("write", call) not in facts.effects:
-            return Use(Site(call, module), path, asks)
+            return FileUse(Site(call, module), path, asks)
     if isinstance(call.func, cst.Attribute) and _is_path(facts, call.func.value):
         name = call.func.attr.value
         if name in ASKED_OF_PATHS or name in READ_FROM_PATHS:
-            return Use(Site(call, module), call.func.value, name in ASKED_OF_PATHS)
+            return FileUse(Site(call, module), call.func.value, name in ASKED_OF_PATHS)
     return None
 
 

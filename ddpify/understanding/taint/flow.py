@@ -1,6 +1,6 @@
 """Which names, attributes and results carry which labels, whatever the order of statements.
 
-Labels (see :mod:`origins`) flow along assignments, arguments and returns of the project's own
+Labels (see :mod:`sources`) flow along assignments, arguments and returns of the project's own
 functions. A name that passes through a collective anywhere counts as clean: this errs on the side
 of silence.
 """
@@ -18,16 +18,16 @@ from ddpify.understanding.libraries.kinds import is_loader
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import Structure
 from ddpify.understanding.taint.dependencies import Dependencies, Dependency
-from ddpify.understanding.taint.flow_edges import Collector, Move
-from ddpify.understanding.taint.locations import Slot, Slots
+from ddpify.understanding.taint.flow_edges import Collector, FlowEdge
+from ddpify.understanding.taint.locations import Location, Locations
 from ddpify.understanding.taint.sanitizers import reducing_methods, synchronising_calls
 from ddpify.understanding.taint.sources import (
     ANY_RANK,
-    CLEAN,
     CLOCK,
     DATA,
     GIVEN,
     LOCAL,
+    SANITIZED,
     TAKEN,
     TOLD,
     TOTAL,
@@ -45,35 +45,35 @@ class Flow:
     def __init__(self, facts: Facts, structures: dict[ModuleFile, Structure]) -> None:
         self.facts = facts
         self.structures = structures
-        self.labels: dict[Slot, set[str]] = defaultdict(set)
-        self._entries: dict[Slot, Entries] = defaultdict(lambda: defaultdict(set))
-        self.moves: list[Move] = []
-        self.cleaned: set[Slot] = set()
-        self.names = Slots(facts, structures)
+        self.labels: dict[Location, set[str]] = defaultdict(set)
+        self._entries: dict[Location, Entries] = defaultdict(lambda: defaultdict(set))
+        self.edges: list[FlowEdge] = []
+        self.sanitized: set[Location] = set()
+        self.names = Locations(facts, structures)
         self.made_of = Dependencies(facts, structures, self.names)
-        where: dict[Slot, list[cst.CSTNode]] = defaultdict(list)
-        ranks: set[Slot] = set()
-        in_place: set[Slot] = set()
-        copied: list[tuple[set[Slot], set[Slot]]] = []
+        where: dict[Location, list[cst.CSTNode]] = defaultdict(list)
+        ranks: set[Location] = set()
+        in_place: set[Location] = set()
+        copied: list[tuple[set[Location], set[Location]]] = []
         for module in structures:
             collector = Collector(self.made_of, self.made_of.widths, module)
             collector.collect()
-            self.moves += collector.moves
-            self.cleaned |= collector.cleaned.keys()
-            for slot, nodes in collector.cleaned.items():
-                where[slot] += nodes
+            self.edges += collector.edges
+            self.sanitized |= collector.sanitized.keys()
+            for location, nodes in collector.sanitized.items():
+                where[location] += nodes
             ranks |= collector.ranks
             in_place |= collector.in_place
             copied += collector.copied
         for into, source in copied:
-            if source & self.cleaned:
+            if source & self.sanitized:
                 in_place |= into
-        self._clean_arguments(in_place, where)
-        known = set(self.cleaned)
-        self._clean_collections()
-        self._clean_synchronised()
-        places = {slot: nodes for slot, nodes in where.items() if slot in known}
-        self.made_of.leave_uncleaned(Uncleaned(structures, places, self.moves_to))
+        self._sanitize_arguments(in_place, where)
+        known = set(self.sanitized)
+        self._sanitize_collections()
+        self._sanitize_synchronised()
+        places = {location: nodes for location, nodes in where.items() if location in known}
+        self.made_of.leave_uncleaned(Uncleaned(structures, places, self.edges_into))
         self.solve()
         self._label_ranks(ranks)
 
@@ -84,164 +84,174 @@ class Flow:
         for one in self.made_of.of(node, module):
             found |= self._carried(one)
         found = {TAKEN.get(label, label) for label in found}
-        if CLEAN in found or any(d.slot in self.cleaned for d in self.made_of.of(node, module)):
+        if SANITIZED in found or any(
+            d.location in self.sanitized for d in self.made_of.of(node, module)
+        ):
             found -= {LOCAL, TOTAL, CLOCK}
         return found
 
-    def slots(self, node: cst.BaseExpression, module: ModuleFile) -> set[Slot]:
+    def locations(self, node: cst.BaseExpression, module: ModuleFile) -> set[Location]:
         """The slots that an expression reads."""
-        return self.made_of.slots_of(node, module)
+        return self.made_of.locations_of(node, module)
 
-    def origins(self, node: cst.BaseExpression, module: ModuleFile) -> set[str]:
+    def sources(self, node: cst.BaseExpression, module: ModuleFile) -> set[str]:
         """All labels of anything that went into an expression's value, however indirectly."""
         found: set[str] = set()
         for one in self.ancestry(node, module):
-            found |= {one.label} if one.slot is None else self.labels.get(one.slot, set())
+            found |= {one.label} if one.location is None else self.labels.get(one.location, set())
         return found
 
     def ancestry(self, node: cst.BaseExpression, module: ModuleFile) -> Iterator[Dependency]:
         """Everything that went into an expression's value, however indirectly."""
-        made = self._sources
-        todo, seen = list(self.made_of.of(node, module)), set[Slot]()
+        made = self._made_from
+        todo, seen = list(self.made_of.of(node, module)), set[Location]()
         while todo:
             one = todo.pop()
             yield one
-            if one.slot is None or len(one.slot) < 3 or one.slot[0] != "result":
+            if one.location is None or len(one.location) < 3 or one.location[0] != "result":
                 todo += one.given or ()  # one element of a result is made of its own parts alone
-            if one.slot is not None and one.slot not in seen:
-                seen.add(one.slot)
-                todo += made.get(one.slot, ())
+            if one.location is not None and one.location not in seen:
+                seen.add(one.location)
+                todo += made.get(one.location, ())
 
-    def moves_at(self, node: cst.CSTNode) -> list[Move]:
+    def edges_at(self, node: cst.CSTNode) -> list[FlowEdge]:
         """The moves that a node makes."""
-        return self._moves_by_node.get(node, [])
+        return self._edges_by_node.get(node, [])
 
-    def moves_to(self, slots: set[Slot]) -> list[Move]:
+    def edges_into(self, locations: set[Location]) -> list[FlowEdge]:
         """The moves that set any of these slots."""
-        found = {id(move): move for slot in slots for move in self._moves_by_slot.get(slot, ())}
+        found = {
+            id(edge): edge
+            for location in locations
+            for edge in self._edges_by_location.get(location, ())
+        }
         return list(found.values())
 
     @cached_property
-    def _moves_by_slot(self) -> dict[Slot, list[Move]]:
-        found: dict[Slot, list[Move]] = defaultdict(list)
-        for move in self.moves:
-            for slot in move.targets:
-                found[slot].append(move)
+    def _edges_by_location(self) -> dict[Location, list[FlowEdge]]:
+        found: dict[Location, list[FlowEdge]] = defaultdict(list)
+        for edge in self.edges:
+            for location in edge.targets:
+                found[location].append(edge)
         return dict(found)
 
     @cached_property
-    def _moves_by_node(self) -> dict[cst.CSTNode, list[Move]]:
-        found: dict[cst.CSTNode, list[Move]] = defaultdict(list)
-        for move in self.moves:
-            found[move.node].append(move)
+    def _edges_by_node(self) -> dict[cst.CSTNode, list[FlowEdge]]:
+        found: dict[cst.CSTNode, list[FlowEdge]] = defaultdict(list)
+        for edge in self.edges:
+            found[edge.node].append(edge)
         return dict(found)
 
     def derived(
-        self, start: Iterable[Slot], without: Callable[[Move], bool] | None = None
-    ) -> set[Slot]:
+        self, start: Iterable[Location], without: Callable[[FlowEdge], bool] | None = None
+    ) -> set[Location]:
         """All slots whose values are made from these, ``without`` what some moves bring."""
         found = set(start)
         todo = list(found)
         while todo:
-            for move in self._users.get(todo.pop(), ()):
-                if without is not None and without(move):
+            for edge in self._users.get(todo.pop(), ()):
+                if without is not None and without(edge):
                     continue
-                fresh = [target for target in move.targets if target not in found]
+                fresh = [target for target in edge.targets if target not in found]
                 found.update(fresh)
                 todo += fresh
         return found
 
     @cached_property
-    def _sources(self) -> dict[Slot, list[Dependency]]:
+    def _made_from(self) -> dict[Location, list[Dependency]]:
         """What each slot is made from."""
-        made: dict[Slot, list[Dependency]] = defaultdict(list)
-        for move in self.moves:
-            for slot in move.targets:
-                made[slot] += move.source
+        made: dict[Location, list[Dependency]] = defaultdict(list)
+        for edge in self.edges:
+            for location in edge.targets:
+                made[location] += edge.source
         return dict(made)
 
     @cached_property
-    def _users(self) -> dict[Slot, list[Move]]:
+    def _users(self) -> dict[Location, list[FlowEdge]]:
         """Where each slot's value goes."""
-        users: dict[Slot, list[Move]] = defaultdict(list)
-        for move in self.moves:
-            for one in move.source:
+        users: dict[Location, list[FlowEdge]] = defaultdict(list)
+        for edge in self.edges:
+            for one in edge.source:
                 for inner in (one, *(one.given or ())):
-                    if inner.slot is not None:
-                        users[inner.slot].append(move)
+                    if inner.location is not None:
+                        users[inner.location].append(edge)
         return dict(users)
 
     # ------------------------------------------------------------------ solving
-    def _label_ranks(self, told: set[Slot]) -> None:
+    def _label_ranks(self, told: set[Location]) -> None:
         """What the process group is told to be the rank is one, wherever it came from."""
         todo, seen = sorted(told, key=str), set(told)
         while todo:
-            for move in self.moves_to({todo.pop()}):
-                if move.passes:
-                    same = {one.slot for one in move.source if one.node is move.value and one.slot}
+            for edge in self.edges_into({todo.pop()}):
+                if edge.passes:
+                    same = {
+                        one.location
+                        for one in edge.source
+                        if one.node is edge.value and one.location
+                    }
                     todo += sorted(same - seen, key=str)
                     seen |= same
-        unknown = {slot for slot in seen if not self.labels[slot] & ANY_RANK}
-        for slot in unknown:
-            self.labels[slot].add(TOLD)
-            self._entries[slot][None].add(TOLD)
+        unknown = {location for location in seen if not self.labels[location] & ANY_RANK}
+        for location in unknown:
+            self.labels[location].add(TOLD)
+            self._entries[location][None].add(TOLD)
         if unknown:
             self.solve()
 
     def solve(self, extra: dict[cst.CSTNode, set[str]] | None = None) -> None:
         """Propagate labels; ``extra`` labels what comes out of these expressions."""
         extra = extra or {}
-        self._spread_cleanliness()
+        self._propagate_sanitized()
         changed = True
         while changed:
             changed = False
-            for move in self.moves:
-                own = extra.get(move.value, set()) if move.value is not None else set()
-                entries = self._incoming(move, own)
-                for slot in move.targets:
+            for edge in self.edges:
+                own = extra.get(edge.value, set()) if edge.value is not None else set()
+                entries = self._incoming(edge, own)
+                for location in edge.targets:
                     for key, labels in entries.items():
-                        new = self._fitted(labels, move, slot)
-                        for known in (self.labels[slot], self._entries[slot][key]):
+                        new = self._fitted(labels, edge, location)
+                        for known in (self.labels[location], self._entries[location][key]):
                             if not new <= known:
                                 known |= new
                                 changed = True
 
-    def _fitted(self, labels: set[str], move: Move, slot: Slot) -> set[str]:
+    def _fitted(self, labels: set[str], edge: FlowEdge, location: Location) -> set[str]:
         """What of a move's labels its target takes."""
-        if slot in self.cleaned:
+        if location in self.sanitized:
             labels = labels - {LOCAL, TOTAL, *TAKEN}
-        if move.passes:
+        if edge.passes:
             return {GIVEN.get(label, label) for label in labels}
-        if slot[0] == "attribute":  # outlives the call
+        if location[0] == "attribute":  # outlives the call
             return {TAKEN.get(label, label) for label in labels}
         return labels
 
-    def _incoming(self, move: Move, extra: set[str]) -> Entries:
+    def _incoming(self, edge: FlowEdge, extra: set[str]) -> Entries:
         """The labels that a move brings; those of a copy for each entry that is known apart."""
         found = set(extra)
         copied: Entries = {}
-        for one in move.source:
-            copies = one.node is move.value and one.key is None and one.given is None
-            if one.slot is not None and copies:
-                copied = self._entries[one.slot]
+        for one in edge.source:
+            copies = one.node is edge.value and one.key is None and one.given is None
+            if one.location is not None and copies:
+                copied = self._entries[one.location]
             else:
                 found |= self._carried(one)
-        if move.key is not None or move.adds:
+        if edge.key is not None or edge.adds:
             found = found.union(*copied.values())
             copied = {}
-        if move.adds:
+        if edge.adds:
             found |= {total for local, total in _TOTALS.items() if local in found}
-        entries = {key: labels - {CLEAN} for key, labels in copied.items()}
-        entries[move.key] = entries.get(move.key, set()) | (found - {CLEAN})
+        entries = {key: labels - {SANITIZED} for key, labels in copied.items()}
+        entries[edge.key] = entries.get(edge.key, set()) | (found - {SANITIZED})
         return entries
 
     def _carried(self, one: Dependency) -> set[str]:
         """The labels that one dependency brings."""
-        if one.slot is None:
+        if one.location is None:
             return {one.label}
-        labels = self.labels.get(one.slot, set())
+        labels = self.labels.get(one.location, set())
         if one.key is not None:
-            entries = self._entries[one.slot]
+            entries = self._entries[one.location]
             labels = entries[None] | entries[one.key]
         if one.given is not None:
             found = labels - set(TAKEN)
@@ -251,24 +261,24 @@ class Flow:
             labels = found
         return labels if one.pure else labels & DATA
 
-    def _spread_cleanliness(self) -> None:
-        moves = [move for move in self.moves if not self._is_never_run(move)]
+    def _propagate_sanitized(self) -> None:
+        edges = [edge for edge in self.edges if not self._is_never_run(edge)]
         changed = True
         while changed:
             changed = False
-            for move in moves:
-                if any(d.label == CLEAN or d.slot in self.cleaned for d in move.source):
-                    fresh = set(move.targets) - self.cleaned
-                    self.cleaned |= fresh
+            for edge in edges:
+                if any(d.label == SANITIZED or d.location in self.sanitized for d in edge.source):
+                    fresh = set(edge.targets) - self.sanitized
+                    self.sanitized |= fresh
                     changed = changed or bool(fresh)
 
-    def _is_never_run(self, move: Move) -> bool:
+    def _is_never_run(self, edge: FlowEdge) -> bool:
         """Whether a move is in a method that nothing in sight names, of a class without bases.
 
         A meter's ``synchronize()`` makes nothing whole where it is not called.
         """
-        structure = next(s for s in self.structures.values() if move.node in s.parents)
-        function = structure.function(move.node)
+        structure = next(s for s in self.structures.values() if edge.node in s.parents)
+        function = structure.function(edge.node)
         owner = structure.class_of(function) if function is not None else None
         return (
             function is not None
@@ -287,24 +297,30 @@ class Flow:
             for one in structure.all(cst.Attribute)
         }
 
-    def _clean_arguments(self, in_place: set[Slot], where: dict[Slot, list[cst.CSTNode]]) -> None:
+    def _sanitize_arguments(
+        self, in_place: set[Location], where: dict[Location, list[cst.CSTNode]]
+    ) -> None:
         """What the project's functions get and a collective changes in them: ``reduce(total)``."""
         todo = list(in_place)
         while todo:
-            for move in self._moves_by_slot.get(todo.pop(), ()):
-                if move.passes and isinstance(move.value, (cst.Name, cst.Attribute)):
-                    given = {one.slot for one in move.source if one.node is move.value and one.slot}
-                    for slot in given:
-                        where[slot].append(move.node)
-                    todo += sorted(given - self.cleaned, key=str)
-                    self.cleaned |= given
+            for edge in self._edges_by_location.get(todo.pop(), ()):
+                if edge.passes and isinstance(edge.value, (cst.Name, cst.Attribute)):
+                    given = {
+                        one.location
+                        for one in edge.source
+                        if one.node is edge.value and one.location
+                    }
+                    for location in given:
+                        where[location].append(edge.node)
+                    todo += sorted(given - self.sanitized, key=str)
+                    self.sanitized |= given
 
-    def _clean_collections(self) -> None:
+    def _sanitize_collections(self) -> None:
         """What a loop hands to a collective one by one: ``for one in totals: all_reduce(one)``."""
-        for move in self.moves:
-            if isinstance(move.node, cst.For) and self.cleaned.intersection(move.targets):
-                sources = (one for one in move.source if not self._is_loader(one.node))
-                self.cleaned.update(one.slot for one in sources if one.slot is not None)
+        for edge in self.edges:
+            if isinstance(edge.node, cst.For) and self.sanitized.intersection(edge.targets):
+                sources = (one for one in edge.source if not self._is_loader(one.node))
+                self.sanitized.update(one.location for one in sources if one.location is not None)
 
     def _is_loader(self, node: cst.CSTNode | None) -> bool:
         """Whether an expression may be a loader, whose batches stay what they are."""
@@ -312,7 +328,7 @@ class Flow:
         atoms = held.atoms if held is not None else ()
         return any(isinstance(a, Instance) and is_loader(a) for a in atoms)
 
-    def _clean_synchronised(self) -> None:
+    def _sanitize_synchronised(self) -> None:
         """Objects with a method that reduces them, when the method is called anywhere.
 
         Such methods (``meters.synchronize()``) are matched by name where the object is unknown:
@@ -323,12 +339,14 @@ class Flow:
         for module, call, name in synchronising_calls(self.structures, methods):
             assert isinstance(call.func, cst.Attribute)
             if not self._is_seen(call.func.value):
-                self.cleaned |= self.slots(call.func.value, module)
+                self.sanitized |= self.locations(call.func.value, module)
             for owner, names in methods[name].items():
                 reduced[owner] |= names
-        held = {slot for move in self.moves for slot in move.targets}
-        self.cleaned |= {
-            slot for slot in held if slot[0] == "attribute" and slot[2] in reduced.get(slot[1], ())
+        held = {location for edge in self.edges for location in edge.targets}
+        self.sanitized |= {
+            location
+            for location in held
+            if location[0] == "attribute" and location[2] in reduced.get(location[1], ())
         }
 
     def _is_seen(self, receiver: cst.BaseExpression) -> bool:

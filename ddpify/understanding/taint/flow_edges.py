@@ -16,7 +16,7 @@ from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.taint import sources
 from ddpify.understanding.taint.call_graph import called, fields, initialisers, passed
 from ddpify.understanding.taint.dependencies import Dependencies, Dependency, constant_key
-from ddpify.understanding.taint.locations import Slot
+from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.taint.taken_apart import elements
 from ddpify.understanding.values import (
     Bound,
@@ -29,13 +29,13 @@ _KEEPERS = frozenset("append extend add update insert put appendleft".split())
 
 
 @dataclass(eq=False, repr=False, slots=True)
-class Move:
+class FlowEdge:
     """A value that goes from an expression into slots.
 
     ``adds`` for ``+=``, ``append`` and what goes on from the value before: ``x = (x * i + y) / n``.
     """
 
-    targets: list[Slot]
+    targets: list[Location]
     source: list[Dependency]
     node: cst.CSTNode
     adds: bool = False
@@ -51,25 +51,29 @@ class Collector:
     def __init__(
         self, dependencies: Dependencies, widths: dict[object, int], module: ModuleFile
     ) -> None:
-        self.facts, self.slots = dependencies.facts, dependencies.slots
+        self.facts, self.locations = dependencies.facts, dependencies.locations
         self.dependencies = dependencies
         self.widths = widths
         self.module = module
         self.structure = dependencies.structures[module]
-        self.moves: list[Move] = []
-        self.cleaned: dict[Slot, list[cst.CSTNode]] = {}  # what passes through a collective, where
-        self.in_place: set[Slot] = set()  # what a collective changes where it is
-        self.copied: list[tuple[set[Slot], set[Slot]]] = []  # from the second into the first
-        self.ranks: set[Slot] = set()  # what the process group is told to be the rank
+        self.edges: list[FlowEdge] = []
+        self.sanitized: dict[
+            Location, list[cst.CSTNode]
+        ] = {}  # what passes through a collective, where
+        self.in_place: set[Location] = set()  # what a collective changes where it is
+        self.copied: list[
+            tuple[set[Location], set[Location]]
+        ] = []  # from the second into the first
+        self.ranks: set[Location] = set()  # what the process group is told to be the rank
 
     def collect(self) -> None:
         """Note every assignment, argument and result."""
         for node in self.structure.all(*self._HANDLERS):
             self._HANDLERS[type(node)](self, node)
 
-    def move(
+    def edge(
         self,
-        targets: Iterable[Slot],
+        targets: Iterable[Location],
         source: cst.BaseExpression,
         node: cst.CSTNode,
         adds: bool = False,
@@ -77,7 +81,7 @@ class Collector:
     ) -> None:
         """One value that goes somewhere."""
         made = self.dependencies.of(source, self.module)
-        self.moves.append(Move(list(targets), made, node, adds, value=source, key=key))
+        self.edges.append(FlowEdge(list(targets), made, node, adds, value=source, key=key))
 
     def _assign(
         self, target: cst.BaseExpression, source: cst.BaseExpression, node: cst.CSTNode
@@ -95,15 +99,15 @@ class Collector:
             if apart is not None and len(apart) == len(ones):
                 self._unpack_slice(ones, apart, node, source)
                 return
-        slots = set(self.slots.of_target(target, self.module))
+        locations = set(self.locations.of_target(target, self.module))
         entries = _entries(source) if isinstance(target, (cst.Name, cst.Attribute)) else None
         if entries is None:
-            goes_on = isinstance(source, cst.BinaryOperation) and not slots.isdisjoint(
-                self.dependencies.slots_of(source, self.module)
+            goes_on = isinstance(source, cst.BinaryOperation) and not locations.isdisjoint(
+                self.dependencies.locations_of(source, self.module)
             )
-            self.move(slots, source, node, adds=goes_on, key=constant_key(target))
+            self.edge(locations, source, node, adds=goes_on, key=constant_key(target))
         for key, one in entries or ():
-            self.move(slots, one, node, key=key)
+            self.edge(locations, one, node, key=key)
 
     def _unpack(
         self, targets: list[cst.BaseExpression], source: cst.Call, node: cst.CSTNode
@@ -112,8 +116,10 @@ class Collector:
         made = self.dependencies.of(source, self.module)
         for index, target in enumerate(targets):
             own = [self._element(one, index, len(targets)) for one in made]
-            slots = self.slots.of_target(target, self.module)
-            self.moves.append(Move(slots, own, node, value=source, key=constant_key(target)))
+            locations = self.locations.of_target(target, self.module)
+            self.edges.append(
+                FlowEdge(locations, own, node, value=source, key=constant_key(target))
+            )
 
     def _unpack_slice(
         self,
@@ -124,15 +130,17 @@ class Collector:
     ) -> None:
         """``a, b = made[1:3]`` of what a function returns as a display."""
         for target, own in zip(targets, made, strict=True):
-            slots = self.slots.of_target(target, self.module)
-            self.moves.append(Move(slots, own, node, value=source, key=constant_key(target)))
+            locations = self.locations.of_target(target, self.module)
+            self.edges.append(
+                FlowEdge(locations, own, node, value=source, key=constant_key(target))
+            )
 
     def _element(self, one: Dependency, index: int, count: int) -> Dependency:
-        if one.slot is None or one.slot[0] != "result":
+        if one.location is None or one.location[0] != "result":
             return one
-        if self.widths.get(one.slot[1]) != count:
+        if self.widths.get(one.location[1]) != count:
             return one
-        return replace(one, slot=("result", one.slot[1], index))
+        return replace(one, location=("result", one.location[1], index))
 
     def _on_assign(self, node: cst.Assign) -> None:
         for target in node.targets:
@@ -146,8 +154,8 @@ class Collector:
         self._assign(node.target, node.value, node)
 
     def _on_augmented(self, node: cst.AugAssign) -> None:
-        slots = self.slots.of_target(node.target, self.module)
-        self.move(slots, node.value, node, adds=True, key=constant_key(node.target))
+        locations = self.locations.of_target(node.target, self.module)
+        self.edge(locations, node.value, node, adds=True, key=constant_key(node.target))
 
     def _on_loop(self, node: cst.For | cst.CompFor) -> None:
         target: cst.BaseExpression = node.target
@@ -156,10 +164,10 @@ class Collector:
         ones, others = elements(target), self._zipped(node.iter)
         if ones is not None and len(ones) == len(others):
             for one, other in zip(ones, others, strict=True):
-                self.move(self.slots.of_target(one, self.module), other, node)
+                self.edge(self.locations.of_target(one, self.module), other, node)
             return
-        slots = self.slots.of_target(target, self.module)
-        self.move(slots, node.iter, node, key=constant_key(target))
+        locations = self.locations.of_target(target, self.module)
+        self.edge(locations, node.iter, node, key=constant_key(target))
 
     def _counts(self, node: cst.BaseExpression, depth: int = 4) -> bool:
         """``enumerate(...)`` and ``x.items()``, also by a name and in a progress bar."""
@@ -203,19 +211,19 @@ class Collector:
     def _on_return(self, node: cst.Return) -> None:
         function = self.structure.function(node)
         if node.value is not None and function is not None:
-            self.move([("result", function)], node.value, node)
+            self.edge([("result", function)], node.value, node)
             if function in self.widths:
                 for index, one in enumerate(elements(node.value) or ()):
-                    self.move([("result", function, index)], one, node)
+                    self.edge([("result", function, index)], one, node)
 
     def _on_yield(self, node: cst.Yield) -> None:
         function = self.structure.function(node)
         held = node.value.item if isinstance(node.value, cst.From) else node.value
         if held is not None and function is not None:
-            self.move([("result", function)], held, node)
+            self.edge([("result", function)], held, node)
 
     def _on_lambda(self, node: cst.Lambda) -> None:
-        self.move([("result", node)], node.body, node)
+        self.edge([("result", node)], node.body, node)
 
     def _on_call(self, node: cst.Call) -> None:
         for function in called(self.facts, node):
@@ -225,7 +233,7 @@ class Collector:
         for function in initialisers(self.facts, node):
             self._pass(node, function, skip=1)
         for made, name, given in fields(self.facts, node):
-            self.move([("attribute", made.node, name)], given, node)
+            self.edge([("attribute", made.node, name)], given, node)
         self._library(node)
         self._option(node)
         self._keep(node)
@@ -239,33 +247,33 @@ class Collector:
         self, function: Function, name: str, source: cst.BaseExpression, node: cst.CSTNode
     ) -> None:
         made = self.dependencies.of(source, self.module)
-        slots: list[Slot] = [("name", function.node, name)]
-        self.moves.append(Move(slots, made, node, passes=True, value=source))
+        locations: list[Location] = [("name", function.node, name)]
+        self.edges.append(FlowEdge(locations, made, node, passes=True, value=source))
 
     def _library(self, node: cst.Call) -> None:
         """What passes through a collective is the same on all ranks; spawned code gets a rank."""
         names = set(sources.library_names(self.facts.values.get(node.func)))
         if names & REDUCING or self._reduces_unseen(node):
             for argument in node.args:
-                given = self.dependencies.slots_of(argument.value, self.module)
-                for slot in given | self._named(argument.value):
-                    self.cleaned.setdefault(slot, []).append(node)
+                given = self.dependencies.locations_of(argument.value, self.module)
+                for location in given | self._named(argument.value):
+                    self.sanitized.setdefault(location, []).append(node)
         if names & IN_PLACE and node.args:
-            self.in_place |= self.dependencies.slots_of(node.args[0].value, self.module)
+            self.in_place |= self.dependencies.locations_of(node.args[0].value, self.module)
         if "torch.distributed.init_process_group" in names:
             for one in node.args:
                 if one.keyword is not None and one.keyword.value == "rank":
                     made = self.dependencies.of(one.value, self.module)
-                    self.ranks |= {d.slot for d in made if d.slot and d.node is one.value}
+                    self.ranks |= {d.location for d in made if d.location and d.node is one.value}
         for parameter in spawned_ranks(self.facts, self.structure, node, names):
             source = [Dependency(label=sources.RANK), Dependency(label=sources.SPAWNED)]
-            self.moves.append(Move([parameter], source, node))
+            self.edges.append(FlowEdge([parameter], source, node))
 
-    def _named(self, node: cst.BaseExpression) -> set[Slot]:
+    def _named(self, node: cst.BaseExpression) -> set[Location]:
         """All slots of a name: what it is in a block, it is after the block, too."""
         if not isinstance(node, cst.Name):
             return set()
-        return set(self.dependencies.slots.of_name(node, self.module))
+        return set(self.dependencies.locations.of_name(node, self.module))
 
     def _reduces_unseen(self, node: cst.Call) -> bool:
         """Whether code that was never run calls a collective, by its name."""
@@ -279,9 +287,9 @@ class Collector:
             if any(True for _ in called(self.facts, node)):
                 return
             for argument in node.args:
-                targets = self.slots.of_target(node.func.value, self.module)
+                targets = self.locations.of_target(node.func.value, self.module)
                 key = constant_key(node.func.value)
-                self.move(targets, argument.value, node, adds=True, key=key)
+                self.edge(targets, argument.value, node, adds=True, key=key)
 
     def _option(self, node: cst.Call) -> None:
         """``parser.add_argument("--name", default=x)``: ``args.name`` may be ``x``."""
@@ -294,14 +302,14 @@ class Collector:
         name = options.attribute_of(names, dest)
         for parser in parsers if "default" in told else ():
             if isinstance(parser, Instance) and parser.type in options.PARSERS:
-                self.move([("attribute", parser.site, name)], told["default"], node)
-                self.moves[-1].offers = True
+                self.edge([("attribute", parser.site, name)], told["default"], node)
+                self.edges[-1].offers = True
 
     def _copy(self, node: cst.Call) -> None:
         """``x.copy_(y)``: what ``x`` stands for is changed where it is."""
         if isinstance(node.func, cst.Attribute) and node.func.attr.value == "copy_" and node.args:
             into, source = (
-                self.dependencies.slots_of(one, self.module)
+                self.dependencies.locations_of(one, self.module)
                 for one in (node.func.value, node.args[0].value)
             )
             self.copied.append((into, source))

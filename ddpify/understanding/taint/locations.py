@@ -15,11 +15,11 @@ from ddpify.understanding.values import (
     Namespace,
 )
 
-Slot = tuple[object, ...]
+Location = tuple[object, ...]
 _COMPREHENSIONS = (cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp)
 
 
-class Slots:
+class Locations:
     """Which slots the names and targets of a project's files stand for."""
 
     def __init__(self, facts: Facts, structures: dict[ModuleFile, Structure]) -> None:
@@ -32,7 +32,7 @@ class Slots:
             for name in _own_names(one)
         }
 
-    def of_name(self, node: cst.Name, module: ModuleFile) -> list[Slot]:
+    def of_name(self, node: cst.Name, module: ModuleFile) -> list[Location]:
         """The slots that a name sets: of the loops and blocks in which it is fresh, then of its
         scope.
 
@@ -42,9 +42,9 @@ class Slots:
         if node in self._comprehended:
             return [("name", self._comprehended[node], node.value)]
         structure, scopes = self.structures[module], module.parsed.scopes
-        found: list[Slot] = []
+        found: list[Location] = []
         for above, below in structure.blocks(node):
-            if node.value in scopes.fresh.get(above, ()):
+            if node.value in scopes.definitely_assigned.get(above, ()):
                 if _is_inside(above, below):
                     found.append(("name", above, node.value))
             elif isinstance(above, (cst.FunctionDef, cst.Lambda)):
@@ -54,7 +54,7 @@ class Slots:
                     return [*found, ("name", above, node.value)]
         return [*found, ("name", structure.tree, node.value)]
 
-    def of_target(self, target: cst.BaseExpression, module: ModuleFile) -> list[Slot]:
+    def of_target(self, target: cst.BaseExpression, module: ModuleFile) -> list[Location]:
         """The slots that an assignment to this target sets."""
         if isinstance(target, cst.Name):
             return self.of_name(target, module)
@@ -66,19 +66,19 @@ class Slots:
             return [s for e in target.elements for s in self.of_target(e.value, module)]
         return []
 
-    def of_attribute(self, node: cst.Attribute, module: ModuleFile) -> list[Slot]:
+    def of_attribute(self, node: cst.Attribute, module: ModuleFile) -> list[Location]:
         """The slots of an attribute: of each class or object that its owner may be."""
         owner = self.facts.values.get(node.value)
-        slots: list[Slot] = []
+        locations: list[Location] = []
         for atom in owner.atoms if owner is not None else ():
             if isinstance(atom, Instance):
                 kept: object = atom.type.node if isinstance(atom.type, Class) else atom.site
-                slots.append(("attribute", kept, node.attr.value))
+                locations.append(("attribute", kept, node.attr.value))
             elif isinstance(atom, Namespace) and atom.module in self.structures:
-                slots.append(("name", self.structures[atom.module].tree, node.attr.value))
+                locations.append(("name", self.structures[atom.module].tree, node.attr.value))
             elif isinstance(atom, Class):
-                slots.append(("attribute", atom.node, node.attr.value))
-        return slots or [("text", module.path, sources.name_of(node))]
+                locations.append(("attribute", atom.node, node.attr.value))
+        return locations or [("text", module.path, sources.name_of(node))]
 
 
 def _own_names(node: cst.BaseComp) -> list[cst.Name]:

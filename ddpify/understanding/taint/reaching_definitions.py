@@ -11,7 +11,7 @@ from ddpify.understanding.structure import Structure
 _SCOPES = (cst.FunctionDef, cst.Lambda, cst.ClassDef)
 
 
-def last_of(
+def reaching_definition(
     structure: Structure, use: cst.CSTNode, assigned: Sequence[cst.CSTNode]
 ) -> cst.CSTNode | None:
     """The assignment that stands before ``use`` in its block, or in one around it.

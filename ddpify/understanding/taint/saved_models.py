@@ -11,7 +11,7 @@ from ddpify.understanding.facts import Facts
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
 from ddpify.understanding.taint.flow import Flow
-from ddpify.understanding.taint.locations import Slot
+from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.taint.sources import library_names
 from ddpify.understanding.values import UNKNOWN, Class, Instance
 
@@ -36,7 +36,7 @@ class Checkpoints:
             if isinstance(above, cst.Assign) and isinstance(above.targets[0].target, cst.Tuple):
                 return False  # data, _ = torch.load(f)
             if isinstance(above, (cst.Assign, cst.AnnAssign, cst.Return)):
-                return any(self._states & {*move.targets} for move in self.flow.moves_at(above))
+                return any(self._states & {*edge.targets} for edge in self.flow.edges_at(above))
             if isinstance(above, cst.BaseStatement):
                 break
         return False
@@ -46,29 +46,31 @@ class Checkpoints:
         for above in module.structure.up(load):
             if isinstance(above, cst.Assign):
                 given = _same_object(above.value) is load
-                return given and any(self._models & {*m.targets} for m in self.flow.moves_at(above))
+                return given and any(self._models & {*m.targets} for m in self.flow.edges_at(above))
             if isinstance(above, cst.BaseStatement):
                 break
         return False
 
     @cached_property
-    def _states(self) -> set[Slot]:
+    def _states(self) -> set[Location]:
         """Names from which a ``load_state_dict`` gets its state."""
         return self._leading_to(
-            slot
+            location
             for call, module in self._calls(_TAKES_STATE)
             for given in call.args
-            for slot in self.flow.slots(given.value, module)
+            for location in self.flow.locations(given.value, module)
         )
 
-    def _leading_to(self, slots: Iterable[Slot]) -> set[Slot]:
+    def _leading_to(self, locations: Iterable[Location]) -> set[Location]:
         """Names with those that they get what they hold from."""
-        todo = list(slots)
+        todo = list(locations)
         found = set(todo)
         while todo:
-            moves = self.flow.moves_to({todo.pop()})
-            sources = (move.source for move in moves if not self._is_load(move.value))
-            fresh = {d.slot for source in sources for d in source if d.slot is not None} - found
+            edges = self.flow.edges_into({todo.pop()})
+            sources = (edge.source for edge in edges if not self._is_load(edge.value))
+            fresh = {
+                d.location for source in sources for d in source if d.location is not None
+            } - found
             found |= fresh
             todo += fresh
         return found
@@ -80,7 +82,7 @@ class Checkpoints:
         return "torch.load" in library_names(held)
 
     @cached_property
-    def _models(self) -> set[Slot]:
+    def _models(self) -> set[Location]:
         """Names of what is called on a value, or trained by an optimizer: data is neither."""
         used = [site for _, site in self.facts.calls_to(_OPTIMIZERS)]
         trained = [(part, site.module) for site in used for part in _asked_of(site.node)]
@@ -92,7 +94,9 @@ class Checkpoints:
             if any(not isinstance(given.value, _LITERALS) for given in call.args)
         ]
         return self._leading_to(
-            slot for node, module in (*trained, *called) for slot in self.flow.slots(node, module)
+            location
+            for node, module in (*trained, *called)
+            for location in self.flow.locations(node, module)
         )
 
     def _holds(self, called: cst.BaseExpression) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from ddpify.understanding.structure import Structure
-from ddpify.understanding.taint.definite_assignment import Freshness, target_names
+from ddpify.understanding.taint.definite_assignment import DefiniteAssignment, target_names
 
 FunctionNode = cst.FunctionDef | cst.Lambda
 
@@ -20,13 +20,15 @@ class Scopes:
 
     local: dict[cst.CSTNode, set[str]] = field(default_factory=lambda: defaultdict(set))
     shared: dict[cst.CSTNode, set[str]] = field(default_factory=lambda: defaultdict(set))
-    fresh: dict[cst.CSTNode, set[str]] = field(default_factory=dict)  # of loops and blocks
+    definitely_assigned: dict[cst.CSTNode, set[str]] = field(
+        default_factory=dict
+    )  # of loops and blocks
     bound: dict[str, list[cst.CSTNode]] = field(default_factory=dict)  # where each name is set
 
 
 def scopes_of(structure: Structure) -> Scopes:
     """Who owns the names of a file."""
-    found = Scopes(fresh=Freshness(structure.tree).names)
+    found = Scopes(definitely_assigned=DefiniteAssignment(structure.tree).names)
     for function in structure.all(cst.FunctionDef, cst.Lambda):
         found.local[function] |= {p.name.value for p in parameters(function)}
         found.local[function] |= {name for name in collecting(function) if name is not None}

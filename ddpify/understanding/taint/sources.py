@@ -15,7 +15,7 @@ RANK, LOCAL_RANK, SPAWNED, WORLD = "rank", "local rank", "spawned rank", "world 
 GROUP_RANK = "rank in a group of some"
 TOLD = "rank told to the group"  # it came from somewhere that is not seen
 CLOCK, LENGTH, DEVICES, LOADED = "clock", "length of the data", "device count", "loaded"
-LOCAL, TOTAL, CLEAN, RANDOM = "local", "local total", "clean", "random"
+LOCAL, TOTAL, SANITIZED, RANDOM = "local", "local total", "clean", "random"
 VERSION = "version of torch"
 # The same for what came in as an argument: a result made of it counts where the argument does.
 GIVEN = {LOCAL: "local argument", TOTAL: "local total argument"}
@@ -106,7 +106,7 @@ def call_labels(name: str, arguments: list[Value]) -> Iterator[str]:
         yield VERSION
     known = name in REDUCING or name in REDUCTIONS or name.startswith(METRICS)
     if known or _reduces_by_name(name):
-        yield CLEAN
+        yield SANITIZED
 
 
 def library_labels(held: Value) -> Iterator[str]:

@@ -9,7 +9,7 @@ import libcst as cst
 
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import Structure
-from ddpify.understanding.taint.locations import Slot, Slots
+from ddpify.understanding.taint.locations import Location, Locations
 
 
 def elements(node: cst.BaseExpression) -> list[cst.BaseExpression] | None:
@@ -44,24 +44,26 @@ def positions(node: cst.Subscript, width: int) -> range | None:
     return range(width)[slice(*bounds)] if all(known) else None
 
 
-def made_once(structure: Structure, slots: Slots, module: ModuleFile) -> dict[Slot, cst.Call]:
+def made_once(
+    structure: Structure, locations: Locations, module: ModuleFile
+) -> dict[Location, cst.Call]:
     """The names that a file sets once, to what a call gives."""
-    found: dict[Slot, list[cst.Call | None]] = defaultdict(list)
+    found: dict[Location, list[cst.Call | None]] = defaultdict(list)
     for node in structure.all(cst.Assign, cst.AnnAssign):
         targets = node.targets if isinstance(node, cst.Assign) else (node,)
         for one in targets:
             if isinstance(one.target, cst.Name) and isinstance(node.value, cst.Call):
-                found[slots.of_name(one.target, module)[0]].append(node.value)
+                found[locations.of_name(one.target, module)[0]].append(node.value)
             elif node.value is not None:
-                _set_otherwise(found, slots.of_target(one.target, module))
+                _set_otherwise(found, locations.of_target(one.target, module))
     for other in structure.all(cst.AugAssign, cst.For, cst.CompFor, cst.NamedExpr):
-        _set_otherwise(found, slots.of_target(other.target, module))
-    return {slot: calls[0] for slot, calls in found.items() if len(calls) == 1 and calls[0]}
+        _set_otherwise(found, locations.of_target(other.target, module))
+    return {location: calls[0] for location, calls in found.items() if len(calls) == 1 and calls[0]}
 
 
-def _set_otherwise(found: dict[Slot, list[cst.Call | None]], targets: list[Slot]) -> None:
-    for slot in targets:
-        found[slot].append(None)
+def _set_otherwise(found: dict[Location, list[cst.Call | None]], targets: list[Location]) -> None:
+    for location in targets:
+        found[location].append(None)
 
 
 def _number(node: cst.BaseExpression) -> int | None:

@@ -13,9 +13,9 @@ import libcst as cst
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import Structure
 from ddpify.understanding.taint.dependencies import Dependency
-from ddpify.understanding.taint.flow_edges import Move
-from ddpify.understanding.taint.locations import Slot
-from ddpify.understanding.taint.reaching_definitions import last_of
+from ddpify.understanding.taint.flow_edges import FlowEdge
+from ddpify.understanding.taint.locations import Location
+from ddpify.understanding.taint.reaching_definitions import reaching_definition
 
 _FURTHEST = 8  # names that are set to names; a chain in a loop has no end
 
@@ -26,41 +26,43 @@ class Uncleaned:
     def __init__(
         self,
         structures: dict[ModuleFile, Structure],
-        cleaned: dict[Slot, list[cst.CSTNode]],
-        moves_to: Callable[[set[Slot]], list[Move]],
+        sanitized: dict[Location, list[cst.CSTNode]],
+        edges_into: Callable[[set[Location]], list[FlowEdge]],
     ) -> None:
         self._structures = structures.values()
-        self._cleaned = {slot: nodes for slot, nodes in cleaned.items() if slot[0] == "name"}
-        self._moves_to = moves_to
+        self._cleaned = {
+            location: nodes for location, nodes in sanitized.items() if location[0] == "name"
+        }
+        self._moves_to = edges_into
 
     def __call__(self, made: list[Dependency]) -> None:
         """Change what an expression depends on, in its place."""
-        if any(one.slot in self._cleaned for one in made):
+        if any(one.location in self._cleaned for one in made):
             made[:] = [inner for one in made for inner in self._before(one, _FURTHEST)]
 
     def _before(self, one: Dependency, further: int) -> list[Dependency]:
-        move = self._last(one) if one.slot in self._cleaned and further else None
-        if move is None:
+        edge = self._last(one) if one.location in self._cleaned and further else None
+        if edge is None:
             return [one]
-        found = [inner for source in move.source for inner in self._before(source, further - 1)]
+        found = [inner for source in edge.source for inner in self._before(source, further - 1)]
         return [replace(inner, pure=inner.pure and one.pure) for inner in found]
 
-    def _last(self, one: Dependency) -> Move | None:
+    def _last(self, one: Dependency) -> FlowEdge | None:
         """What surely has set a name before it is read here, with no collective in between."""
-        assert one.slot is not None
+        assert one.location is not None
         read = one.node
         structure = next((s for s in self._structures if read in s.order), None)
         if read is None or structure is None or not isinstance(read, cst.Name):
             return None
-        places = self._cleaned[one.slot]
+        places = self._cleaned[one.location]
         around = structure.function(read)
         if any(at not in structure.order or structure.function(at) is not around for at in places):
             return None
-        moves = [move for move in self._moves_to({one.slot}) if not move.passes]
-        last = last_of(structure, read, [move.node for move in moves])
+        edges = [edge for edge in self._moves_to({one.location}) if not edge.passes]
+        last = reaching_definition(structure, read, [edge.node for edge in edges])
         if last is None or isinstance(last, cst.AugAssign):
             return None
         start, end = structure.order[last], structure.order[read]
         if any(start < structure.order[at] < end for at in places):
             return None
-        return next((move for move in moves if move.node is last), None)
+        return next((edge for edge in edges if edge.node is last), None)

@@ -18,9 +18,9 @@ from ddpify.understanding.taint import sources
 from ddpify.understanding.taint.call_graph import called
 from ddpify.understanding.taint.definite_assignment import target_names
 from ddpify.understanding.taint.flow import Flow
-from ddpify.understanding.taint.flow_edges import Move
-from ddpify.understanding.taint.locations import Slot
-from ddpify.understanding.taint.reaching_definitions import last_of
+from ddpify.understanding.taint.flow_edges import FlowEdge
+from ddpify.understanding.taint.locations import Location
+from ddpify.understanding.taint.reaching_definitions import reaching_definition
 from ddpify.understanding.values import UNKNOWN, Class, Function, Instance
 
 _SETS = ("builtins.set", "builtins.frozenset")
@@ -92,31 +92,31 @@ class Ordering:
         return name in _PATH_METHODS and bool(paths)
 
     def _returns(self, function: Function, depth: int) -> bool:
-        moves = self.flow.moves_to({("result", function.node)})
-        sources = [move.value for move in moves]
+        edges = self.flow.edges_into({("result", function.node)})
+        sources = [edge.value for edge in edges]
         return bool(sources) and all(
             one is not None and self.is_unordered(one, function.module, depth) for one in sources
         )
 
     def _held(self, node: cst.Name | cst.Attribute, module: ModuleFile, depth: int) -> bool:
         """Whether a name only ever gets such collections, and nothing sorts it in place."""
-        slots = self.flow.slots(node, module)
+        locations = self.flow.locations(node, module)
         if isinstance(node, cst.Attribute):
-            slots = set(self.flow.names.of_target(node, module))
-        if not slots or slots & self._sorted_slots or len(slots) > 1:
+            locations = set(self.flow.names.of_target(node, module))
+        if not locations or locations & self._sorted_locations or len(locations) > 1:
             return False
-        moves = self.flow.moves_to(slots)
-        set_to = [move for move in moves if not _adds(move)]
-        last = last_of(self.structures[module], node, [move.node for move in set_to])
+        edges = self.flow.edges_into(locations)
+        set_to = [edge for edge in edges if not _adds(edge)]
+        last = reaching_definition(self.structures[module], node, [edge.node for edge in set_to])
         if last is not None:  # what the name stood for before is gone
-            set_to = [move for move in set_to if move.node is last]
+            set_to = [edge for edge in set_to if edge.node is last]
         if not set_to or any(isinstance(m.node, (cst.For, cst.CompFor)) for m in set_to):
             return False
-        if any(self._along(move.node, depth) for move in moves if _adds(move)):
+        if any(self._along(edge.node, depth) for edge in edges if _adds(edge)):
             return True
         return all(
-            move.value is not None and self.is_unordered(move.value, self._file(move.node), depth)
-            for move in set_to
+            edge.value is not None and self.is_unordered(edge.value, self._file(edge.node), depth)
+            for edge in set_to
         )
 
     def _along(self, node: cst.CSTNode, depth: int) -> bool:
@@ -128,16 +128,16 @@ class Ordering:
         ) and isinstance(node, cst.Call)
 
     @property
-    def _sorted_slots(self) -> set[Slot]:
+    def _sorted_locations(self) -> set[Location]:
         """The slots of what is sorted in place."""
         known = self.__dict__.get("_sorted")
         if known is None:
             known = self.__dict__["_sorted"] = {
-                slot
+                location
                 for module, structure in self.structures.items()
                 for call in structure.all(cst.Call)
                 if isinstance(call.func, cst.Attribute) and call.func.attr.value == "sort"
-                for slot in self.flow.names.of_target(call.func.value, module)
+                for location in self.flow.names.of_target(call.func.value, module)
             }
         return known
 
@@ -232,7 +232,7 @@ class Ordering:
             target = statement.targets[0].target
             if not isinstance(target, cst.Attribute) or not self._is_dataset(target.value):
                 continue
-            in_order = set(self.flow.names.of_target(target, module)) & self._sorted_slots
+            in_order = set(self.flow.names.of_target(target, module)) & self._sorted_locations
             kept = not in_order and self._is_list(statement.value)
             if kept and self.is_unordered(statement.value, module):
                 yield statement.value
@@ -252,7 +252,7 @@ class Ordering:
         return not isinstance(node, (cst.Set, cst.SetComp))
 
 
-def _adds(move: Move) -> bool:
+def _adds(edge: FlowEdge) -> bool:
     """``x.append(...)``, ``x.update(...)`` or ``x |= ...``, not what sets ``x``."""
-    called = isinstance(move.node, cst.Call) and not move.passes
-    return called or isinstance(move.node, cst.AugAssign)
+    called = isinstance(edge.node, cst.Call) and not edge.passes
+    return called or isinstance(edge.node, cst.AugAssign)
