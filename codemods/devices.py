@@ -9,7 +9,7 @@ from ddpify.codemods.device_names import DeviceNames
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Site
-from ddpify.understanding.libraries import world
+from ddpify.understanding.libraries import side_effects
 from ddpify.understanding.libraries.actions import ACCELERATORS
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
@@ -168,7 +168,7 @@ def _names_accelerator(target: Value) -> bool:
     """Whether a value is an accelerator given as a number or a name, without a way out."""
     texts = {a.value for a in target.atoms if isinstance(a, Const)}
     bare = not any(isinstance(t, int) or ":" in str(t) for t in texts)
-    return world.number_or_name(target) and not (bare and "cpu" in texts)
+    return side_effects.number_or_name(target) and not (bare and "cpu" in texts)
 
 
 def _device_argument(node: cst.Call) -> cst.BaseExpression | None:
@@ -200,7 +200,9 @@ def _settings(plan: Plan, edits: Edits) -> None:
     for site in plan.sites(cst.Assign):
         assert isinstance(site.node, cst.Assign)
         targets = (one.target for one in site.node.targets)
-        if any(world.environment_key(plan.facts, one) == world.VISIBLE for one in targets):
+        if any(
+            side_effects.environment_key(plan.facts, one) == side_effects.VISIBLE for one in targets
+        ):
             edits.note(
                 site,
                 "CUDA_VISIBLE_DEVICES is for the launcher to set: it hides GPUs from ranks here",

@@ -8,7 +8,7 @@ from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Effect, Site
 from ddpify.understanding.libraries.actions import OPENERS
-from ddpify.understanding.libraries.kinds import is_loader, is_model
+from ddpify.understanding.libraries.object_kinds import is_loader, is_model
 from ddpify.understanding.values import Instance
 
 _RULES = {

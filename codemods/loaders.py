@@ -10,9 +10,9 @@ from ddpify.planning.bindings import bindings
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import Refusal
-from ddpify.understanding.batching import collating, going_on
+from ddpify.understanding.batching import collating, stateful_datasets
 from ddpify.understanding.facts import Layout, Site
-from ddpify.understanding.libraries.kinds import is_loader
+from ddpify.understanding.libraries.object_kinds import is_loader
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument, brief, code_of
 from ddpify.understanding.values import UNKNOWN, Bound, Class, Function, Instance, deep_atoms
@@ -45,7 +45,7 @@ def edit(plan: Plan, edits: Edits) -> None:
 def _put_together(plan: Plan, loader: Instance) -> tuple[Layout | None, str | None]:
     """Where the rows lie in batches that every rank puts together whole, and why it does so."""
     mixed = plan.facts.mixed.get(loader)
-    if going_on.goes_on(loader):
+    if stateful_datasets.goes_on(loader):
         return _known_layout(plan, loader, _OUT_OF_ORDER, _BY_INDEX), _IN_TURN
     if mixed is not None:
         return _known_layout(plan, loader, _mixing(mixed), _TUPLES), _MIXED

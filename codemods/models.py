@@ -14,7 +14,7 @@ from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import Refusal, without_a_model
 from ddpify.understanding.facts import Event, Site
-from ddpify.understanding.layers import batchnorm_in
+from ddpify.understanding.model_structure import batchnorm_in
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of, is_main_guard

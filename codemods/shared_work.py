@@ -10,7 +10,7 @@ from ddpify.codemods.effects import takes_part_in_training
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Site
-from ddpify.understanding.libraries.kinds import is_model
+from ddpify.understanding.libraries.object_kinds import is_model
 from ddpify.understanding.structure import children, walk
 from ddpify.understanding.values import UNKNOWN, Bound, Class, Function, Instance
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ddpify.planning.plan import Plan
-from ddpify.understanding.layers import may_have_batchnorm
-from ddpify.understanding.libraries.kinds import is_criterion, is_loss
+from ddpify.understanding.libraries.object_kinds import is_criterion, is_loss
+from ddpify.understanding.model_structure import may_have_batchnorm
 from ddpify.understanding.values import Instance
 
 

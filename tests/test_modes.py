@@ -9,9 +9,9 @@ import libcst as cst
 import pytest
 
 from ddpify.source import source_from_bytes
-from ddpify.understanding import modes as modes_of_models
+from ddpify.understanding import training_modes as modes_of_models
 from ddpify.understanding.facts import Site
-from ddpify.understanding.interpretation import Interpretation
+from ddpify.understanding.interpreter import Interpretation
 from ddpify.understanding.project import Project
 from ddpify.understanding.values import Instance, value
 from tests.convert.examples import HEAD, added

@@ -12,8 +12,8 @@ import pytest
 from ddpify.source import read_source, source_from_bytes
 from ddpify.understanding import structure, values
 from ddpify.understanding.facts import Facts
-from ddpify.understanding.interpretation import Interpretation
-from ddpify.understanding.layers import layers
+from ddpify.understanding.interpreter import Interpretation
+from ddpify.understanding.model_structure import layers
 from ddpify.understanding.project import Project
 from ddpify.understanding.structure import walk
 from ddpify.understanding.values import Const, Instance, Tup, Value, join, value

@@ -13,7 +13,7 @@ import libcst as cst
 
 from ddpify.planning.plan import Plan
 from ddpify.planning.resumed_loops import FILLING, bound_names, parameter_names, targets_of
-from ddpify.understanding.libraries.kinds import is_loader, is_model
+from ddpify.understanding.libraries.object_kinds import is_loader, is_model
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of, names_of

@@ -14,7 +14,7 @@ import libcst as cst
 
 from ddpify.planning import kept_whole
 from ddpify.planning.refusals import Refusal
-from ddpify.understanding.batching.batches import DIMENSIONS
+from ddpify.understanding.batching.handmade_batches import DIMENSIONS
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Entry, Facts, Place, Site
 

@@ -8,7 +8,7 @@ import libcst as cst
 
 from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Site
-from ddpify.understanding.libraries.kinds import is_loader
+from ddpify.understanding.libraries.object_kinds import is_loader
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of, dotted, names_of
 from ddpify.understanding.values import UNKNOWN, Instance

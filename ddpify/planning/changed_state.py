@@ -23,8 +23,8 @@ from ddpify.planning.resumed_loops import (
     reached,
     targets_of,
 )
-from ddpify.understanding.libraries.draws import DRAWING
-from ddpify.understanding.libraries.kinds import is_loader, is_model
+from ddpify.understanding.libraries.object_kinds import is_loader, is_model
+from ddpify.understanding.libraries.random_numbers import DRAWING
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import names_of

@@ -42,12 +42,12 @@ from ddpify.planning.refusals import (
     work_of_all,
 )
 from ddpify.planning.turns import lost_turns, note_beside, note_unequal, take_turns, unsplit
-from ddpify.understanding import readers
+from ddpify.understanding import uses
 from ddpify.understanding.batching import collating
 from ddpify.understanding.budget import Exhausted
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Demand, Event, Facts
-from ddpify.understanding.interpretation import interpret
+from ddpify.understanding.interpreter import interpret
 from ddpify.understanding.libraries.distributed import IS_INITIALIZED
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import Project
@@ -293,7 +293,7 @@ def _learnt_from(plan: Plan) -> frozenset[cst.BaseExpression]:
         for birth in demand.data.births
     )
     first = all(_is_made_by_a_model(plan, b) or _lies_first(plan, b) for b in births)
-    unsettled = any(d.reader == readers.AN_INDEX for d in plan.facts.demands.values())
+    unsettled = any(d.reader == uses.AN_INDEX for d in plan.facts.demands.values())
     return frozenset() if first and not unsettled else births
 
 
@@ -402,7 +402,7 @@ def _check_alike(plan: Plan, node: cst.CSTNode) -> None:
     for data in plan.facts.reduced.get(node, ()):
         if data.opaque or data.placement in _SUITED[how]:
             continue
-        demand = Demand(plan.site(node), data, readers.ANOTHER_CALL)
+        demand = Demand(plan.site(node), data, uses.ANOTHER_CALL)
         if any(loader.site in plan.choices.trained for loader in data.loaders):
             raise refuse_reading(demand)
         mending.replicate(plan, demand)

@@ -9,8 +9,8 @@ import libcst as cst
 from ddpify.planning.plan import Plan, Reduction
 from ddpify.understanding.facts import Demand, Site
 from ddpify.understanding.forms import Form
-from ddpify.understanding.libraries.kinds import is_criterion, is_loss, is_model
-from ddpify.understanding.libraries.whole_calls import is_loss_of_a_model
+from ddpify.understanding.libraries.object_kinds import is_criterion, is_loss, is_model
+from ddpify.understanding.libraries.replicated_calls import is_loss_of_a_model
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import names_of

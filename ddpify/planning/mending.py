@@ -7,9 +7,9 @@ import libcst as cst
 from ddpify.planning import gathering
 from ddpify.planning.bindings import loader_name
 from ddpify.planning.plan import Plan, Reduction
-from ddpify.understanding import readers
+from ddpify.understanding import uses
 from ddpify.understanding.arithmetic.tensor_sizes import is_own_number
-from ddpify.understanding.batching import stores
+from ddpify.understanding.batching import in_place_writes
 from ddpify.understanding.facts import Demand
 from ddpify.understanding.forms import Form
 from ddpify.understanding.libraries import denominators
@@ -34,7 +34,7 @@ def mend(plan: Plan, demand: Demand, learnt: frozenset[cst.BaseExpression]) -> b
     how = _how(demand.data, demand.reader)
     if how == "gather" and not all(plan.facts.values.get(n, UNKNOWN).data for n in editable):
         editable = []  # a list of tensors, of which none is gathered by that
-    of_loss = demand.reader in ("backward()", readers.ARITHMETIC)
+    of_loss = demand.reader in ("backward()", uses.ARITHMETIC)
     if trained and of_loss and _cut(plan, demand):
         return True
     if trained and (_keeps_what_it_returns(plan, demand) or demand.data.births & learnt):
@@ -59,7 +59,7 @@ def mend(plan: Plan, demand: Demand, learnt: frozenset[cst.BaseExpression]) -> b
         return all(done)
     if not trained:
         replicate(plan, demand)
-    elif demand.reader in readers.UNMENDABLE:
+    elif demand.reader in uses.UNMENDABLE:
         return False  # a model would otherwise get the whole batch on each rank
     else:
         return (
@@ -167,7 +167,7 @@ def _editable(demand: Demand, project: Project) -> list[cst.BaseExpression]:
     births = [birth for birth, owner in owners.items() if owner is not None]
     if births and all(owner.editable for owner in owners.values() if owner is not None):
         return births
-    written = stores.is_written(demand.site.module.structure, demand.site.node)
+    written = in_place_writes.is_written(demand.site.module.structure, demand.site.node)
     if written and demand.data.placement is Placement.SHARD:
         return []  # what is gathered is a copy
     if demand.site.module.editable and demand.data.placement is not Placement.ROWS:
@@ -200,7 +200,7 @@ def _how(data: Data, reader: str) -> str | None:
 
 def _reduce(plan: Plan, node: cst.BaseExpression, how: str, demand: Demand) -> bool:
     """Record a reduction, or what makes it needless; whether anything could be done."""
-    kept = demand.reader.startswith("a collection") or demand.reader in readers.SHOWING
+    kept = demand.reader.startswith("a collection") or demand.reader in uses.SHOWING
     if how == "gather" and not kept and not in_training(plan, demand):
         if node not in plan.reductions:  # what a training step gathers there is right here, too
             replicate(plan, demand)

@@ -13,7 +13,7 @@ import libcst as cst
 from ddpify.planning.backward_statistics import over_rows
 from ddpify.planning.refusals import Refusal
 from ddpify.understanding.facts import Facts
-from ddpify.understanding.libraries.kinds import OWN_FUNCTIONS, is_own_function
+from ddpify.understanding.libraries.object_kinds import OWN_FUNCTIONS, is_own_function
 from ddpify.understanding.project import ModuleFile, Project
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument, divisor, dotted

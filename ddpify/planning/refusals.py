@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 import libcst as cst
 
 from ddpify.errors import DdpifyError
-from ddpify.understanding import readers
+from ddpify.understanding import uses
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Demand, Facts, Site
 from ddpify.understanding.libraries.frameworks import ENVIRONMENTS, training_framework
@@ -44,13 +44,13 @@ _WORDS = {
     Placement.COUPLED: "a value that mixes the samples of the batch with each other",
 }
 _REMEDIES = {
-    readers.ANOTHER_CALL: "write this in lines of their own for the different things that it"
+    uses.ANOTHER_CALL: "write this in lines of their own for the different things that it"
     " gets, such as a mean in one branch and per-sample values in the other",
-    readers.A_DRAW: "draw for the whole batch at once, as torch.rand(len(x)) does",
-    readers.A_KEPT_TENSOR: "write it outside of the forward, by the labels or positions of the"
+    uses.A_DRAW: "draw for the whole batch at once, as torch.rand(len(x)) does",
+    uses.A_KEPT_TENSOR: "write it outside of the forward, by the labels or positions of the"
     " samples, or from a mean or a sum over the batch",
-    readers.A_CUT: "cut it by the number of samples at hand, as torch.split(x, len(batch)) does",
-    readers.A_VIEW: "bring the samples to the front first, as x.transpose(0, 1).reshape(len(batch),"
+    uses.A_CUT: "cut it by the number of samples at hand, as torch.split(x, len(batch)) does",
+    uses.A_VIEW: "bring the samples to the front first, as x.transpose(0, 1).reshape(len(batch),"
     " -1) does; as it stands, the view gives each sample parts of others",
 }
 _LOST = "where this loss comes from cannot be followed"

@@ -13,7 +13,7 @@ from ddpify.planning.resumed_loops import Gap, Loops, ResumedLoop, Resumption, c
 from ddpify.planning.resumed_objects import name_objects
 from ddpify.planning.resumed_values import kept_values
 from ddpify.understanding.facts import Site
-from ddpify.understanding.libraries.kinds import is_loader
+from ddpify.understanding.libraries.object_kinds import is_loader
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import Instance

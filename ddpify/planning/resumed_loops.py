@@ -10,7 +10,7 @@ import libcst as cst
 from ddpify.planning.plan import Plan
 from ddpify.records import record
 from ddpify.understanding.facts import Site
-from ddpify.understanding.libraries.kinds import is_loader, is_model
+from ddpify.understanding.libraries.object_kinds import is_loader, is_model
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import children, walk
 from ddpify.understanding.syntax import names_of

@@ -17,7 +17,7 @@ from ddpify.planning.resumed_loops import (
     reached,
 )
 from ddpify.understanding.facts import Site
-from ddpify.understanding.libraries.kinds import is_model
+from ddpify.understanding.libraries.object_kinds import is_model
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.values import Class, Instance, Value
 

@@ -9,7 +9,7 @@ import libcst as cst
 from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import Refusal
 from ddpify.understanding.facts import Effect, Site
-from ddpify.understanding.libraries.kinds import is_model
+from ddpify.understanding.libraries.object_kinds import is_model
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import Instance, Params, deep_atoms

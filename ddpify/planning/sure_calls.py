@@ -16,7 +16,7 @@ import libcst as cst
 
 from ddpify.errors import DdpifyError
 from ddpify.understanding.facts import Site
-from ddpify.understanding.libraries.kinds import canonical
+from ddpify.understanding.libraries.object_kinds import canonical
 from ddpify.understanding.project import ModuleFile, Project
 from ddpify.understanding.structure import Guard, walk
 from ddpify.understanding.syntax import dotted

@@ -14,7 +14,7 @@ import libcst as cst
 
 from ddpify.planning.bindings import loader_name
 from ddpify.planning.refusals import Refusal, places
-from ddpify.understanding.batching.together import equally_large, same_sizes
+from ddpify.understanding.batching.joint_loaders import equally_large, same_sizes
 from ddpify.understanding.choices import Choices, Turn
 from ddpify.understanding.facts import Facts, OutOfTurn
 from ddpify.understanding.values import Instance

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ddpify.source import read_source
-from ddpify.understanding.interpretation import interpret
+from ddpify.understanding.interpreter import interpret
 from ddpify.understanding.project import Project
 from tests.convert.examples import HEAD, STEP, added, convert_text
 

@@ -12,7 +12,7 @@ from ddpify.planning.options import Options
 from ddpify.planning.refusals import Refusal
 from ddpify.planning.turns import take_turns
 from ddpify.source import read_source
-from ddpify.understanding.interpretation import interpret
+from ddpify.understanding.interpreter import interpret
 from ddpify.understanding.project import Project
 from tests.convert.examples import HEAD, added, convert_text
 

@@ -84,7 +84,7 @@ def test_deciding_alone_may_be_what_takes_too_long(
 
 def test_the_same_script_takes_the_same_steps(script: Path) -> None:
     from ddpify.source import read_source
-    from ddpify.understanding.interpretation import interpret
+    from ddpify.understanding.interpreter import interpret
     from ddpify.understanding.project import Project
 
     taken = []

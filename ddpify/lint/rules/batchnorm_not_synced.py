@@ -58,7 +58,7 @@ from ddpify.lint.scripts.layers import synchronises_batchnorm
 from ddpify.lint.scripts.repairs import spelled
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.understood import Wrap
-from ddpify.understanding.layers import batchnorm_in
+from ddpify.understanding.model_structure import batchnorm_in
 from ddpify.understanding.syntax import argument
 from ddpify.understanding.values import UNKNOWN, Instance
 

@@ -101,8 +101,8 @@ import libcst as cst
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.batching import stores
-from ddpify.understanding.layers import layers
+from ddpify.understanding.batching import in_place_writes
+from ddpify.understanding.model_structure import layers
 from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.taint.scopes import parameters
 from ddpify.understanding.values import Class, Function
@@ -145,7 +145,7 @@ def _update(script: Script, kind: Class) -> cst.CSTNode | None:
         for node in script.reached(function.node):
             if _writes(script, kind, node, buffers) and any(
                 script.flow.locations(source, script.owners[node]) & rows
-                for source in stores.sources(node)
+                for source in in_place_writes.sources(node)
             ):
                 return node
     return None
@@ -169,12 +169,12 @@ def _buffers(script: Script, kind: Class) -> set[str]:
 
 def _writes(script: Script, kind: Class, node: cst.CSTNode, buffers: set[str]) -> bool:
     """Whether a statement or call changes a buffer of an object of the class."""
-    return any(_attribute_of(script, kind, one) in buffers for one in stores.targets(node))
+    return any(_attribute_of(script, kind, one) in buffers for one in in_place_writes.targets(node))
 
 
 def _attribute_of(script: Script, kind: Class, node: cst.BaseExpression) -> str | None:
     """The attribute of an object of the class through which a target is reached."""
-    for holder in stores.holders(node):
+    for holder in in_place_writes.holders(node):
         owners = script.instances(holder.value) if isinstance(holder, cst.Attribute) else ()
         if any(one.type is kind for one in owners):
             return holder.attr.value  # type: ignore[union-attr]

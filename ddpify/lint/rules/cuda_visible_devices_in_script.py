@@ -79,7 +79,7 @@ import libcst as cst
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.libraries.world import VISIBLE, environment_key
+from ddpify.understanding.libraries.side_effects import VISIBLE, environment_key
 from ddpify.understanding.taint.sources import ANY_RANK
 
 _CHOOSES = frozenset({"torch.cuda.set_device", "torch.accelerator.set_device_index"})

@@ -55,7 +55,7 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.repairs import runtime
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.spread_models import spread_models
-from ddpify.understanding.libraries.kinds import is_loss
+from ddpify.understanding.libraries.object_kinds import is_loss
 from ddpify.understanding.syntax import argument, code_of
 from ddpify.understanding.taint.sources import (
     ANY_RANK,

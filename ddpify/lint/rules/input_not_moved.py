@@ -63,7 +63,7 @@ from ddpify.lint.scripts.host_batches import HostBatches
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries import losses
 from ddpify.understanding.libraries.distributed import DDP
-from ddpify.understanding.libraries.kinds import is_loss
+from ddpify.understanding.libraries.object_kinds import is_loss
 from ddpify.understanding.syntax import argument
 from ddpify.understanding.values import Instance
 

@@ -80,7 +80,7 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.layers import synchronises_batchnorm
 from ddpify.lint.scripts.repairs import add_argument
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.layers import layers
+from ddpify.understanding.model_structure import layers
 from ddpify.understanding.syntax import argument
 from ddpify.understanding.taint.sources import WORLD
 from ddpify.understanding.values import Instance

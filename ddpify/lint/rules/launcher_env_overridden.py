@@ -48,7 +48,7 @@ import libcst as cst
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.libraries.world import environment_key
+from ddpify.understanding.libraries.side_effects import environment_key
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of, dotted
 

@@ -76,7 +76,7 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.after_wrap import events_after, is_in_training, through_wrapper
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import DDP
-from ddpify.understanding.libraries.kinds import is_model
+from ddpify.understanding.libraries.object_kinds import is_model
 
 _PARAMETERS = frozenset({"torch.nn.Parameter", "torch.nn.parameter.Parameter"})
 _ADDING = (

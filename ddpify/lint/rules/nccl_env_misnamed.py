@@ -38,7 +38,7 @@ from ddpify.launching.variables import RENAMED, UNREAD
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.libraries.world import environment_key
+from ddpify.understanding.libraries.side_effects import environment_key
 
 
 @rule(

@@ -58,9 +58,9 @@ from ddpify.lint.scripts.layers import is_part_of, is_trainable
 from ddpify.lint.scripts.one_process import joins_no_group, runs_alone
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.set_by_rank import is_set_by_rank
-from ddpify.understanding.layers import layers
 from ddpify.understanding.libraries.distributed import REDUCING, is_wrapper
 from ddpify.understanding.libraries.runtime_names import INIT, WRAP
+from ddpify.understanding.model_structure import layers
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument
 from ddpify.understanding.values import Instance, Params, deep_atoms

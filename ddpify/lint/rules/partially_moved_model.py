@@ -44,8 +44,8 @@ from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.understood import Wrap
-from ddpify.understanding.layers import layers
 from ddpify.understanding.libraries.distributed import DDP
+from ddpify.understanding.model_structure import layers
 from ddpify.understanding.values import Device, Instance
 
 _WITH_PARAMETERS = ("Linear", "Conv", "Norm", "Embedding", "LSTM", "GRU", "RNN", "Bilinear")

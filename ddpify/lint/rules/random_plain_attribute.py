@@ -94,7 +94,7 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.forward_use import forward_of
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.seeds import agreed
-from ddpify.understanding.layers import layers
+from ddpify.understanding.model_structure import layers
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.taint.sources import draws
 from ddpify.understanding.values import Class

@@ -84,7 +84,7 @@ from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.seeds import SEEDS, differs, seeds
-from ddpify.understanding.layers import layers
+from ddpify.understanding.model_structure import layers
 from ddpify.understanding.structure import walk
 from ddpify.understanding.taint.scopes import parameters
 from ddpify.understanding.taint.sources import draws

@@ -101,8 +101,8 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.forward_use import forward_of, is_plain, lists_layers, own_layers
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.understood import Wrap
-from ddpify.understanding.layers import layers
 from ddpify.understanding.libraries.distributed import DDP
+from ddpify.understanding.model_structure import layers
 from ddpify.understanding.values import UNKNOWN, Class, Instance
 
 _TOLERANT = ("find_unused_parameters", "static_graph")

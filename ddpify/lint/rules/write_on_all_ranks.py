@@ -62,7 +62,7 @@ from ddpify.lint.scripts.set_by_rank import is_set_by_rank
 from ddpify.lint.scripts.targets import targets
 from ddpify.understanding.facts import Effect, Site
 from ddpify.understanding.libraries.actions import COMMANDS
-from ddpify.understanding.libraries.kinds import is_model
+from ddpify.understanding.libraries.object_kinds import is_model
 from ddpify.understanding.libraries.runtime_names import MAIN_SAVES
 from ddpify.understanding.libraries.system_commands import makes_folders, takes_away
 from ddpify.understanding.structure import walk

@@ -6,7 +6,7 @@ import libcst as cst
 
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.understood import Wrap
-from ddpify.understanding.layers import layers
+from ddpify.understanding.model_structure import layers
 from ddpify.understanding.values import Instance
 
 

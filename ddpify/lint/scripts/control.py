@@ -11,7 +11,7 @@ import libcst as cst
 
 from ddpify.lint.scripts import starting
 from ddpify.understanding.facts import Site
-from ddpify.understanding.libraries.kinds import NO_GRAD
+from ddpify.understanding.libraries.object_kinds import NO_GRAD
 from ddpify.understanding.libraries.runtime_names import LOCAL_MAIN_FIRST
 from ddpify.understanding.structure import Guard, walk
 from ddpify.understanding.syntax import code_of, dotted

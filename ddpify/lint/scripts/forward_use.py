@@ -6,7 +6,7 @@ import libcst as cst
 
 from ddpify.lint.scripts.layers import has_parameters
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.libraries.kinds import is_model
+from ddpify.understanding.libraries.object_kinds import is_model
 from ddpify.understanding.values import Class, Function, Instance
 
 _PLAIN = ("torch.nn.Module", "torch.nn.modules.module.Module", "torch.nn.modules.Module")

@@ -7,8 +7,8 @@ import re
 import libcst as cst
 
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.layers import batchnorm_in, layers
 from ddpify.understanding.libraries.runtime_names import WRAP
+from ddpify.understanding.model_structure import batchnorm_in, layers
 from ddpify.understanding.structure import walk
 from ddpify.understanding.values import Class, Instance
 

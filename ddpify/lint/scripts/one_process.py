@@ -20,7 +20,7 @@ from ddpify.understanding.libraries.distributed import (
     is_distributed_sampler,
     is_wrapper,
 )
-from ddpify.understanding.libraries.kinds import is_loader
+from ddpify.understanding.libraries.object_kinds import is_loader
 from ddpify.understanding.libraries.runtime_names import INIT, WRAP
 from ddpify.understanding.structure import Guard, leaves, rest_of_block, walk
 from ddpify.understanding.syntax import argument, code_of

@@ -12,7 +12,7 @@ import libcst as cst
 from ddpify.lint.diagnostics import Applicability, Fix
 from ddpify.lint.scripts.repairs import runtime
 from ddpify.records import record
-from ddpify.understanding import readers
+from ddpify.understanding import uses
 from ddpify.understanding.facts import Demand, Site
 from ddpify.understanding.forms import SEVERAL_TENSORS, Form
 from ddpify.understanding.libraries.runtime_names import REDUCTIONS
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ddpify.lint.scripts.control import Control
     from ddpify.lint.scripts.reading import Reading
 
-_UNSEEN = ("code that is not seen", readers.A_DRAW, readers.A_KEPT_TENSOR)
+_UNSEEN = ("code that is not seen", uses.A_DRAW, uses.A_KEPT_TENSOR)
 _TOTALS = ("a running total", "a collection that outlives the batch")
 _REMEDIES = {
     Placement.MEAN: "mean",

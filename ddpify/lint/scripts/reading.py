@@ -16,7 +16,7 @@ from ddpify.understanding.libraries.distributed import (
     SAMPLER,
     splits,
 )
-from ddpify.understanding.libraries.kinds import BARS, is_loader
+from ddpify.understanding.libraries.object_kinds import BARS, is_loader
 from ddpify.understanding.libraries.runtime_names import SHARDED
 from ddpify.understanding.structure import Structure, walk
 from ddpify.understanding.syntax import argument, code_of, is_main_guard

@@ -7,7 +7,7 @@ from functools import cached_property, lru_cache
 import libcst as cst
 
 from ddpify.lint.scripts.control import Control
-from ddpify.understanding.libraries.kinds import BARS
+from ddpify.understanding.libraries.object_kinds import BARS
 from ddpify.understanding.structure import Guard, walk
 from ddpify.understanding.taint.call_graph import called
 from ddpify.understanding.taint.flow_edges import FlowEdge

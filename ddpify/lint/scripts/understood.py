@@ -16,7 +16,7 @@ from ddpify.records import record
 from ddpify.source import Source
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Event, Facts, Site
-from ddpify.understanding.interpretation import interpret
+from ddpify.understanding.interpreter import interpret
 from ddpify.understanding.libraries import runtime_names
 from ddpify.understanding.libraries.distributed import (
     COLLECTIVES,

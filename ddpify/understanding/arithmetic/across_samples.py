@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import readers
+from ddpify.understanding import uses
 from ddpify.understanding.arithmetic import bounds, dimensions
 from ddpify.understanding.arithmetic.tensor_dimensions import (
     KEEPING_DIMENSIONS,
@@ -24,7 +24,7 @@ from ddpify.understanding.arithmetic.tensor_dimensions import (
     may_mix_rows,
     mixes_rows,
 )
-from ddpify.understanding.batching import at_hand, collating
+from ddpify.understanding.batching import collating, current_batch
 from ddpify.understanding.facts import Regrouped
 from ddpify.understanding.forms import Form
 from ddpify.understanding.operators.rules import Rule
@@ -33,7 +33,7 @@ from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import NO_ROWS, REPLICATED, Data, Tup, Value, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 # Of what couples samples, what has a row for each of them all the same.
 WITH_ROWS = frozenset("cdist inner tensordot outer ger addr".split())
@@ -111,7 +111,7 @@ def _in_order(run: Interpreter, name: str, operand: cst.BaseExpression, data: Da
     """The samples of all ranks in order, and their order."""
     if name == "topk":
         return of_all_rows(run, operand, data, pair=True)
-    run.demand(operand, value(data), readers.A_STATISTIC)
+    run.demand(operand, value(data), uses.A_STATISTIC)
     return ordered(data, name)
 
 
@@ -130,7 +130,7 @@ def on_all_rows(
     if run.collating:
         run.mixes(node, data)
         return replace(data.placed(Placement.SHARD), dim=data.dim, ndim=data.ndim)
-    at_hand.used(run, node, [data])
+    current_batch.used(run, node, [data])
     stacked = data.form is Form.STACKED
     known = run.facts.regrouped.get(node)
     dims = (known.dims if known is not None else frozenset()) | {data.dim}
@@ -145,7 +145,7 @@ def of_all_rows(
     """What has no rows of its own: the same on all ranks, once the rows of all are gathered."""
     if run.collating:
         run.mixes(rows, data)
-    run.demand(rows, value(data), readers.A_STATISTIC)
+    run.demand(rows, value(data), uses.A_STATISTIC)
     return value(Tup((REPLICATED, REPLICATED))) if pair else REPLICATED
 
 
@@ -177,7 +177,7 @@ def by_rule(
         return collating.mixed(run, node, data, known=rule is not None, rows=name in WITH_ROWS)
     if not run.frames_forward():
         return value(data.placed(Placement.COUPLED))
-    run.demand(operand, value(data), readers.A_STATISTIC)
+    run.demand(operand, value(data), uses.A_STATISTIC)
     rows = rule is None or name in WITH_ROWS
     whole = data.placed(Placement.REPLICATE)
     return value(replace(whole, form=Form.GATHERED)) if rows else REPLICATED
@@ -207,7 +207,7 @@ def _coupled(
         return collating.mixed(run, node, data, known=False, rows=False)
     if not run.frames_forward():
         return value(data.placed(Placement.COUPLED))
-    run.demand(operand, value(data), readers.A_STATISTIC)
+    run.demand(operand, value(data), uses.A_STATISTIC)
     return value(replace(data.placed(Placement.REPLICATE), form=Form.GATHERED, dim=data.dim))
 
 
@@ -254,7 +254,7 @@ def taken_by_position(
         run.mixes(node, atom)
         one = index is not None and (isinstance(index.constant(), int) or bool(index.data))
         return whole if one else replace(whole, form=Form.GATHERED, flat=True)
-    run.demand(node.value, value(atom), readers.A_STATISTIC)
+    run.demand(node.value, value(atom), uses.A_STATISTIC)
     bounds.count_sizes(run, [*bounds.of_slices(node), *_counted_index(node, index)])
     return whole if index is not None else replace(whole, form=Form.GATHERED, flat=True)
 
@@ -284,7 +284,7 @@ def coupled_operands(
     if not run.frames_forward():
         return value(replace(found[0][1].placed(Placement.COUPLED), names=names))
     for shown, data in found:
-        run.demand(shown, value(data), readers.A_STATISTIC)
+        run.demand(shown, value(data), uses.A_STATISTIC)
     if rows is False:
         return REPLICATED
     return value(replace(found[0][1].placed(Placement.REPLICATE), form=Form.GATHERED))

@@ -19,7 +19,7 @@ from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import NO_ROWS, Data, Value, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 _TENSOR = ("input", "a", "arr", "x")  # how functions name the tensor that they are called on
 _PLAIN = (Form.TENSOR, Form.STATE)

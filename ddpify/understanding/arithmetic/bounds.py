@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import readers
+from ddpify.understanding import uses
 from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Data, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 
 def of_slices(node: cst.Subscript) -> list[cst.BaseExpression]:
@@ -95,7 +95,7 @@ def count_sizes(run: Interpreter, sizes: Iterable[cst.BaseExpression]) -> None:
             if data.placement is Placement.COUNT:
                 before = data.births if data.form is not Form.ROUNDED else ()
                 run.facts.shape_uses.update(before)  # of this rank's rows
-                run.demand(size, value(data), readers.ROWS_OF_ALL)
+                run.demand(size, value(data), uses.ROWS_OF_ALL)
 
 
 def _counting(run: Interpreter, size: cst.BaseExpression) -> list[cst.BaseExpression]:
@@ -115,4 +115,4 @@ def count_parts(run: Interpreter, node: cst.Subscript) -> None:
 def count_all_rows(run: Interpreter, indices: list[cst.BaseExpression]) -> None:
     """Let positions among the rows of all ranks go up to the number of those."""
     for index in indices:
-        run.demand(index, value(*run.seen(index).positions), readers.ROWS_OF_ALL)
+        run.demand(index, value(*run.seen(index).positions), uses.ROWS_OF_ALL)

@@ -17,7 +17,7 @@ from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import UNKNOWN, Atom, Const, Data, Instance, Tup, Value, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 # What maps each element by itself, or keeps every dimension.
 _KEEPING = frozenset(

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import readers
+from ddpify.understanding import uses
 from ddpify.understanding.arithmetic import tensor_pairs
 from ddpify.understanding.arithmetic.tensor_pairs import Operand
-from ddpify.understanding.batching import batch_rows, batches
+from ddpify.understanding.batching import batch_rows, handmade_batches
 from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Data, Number, Value, Whole, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 
 def given(name: str, operands: list[Operand]) -> tuple[object, list[Operand]]:
@@ -53,7 +53,7 @@ def contracted(
     place = output.find(min(batch))
     if run.frames_forward() and len(batch) > 1:
         for shown, held in listed(run, operands):
-            run.demand(shown, value(*held.data), readers.A_STATISTIC)
+            run.demand(shown, value(*held.data), uses.A_STATISTIC)
         return value(replace(first.placed(Placement.REPLICATE), form=Form.GATHERED))
     if len(batch) > 1:
         return tensor_pairs.mixed(run, node, first, operands)
@@ -74,7 +74,7 @@ def on_batches(run: Interpreter, equation: object, operands: list[Operand]) -> V
     inputs, output = _letters(equation)  # type: ignore[arg-type]
     kept: list[Whole] = []
     for letters, (_, held) in zip(inputs, listed(run, operands), strict=False):
-        for atom in batches.wholes(held):
+        for atom in handmade_batches.wholes(held):
             place = output.find(letters[atom.dim]) if atom.dim < len(letters) else -1
             if place < 0:
                 batch_rows.refute(run, atom)

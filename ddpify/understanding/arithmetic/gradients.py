@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import readers
-from ddpify.understanding.batching import stores
+from ddpify.understanding import uses
+from ddpify.understanding.batching import in_place_writes
 from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import Structure
@@ -21,7 +21,7 @@ from ddpify.understanding.syntax import argument, dotted
 from ddpify.understanding.values import Atom, Data, Number, Value, Whole, deep_atoms, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 _ALIKE = frozenset("data detach clone".split())
 _FREE_OF_SCALE = frozenset("sign zero_ sgn".split())
@@ -46,12 +46,12 @@ def _note_rows(run: Interpreter, node: cst.Attribute, rows: Data) -> None:
     function = structure.function(node) or structure.tree
     alike = [one for one in structure.inside(function, cst.Attribute) if one.deep_equals(node)]
     scaled = (one for one in alike if not _is_free_of_scale(structure, one))
-    written = [one for one in scaled if stores.is_written(structure, one)]
+    written = [one for one in scaled if in_place_writes.is_written(structure, one)]
     if not written:
         run.facts.row_gradients.setdefault(node, run.site(node))
     elif not any(_is_normalised(structure, one) for one in written):
         run.demand(
-            node, value(replace(rows, form=Form.PACKED, births=frozenset())), readers.A_GRADIENT
+            node, value(replace(rows, form=Form.PACKED, births=frozenset())), uses.A_GRADIENT
         )
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import readers
+from ddpify.understanding import uses
 from ddpify.understanding.arithmetic import across_samples, dimensions, tensor_pairs
 from ddpify.understanding.arithmetic.tensor_dimensions import (
     OVER_A_DIMENSION,
@@ -26,7 +26,7 @@ from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import NO_ROWS, UNKNOWN, Data, Value, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 # Along the dimension that comes first, at positions of it.
 _AT_POSITIONS = frozenset(
@@ -60,7 +60,7 @@ def changed(
         return value(data)
     if not run.module.editable:
         packed = replace(data, births=frozenset(), form=Form.PACKED)
-        run.demand(target, value(packed), readers.A_CHANGE)
+        run.demand(target, value(packed), uses.A_CHANGE)
         return value(data)
     made = across_samples.on_all_rows(run, node, target, data)
     others = tuple(shown for shown, one in given if _is_rows(one))
@@ -68,7 +68,7 @@ def changed(
     known = run.facts.regrouped[node]
     run.facts.regrouped[node] = replace(known, others=others, in_place=named)
     for shown, one in given:
-        run.demand(shown, value(*(d for d in one.data if d.placement in _PICKED)), readers.A_CHANGE)
+        run.demand(shown, value(*(d for d in one.data if d.placement in _PICKED)), uses.A_CHANGE)
     return value(replace(made, ndim=data.ndim))
 
 

@@ -12,7 +12,7 @@ from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Data
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 _ADDING = (cst.AddAssign, cst.SubtractAssign)
 _FORMS = (Form.TENSOR, Form.SHAPE, *SEVERAL_TENSORS)

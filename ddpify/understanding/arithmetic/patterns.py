@@ -32,7 +32,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 LAYERS = frozenset({"einops.layers.torch.Rearrange", "einops.layers.torch.Reduce"})
 _DOTS = "..."  # any number of dimensions

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import readers
-from ddpify.understanding.arithmetic import tensor_pairs, writes
+from ddpify.understanding import uses
+from ddpify.understanding.arithmetic import row_writes, tensor_pairs
 from ddpify.understanding.forms import Form
 from ddpify.understanding.operators.rules import Rule
 from ddpify.understanding.operators.table import rule_of
@@ -31,7 +31,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 # Methods and functions that may give a view of some of the samples.
 _TAKING = frozenset("select narrow diagonal unbind chunk split tensor_split unfold".split())
@@ -45,7 +45,7 @@ def of_item(run: Interpreter, node: cst.Subscript, made: Value) -> Value:
     owner = run.seen(node.value)
     if not any(isinstance(a, Data) and a.views for a in owner.atoms):
         made = without_views(made)  # what an index shows is not what it takes
-    taken = _was_rows(run, node.value) and not writes.is_at_own_rows(run, node)
+    taken = _was_rows(run, node.value) and not row_writes.is_at_own_rows(run, node)
     return _seen_through(made, node) if taken else made
 
 
@@ -53,7 +53,7 @@ def of_call(
     run: Interpreter, node: cst.BaseExpression, name: str, shown: cst.BaseExpression, made: Value
 ) -> Value:
     """What a function or method makes of ``shown``: perhaps a view of some samples, or new."""
-    if rule_of(name) in _COMPUTING and name not in writes.PERHAPS_VIEWS and not changes(name):
+    if rule_of(name) in _COMPUTING and name not in row_writes.PERHAPS_VIEWS and not changes(name):
         return without_views(made)
     left = [a for a in made.atoms if isinstance(a, Data) and a.placement is Placement.SHARD]
     if name in _TAKING and _was_rows(run, shown) and (not left or name == "diagonal"):
@@ -84,9 +84,9 @@ def _write_through(
         return
     if base in run.choices.reduced:  # what is gathered there is a copy
         loaders = frozenset(one for a in seen.of(Data) for one in a.loaders)  # type: ignore[union-attr]
-        run.demand(view, value(Data(Placement.SHARD, loaders, form=Form.PACKED)), readers.A_ROW)
+        run.demand(view, value(Data(Placement.SHARD, loaders, form=Form.PACKED)), uses.A_ROW)
     for data in rows:
-        writes.write_into_all(run, view, data)
+        row_writes.write_into_all(run, view, data)
     whole = [a for a in seen.of(Data) if a.form is Form.GATHERED]  # type: ignore[union-attr]
     if whole:
         held = tensor_pairs.held_tensors([(one, run.seen(one)) for one in given])

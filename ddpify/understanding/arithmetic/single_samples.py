@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import readers
+from ddpify.understanding import uses
 from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import NO_ROWS, REPLICATED, Data, Value, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 _Shown = tuple[cst.BaseExpression, Data]
 
@@ -53,7 +53,7 @@ def meet_others(run: Interpreter, node: cst.CSTNode, operands: Sequence[_Shown])
         if run.collating:
             run.mixes(node, rows)
         else:
-            run.demand(shown, value(rows), readers.A_STATISTIC)
+            run.demand(shown, value(rows), uses.A_STATISTIC)
     return REPLICATED
 
 

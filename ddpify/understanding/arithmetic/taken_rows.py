@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.batching import at_hand
+from ddpify.understanding.batching import current_batch
 from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import NO_ROWS, Data, Value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 _OWN_POSITIONS = (Form.RANGE, Form.COMPUTED, Form.ORDER, Form.PERMUTATION)
 
@@ -33,7 +33,7 @@ def by_positions(run: Interpreter, node: cst.Subscript, rows: Data, index: Value
     plain = rows.form is Form.TENSOR and rows.dim == 0 and not rows.opaque
     if not plain or others or not isinstance(first.slice, cst.Index) or not run.module.editable:
         return None
-    at_hand.used(run, node, [rows])
+    current_batch.used(run, node, [rows])
     run.facts.taken_rows[node] = run.site(node)
     return replace(rows, births=frozenset(), form=Form.MASKED, ndim=0)
 

@@ -12,7 +12,7 @@ from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Const, Data, Instance, Tup, Value, join, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 OVER_A_DIMENSION = frozenset(
     "max min amax amin argmax argmin median std var norm prod all any logsumexp softmax"
     " log_softmax cumsum cumprod topk sort argsort mode kthvalue unbind chunk split tensor_split"

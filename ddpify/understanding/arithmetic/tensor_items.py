@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import readers
+from ddpify.understanding import uses
 from ddpify.understanding.arithmetic import (
     across_samples,
     bounds,
@@ -20,14 +20,14 @@ from ddpify.understanding.arithmetic import (
     tensor_sizes,
 )
 from ddpify.understanding.batching import (
-    at_hand,
+    batch_cuts,
     batch_rows,
     batch_sizes,
-    batches,
     collating,
-    cuts,
-    listed,
-    together,
+    current_batch,
+    handmade_batches,
+    joint_loaders,
+    per_sample_lists,
 )
 from ddpify.understanding.facts import Draw
 from ddpify.understanding.forms import SEVERAL_TENSORS, Form
@@ -48,7 +48,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 
 def _of_sample(run: Interpreter, node: cst.Subscript, atom: Data) -> Data:
@@ -82,7 +82,7 @@ def item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
         if taken is not None:
             return taken
     if atom.counting and _takes_others(run, node):
-        run.demand(node.value, value(atom), readers.POSITIONS)
+        run.demand(node.value, value(atom), uses.POSITIONS)
         return value(replace(atom.placed(Placement.REPLICATE), form=Form.GATHERED))
     if atom.form is Form.PERMUTATION and bounds.takes_some(node):  # positions in the whole batch
         bounds.count_sizes(run, bounds.of_slices(node))
@@ -90,7 +90,7 @@ def item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
     if atom.placement.partial:
         taken = rows_by_index(run, node)
         if taken is not None:  # one of the numbers, of the whole batch, for each row
-            run.demand(node.value, value(atom), readers.ARITHMETIC)
+            run.demand(node.value, value(atom), uses.ARITHMETIC)
             return taken
     if atom.placement is not Placement.SHARD:
         by = indices(node)
@@ -165,7 +165,7 @@ def cut_by_whole_batches(
     for data in cut[1].data if any(batch_sizes.names_size(run, one) for one in sizes) else ():
         if data.form is Form.STACKED and data.dim == 0:
             unmendable = replace(data, births=frozenset(), names=frozenset(), form=Form.PACKED)
-            run.demand(cut[0], value(unmendable), readers.A_CUT)
+            run.demand(cut[0], value(unmendable), uses.A_CUT)
 
 
 def _first_is_new(run: Interpreter, node: cst.Subscript) -> bool:
@@ -308,7 +308,7 @@ def _index_kind(run: Interpreter, part_: cst.BaseSlice) -> tuple[str, Value]:
     assert isinstance(part_, cst.Index)
     if isinstance(part_.value, cst.Ellipsis):
         return "ellipsis", UNKNOWN
-    index = listed.as_index(run.seen(part_.value))
+    index = per_sample_lists.as_index(run.seen(part_.value))
     if index.constant() is None:
         return "new", index
     tuples = [item for atom in index.of(Tup) for item in atom.items]  # type: ignore[union-attr]
@@ -324,7 +324,7 @@ def _index_rows(
     if counts and not bounds.begins_later(run, part_):
         loaders = _loaders_within(run, part_, atom, counts[0])
         return replace(atom, births=frozenset(), form=Form.TENSOR, loaders=loaders)
-    cut = cuts.cut(run, node, atom, part_)
+    cut = batch_cuts.cut(run, node, atom, part_)
     if cut is not None:
         return cut
     if any(isinstance(a, Data) and a.form is Form.PERMUTATION for a in index.atoms):
@@ -333,17 +333,17 @@ def _index_rows(
         return replace(atom.placed(Placement.REPLICATE), form=Form.GATHERED)
     for numbers in (d for d in index.data if d.form is Form.COMPUTED and not run.frames_forward()):
         assert isinstance(part_, cst.Index)
-        run.demand(part_.value, value(numbers), readers.POSITIONS)
+        run.demand(part_.value, value(numbers), uses.POSITIONS)
     for order in (d for d in index.data if d.form is Form.ORDER and d.births):
         assert isinstance(part_, cst.Index)
         of_all = Data(Placement.ROWS, order.loaders, order.births)
         if not run.frames_forward():
-            run.demand(part_.value, value(of_all), readers.AN_INDEX)
+            run.demand(part_.value, value(of_all), uses.AN_INDEX)
     for one in index.data if kind == "index" else ():
         assert isinstance(part_, cst.Index)
         of_a_row = one.placement is Placement.ROWS and not run.frames_forward()
         if one.placement is Placement.COUPLED or of_a_row:
-            run.demand(part_.value, value(one), readers.AN_INDEX)
+            run.demand(part_.value, value(one), uses.AN_INDEX)
     if run.frames_forward() and loop_indices.is_of_one_sample(run, part_):
         return replace(atom, births=frozenset(), dim=NO_ROWS)  # each time, one sample's
     picked = taken_rows.by_positions(run, node, atom, index)
@@ -390,7 +390,9 @@ def _loaders_within(
     run: Interpreter, part_: cst.BaseSlice, atom: Data, count: Data
 ) -> frozenset[Instance]:
     """The loaders of the first rows, as many as one batch has, of several batches; of the rest."""
-    if not isinstance(part_, cst.Slice) or not together.unequal(run, atom.loaders, atom.loaders):
+    if not isinstance(part_, cst.Slice) or not joint_loaders.unequal(
+        run, atom.loaders, atom.loaders
+    ):
         return atom.loaders
     if part_.lower is None:
         return count.loaders
@@ -409,7 +411,7 @@ def regrouped(
 def replicated_item(run: Interpreter, node: cst.Subscript) -> Value:
     """An item of something replicated: sharded where the index is, as in ``weights[labels]``."""
     by_rows = _by_gathered(run, node) or rows_by_index(run, node)
-    return by_rows or batches.sliced(run, node) or REPLICATED
+    return by_rows or handmade_batches.sliced(run, node) or REPLICATED
 
 
 def _by_gathered(run: Interpreter, node: cst.Subscript) -> Value | None:
@@ -424,13 +426,13 @@ def _by_gathered(run: Interpreter, node: cst.Subscript) -> Value | None:
 
 def rows_of_weights(run: Interpreter, node: cst.Subscript) -> Value | None:
     """The rows of a parameter that rows, or what may be a batch, pick; else None."""
-    held = [atom for index in indices(node) for atom in batches.wholes(run.seen(index))]
+    held = [atom for index in indices(node) for atom in handmade_batches.wholes(run.seen(index))]
     return rows_by_index(run, node) or (value(*held) if held else None)
 
 
 def rows_by_index(run: Interpreter, node: cst.Subscript) -> Value | None:
     """The rows that an index by this rank's rows, or by their number, takes; else None."""
-    held = (listed.as_index(run.seen(index)) for index in indices(node))
+    held = (per_sample_lists.as_index(run.seen(index)) for index in indices(node))
     shards = [d for one in held for d in one.data if d.placement is Placement.SHARD]
     counted = bounds.counted(run, node)
     of_all = None if shards else bounds.of_all_rows(run, node)
@@ -455,7 +457,7 @@ def _counted_up(run: Interpreter, node: cst.Subscript) -> bool:
     if not ranges or run.collating or not run.module.editable:
         return False
     assert isinstance(first, cst.Index)
-    run.demand(first.value, value(*ranges), readers.POSITIONS)
+    run.demand(first.value, value(*ranges), uses.POSITIONS)
     return True
 
 
@@ -463,7 +465,7 @@ def all_found(run: Interpreter, indices_: list[cst.BaseExpression]) -> bool:
     """Whether positions at which a mask holds pick rows of what is whole: those of all ranks do."""
     found = [(i, d) for i in indices_ for d in run.seen(i).data if d.found_in]
     for index, data in found if not run.frames_forward() else ():
-        run.demand(index, value(data), readers.ROWS_OF_ALL)
+        run.demand(index, value(data), uses.ROWS_OF_ALL)
     return bool(found) and not run.frames_forward()
 
 
@@ -480,8 +482,8 @@ def _note_slice(run: Interpreter, node: cst.Subscript) -> None:
     if run.module.editable and bounds.is_counted(run, part_.upper):
         draw = run.facts.counted_slices.setdefault(node, Draw(run.site(node)))
         draw.counts = bounds.counted_in(run, part_)
-        at_hand.used(run, node, bounds.counted(run, node))
+        current_batch.used(run, node, bounds.counted(run, node))
         return
     for data in bounds.counted(run, node):
         rows = Data(Placement.SHARD, data.loaders, form=Form.PACKED)  # which no reduction suits
-        run.demand(node, value(rows), readers.A_SLICE)
+        run.demand(node, value(rows), uses.A_SLICE)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import readers
+from ddpify.understanding import uses
 from ddpify.understanding.arithmetic import (
     across_samples,
     booleans,
@@ -17,7 +17,7 @@ from ddpify.understanding.arithmetic import (
     single_samples,
     tensor_sizes,
 )
-from ddpify.understanding.batching import batch_rows, batches, together
+from ddpify.understanding.batching import batch_rows, handmade_batches, joint_loaders
 from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement, combine
 from ddpify.understanding.syntax import displayed
@@ -34,7 +34,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 _PLACED = (Form.TENSOR, Form.STATE)  # forms of rows along the dimension that is noted
 _MOST_LENGTHS = 3  # of tuples that are added to: of more, it is a loop that makes them longer
@@ -52,9 +52,11 @@ def binary(
 ) -> Value:
     """``left operator right``; an operand that cannot stay partial is demanded."""
     matrix = operator == "@" and _is_turned_matrix(right[0])
-    batches.meet(run, [left] if matrix else [left, right])
+    handmade_batches.meet(run, [left] if matrix else [left, right])
     if not left[1].data and not right[1].data:
-        if operator == "@" and (batches.wholes(left[1]) or batches.wholes(right[1])):
+        if operator == "@" and (
+            handmade_batches.wholes(left[1]) or handmade_batches.wholes(right[1])
+        ):
             return batch_rows.product(run, [left, right])
         return batch_rows.joined([left, right]) or _plain(operator, left[1], right[1])
     repeated = _repeated(run, left[1], right[1]) if operator == "*" else None
@@ -77,7 +79,7 @@ def _place_among_all(run: Interpreter, *operands: Operand) -> None:
     """Ask for positions among the rows of all ranks where a number of them enters a row."""
     for (shown, numbers), (_, rows) in permutations(operands):
         if rows.data:
-            run.demand(shown, value(*numbers.positions), readers.POSITIONS)
+            run.demand(shown, value(*numbers.positions), uses.POSITIONS)
 
 
 def _is_turned_matrix(factor: cst.BaseExpression) -> bool:
@@ -155,7 +157,7 @@ def _pair(
     held = [d for d in (left[1], right[1]) if d is not None]
     base = next(d for d in held if d.placement.local)
     if placement is Placement.SHARD and operator != "@" and left[1] and right[1]:
-        together.combine(run, left[1], right[1])
+        joint_loaders.combine(run, left[1], right[1])
     loaders = frozenset(loader for d in held for loader in d.loaders)
     if operator != "@" and across_samples.split_beside(run, left, right):
         return value(replace(base.placed(Placement.SHARD), loaders=loaders, dim=base.dim))
@@ -179,7 +181,7 @@ def _pair(
         return value(replace(result, loaders=loaders))
     for expression, data in (left, right):
         if data is not None and data.placement.partial:
-            run.demand(expression, value(data), readers.ARITHMETIC)
+            run.demand(expression, value(data), uses.ARITHMETIC)
     kept = Placement.SHARD if Placement.SHARD in (a, b) else Placement.REPLICATE
     return value(replace(base.placed(kept), loaders=loaders))
 
@@ -191,7 +193,7 @@ def _pairs_of_all(
     """Rows beside other rows in a forward: both are those of all ranks."""
     held = [(shown, data) for shown, data in operands if data is not None]
     for shown, data in held:
-        run.demand(shown, value(data), readers.A_STATISTIC)
+        run.demand(shown, value(data), uses.A_STATISTIC)
     return value(replace(held[0][1].placed(Placement.REPLICATE), form=Form.GATHERED))
 
 
@@ -217,9 +219,9 @@ def _count_whole(
         counted = numbers.placement is Placement.COUNT
         if counted:
             inside = run.frames_forward()
-            run.demand(shown, value(numbers), readers.A_COUNT if inside else readers.ARITHMETIC)
+            run.demand(shown, value(numbers), uses.A_COUNT if inside else uses.ARITHMETIC)
         elif numbers.counting and (not run.frames_forward() or _is_plain_batch(run, rows)):
-            run.demand(shown, value(numbers), readers.POSITIONS)
+            run.demand(shown, value(numbers), uses.POSITIONS)
 
 
 def _is_plain_batch(run: Interpreter, rows: Data | None) -> bool:
@@ -249,7 +251,7 @@ def _met(
 
 def _of_two_sizes(run: Interpreter, left: Data | None, right: Data | None) -> bool:
     """Whether parts of two batches meet that may differ in size: each goes by its own."""
-    return bool(left and right and together.unequal(run, left.loaders, right.loaders))
+    return bool(left and right and joint_loaders.unequal(run, left.loaders, right.loaders))
 
 
 def note_used_on_rows(run: Interpreter, operands: Iterable[Data | None]) -> None:
@@ -277,7 +279,7 @@ def beside_whole(
     rows = [(n, d) for n, d in operands if d is not None and d.placement in split]
     rows = [(n, d) for n, d in rows if d.form is not Form.PERMUTATION]  # of all rows, on every rank
     for expression, data in rows:
-        run.demand(expression, value(data), readers.ALL_ROWS)
+        run.demand(expression, value(data), uses.ALL_ROWS)
     return bool(rows)
 
 
@@ -431,7 +433,7 @@ def compare(run: Interpreter, nodes: Sequence[cst.BaseExpression], values: list[
                 shards.append(data)
             elif not own:
                 run.demand(node, value(data), "a comparison")
-    batches.meet(run, list(zip(nodes, values, strict=True)))
+    handmade_batches.meet(run, list(zip(nodes, values, strict=True)))
     tensors = held_tensors(list(zip(nodes, values, strict=True)))
     if not shards:
         by_hand = batch_rows.joined(zip(nodes, values, strict=True))
@@ -484,7 +486,7 @@ def mixed(run: Interpreter, node: cst.CSTNode, one: Data, operands: Sequence[Ope
 def _demand_in_forward(run: Interpreter, node: cst.CSTNode, coupled: Data) -> None:
     """A loss in a forward needs the rows of all ranks; what else reads it there is not asked."""
     if run.frames_forward():
-        run.demand(node, value(coupled), readers.PAIRS)
+        run.demand(node, value(coupled), uses.PAIRS)
 
 
 def displayed_parts(run: Interpreter, operand: Operand) -> list[Operand]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import readers
+from ddpify.understanding import uses
 from ddpify.understanding.arithmetic import (
     across_samples,
     along_batch,
@@ -41,7 +41,7 @@ from ddpify.understanding.arithmetic.tensor_dimensions import (
     named_dimensions,
 )
 from ddpify.understanding.arithmetic.tensor_pairs import Operand
-from ddpify.understanding.batching import batch_rows, batches, collating, item_dimensions
+from ddpify.understanding.batching import batch_rows, collating, handmade_batches, item_dimensions
 from ddpify.understanding.forms import Form
 from ddpify.understanding.language import size_uses
 from ddpify.understanding.libraries import sequences
@@ -66,7 +66,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 LINEAR = frozenset(
     "to cpu cuda float double half bfloat16 type type_as detach detach_ clone squeeze unsqueeze"
@@ -202,7 +202,7 @@ def _function(
         name = f"{name}imum"
     if name in ("to", "type_as"):  # of another tensor they take its kind alone
         operands = operands[:1]
-    batches.meet(run, operands)
+    handmade_batches.meet(run, operands)
     if name.endswith("_") and not name.endswith("__"):
         _keep_own_rows(run, operands[1:])
     if name in tensor_pairs.BINARY and len(operands) > 1:
@@ -305,7 +305,7 @@ def _written_out(run: Interpreter, operands: list[Operand], out: Value) -> Value
     for shown, held in operands:
         for data in held.data:
             rows = replace(data, births=frozenset(), form=Form.PACKED) if into_batch else data
-            run.demand(shown, value(rows), readers.A_ROW if into_batch else readers.A_CHANGE)
+            run.demand(shown, value(rows), uses.A_ROW if into_batch else uses.A_CHANGE)
     first = next(data for _, held in operands for data in held.data)
     return value(replace(first.placed(Placement.REPLICATE), form=Form.GATHERED))
 
@@ -348,7 +348,7 @@ def _in_given_order(
     held = [d for d in rows[1].data if d.form is not Form.PERMUTATION and d.dim == along]
     for order in own if held else ():
         of_all = Data(Placement.ROWS, order.loaders, order.births)
-        run.demand(node, value(of_all), readers.AN_INDEX)
+        run.demand(node, value(of_all), uses.AN_INDEX)
     return value(tensor_items.regrouped(run, node, rows[0], held[0])) if held else None
 
 
@@ -397,7 +397,7 @@ def _keep_own_rows(run: Interpreter, others: list[Operand]) -> None:
     """What is changed in place keeps its placement: rows at one position are those of all ranks."""
     for shown, held in others:
         picked = (data for data in held.data if data.placement in _PICKED)
-        run.demand(shown, value(*picked), readers.A_CHANGE)
+        run.demand(shown, value(*picked), uses.A_CHANGE)
 
 
 def _has_rows(held: Value) -> bool:
@@ -485,7 +485,9 @@ def on_batches(
     """The same where nothing is split yet, and some of it may be a batch made by hand."""
     results = [
         batch_rows.function(run, name, atom, rest, kwargs)
-        for atom in next(batches.wholes(held) for _, held in operands if batches.wholes(held))
+        for atom in next(
+            handmade_batches.wholes(held) for _, held in operands if handmade_batches.wholes(held)
+        )
     ]
     return join(REPLICATED, *results)
 
@@ -544,7 +546,7 @@ def _one(
         form = Form.TENSOR if run.collating else Form.ROW
         return value(collating.one_row(left, form=form) if row else left)
     if data.counting and name in OVER_A_DIMENSION and not run.frames_forward():
-        run.demand(operand, value(data), readers.POSITIONS)  # they go on to those of all ranks
+        run.demand(operand, value(data), uses.POSITIONS)  # they go on to those of all ranks
         return REPLICATED
     if name in OVER_A_DIMENSION:
         if may_mix_rows(name, data, rest, kwargs):

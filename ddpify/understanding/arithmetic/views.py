@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import readers
+from ddpify.understanding import uses
 from ddpify.understanding.arithmetic import tensor_dimensions
 from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Data, Number, Tup, Value, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 RESHAPING = frozenset("view reshape flatten ravel".split())
 _BY_SIZES = frozenset({"view", "reshape"})
 
@@ -123,7 +123,7 @@ def _cut(run: Interpreter, data: Data, operand: cst.BaseExpression) -> Value:
     if not run.frames_forward():
         return value(replace(data.placed(Placement.ROWS), births=frozenset({operand})))
     unmendable = replace(data, births=frozenset(), form=Form.PACKED)  # no reduction suits it
-    run.demand(operand, value(unmendable), readers.A_VIEW)
+    run.demand(operand, value(unmendable), uses.A_VIEW)
     return value(_kept(data, 0))
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.arithmetic import bounds, dimensions, tensor_sizes
-from ddpify.understanding.batching.batches import DIMENSIONS, Operand, unborn, wholes
+from ddpify.understanding.batching.handmade_batches import DIMENSIONS, Operand, unborn, wholes
 from ddpify.understanding.values import (
     REPLICATED,
     UNKNOWN,
@@ -24,7 +24,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 _ALONG = frozenset(
     "mean sum max min argmax argmin softmax log_softmax cumsum std var norm prod cat stack sort"

@@ -17,7 +17,7 @@ from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import UNKNOWN, Data, Instance, Number, Value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 MAKING = frozenset(
     "ones zeros full empty rand randn randint normal uniform random standard_normal Tensor"

@@ -16,7 +16,7 @@ from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Data
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 
 def note(run: Interpreter) -> None:

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import readers
-from ddpify.understanding.batching import batches
+from ddpify.understanding import uses
+from ddpify.understanding.batching import handmade_batches
 from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Data, Value, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 
-def pieces(run: Interpreter, node: cst.BaseExpression) -> list[batches.Operand]:
+def pieces(run: Interpreter, node: cst.BaseExpression) -> list[handmade_batches.Operand]:
     """The elements of ``torch.cat((a, b))``, with their values, where they are written out."""
     shown = node.args[0].value if isinstance(node, cst.Call) and node.args else None
     elements = shown.elements if isinstance(shown, (cst.Tuple, cst.List)) else ()
@@ -37,7 +37,7 @@ def kept(run: Interpreter, node: cst.BaseExpression, inner: list[Data]) -> Value
         return None
     for piece, one in joined:
         for data in one.data if not piece.deep_equals(target) else ():
-            run.demand(piece, value(data), readers.A_KEPT_COLLECTION)
+            run.demand(piece, value(data), uses.A_KEPT_COLLECTION)
     return value(replace(inner[0].placed(Placement.REPLICATE), form=Form.GATHERED))
 
 

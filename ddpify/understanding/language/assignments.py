@@ -6,18 +6,25 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import readers
-from ddpify.understanding.arithmetic import picked_views, tensor_items, tensor_pairs, writes
-from ddpify.understanding.batching import batches, filled, keeping, listed, several, tables
+from ddpify.understanding import uses
+from ddpify.understanding.arithmetic import picked_views, row_writes, tensor_items, tensor_pairs
+from ddpify.understanding.batching import (
+    filled_tensors,
+    handmade_batches,
+    per_sample_lists,
+    persistent_state,
+    ragged_samples,
+    sample_tables,
+)
 from ddpify.understanding.language import (
+    accumulated_rows,
     attributes,
-    births,
+    definition_sites,
     elements,
-    growing,
-    own_attributes,
+    forward_attributes,
     totals,
 )
-from ddpify.understanding.libraries.kinds import is_model
+from ddpify.understanding.libraries.object_kinds import is_model
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.syntax import OPERATORS
 from ddpify.understanding.values import (
@@ -38,23 +45,23 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 
 def plain(run: Interpreter, node: cst.Assign) -> None:
     """``target = value``, with one target or several."""
     result = born(run, run.eval(node.value), node.value)
-    if any(filled.is_filled(run, t.target, node.value) for t in node.targets):
+    if any(filled_tensors.is_filled(run, t.target, node.value) for t in node.targets):
         pass  # split where it is used
     elif not any(type(t.target) is cst.Tuple for t in node.targets):
-        result = batches.born(run, result, node.value)
+        result = handmade_batches.born(run, result, node.value)
     elif isinstance(node.value, cst.Tuple):
         result = _named_parts(run, result, node.value)
     for target in node.targets:
         if type(target.target) is cst.Tuple and type(node.value) is not cst.Tuple:
             _unpack(run, target.target, result, node.value)
         else:
-            held = growing.taken(run, target.target, node.value, result)
+            held = accumulated_rows.taken(run, target.target, node.value, result)
             assign(run, target.target, held)
             _kept(run, target.target, node.value, held)
 
@@ -83,11 +90,11 @@ def _kept(
 ) -> None:
     """What a tensor takes that is kept from batch to batch must be whole."""
     if type(target) is cst.Subscript:
-        keeping.item(run, target, shown, new)
-        tables.item(run, target)
+        persistent_state.item(run, target, shown, new)
+        sample_tables.item(run, target)
         _under_a_name(run, target, shown, new)
     elif type(target) is cst.Attribute:
-        keeping.buffer(run, target, shown, new, added=added)
+        persistent_state.buffer(run, target, shown, new, added=added)
 
 
 def _under_a_name(
@@ -104,20 +111,20 @@ def _under_a_name(
     if isinstance(run.seen(first.value).constant(), str):
         picked = (Placement.SHARD, Placement.ROWS)
         numbers = (data for data in new.data if data.placement not in picked)
-        run.demand(shown, value(*numbers), readers.A_KEPT_COLLECTION)
+        run.demand(shown, value(*numbers), uses.A_KEPT_COLLECTION)
 
 
 def annotated(run: Interpreter, node: cst.AnnAssign) -> None:
     """``target: type = value``."""
     if node.value is not None:
         result = born(run, run.eval(node.value), node.value)
-        assign(run, node.target, batches.born(run, result, node.value))
+        assign(run, node.target, handmade_batches.born(run, result, node.value))
 
 
 def _named_parts(run: Interpreter, result: Value, node: cst.Tuple) -> Value:
     """Batches and rows among the parts of a tuple get their names."""
     parts = [
-        _rows_named(batches.born(run, part, element.value), element.value)
+        _rows_named(handmade_batches.born(run, part, element.value), element.value)
         for tup in result.of(Tup)
         for part, element in zip(tup.items, node.elements, strict=False)  # type: ignore[union-attr]
     ]
@@ -129,7 +136,7 @@ def _rows_named(part: Value, node: cst.BaseExpression) -> Value:
         return part
     rows = (isinstance(a, Data) and a.placement is Placement.SHARD for a in part.atoms)
     atoms = zip(part.atoms, rows, strict=True)
-    return value(*(births.born_at(a, node) if named else a for a, named in atoms))
+    return value(*(definition_sites.born_at(a, node) if named else a for a, named in atoms))
 
 
 def born(
@@ -139,10 +146,10 @@ def born(
     if not result.data or (isinstance(node, (cst.Name, cst.Tuple)) and not always):
         return result
     if isinstance(node, cst.IfExp) and len({data.placement for data in result.data}) > 1:
-        return births.given_as(result, node)  # each is reduced in its own branch
-    if births.are_apart(result):
+        return definition_sites.given_as(result, node)  # each is reduced in its own branch
+    if definition_sites.are_apart(result):
         return result
-    atoms = [births.born_at(a, node) for a in result.atoms]
+    atoms = [definition_sites.born_at(a, node) for a in result.atoms]
     return join(value(*atoms))
 
 
@@ -167,17 +174,17 @@ def _accumulated(
         items: dict[Value, Value] = {}  # mostly the same for each list that this may be
         for target in old.of(Instance):
             assert isinstance(target, Instance)
-            target.each = listed.is_filled_at_once(run, node, target)
+            target.each = per_sample_lists.is_filled_at_once(run, node, target)
             taken = run.keeps_from_batch(target, node.value, new)
-            taken = listed.taken_from(run, target, node.value, taken)
+            taken = per_sample_lists.taken_from(run, target, node.value, taken)
             if taken not in items:
                 items[taken] = elements.iterate(run, node.value, taken)
-            run.put(target, "*", several.extended(run, node.target, target, items[taken]))
+            run.put(target, "*", ragged_samples.extended(run, node.target, target, items[taken]))
         return old
     if any(d.placement.partial for d in new.data) and run.outlives_batch(node.target):
         run.demand(node.value, new, "a running total")
-        new = births.reduced(new)
-    tables.counted(run, node.target, old, new)
+        new = definition_sites.reduced(new)
+    sample_tables.counted(run, node.target, old, new)
     result = tensor_pairs.binary(run, node, operator, (node.target, old), (node.value, new))
     totals.added(run, node, old, new, result)
     return result
@@ -214,9 +221,11 @@ def _unpack(
         part = elements.unpacked(run, new, position, count)
         if shown is not None and isinstance(element.value, cst.Name):
             seen = _is_of_a_model(run, shown) or _is_a_size(shown)
-            part = part if seen else batches.unpacked(run, part)
+            part = part if seen else handmade_batches.unpacked(run, part)
             part = born(run, part, element.value, always=True)
-            part = batches.split(run, element.value, batches.born(run, part, element.value))
+            part = handmade_batches.split(
+                run, element.value, handmade_batches.born(run, part, element.value)
+            )
             if element.value in run.choices.reduced:
                 part = run.reduce(element.value, part)
         assign(run, element.value, part)
@@ -230,8 +239,8 @@ def _one_by_one(
     rows = [d for d in new.data if tensor_items.is_plain_batch(d)]
     if not starred or not rows or shown is None:
         return new
-    run.demand(shown, value(*rows), readers.A_STATISTIC)
-    return births.reduced(new)
+    run.demand(shown, value(*rows), uses.A_STATISTIC)
+    return definition_sites.reduced(new)
 
 
 def _assign_attribute(run: Interpreter, target: cst.Attribute, new: Value) -> None:
@@ -249,7 +258,7 @@ def _assign_attribute(run: Interpreter, target: cst.Attribute, new: Value) -> No
             run.facts.event(atom.owner, "change", run.site(target))
         elif atom == Lib("sys") and target.attr.value in ("stdout", "stderr"):
             _prints_into(run, target, new)
-    own_attributes.note(run, target, owner, new)
+    forward_attributes.note(run, target, owner, new)
 
 
 def _prints_into(run: Interpreter, node: cst.BaseExpression, stream: Value) -> None:
@@ -265,7 +274,7 @@ def _prints_into(run: Interpreter, node: cst.BaseExpression, stream: Value) -> N
 def _assign_item(run: Interpreter, target: cst.Subscript, new: Value) -> None:
     owner = run.eval(target.value)
     key = elements.subscript_key(run, target)
-    writes.write(run, target, owner, new)
+    row_writes.write(run, target, owner, new)
     picked = any(d.placement is Placement.ROWS for d in new.data)
     for atom in owner.of(Instance):
         assert isinstance(atom, Instance)

@@ -9,9 +9,9 @@ import libcst as cst
 
 from ddpify.understanding.arithmetic import gradients, tensors
 from ddpify.understanding.batching import batch_rows
-from ddpify.understanding.language import imports, own_attributes
+from ddpify.understanding.language import forward_attributes, imports
 from ddpify.understanding.language.arguments import local_data
-from ddpify.understanding.libraries import instances, kinds
+from ddpify.understanding.libraries import instances, object_kinds
 from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import (
     REPLICATED,
@@ -39,7 +39,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 
 # What classes of a project call as tensors do.
@@ -59,7 +59,7 @@ def evaluate(run: Interpreter, node: cst.Attribute) -> Value:
     name = node.attr.value
     for atom in owner.atoms if name == "grad" else ():
         gradients.read(run, node, atom)
-    own = own_attributes.found(run, node, owner)
+    own = forward_attributes.found(run, node, owner)
     if own is not None:
         return own
     return join(*[attribute_of(run, node, atom, name) for atom in _having(owner, name)])
@@ -138,7 +138,7 @@ def _member_of_package(run: Interpreter, atom: Lib, name: str) -> Value:
     local = run.project.resolve(f"{atom.name}.{name}", run.module)
     if local is not None:
         return value(run.namespace(local))
-    return library_value(kinds.canonical(f"{atom.name}.{name}"))
+    return library_value(object_kinds.canonical(f"{atom.name}.{name}"))
 
 
 def _instance_attribute(
@@ -168,7 +168,7 @@ def as_dictionary(run: Interpreter, node: cst.BaseExpression, atom: Instance) ->
     """The attributes of an object that holds something of a batch, by name; nothing of others."""
     held_by_name = list(atom.attributes.items())
     local = any(True for _, held in held_by_name for _ in local_data(held))
-    if kinds.is_model(atom) or not local:
+    if object_kinds.is_model(atom) or not local:
         return UNKNOWN
     made = run.instance(node, run.module, "dict")
     for name, held in held_by_name:
@@ -196,7 +196,7 @@ def _super_attribute(
 
 def _of_class(atom: Class, name: str) -> Value:
     found = atom.find(name) or UNKNOWN
-    if name == "apply" and not found and kinds.is_own_function(atom):
+    if name == "apply" and not found and object_kinds.is_own_function(atom):
         return value(Method(value(atom), name))
     return join(*(_bound_to_class(atom, one) for one in found.atoms))
 
@@ -236,11 +236,11 @@ def attribute_set(run: Interpreter, node: cst.Attribute, owner: Instance, new: V
     """Note what setting an attribute means: a model that gets another layer, a frozen parameter."""
     first = next(iter(run.frame.scope.names), None)
     own = isinstance(node.value, cst.Name) and node.value.value == first
-    if kinds.is_model(owner) and own and _makes_a_parameter(run, node):
+    if object_kinds.is_model(owner) and own and _makes_a_parameter(run, node):
         run.facts.parameters.add((owner, node.attr.value))
-    layers = any(isinstance(a, Instance) and kinds.is_model(a) for a in new.atoms)
+    layers = any(isinstance(a, Instance) and object_kinds.is_model(a) for a in new.atoms)
     frozen = node.attr.value == "requires_grad"
-    if kinds.is_model(owner) and not own and (layers or frozen):
+    if object_kinds.is_model(owner) and not own and (layers or frozen):
         run.facts.event(owner, "change", run.site(node))
 
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import readers
-from ddpify.understanding.batching import together
-from ddpify.understanding.language import narrowing, tests
+from ddpify.understanding import uses
+from ddpify.understanding.batching import joint_loaders
+from ddpify.understanding.language import branch_tests, narrowing
 from ddpify.understanding.syntax import is_main_guard
 from ddpify.understanding.values import UNKNOWN, Instance, Value, join, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 
 def if_(run: Interpreter, node: cst.If) -> bool:
@@ -40,8 +40,8 @@ class _End:
 def _branches(run: Interpreter, node: cst.If, truth: bool | None) -> bool:
     """Run the branches that can be taken, each from the same start, and join what they do."""
     start, batch, against = dict(run.frame.scope.names), run.at_hand, run.frame.against_default
-    expected = tests.by_defaults(run, node.test) if truth is None and not against else None
-    taken = together.Taken(run)
+    expected = branch_tests.by_defaults(run, node.test) if truth is None and not against else None
+    taken = joint_loaders.Taken(run)
     ends: list[_End] = []
     left: frozenset[frozenset[Instance]] = frozenset()
     for holds in (True, False):
@@ -125,8 +125,8 @@ def join_ends(run: Interpreter, ends: list[dict[str, Value]]) -> bool:
 def condition(run: Interpreter, test: cst.BaseExpression) -> bool | None:
     """Evaluate a test; its truth where it is a literal."""
     result = run.eval(test)
-    run.demand(test, result, readers.A_CONDITION)
-    return tests.truth(run, test, result)
+    run.demand(test, result, uses.A_CONDITION)
+    return branch_tests.truth(run, test, result)
 
 
 def try_(run: Interpreter, node: cst.Try) -> bool:

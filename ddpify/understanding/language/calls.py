@@ -8,29 +8,29 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import libcst as cst
 
-from ddpify.understanding.batching import at_hand, batches, entering
+from ddpify.understanding.batching import current_batch, handmade_batches, model_inputs
 from ddpify.understanding.facts import Site
 from ddpify.understanding.forms import Form
 from ddpify.understanding.frames import Frame
 from ddpify.understanding.language import (
     attributes,
-    births,
-    fitting,
-    joined_calls,
-    own_attributes,
-    spreading,
+    definition_sites,
+    forward_attributes,
+    merged_calls,
+    overloads,
+    star_args,
 )
 from ddpify.understanding.libraries import (
     criteria,
     instances,
-    kinds,
     library,
     methods,
-    modes,
+    mode_switches,
+    object_kinds,
     opaque,
     partial_calls,
+    replicated_calls,
     vectorised,
-    whole_calls,
 )
 from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import (
@@ -53,7 +53,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 _DEEPEST = 40
 _MOST_WITHIN_ITSELF = 6  # calls of one function: in more, arguments may grow without an end
@@ -82,7 +82,7 @@ class _Call(NamedTuple):
     def joint_key(self, run: Interpreter) -> object:
         """What the calls have in common that are taken together."""
         modes = bool(run.no_grad), bool(run.all_whole), self.forward, run.training
-        given = tuple(map(joined_calls.sorts, (*self.args, *self.kwargs.values())))
+        given = tuple(map(merged_calls.sorts, (*self.args, *self.kwargs.values())))
         shape = len(self.args), tuple(self.kwargs), given, _captured(self.function)
         return self.function.node, self.receiver, shape, modes
 
@@ -110,7 +110,7 @@ def call(
     if not callee:
         return opaque.call_unknown(run, node, args, kwargs)
     called = [a for a in callee.atoms if not isinstance(a, Const)]  # a literal, as None, is not
-    meant = fitting.fitting(node, called or callee.atoms, args, kwargs)
+    meant = overloads.fitting(node, called or callee.atoms, args, kwargs)
     return join(*[_call_atom(run, node, atom, args, kwargs) for atom in meant])
 
 
@@ -139,15 +139,21 @@ def _call_atom(run, node, atom, args, kwargs) -> Value:  # type: ignore[no-untyp
 
 def _call_method(run, node, method: Bound, args, kwargs) -> Value:  # type: ignore[no-untyped-def]
     model = method.receiver if isinstance(method.receiver, Instance) else None
-    is_model = model is not None and kinds.is_model(model) and not criteria.is_criterion(run, model)
-    with run.in_mode(modes.of_call(run, node, model) if is_model else run.training):  # type: ignore[arg-type]
+    is_model = (
+        model is not None and object_kinds.is_model(model) and not criteria.is_criterion(run, model)
+    )
+    with run.in_mode(mode_switches.of_call(run, node, model) if is_model else run.training):  # type: ignore[arg-type]
         return call_function(run, method.function, args, kwargs, method.receiver, run.site(node))
 
 
 def _is_a_models_forward(run: Interpreter, method: Bound) -> bool:
     """Whether ``model.forward`` is called, from outside of the model: as good as the model."""
     model = method.receiver
-    if not isinstance(model, Instance) or not kinds.is_model(model) or run.frame.receiver is model:
+    if (
+        not isinstance(model, Instance)
+        or not object_kinds.is_model(model)
+        or run.frame.receiver is model
+    ):
         return False
     own = model.type.find("forward") if isinstance(model.type, Class) else None
     return own is not None and method.function in own.atoms
@@ -189,15 +195,15 @@ def call_instance(
     kwargs: Keywords,
 ) -> Value:
     """``instance(...)``: a model's forward, a project object's ``__call__``, a library object."""
-    if not kinds.is_model(target):
+    if not object_kinds.is_model(target):
         return _call_object(run, node, target, args, kwargs)
     run.facts.event(target, "call", run.site(node), gradient=not run.no_grad)
     if not run.frames_forward():  # its batch normalisation goes by how the batch is shared
-        at_hand.used(run, node, (d for one in args for d in one.data))
-    if not kinds.is_loss(target):
-        args, kwargs = entering.entered(run, node, target, args, kwargs)
+        current_batch.used(run, node, (d for one in args for d in one.data))
+    if not object_kinds.is_loss(target):
+        args, kwargs = model_inputs.entered(run, node, target, args, kwargs)
     result = _call_object(run, node, target, args, kwargs)
-    whole_calls.note(run, node, target, [*args, *kwargs.values()], result)
+    replicated_calls.note(run, node, target, [*args, *kwargs.values()], result)
     return result
 
 
@@ -222,13 +228,13 @@ def _call_object(
 ) -> Value:
     if isinstance(target.type, Class):
         found = target.type.find("__call__")  # a model may have its own, past its forward
-        if found is None and kinds.is_model(target):
+        if found is None and object_kinds.is_model(target):
             found = target.type.find("forward")
         functions = list(found.of(Function)) if found is not None else []
         if functions:
-            forward = kinds.is_model(target) and not criteria.is_criterion(run, target)
+            forward = object_kinds.is_model(target) and not criteria.is_criterion(run, target)
             site = run.site(node)
-            with run.in_mode(modes.of_call(run, node, target) if forward else run.training):
+            with run.in_mode(mode_switches.of_call(run, node, target) if forward else run.training):
                 results = [
                     call_function(run, f, args, kwargs, target, site, forward=forward)  # type: ignore[arg-type]
                     for f in functions
@@ -252,7 +258,7 @@ def call_function(
     if not run.follow and site is not None:
         return UNKNOWN
     run.called.add(function.node)
-    own_attributes.forget(run, receiver)
+    forward_attributes.forget(run, receiver)
     if site is not None and run.facts.called_from(function.node, site):
         run.modes.searches.clear()
     args, kwargs = [*function.given, *args], {**function.given_by_name, **kwargs}
@@ -353,14 +359,14 @@ def call_in(frame: FrameType) -> tuple[cst.CSTNode, Site] | None:
 
 def _returned(run: Interpreter, function: Function, returned: list[Value]) -> Value:
     """The joined results; what a generator yields goes into one object that iterates them."""
-    returned = [batches.returned(run, one, function) for one in returned]
+    returned = [handmade_batches.returned(run, one, function) for one in returned]
     if function.node in function.module.structure.generators:
         made = run.instance(function.node, function.module, "generator")
         for one in returned:
             for atom in one.of(Tup):
                 run.put(made, "*", join(*atom.items))  # type: ignore[union-attr]
         return value(made)
-    return births.forget_births(join(*returned))
+    return definition_sites.forget_births(join(*returned))
 
 
 def _switches_grad_off(function: Function) -> bool:
@@ -418,7 +424,7 @@ def _bind_further(run: Interpreter, function: Function, kwargs: Keywords, scope:
     known = {parameter.name.value for parameter in named}
     for name, one in kwargs.items():
         if name == "**":
-            run.put(extra, "*", spreading.any_part(one))
+            run.put(extra, "*", star_args.any_part(one))
         elif name not in known:
             run.put(extra, f"[{name!r}]", one)
     scope.names[parameters.star_kwarg.name.value] = value(extra)
@@ -458,7 +464,7 @@ def _leave_out(
 
     It is how the loss is computed unless told otherwise.
     """
-    model = receiver if isinstance(receiver, Instance) and kinds.is_model(receiver) else None
+    model = receiver if isinstance(receiver, Instance) and object_kinds.is_model(receiver) else None
     if model is not None and not computes:
         scope.passes_if(name, partial(criteria.is_criterion, run, model))
     elif model is not None and criteria.is_criterion(run, model):

@@ -7,12 +7,17 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import readers
-from ddpify.understanding.batching import at_hand, listed, several, together
+from ddpify.understanding import uses
+from ddpify.understanding.batching import (
+    current_batch,
+    joint_loaders,
+    per_sample_lists,
+    ragged_samples,
+)
 from ddpify.understanding.forms import Form
-from ddpify.understanding.language import assignments, births, branches, elements
+from ddpify.understanding.language import assignments, branches, definition_sites, elements
 from ddpify.understanding.language.arguments import local_data
-from ddpify.understanding.libraries import draws, instances, kinds
+from ddpify.understanding.libraries import instances, object_kinds, random_numbers
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
     UNKNOWN,
@@ -26,7 +31,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 Comprehension = cst.BaseSimpleComp | cst.DictComp
 
@@ -41,13 +46,13 @@ def comprehension(run: Interpreter, node: Comprehension) -> Value:
     before = dict(names)
     first = _bind(run, node.for_in)
     item = _item(run, node)
-    each = listed.is_of_each(run, node, first, item)
+    each = per_sample_lists.is_of_each(run, node, first, item)
     names.clear()
     names.update(before)
     made = run.instance(node, run.module, "dict" if isinstance(node, cst.DictComp) else "list")
     made.each = each
     if item:
-        run.put(made, "*", several.in_comprehension(run, node, item))
+        run.put(made, "*", ragged_samples.in_comprehension(run, node, item))
     taken = run.seen(node.for_in.iter).of(Data)
     if any(data.form is Form.GATHERED for data in taken):  # type: ignore[union-attr]
         run.of_all_ranks.add(made)
@@ -74,18 +79,18 @@ def _item(run: Interpreter, node: Comprehension) -> Value:
     whole = bool(instances.given_whole(run, iterable))
     through = _goes_through_batches(run, iterable)
     element = elements.iterate(run, node.for_in.iter, iterable) if through else UNKNOWN
-    at_hand.taken(run, together.last(run, element))
-    with run.taking_rows(draws.rows_of(run, node.for_in.iter)), run.through_whole(whole):
+    current_batch.taken(run, joint_loaders.last(run, element))
+    with run.taking_rows(random_numbers.rows_of(run, node.for_in.iter)), run.through_whole(whole):
         if isinstance(node, cst.DictComp):
             run.eval(node.key)
-            item = births.kept(run.eval(node.value), node.value)
+            item = definition_sites.kept(run.eval(node.value), node.value)
         else:
             item = run.eval(node.elt)
-    if together.sources(element):
+    if joint_loaders.sources(element):
         item = _kept_of_batches(
             run, node.value if isinstance(node, cst.DictComp) else node.elt, item
         )
-    at_hand.gone_through(run, together.sources(element))
+    current_batch.gone_through(run, joint_loaders.sources(element))
     return item
 
 
@@ -124,7 +129,9 @@ def _items(taken: Value) -> Sequence[Value] | None:
 def _goes_through_batches(run: Interpreter, iterable: Value) -> bool:
     """Whether a comprehension takes batches, of a loader or of an iterator of the project's own."""
     own = (a for a in iterable.of(Instance) if isinstance(a.type, Class))  # type: ignore[union-attr]
-    return bool(instances.loaders_of(run, iterable)) or any(not kinds.is_model(a) for a in own)  # type: ignore[arg-type]
+    return bool(instances.loaders_of(run, iterable)) or any(
+        not object_kinds.is_model(a) for a in own  # type: ignore[arg-type]
+    )
 
 
 def _kept_of_batches(run: Interpreter, node: cst.BaseExpression, item: Value) -> Value:
@@ -135,5 +142,5 @@ def _kept_of_batches(run: Interpreter, node: cst.BaseExpression, item: Value) ->
     local = [a for a in deep_atoms(item) if isinstance(a, Data) and a.placement.local]
     local = [data for data in local if data.placement is not Placement.SUM]
     for data in local:
-        run.demand(node, value(data), readers.A_KEPT_COLLECTION)
-    return births.reduced(item) if local else item
+        run.demand(node, value(data), uses.A_KEPT_COLLECTION)
+    return definition_sites.reduced(item) if local else item

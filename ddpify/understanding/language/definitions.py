@@ -10,7 +10,7 @@ from ddpify.understanding.frames import Frame
 from ddpify.understanding.values import Class, Function, Scope, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 
 def function(run: Interpreter, node: cst.FunctionDef) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import readers
+from ddpify.understanding import uses
 from ddpify.understanding.arithmetic import (
     bounds,
     picked_views,
@@ -16,11 +16,11 @@ from ddpify.understanding.arithmetic import (
     tensor_items,
     tensors,
 )
-from ddpify.understanding.batching import batch_rows, collating, several
-from ddpify.understanding.batching.listed import count_all
+from ddpify.understanding.batching import batch_rows, collating, ragged_samples
+from ddpify.understanding.batching.per_sample_lists import count_all
 from ddpify.understanding.forms import SEVERAL_TENSORS, Form
 from ddpify.understanding.language.arguments import local_data
-from ddpify.understanding.libraries import instances, kinds, layers, loaded
+from ddpify.understanding.libraries import container_layers, instances, loaded_files, object_kinds
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
     NO_ROWS,
@@ -45,7 +45,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 CONTAINERS = ("list", "dict", "set", "generator")
 _MODULES = ("torch.nn.Module", "torch.nn.modules.Module", "torch.nn.modules.module.Module")
 
@@ -103,7 +103,7 @@ def _is_of_a_model(run: Interpreter, node: cst.BaseExpression, rows: Data) -> bo
     if rows.placement is not Placement.SHARD or rows.form not in (Form.TENSOR, *SEVERAL_TENSORS):
         return False
     if isinstance(node, cst.Call):
-        return any(kinds.is_model(one) for one in run.seen(node.func).of(Instance))  # type: ignore[arg-type]
+        return any(object_kinds.is_model(one) for one in run.seen(node.func).of(Instance))  # type: ignore[arg-type]
     named = isinstance(node, (cst.Name, cst.Attribute)) and bool(rows.names)
     return named and rows.names <= run.facts.sharded_calls
 
@@ -161,7 +161,7 @@ def _item_of(run: Interpreter, node: cst.Subscript, atom: Atom, key: str) -> Val
     if isinstance(atom, Whole):
         return tensor_items.rows_by_index(run, node) or batch_rows.item(run, node, atom)
     if isinstance(atom, Number) and atom.loaded is not None and key.startswith("['"):
-        return loaded.out_of_file(run, node)
+        return loaded_files.out_of_file(run, node)
     if isinstance(atom, (Number, Const)):
         return tensor_items.replicated_item(run, node)
     if isinstance(atom, Params):
@@ -195,9 +195,9 @@ def _instance_item(run: Interpreter, node: cst.Subscript, atom: Instance, key: s
         if found is not None:
             functions = [Bound(atom, f) for f in found.of(Function)]  # type: ignore[arg-type]
             return run.call(node, value(*functions), [REPLICATED], {})
-    if kinds.is_model(atom):
+    if object_kinds.is_model(atom):
         # A layer, as good as its model; or a layer's parameter, of which the index takes rows.
-        layer = layers.at(atom, key) if run.frames_forward() else None
+        layer = container_layers.at(atom, key) if run.frames_forward() else None
         return layer or tensor_items.rows_of_weights(run, node) or value(atom)
     if atom.type == "list" and _is_whole(run, atom):
         rows = tensor_items.rows_by_index(run, node)
@@ -245,7 +245,7 @@ def _element(run: Interpreter, node: cst.BaseExpression, atom: Atom) -> Value:
         if atom.form is Form.SAMPLES:
             return value(replace(collating.sample(atom), form=Form.SAMPLE))
         if atom.dim == NO_ROWS:
-            return value(several.one_of(atom) if run.collating else collating.sample(atom))
+            return value(ragged_samples.one_of(atom) if run.collating else collating.sample(atom))
         if atom.form is Form.SIZED:
             return REPLICATED
         of_all = atom.form is Form.GATHERED and not atom.dim and run.frames_forward()
@@ -256,7 +256,7 @@ def _element(run: Interpreter, node: cst.BaseExpression, atom: Atom) -> Value:
         if atom.dim > 0 and atom.placement is Placement.SHARD:
             return value(replace(atom, dim=atom.dim - 1, births=frozenset(), ndim=0))
         if atom.form is Form.MIXED:
-            run.demand(node, value(atom), readers.POSITIONS)
+            run.demand(node, value(atom), uses.POSITIONS)
             return REPLICATED
         if atom.form is Form.LISTED:  # which cannot be gathered as a tensor's rows are
             return value(replace(atom, placement=Placement.ROWS, form=Form.ROW))
@@ -288,7 +288,7 @@ def _is_unpacked(atom: Atom, count: int) -> bool:
     if isinstance(atom, Tup):
         return len(atom.items) == count
     made = atom.type if isinstance(atom, Instance) else None
-    return not isinstance(made, Class) or not kinds.is_model(atom) or _is_iterable(made)  # type: ignore[arg-type]
+    return not isinstance(made, Class) or not object_kinds.is_model(atom) or _is_iterable(made)  # type: ignore[arg-type]
 
 
 def _is_iterable(made: Class) -> bool:

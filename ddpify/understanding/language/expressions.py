@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import readers
+from ddpify.understanding import uses
 from ddpify.understanding.arithmetic import tensor_pairs, tensors
-from ddpify.understanding.batching import keeping
+from ddpify.understanding.batching import persistent_state
 from ddpify.understanding.language import (
     assignments,
     attributes,
-    births,
+    branch_tests,
     branches,
     comprehensions,
+    definition_sites,
     elements,
     narrowing,
-    spreading,
-    tests,
+    star_args,
 )
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import children
@@ -42,7 +42,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 BUILTINS = frozenset(dir(builtins))
 _CONSTANTS = {str(one): value(Const(one)) for one in (True, False, None)}
@@ -101,8 +101,8 @@ def _binary(run: Interpreter, node: cst.BinaryOperation) -> Value:
 def _unary(run: Interpreter, node: cst.UnaryOperation) -> Value:
     operand = run.eval(node.expression)
     if isinstance(node.operator, cst.Not):
-        run.demand(node.expression, operand, readers.A_CONDITION)
-        truth = tests.truth(run, node.expression, operand)
+        run.demand(node.expression, operand, uses.A_CONDITION)
+        truth = branch_tests.truth(run, node.expression, operand)
         return REPLICATED if truth is None else value(Const(not truth))
     if isinstance(node.operator, cst.Minus):
         constant = operand.constant()
@@ -113,9 +113,9 @@ def _unary(run: Interpreter, node: cst.UnaryOperation) -> Value:
 
 def _boolean(run: Interpreter, node: cst.BooleanOperation) -> Value:
     left, right = run.eval(node.left), run.eval(node.right)
-    run.demand(node.left, left, readers.A_CONDITION)
-    run.demand(node.right, right, readers.A_CONDITION)
-    truth = tests.truth(run, node.left, left)
+    run.demand(node.left, left, uses.A_CONDITION)
+    run.demand(node.right, right, uses.A_CONDITION)
+    truth = branch_tests.truth(run, node.left, left)
     if truth is None:
         return join(left, right)
     return left if truth is isinstance(node.operator, cst.Or) else right
@@ -179,11 +179,14 @@ def _conditional(run: Interpreter, node: cst.IfExp) -> Value:
     truth = narrowing.decided(run, node.test) if truth is None else truth
     if truth is not None:
         return run.eval(node.body if truth else node.orelse)
-    expected = tests.by_defaults(run, node.test)
+    expected = branch_tests.by_defaults(run, node.test)
     body, other = run.eval(node.body), run.eval(node.orelse)
     placements = {d.placement for d in (*body.data, *other.data)}
     if body.data and other.data and len(placements) > 1:  # no one reduction of the whole suits both
-        body, other = births.given_as(body, node.body), births.given_as(other, node.orelse)
+        body, other = (
+            definition_sites.given_as(body, node.body),
+            definition_sites.given_as(other, node.orelse),
+        )
     return join(body, other) if expected is None else body if expected else other
 
 
@@ -208,7 +211,7 @@ def _list(run: Interpreter, node: cst.List | cst.Set) -> Value:
 def _dict(run: Interpreter, node: cst.Dict) -> Value:
     made = run.instance(node, run.module, "dict")
     for pair in node.elements:
-        item = births.kept(run.eval(pair.value), pair.value)
+        item = definition_sites.kept(run.eval(pair.value), pair.value)
         if isinstance(pair, cst.DictElement):
             key = run.eval(pair.key).constant()
             run.put(made, "*" if key is ... else f"[{key!r}]", item)
@@ -252,18 +255,18 @@ def _call(run: Interpreter, node: cst.Call) -> Value:
     for arg in node.args:
         result = run.eval(arg.value)
         if enters and result.data:
-            result = births.given_as(result, arg.value)
+            result = definition_sites.given_as(result, arg.value)
         if arg.star == "*":
-            left = spreading.open_parameters(callee, node, len(args))
-            args.extend(spreading.spread(run, arg.value, result, left))
+            left = star_args.open_parameters(callee, node, len(args))
+            args.extend(star_args.spread(run, arg.value, result, left))
         elif arg.star == "**":
-            left = spreading.open_parameters(callee, node, len(args), by_name=True)
-            spreading.spread_keywords(run, result, kwargs, left)
+            left = star_args.open_parameters(callee, node, len(args), by_name=True)
+            star_args.spread_keywords(run, result, kwargs, left)
         elif arg.keyword is not None:
             kwargs[arg.keyword.value] = result
         else:
             args.append(result)
-    keeping.method(run, node, args, kwargs)
+    persistent_state.method(run, node, args, kwargs)
     return run.call(node, callee, args, kwargs)
 
 

@@ -7,11 +7,17 @@ from typing import TYPE_CHECKING, TypeGuard
 
 import libcst as cst
 
-from ddpify.understanding.batching import at_hand, batches, together
+from ddpify.understanding.batching import current_batch, handmade_batches, joint_loaders
 from ddpify.understanding.forms import SEVERAL_TENSORS, Form
 from ddpify.understanding.frames import Loop
-from ddpify.understanding.language import assignments, branches, elements, own_attributes, totals
-from ddpify.understanding.libraries import draws, instances
+from ddpify.understanding.language import (
+    assignments,
+    branches,
+    elements,
+    forward_attributes,
+    totals,
+)
+from ddpify.understanding.libraries import instances, random_numbers
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.taint.liveness import taken_over
 from ddpify.understanding.values import (
@@ -29,7 +35,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 _BATCHES = (*SEVERAL_TENSORS, Form.YIELDED, Form.RAGGED)
 
@@ -49,23 +55,23 @@ def for_(run: Interpreter, node: cst.For) -> bool:
         element = elements.iterate(run, node.iter, iterable)
         whole = frozenset(instances.given_whole(run, iterable))
         run.frame.loops[-1].takes_whole = bool(whole)
-        at_hand.taken_whole(run, whole)
+        current_batch.taken_whole(run, whole)
         held = any(isinstance(a, Data) and a.form in _BATCHES for a in _held_in(element))
         # Parts of a tensor, as split() gives them, are no new batches.
         loaded = held and not all(isinstance(a, Data) for a in iterable.atoms)
         if loaded or (run.choices.by_hand and _yields_rows(iterable, element)):
             run.takes_batch()
-            together.taken_at_once(run, node.iter, element)
-            run.frame.loops[-1].loaders.append(together.sources(element))
+            joint_loaders.taken_at_once(run, node.iter, element)
+            run.frame.loops[-1].loaders.append(joint_loaders.sources(element))
         if any(isinstance(a, Instance) for a in iterable.atoms):
-            run.frame.loops[-1].own = together.sources(element) or whole
+            run.frame.loops[-1].own = joint_loaders.sources(element) or whole
             if loaded or instances.loaders_of(run, iterable) or _is_own(iterable):
-                at_hand.passed(run, together.last(run, element))
-            at_hand.taken(run, together.last(run, element))
+                current_batch.passed(run, joint_loaders.last(run, element))
+            current_batch.taken(run, joint_loaders.last(run, element))
         run.frame.loops[-1].rows = tuple(filter(_is_of_one_sample, deep_atoms(element)))
         assignments.assign(run, node.target, _named_target(run, node.target, element))
 
-    with run.taking_rows(draws.rows_of(run, node.iter)):
+    with run.taking_rows(random_numbers.rows_of(run, node.iter)):
         return _loop(run, node, node.body, node.orelse, bind)
 
 
@@ -90,12 +96,12 @@ def _is_of_one_sample(atom: Atom) -> TypeGuard[Data]:
 def _named_target(run: Interpreter, target: cst.BaseExpression, element: Value) -> Value:
     """What a loop binds, with the places where batches in it get their names."""
     if isinstance(target, cst.Name):
-        return batches.split(run, target, batches.born(run, element, target))
+        return handmade_batches.split(run, target, handmade_batches.born(run, element, target))
     if not isinstance(target, cst.Tuple) or not run.choices.by_hand:
         return element
     count = len(target.elements)
     parts = [
-        _named_target(run, one.value, batches.unpacked(run, part))
+        _named_target(run, one.value, handmade_batches.unpacked(run, part))
         for position, one in enumerate(target.elements)
         for part in [elements.unpacked(run, element, position, count)]
     ]
@@ -114,7 +120,7 @@ def while_(run: Interpreter, node: cst.While) -> bool:
 def _loop(run: Interpreter, node, body, orelse, bind) -> bool:  # type: ignore[no-untyped-def]
     scope = run.frame.scope
     key = (node, tuple((frame.call, frame.receiver) for frame in run.frames))
-    own_attributes.drop(scope.names)  # which a round may set for the next one
+    forward_attributes.drop(scope.names)  # which a round may set for the next one
     before, against = dict(scope.names), run.frame.against_default
     for name, late in run.loop_ends.get(key, {}).items():
         scope.names[name] = join(scope.names.get(name, UNKNOWN), late)
@@ -124,14 +130,14 @@ def _loop(run: Interpreter, node, body, orelse, bind) -> bool:  # type: ignore[n
     if run.block(body):
         leave(run)
     run.frame.against_default = against
-    at_hand.left(run)
+    current_batch.left(run)
     loop = run.frame.loops.pop()
     if loop.taken and key not in run.batch_loops:
         run.batch_loops.add(key)  # what stands before next() comes after it in the next round
         run.reads_change |= loop.asked
     endless = isinstance(node, cst.While) and isinstance(node.test, cst.Name)
     reached = branches.join_ends(run, [before, *loop.left])
-    own_attributes.drop(scope.names)
+    forward_attributes.drop(scope.names)
     if run.loop_ends.get(key) != scope.names:
         run.loop_ends[key] = dict(scope.names)
         run.reads_change |= _starts_otherwise(scope, loop, before, started)

@@ -7,19 +7,26 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.batching import at_hand
-from ddpify.understanding.language import assignments, births, branches, definitions, imports, loops
-from ddpify.understanding.libraries import kinds, runtime_names
+from ddpify.understanding.batching import current_batch
+from ddpify.understanding.language import (
+    assignments,
+    branches,
+    definition_sites,
+    definitions,
+    imports,
+    loops,
+)
+from ddpify.understanding.libraries import object_kinds, runtime_names
 from ddpify.understanding.values import Const, Instance, Value, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 
 def execute(run: Interpreter, node: cst.BaseStatement) -> bool:
     """Run one statement; whether the next one is reached."""
     if run.choices.turns and node in run.choices.turns:
-        at_hand.turned(run, node, run.choices.turns[node].loaders)
+        current_batch.turned(run, node, run.choices.turns[node].loaders)
     if type(node) is cst.SimpleStatementLine:
         if run.choices.kept_whole and node in run.choices.kept_whole:
             with run.with_all_whole():
@@ -47,7 +54,7 @@ def _expression(run: Interpreter, node: cst.Expr) -> None:
 def _return(run: Interpreter, node: cst.Return) -> bool:
     result = run.eval(node.value) if node.value is not None else value(Const(None))
     if node.value is not None:
-        result = births.given_as(result, node.value)
+        result = definition_sites.given_as(result, node.value)
     frame = run.frame
     (frame.returned_against if frame.against_default else frame.returned).append(result)
     return False
@@ -80,7 +87,7 @@ def _with(run: Interpreter, node: cst.With) -> bool:
     silent = whole = False
     for item in node.items:
         result = run.eval(item.item)
-        silent |= _is_one_of(result, kinds.NO_GRAD)
+        silent |= _is_one_of(result, object_kinds.NO_GRAD)
         whole |= _is_one_of(result, (runtime_names.ALL_WHOLE,))
         if item.asname is not None:
             assignments.assign(run, item.asname.name, result)

@@ -16,7 +16,7 @@ from ddpify.understanding.taint.liveness import taken_over
 from ddpify.understanding.values import Atom, Const, Data, Number, Value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 
 def added(run: Interpreter, node: cst.AugAssign, old: Value, new: Value, result: Value) -> None:

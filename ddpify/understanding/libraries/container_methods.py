@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.batching import listed, several, tables
+from ddpify.understanding.batching import per_sample_lists, ragged_samples, sample_tables
 from ddpify.understanding.language.arguments import argument_pairs
 from ddpify.understanding.libraries.instances import generator
 from ddpify.understanding.values import (
@@ -20,22 +20,22 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 
 def of_container(  # type: ignore[no-untyped-def]
     run: Interpreter, node: cst.BaseExpression, atom: Instance, name: str, args, kwargs
 ) -> Value:
     """What a list, a dictionary, a set or a generator takes and gives."""
-    if name in listed.GROWING:
-        atom.each = (name == "append" and listed.is_filled_from_each(run, node, atom)) or (
-            name == "extend" and listed.is_filled_at_once(run, node, atom)
-        )
+    if name in per_sample_lists.GROWING:
+        atom.each = (
+            name == "append" and per_sample_lists.is_filled_from_each(run, node, atom)
+        ) or (name == "extend" and per_sample_lists.is_filled_at_once(run, node, atom))
     if name in ("append", "add", "appendleft") and args:
         shown = argument_pairs(node, args, {})[0][0]
         if name == "add":
-            tables.element(run, shown, args[0])
-        taken = several.taken(run, node, atom, args[0])
+            sample_tables.element(run, shown, args[0])
+        taken = ragged_samples.taken(run, node, atom, args[0])
         run.put(atom, "*", run.keeps_from_batch(atom, shown, taken))
     elif name in ("extend", "update", "insert", "setdefault"):
         _take(run, node, atom, name, args, kwargs)
@@ -60,13 +60,13 @@ def _take(  # type: ignore[no-untyped-def]
     for expression, one in argument_pairs(node, args, kwargs):
         one = run.keeps_from_batch(atom, expression, one)
         if name == "extend":
-            one = listed.taken_from(run, atom, expression, one)
-            one = several.extended(run, node, atom, one)
+            one = per_sample_lists.taken_from(run, atom, expression, one)
+            one = ragged_samples.extended(run, node, atom, one)
         if one.data or any(isinstance(a, Data) for a in one.atoms):
             run.put(atom, "*", one)
         for source in one.of(Instance):
             for key, held in list(source.attributes.items()):  # type: ignore[union-attr]
-                held = several.extended(run, node, atom, held) if name == "extend" else held
+                held = ragged_samples.extended(run, node, atom, held) if name == "extend" else held
                 run.put(atom, key if name == "update" else "*", held)
     for key, one in kwargs.items():
         run.put(atom, f"[{key!r}]", one)

@@ -17,7 +17,7 @@ from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import REPLICATED, UNKNOWN, Data, Instance, Tup, Value, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 # What these do to the weights goes by all indices of the batch: the option, and its position.
 _BY_ALL_INDICES = {

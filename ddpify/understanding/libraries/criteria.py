@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ddpify.understanding.libraries import kinds
+from ddpify.understanding.libraries import object_kinds
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
     from ddpify.understanding.values import Instance
 
 
 def is_criterion(run: Interpreter, model: Instance) -> bool:
     """Whether a module of the project only computes, as far as this is known."""
-    answer = kinds.is_criterion(model)
+    answer = object_kinds.is_criterion(model)
     run.criteria.add((model, answer))
     return answer
 
 
 def outdated(run: Interpreter) -> bool:
     """Whether an answer of this pass would be another one now."""
-    return any(kinds.is_criterion(model) is not answer for model, answer in run.criteria)
+    return any(object_kinds.is_criterion(model) is not answer for model, answer in run.criteria)

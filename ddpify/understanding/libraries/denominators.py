@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import libcst as cst
 
-from ddpify.understanding.batching.batches import Operand
+from ddpify.understanding.batching.handmade_batches import Operand
 from ddpify.understanding.libraries.loss_options import (
     PARAMETERS,
     WEIGHED,

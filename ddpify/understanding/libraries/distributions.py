@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import readers
+from ddpify.understanding import uses
 from ddpify.understanding.language.arguments import Keywords, argument_pairs
 from ddpify.understanding.libraries.instances import library_object
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Data, Instance, Value, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 PREFIX = "torch.distributions."
 # One draw of these is as long as the last dimension of their parameters.
@@ -33,7 +33,7 @@ def made(
         for shown, one in argument_pairs(node, args, kwargs):
             for data in one.data:
                 if data.placement is Placement.SHARD and data.ndim == data.dim + 1:
-                    run.demand(shown, value(data), readers.A_STATISTIC)
+                    run.demand(shown, value(data), uses.A_STATISTIC)
     return library_object(run, node, name, args, kwargs)
 
 

@@ -7,26 +7,26 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import modes
+from ddpify.understanding import training_modes
 from ddpify.understanding.arithmetic import gradients
-from ddpify.understanding.batching import batches, collating
-from ddpify.understanding.language import spreading
+from ddpify.understanding.batching import collating, handmade_batches
+from ddpify.understanding.language import star_args
 from ddpify.understanding.language.arguments import Keywords, argument_pairs
 from ddpify.understanding.libraries import (
-    by_name,
     distributed,
-    loaded,
+    loaded_files,
+    lookup_by_name,
     named_tuples,
     opaque,
     partial_calls,
     python_functions,
     runtime_calls,
+    side_effects,
     tensor_methods,
     vectorised,
-    world,
 )
 from ddpify.understanding.libraries.instances import NAMESPACE
-from ddpify.understanding.libraries.kinds import NO_GRAD, is_model
+from ddpify.understanding.libraries.object_kinds import NO_GRAD, is_model
 from ddpify.understanding.libraries.tensor_calls import tensor_function
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.taint.sources import READINGS
@@ -45,7 +45,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 
 def _data_parallel(
@@ -61,7 +61,9 @@ def _data_parallel(
 def _device(
     run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
-    return value(*world.devices(args[0] if args else kwargs.get("device", UNKNOWN), args[1:]))
+    return value(
+        *side_effects.devices(args[0] if args else kwargs.get("device", UNKNOWN), args[1:])
+    )
 
 
 def _deepcopy(
@@ -100,7 +102,7 @@ def _update_bn(
     model = args[1] if len(args) > 1 else kwargs.get("model", UNKNOWN)
     for atom in model.of(Instance):
         if isinstance(atom, Instance) and is_model(atom):
-            modes.switch(run.facts, run.site(node), atom, True, surely=False)
+            training_modes.switch(run.facts, run.site(node), atom, True, surely=False)
             run.facts.row_calls.setdefault(atom, True)
     return value(Const(None))
 
@@ -127,7 +129,7 @@ def _autograd_grad(
     if any(_is_of_a_model(atom) for atom in deep_atoms(inputs)):
         run.facts.taken_gradients.setdefault(node, run.site(node))
     outputs = args[0] if args else kwargs.get("outputs", UNKNOWN)
-    batches.meet(run, argument_pairs(node, args, kwargs)[:2], surely=True)
+    handmade_batches.meet(run, argument_pairs(node, args, kwargs)[:2], surely=True)
     known = gradients.of_inputs(run, node, outputs, inputs)
     if known is not None:
         return known
@@ -154,7 +156,7 @@ def _amp(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: 
 
 
 def _load(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
-    return loaded.out_of_file(run, node)
+    return loaded_files.out_of_file(run, node)
 
 
 def _given_back(
@@ -223,7 +225,7 @@ def _simple_namespace(
     made = run.instance(node, run.module, NAMESPACE)
     for name, given in kwargs.items():
         if name == "**":
-            run.put(made, "*", spreading.any_part(given))
+            run.put(made, "*", star_args.any_part(given))
         else:
             run.put(made, name, given)
     return value(made)
@@ -247,7 +249,7 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "torch.autograd.backward": _autograd_backward,
     "torch.autograd.grad": _autograd_grad,
     "torch.load": _load,
-    "importlib.import_module": by_name.import_module,
+    "importlib.import_module": lookup_by_name.import_module,
     "torch.nn.parallel.data_parallel": _data_parallel,
     "apex.amp.initialize": _amp,
     "apex.amp.scale_loss": _given_back,

@@ -7,12 +7,19 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.batching import batches, collating, nested
+from ddpify.understanding.batching import collating, handmade_batches, nested_batches
 from ddpify.understanding.forms import Form
 from ddpify.understanding.language.arguments import Keywords
-from ddpify.understanding.libraries import distributed, layers, losses, modes, path_objects, world
+from ddpify.understanding.libraries import (
+    container_layers,
+    distributed,
+    losses,
+    mode_switches,
+    path_objects,
+    side_effects,
+)
 from ddpify.understanding.libraries.actions import WRITING_METHODS
-from ddpify.understanding.libraries.kinds import BARS, is_loader, is_model
+from ddpify.understanding.libraries.object_kinds import BARS, is_loader, is_model
 from ddpify.understanding.libraries.runtime_names import SHARDED
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
@@ -33,7 +40,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 
 LOADER_ARGUMENTS = (
@@ -62,7 +69,7 @@ def instantiated(
         for base in made.type.library_bases()
     ):
         new_optimizer(run, node, made, [*args, *kwargs.values()])
-    world.downloads(run, node, made, kwargs)
+    side_effects.downloads(run, node, made, kwargs)
 
 
 def given_to_base(run: Interpreter, made: Instance, args: list[Value], kwargs: Keywords) -> None:
@@ -139,7 +146,7 @@ def instance_attribute(
     if atom.type in BARS and name in ("n", "total", "desc", "format_dict"):
         return REPLICATED
     if name == "training" and is_model(atom):
-        mode = modes.of_layer(run, node, atom)
+        mode = mode_switches.of_layer(run, node, atom)
         return None if mode is None else value(Const(mode))
     if atom.type == path_objects.PATH:
         return path_objects.attribute(run, node, atom, name)
@@ -152,7 +159,7 @@ def instance_attribute(
         run.facts.unwraps.setdefault(node, run.site(node))
         return value(atom)  # what a DataParallel wrapper holds
     in_place = name.endswith("_") and not name.startswith("_")  # of a tensor: weight.mul_()
-    known = in_place or name in _KNOWN_MODEL_METHODS or layers.adds(atom, name)
+    known = in_place or name in _KNOWN_MODEL_METHODS or container_layers.adds(atom, name)
     if isinstance(atom.type, Class) and losses.is_option(name):
         return _option_of_a_loss(atom, name)
     if is_model(atom) and isinstance(atom.type, str) and not known:
@@ -175,7 +182,7 @@ def _option_of_a_loss(atom: Instance, name: str) -> Value | None:
 def _by_name(run: Interpreter, node: cst.BaseExpression, model: Instance) -> Value:
     """A model's layers, as a dictionary."""
     made = run.instance(node, run.module, "dict")
-    run.put(made, "*", layers.own_of(run, node, model))
+    run.put(made, "*", container_layers.own_of(run, node, model))
     return value(made)
 
 
@@ -206,13 +213,13 @@ def iterate(run: Interpreter, node: cst.BaseExpression, atom: Instance) -> Value
         _run_samplers(run, node, atom)
         if _is_whole(run, atom):
             return REPLICATED
-        known = collating.yielded(run, node, atom) or nested.yielded(atom)
+        known = collating.yielded(run, node, atom) or nested_batches.yielded(atom)
         return known or value(Data(Placement.SHARD, frozenset({atom}), form=Form.BATCH))
     if atom.type in BARS:
         shown = atom.attribute("iterable") is not None
         return run.iterate(node, value(*_shown(atom, set())) if shown else REPLICATED)
     if is_model(atom):
-        return layers.own_of(run, node, atom)
+        return container_layers.own_of(run, node, atom)
     if isinstance(atom.type, Class):
         found = atom.type.find("__iter__")
         if found is not None:
@@ -225,7 +232,7 @@ def iterate(run: Interpreter, node: cst.BaseExpression, atom: Instance) -> Value
             bound = [Bound(atom, f) for f in advance.of(Function)]  # type: ignore[arg-type]
             return run.call(node, value(*bound), [], {})
     if not atom.attributes and isinstance(atom.type, str) and "." in atom.type:
-        return batches.yielded(run)
+        return handmade_batches.yielded(run)
     return atom.elements if atom.attributes else REPLICATED
 
 
@@ -299,7 +306,7 @@ def library_model(
             run.facts.event(atom, "parallel", run.site(node))  # type: ignore[arg-type]
         return held
     made = library_object(run, node, name, args, kwargs)
-    if run.frames_forward() and not run.collating and layers.draws_weights(name):
+    if run.frames_forward() and not run.collating and container_layers.draws_weights(name):
         run.facts.made_in_forward.setdefault(node, run.site(node))
     for atom in made.of(Instance):
         run.facts.models[atom] = None  # type: ignore[index]

@@ -10,13 +10,13 @@ from ddpify.understanding.arithmetic import patterns, picked_views
 from ddpify.understanding.language.arguments import Keywords, argument_pairs
 from ddpify.understanding.libraries import (
     distributions,
-    draws,
     functions,
     losses,
     path_objects,
     python_functions,
+    random_numbers,
     sequences,
-    world,
+    side_effects,
 )
 from ddpify.understanding.libraries.denominators import LossCall
 from ddpify.understanding.libraries.instances import (
@@ -26,13 +26,18 @@ from ddpify.understanding.libraries.instances import (
     library_object,
     new_optimizer,
 )
-from ddpify.understanding.libraries.kinds import BARS, DATALOADERS, canonical, is_module_class
+from ddpify.understanding.libraries.object_kinds import (
+    BARS,
+    DATALOADERS,
+    canonical,
+    is_module_class,
+)
 from ddpify.understanding.libraries.opaque import foreign
 from ddpify.understanding.libraries.tensor_calls import tensor_function
 from ddpify.understanding.values import REPLICATED, Instance, Value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 
 TENSOR_LIBRARIES = ("torch.", "numpy.", "einops.", "math.", "torchvision.ops.", "torch_scatter.")
@@ -51,10 +56,10 @@ def call(
     """Call a library function or class by its qualified name."""
     name = canonical(name)
     run.facts.library_calls.setdefault(name, {}).setdefault(node, run.site(node))
-    world.acts(run, node, name, args, kwargs)
-    draws.one_by_one(run, node, name)
+    side_effects.acts(run, node, name, args, kwargs)
+    random_numbers.one_by_one(run, node, name)
     if name in ("random.shuffle", "numpy.random.shuffle"):
-        draws.shuffled(run, node, "shuffle")
+        random_numbers.shuffled(run, node, "shuffle")
     short = name.rsplit(".", 1)[-1]
     _change(run, node, short, args, kwargs)
     handler = functions.FUNCTIONS.get(name)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import readers
+from ddpify.understanding import uses
 from ddpify.understanding.arithmetic import tensor_pairs
-from ddpify.understanding.batching import batches, together
+from ddpify.understanding.batching import handmade_batches, joint_loaders
 from ddpify.understanding.forms import SEVERAL_TENSORS, Form
 from ddpify.understanding.libraries import loss_options
 from ddpify.understanding.libraries.denominators import LossCall, denominator
@@ -28,7 +28,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 _FUNCTIONS = {
     "nll_loss", "cross_entropy", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss",
@@ -88,11 +88,11 @@ def call(run: Interpreter, loss: LossCall) -> Value:
     """The value of a loss on these arguments."""
     shown = loss.shown()
     _take_numbers(run, loss)
-    batches.meet(run, shown[:2], surely=True, unseen=loss.name == "ctc_loss")
+    handmade_batches.meet(run, shown[:2], surely=True, unseen=loss.name == "ctc_loss")
     data = [d for one in (*loss.args, *loss.kwargs.values()) for d in one.data]
     shards = [d for d in data if d.placement in (Placement.SHARD, Placement.ROWS)]
     for rows, targets in combinations(shards[:2], 2):
-        together.combine(run, rows, targets)
+        joint_loaders.combine(run, rows, targets)
     _tell_orders_apart(run, shown[:2])
     if not shards:
         whole = [a for one in loss.args for a in one.atoms if isinstance(a, Data)]
@@ -171,7 +171,7 @@ def _take_numbers(run: Interpreter, loss: LossCall) -> None:
                 run.demand(shown.get(name, loss.node), value(data), "a loss")
 
 
-def _tell_orders_apart(run: Interpreter, shown: list[batches.Operand]) -> None:
+def _tell_orders_apart(run: Interpreter, shown: list[handmade_batches.Operand]) -> None:
     """Rows of all steps, one sample's behind another's, do not belong to rows that are a sample's.
 
     Then a view has put several steps of different samples into one row.
@@ -181,7 +181,7 @@ def _tell_orders_apart(run: Interpreter, shown: list[batches.Operand]) -> None:
         each = bool(others) and all(d.dim == 0 and d.form in _A_ROW_EACH for d in others)
         if each and rows and all(d.form is Form.INTERLEAVED for d in rows):
             cut = Data(Placement.SHARD, rows[0].loaders, form=Form.PACKED)  # no reduction suits it
-            run.demand(node, value(cut), readers.A_VIEW)
+            run.demand(node, value(cut), uses.A_VIEW)
 
 
 def _of_rows(run: Interpreter, loss: LossCall, data: list[Data], shards: list[Data]) -> Data:

@@ -10,19 +10,19 @@ from ddpify.understanding.arithmetic import picked_views
 from ddpify.understanding.language import elements
 from ddpify.understanding.language.arguments import Keywords, argument_pairs
 from ddpify.understanding.libraries import (
+    autograd_functions,
+    command_line_options,
     distributions,
-    draws,
-    loaded,
-    modes,
-    options,
-    own_functions,
+    loaded_files,
+    mode_switches,
     path_objects,
-    world,
+    random_numbers,
+    side_effects,
 )
 from ddpify.understanding.libraries.container_methods import of_container
 from ddpify.understanding.libraries.instances import RETURNS_MODEL, given_to_base
-from ddpify.understanding.libraries.kinds import is_loader, is_loss, is_model
 from ddpify.understanding.libraries.model_methods import of_model, of_parameters
+from ddpify.understanding.libraries.object_kinds import is_loader, is_loss, is_model
 from ddpify.understanding.libraries.opaque import sink_method
 from ddpify.understanding.libraries.tensor_methods import (
     IN_PLACE,
@@ -49,7 +49,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 _SCALERS = ("torch.cuda.amp.GradScaler", "torch.amp.GradScaler")
 
@@ -73,10 +73,10 @@ def call_method(
         elif isinstance(atom, Params):
             results.append(of_parameters(run, node, atom, method.name, args, kwargs))
         elif isinstance(atom, Class):
-            results.append(own_functions.apply(run, node, atom, args, kwargs))
+            results.append(autograd_functions.apply(run, node, atom, args, kwargs))
         else:
             plain = of_plain(run, node, atom, method.name, args, kwargs)
-            results.append(loaded.method(run, atom, method.name, args, plain))
+            results.append(loaded_files.method(run, atom, method.name, args, plain))
     shown = _receiver(node)
     if picked_views.changes(method.name):
         picked_views.change(
@@ -105,8 +105,8 @@ def _object_method(  # type: ignore[no-untyped-def]
 ) -> Value:
     if atom.type in elements.CONTAINERS:
         return of_container(run, node, atom, name, args, kwargs)
-    if atom.type == own_functions.CONTEXT:
-        return own_functions.saved(atom, name, args)
+    if atom.type == autograd_functions.CONTEXT:
+        return autograd_functions.saved(atom, name, args)
     if name in ("forward", "__call__") and is_loss(atom):
         return run.call(node, value(atom), args, kwargs)
     if name in ("parameters", "named_parameters") and not args and atom.role is None:
@@ -121,24 +121,24 @@ def _object_method(  # type: ignore[no-untyped-def]
         for one in args:
             _closure(run, node, one)
         return REPLICATED
-    if atom.type in options.PARSERS and name == "add_argument":
+    if atom.type in command_line_options.PARSERS and name == "add_argument":
         _add_argument(run, atom, args, kwargs)
-    if atom.type in options.PARSERS and name in ("parse_args", "parse_known_args"):
+    if atom.type in command_line_options.PARSERS and name in ("parse_args", "parse_known_args"):
         return _arguments(run, atom, name)
-    drawn = draws.method(run, node, atom, name)
+    drawn = random_numbers.method(run, node, atom, name)
     if drawn is not None:
         return drawn
     if atom.type in _SCALERS and name == "scale":
         return args[0] if args else UNKNOWN
-    other = modes.is_other_method(name, [*args, *kwargs.values()])
+    other = mode_switches.is_other_method(name, [*args, *kwargs.values()])
     if atom.role is None and name in RETURNS_MODEL and isinstance(atom.type, str) and not other:
-        world.moved(run, node, args, kwargs)
+        side_effects.moved(run, node, args, kwargs)
         run.facts.event(atom, "move", run.site(node))  # of use if it turns out to be a model
         return value(atom)
     of_rows = distributions.method(atom, name) if not args else None
     if of_rows is not None:
         return of_rows
-    world.acts_method(run, node, atom, name, args, kwargs)
+    side_effects.acts_method(run, node, atom, name, args, kwargs)
     taken = sink_method(run, node, args, kwargs, name)
     return path_objects.made(run, node, atom, name) or taken
 
@@ -154,7 +154,7 @@ def _closure(run: Interpreter, node: cst.BaseExpression, closure: Value) -> None
 
 def _add_argument(run: Interpreter, atom: Instance, args: list[Value], kwargs: Keywords) -> None:
     """An option may be what its default says."""
-    name = options.attribute_of(args, kwargs.get("dest"))
+    name = command_line_options.attribute_of(args, kwargs.get("dest"))
     if name is not None and "default" in kwargs:
         made = run.instance(atom.site, atom.module, "argparse.Namespace")
         run.put(made, name, join(REPLICATED, kwargs["default"]))

@@ -6,8 +6,13 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.batching import batch_layers, batches, entering
-from ddpify.understanding.libraries import layers, modes, sample_hooks, world
+from ddpify.understanding.batching import batch_layers, handmade_batches, model_inputs
+from ddpify.understanding.libraries import (
+    container_layers,
+    mode_switches,
+    sample_hooks,
+    side_effects,
+)
 from ddpify.understanding.libraries.actions import WRITING_METHODS
 from ddpify.understanding.libraries.instances import (
     MOVES,
@@ -29,26 +34,26 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 
 def of_model(  # type: ignore[no-untyped-def]
     run: Interpreter, node: cst.BaseExpression, atom: Instance, name: str, args, kwargs
 ) -> Value:
     """A method that models have, or one of the script's library."""
-    if layers.adds(atom, name) and args:
+    if container_layers.adds(atom, name) and args:
         run.put(atom, "*", args[-1])
         return value(atom)
-    if modes.is_other_method(name, [*args, *kwargs.values()]):
+    if mode_switches.is_other_method(name, [*args, *kwargs.values()]):
         return call_unknown(run, node, args, kwargs)
     if name in RETURNS_MODEL:
         if name in MOVES:
-            world.moved(run, node, args, kwargs)
+            side_effects.moved(run, node, args, kwargs)
             run.facts.event(atom, "move", run.site(node))
         elif name == "requires_grad_":
             run.facts.event(atom, "change", run.site(node))
         elif name in ("train", "eval"):
-            modes.switched(run, node, atom, name, [*args, *kwargs.values()])
+            mode_switches.switched(run, node, atom, name, [*args, *kwargs.values()])
         return value(atom)
     if name == "from_pretrained" and atom.kind.startswith("torch.nn."):
         return library_model(run, node, atom.kind, [], {})
@@ -59,14 +64,16 @@ def of_model(  # type: ignore[no-untyped-def]
     if name in ("modules", "buffers"):
         return value(atom)
     if name == "children":
-        return layers.own_of(run, node, atom)
+        return container_layers.own_of(run, node, atom)
     if name == "load_state_dict":
         run.facts.event(atom, "load", run.site(node))
         return REPLICATED
     if name in ("named_modules", "named_children"):
-        found = layers.own_of(run, node, atom) if name == "named_children" else value(atom)
+        found = (
+            container_layers.own_of(run, node, atom) if name == "named_children" else value(atom)
+        )
         return generator(run, node, value(Tup((REPLICATED, found))))
-    if name == "add_module" or (name == "__init__" and layers.is_of_several(atom)):
+    if name == "add_module" or (name == "__init__" and container_layers.is_of_several(atom)):
         for number, one in enumerate(args):
             run.give(atom, f"{name} {number}", one)
     if name in ("state_dict", "zero_grad", "add_module"):
@@ -76,7 +83,7 @@ def of_model(  # type: ignore[no-untyped-def]
     if name in ("__init__", "register_buffer", "register_parameter"):
         return REPLICATED
     if name in WRITING_METHODS or name == "save":
-        world.acts_method(run, node, atom, name, args, kwargs)
+        side_effects.acts_method(run, node, atom, name, args, kwargs)
         return REPLICATED
     _note_hook(run, node, name)
     if name in sample_hooks.OF_LAYERS:
@@ -84,7 +91,7 @@ def of_model(  # type: ignore[no-untyped-def]
         return REPLICATED
     if name in ("forward", "__call__"):
         run.facts.event(atom, "bypass", run.site(node), gradient=not run.no_grad)
-        args, kwargs = entering.entered(run, node, atom, args, kwargs)
+        args, kwargs = model_inputs.entered(run, node, atom, args, kwargs)
     batch_layers.inherited(run, atom, args)
     return opaque(run, node, atom, args, kwargs)
 
@@ -108,7 +115,7 @@ def of_parameters(  # type: ignore[no-untyped-def]
 ) -> Value:
     """A method of a model's parameters, or of one of them."""
     if name == "new" or name.startswith("new_"):  # a tensor of their kind, not one of them
-        made = batches.made(run, name)
+        made = handmade_batches.made(run, name)
         return made or of_plain(run, node, Number(), name, args, kwargs)
     _note_hook(run, node, name)
     if name == "requires_grad_":

@@ -23,8 +23,8 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
     from ddpify.understanding.project import ModuleFile
+    from ddpify.understanding.run_state import Interpreter
 
 
 def made(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:

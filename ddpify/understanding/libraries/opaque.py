@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.arithmetic import dimensions, patterns, tensor_pairs, tensors
-from ddpify.understanding.batching import batch_layers, batches, listed
+from ddpify.understanding.batching import batch_layers, handmade_batches, per_sample_lists
 from ddpify.understanding.forms import Form
 from ddpify.understanding.language.arguments import Keywords, argument_pairs, local_data
 from ddpify.understanding.libraries import (
+    container_layers,
     coupling_layers,
-    draws,
-    handed,
-    layers,
+    escaping_loaders,
     losses,
+    random_numbers,
     sequences,
-    world,
+    side_effects,
 )
 from ddpify.understanding.libraries.denominators import LossCall
 from ddpify.understanding.libraries.instances import library_object, new_optimizer
-from ddpify.understanding.libraries.kinds import is_model
+from ddpify.understanding.libraries.object_kinds import is_model
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
     REPLICATED,
@@ -39,21 +39,21 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 
 def foreign(
     run: Interpreter, node: cst.BaseExpression, name: str, args: list[Value], kwargs: Keywords
 ) -> Value:
     """A function of some other library: it reads whatever it gets."""
-    handed.note_loaders(run, node, name, args, kwargs)
+    escaping_loaders.note_loaders(run, node, name, args, kwargs)
     operands = argument_pairs(node, args, kwargs)
     local = [(n, v) for n, v in operands if any(True for _ in local_data(v))]
     for expression, one in local:
         run.demand_held(expression, one, f"{name}()")
     for expression, one in operands:
-        run.demand(expression, listed.numbers(one), f"{name}()")
-    back = handed.rows_of_all(run, node, args[0]) if args and not local else None
+        run.demand(expression, per_sample_lists.numbers(one), f"{name}()")
+    back = escaping_loaders.rows_of_all(run, node, args[0]) if args and not local else None
     if back is not None:
         return back
     if local:
@@ -82,9 +82,9 @@ def call_unknown(
 ) -> Value:
     """Something that is not understood: partial values are read, rows may come out as anything."""
     method = _method_name(node)
-    handed.note_loaders(run, node, "", args, kwargs)
-    if method == "cuda" or (method == "to" and any(world.number_or_name(a) for a in args)):
-        world.moved(run, node, args, kwargs)
+    escaping_loaders.note_loaders(run, node, "", args, kwargs)
+    if method == "cuda" or (method == "to" and any(side_effects.number_or_name(a) for a in args)):
+        side_effects.moved(run, node, args, kwargs)
     given = [*args, *kwargs.values()]
     if not method and any(isinstance(a, Params) for g in given for a in deep_atoms(g)):
         made = run.instance(node, run.module, "an optimizer")
@@ -109,7 +109,7 @@ def opaque(
 ) -> Value:
     """The result of code that is not seen, given these arguments."""
     operands = argument_pairs(node, args, kwargs)
-    batches.meet(run, operands, surely=target is not None, unseen=target is not None)
+    handmade_batches.meet(run, operands, surely=target is not None, unseen=target is not None)
     if target is None and tensor_pairs.beside_whole(run, tensor_pairs.held_tensors(operands)):
         return REPLICATED
     shards: list[Data] = []
@@ -142,9 +142,9 @@ def _takes_one(target: Instance) -> bool:
 
 def _of_what_is_whole(run: Interpreter, node: cst.BaseExpression, given: list[Value]) -> Value:
     """What unseen code makes of arguments among which are no rows of this rank."""
-    held = next((one for one in given if batches.wholes(one)), None)
+    held = next((one for one in given if handmade_batches.wholes(one)), None)
     if held is not None:
-        return value(*(replace(whole, last=False) for whole in batches.wholes(held)))
+        return value(*(replace(whole, last=False) for whole in handmade_batches.wholes(held)))
     reduced = [a for one in given for a in deep_atoms(one) if isinstance(a, Data)]
     return value(reduced[0] if reduced else run.instance(node, run.module, "an object"))
 
@@ -186,13 +186,13 @@ def call_instance(
     recurrent = sequences.through_layer(target, args)
     if recurrent is not None:
         return recurrent
-    last = layers.of_several_results(target)
+    last = container_layers.of_several_results(target)
     if last:
         return run.call(node, value(*last), args, kwargs)
-    drawn = draws.layer(run, node, target)
+    drawn = random_numbers.layer(run, node, target)
     if drawn is not None:
         return drawn
-    losing = layers.computing_a_loss(target, [*args, *kwargs.values()])
+    losing = container_layers.computing_a_loss(target, [*args, *kwargs.values()])
     if losing:
         made = run.call(node, value(*losing), args, kwargs)
         found = (a.placement for a in deep_atoms(made) if isinstance(a, Data))
@@ -252,8 +252,8 @@ def _run_layers(
     Those of a Sequential get what the one before gives; of others, any may be what is called.
     """
     given = [_without_births(one) for one in args]
-    chained = target.type == layers.SEQUENTIAL and len(args) == 1
-    for layer in layers.taking(target, len(args) + len(kwargs)) if any(given) else ():
+    chained = target.type == container_layers.SEQUENTIAL and len(args) == 1
+    for layer in container_layers.taking(target, len(args) + len(kwargs)) if any(given) else ():
         made = run.call_layer(node, layer, given, kwargs)
         if chained and made.data and all(d.placement is Placement.SHARD for d in made.data):
             given = [_without_births(made)]
@@ -280,7 +280,7 @@ def sink_method(
     run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords, name: str
 ) -> Value:
     """A method of a library object: with its result unused, it takes what it gets for itself."""
-    handed.note_loaders(run, node, name, args, kwargs)
+    escaping_loaders.note_loaders(run, node, name, args, kwargs)
     unused = run.module.is_unused(node)
     local = False
     for expression, one in argument_pairs(node, args, kwargs):

@@ -11,7 +11,7 @@ from ddpify.understanding.language.arguments import Keywords, local_data
 from ddpify.understanding.values import UNKNOWN, Atom, Bound, Function, Instance, Value, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 TYPE = "functools.partial"
 _FUNCTION = "function"

@@ -9,7 +9,7 @@ import libcst as cst
 from ddpify.understanding.values import Instance, Value, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 PATH = "pathlib.Path"
 MAKERS = ("pathlib.Path.cwd", "pathlib.Path.home")

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import readers
+from ddpify.understanding import uses
 from ddpify.understanding.arithmetic import across_samples, tensor_sizes
 from ddpify.understanding.batching import (
-    at_hand,
-    batches,
     collating,
-    listed,
-    several,
-    together,
-    whole_data,
+    current_batch,
+    full_data_batches,
+    handmade_batches,
+    joint_loaders,
+    per_sample_lists,
+    ragged_samples,
 )
 from ddpify.understanding.forms import SEVERAL_TENSORS, Form
-from ddpify.understanding.language import attributes, elements, narrowing, spreading
+from ddpify.understanding.language import attributes, elements, narrowing, star_args
 from ddpify.understanding.language.arguments import Keywords, argument_pairs
-from ddpify.understanding.libraries import by_name, instances, ordering
+from ddpify.understanding.libraries import instances, lookup_by_name, sorting
 from ddpify.understanding.libraries.tensor_calls import tensor_function
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
@@ -44,7 +44,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 
 _MOST_TOGETHER = 5
@@ -59,8 +59,8 @@ def builtin(  # type: ignore[no-untyped-def]
     if name == "dict":
         return _dict(run, node, args, kwargs)
     handler = _BUILTINS.get(name)
-    if name in ordering.ORDERING:
-        ordering.compared(run, node, args, kwargs)
+    if name in sorting.ORDERING:
+        sorting.compared(run, node, args, kwargs)
     if name in _OF_ONE and run.collating and args and _is_of_one_sample(args[0]):
         return value(*args[0].atoms)
     if handler is not None:
@@ -70,7 +70,7 @@ def builtin(  # type: ignore[no-untyped-def]
     if name in _READS or name in ("print", "max", "min", "any", "all", "divmod", "pow"):
         for expression, one in argument_pairs(node, args, kwargs):
             run.demand_held(expression, one, f"{name}()")
-            run.demand(expression, listed.numbers(one), f"{name}()")
+            run.demand(expression, per_sample_lists.numbers(one), f"{name}()")
     if name in ("max", "min"):
         return join(REPLICATED, *(_reduced_in(one) for one in args))
     return REPLICATED
@@ -115,9 +115,11 @@ def _len(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value
     results = []
     for one in args:
         if not any(isinstance(a, Instance) and a.each for a in one.atoms):
-            run.demand(node, listed.numbers(one), "len()")  # range(0, n, 2)
-    for atom in listed.rows(value(*elements.taken_apart(args[0].atoms))).atoms if args else ():
-        atom = listed.one_each(run, atom) or atom
+            run.demand(node, per_sample_lists.numbers(one), "len()")  # range(0, n, 2)
+    for atom in (
+        per_sample_lists.rows(value(*elements.taken_apart(args[0].atoms))).atoms if args else ()
+    ):
+        atom = per_sample_lists.one_each(run, atom) or atom
         rows = (
             isinstance(atom, Data)
             and atom.placement is Placement.SHARD
@@ -141,11 +143,11 @@ def _sum(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value
     results = []
     if len(args) == 2 and run.collating:
         lists = elements.iterate(run, _argument(node, 0), args[0])
-        joined = several.joined(run, node, lists)
+        joined = ragged_samples.joined(run, node, lists)
         if joined is not None:
             return joined
     for atom in args[0].atoms if args else ():
-        numbers = listed.numbers(value(atom))
+        numbers = per_sample_lists.numbers(value(atom))
         if numbers:
             run.demand(node, numbers, "sum()")
             continue
@@ -154,8 +156,8 @@ def _sum(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value
             added = atom.placed(Placement.SUM if rows else atom.placement)
             results.append(value(replace(added, one_each=atom.ndim < 2)))
             continue
-        items = listed.of_list(atom) if isinstance(atom, Instance) else None
-        items = items or listed.one_each(run, atom)
+        items = per_sample_lists.of_list(atom) if isinstance(atom, Instance) else None
+        items = items or per_sample_lists.one_each(run, atom)
         if items is not None:
             results.append(value(replace(items.placed(Placement.SUM), one_each=True)))
             continue
@@ -218,7 +220,7 @@ def _zip(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value
             return value(made)
     if isinstance(node, cst.Call) and any(one.star for one in node.args):
         for one, held in zip(node.args, args, strict=False):  # zip(*pairs)
-            run.demand_held(one.value, held, readers.POSITIONS)
+            run.demand_held(one.value, held, uses.POSITIONS)
     each = (elements.iterate(run, _argument(node, i), a) for i, a in enumerate(args))
     made.hold("*", value(Tup(tuple(each))))
     return value(made)
@@ -317,7 +319,7 @@ def _dict(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs:
             run.put(made, "*", join(*pair.items[1:]))  # type: ignore[union-attr]
     for key, held in kwargs.items():
         if key == "**":
-            run.put(made, "*", spreading.any_part(held))
+            run.put(made, "*", star_args.any_part(held))
         else:
             run.put(made, f"[{key!r}]", held)
     return value(made)
@@ -325,8 +327,8 @@ def _dict(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs:
 
 def _iter(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
     made = run.instance(node, run.module, "generator")
-    if args and whole_data.is_taken(run, node, args[0]):
-        made.hold("*", batches.yielded(run))
+    if args and full_data_batches.is_taken(run, node, args[0]):
+        made.hold("*", handmade_batches.yielded(run))
         return value(made)
     made.hold("*", elements.iterate(run, node, args[0]) if args else UNKNOWN)
     return value(made)
@@ -338,12 +340,12 @@ def _next(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Valu
     whole = instances.given_whole(run, args[0]) if args else frozenset()
     if whole and loop is not None and not loop.taken:
         loop.takes_whole = True
-    at_hand.taken_whole(run, whole)
+    current_batch.taken_whole(run, whole)
     if any(isinstance(a, Data) for a in deep_atoms(element)):
         shown = node.args[0].value if isinstance(node, cst.Call) and node.args else None
         run.takes_batch(shown.value if isinstance(shown, cst.Name) else "")
-        together.taken_besides(run, node, element)
-        at_hand.asked(run, together.sources(element))
+        joint_loaders.taken_besides(run, node, element)
+        current_batch.asked(run, joint_loaders.sources(element))
     return element
 
 
@@ -354,7 +356,7 @@ def _map(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value
         return value(Tup(parts))
     made = run.instance(node, run.module, "generator")
     each = [elements.iterate(run, node, a) for a in args[1:]]
-    made.each = bool(each) and all(listed.are_rows(one) for one in each)
+    made.each = bool(each) and all(per_sample_lists.are_rows(one) for one in each)
     made.hold("*", run.call(node, args[0], each, {}) if args else UNKNOWN)
     return value(made)
 
@@ -386,7 +388,7 @@ def _getattr(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> V
     if not names or len(names) < len(given):  # a setting: any class or function of a module
         modules = [a for a in args[0].atoms if isinstance(a, Namespace)]
         found += [attributes.defined(run, node, module).elements for module in modules]
-        found += by_name.attributes_of(node, args[0])
+        found += lookup_by_name.attributes_of(node, args[0])
     return join(*found, *args[2:]) if found else UNKNOWN
 
 
@@ -401,7 +403,7 @@ def _cycle(
     run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
     made = _iter(run, node, args)
-    if any(together.sources(held.elements) for held in made.of(Instance)):  # type: ignore[union-attr]
+    if any(joint_loaders.sources(held.elements) for held in made.of(Instance)):  # type: ignore[union-attr]
         run.facts.cycled.setdefault(node, run.site(node))
     return made
 
@@ -457,7 +459,7 @@ def _reduce(
     if len(args) < 2:
         return UNKNOWN
     if args[1].data:
-        run.demand(_argument(node, 1), args[1], readers.A_STATISTIC)
+        run.demand(_argument(node, 1), args[1], uses.A_STATISTIC)
         return REPLICATED
     each = elements.iterate(run, node, args[1])
     result = join(each, args[2]) if len(args) > 2 else each
@@ -470,9 +472,9 @@ _BUILTINS: dict[str, Callable[..., Value]] = {
     "len": _len, "sum": _sum, "enumerate": _enumerate, "zip": _zip, "list": _listed,
     "tuple": _listed, "sorted": _sorted, "reversed": _same_elements, "iter": _iter,
     "next": _next, "map": _map, "super": _super, "getattr": _getattr, "set": _set,
-    "setattr": by_name.set_attribute,
+    "setattr": lookup_by_name.set_attribute,
     "range": _range, "filter": _filter, "eval": _eval, "abs": _abs,
-    "globals": by_name.module_globals, "vars": by_name.variables,
+    "globals": lookup_by_name.module_globals, "vars": lookup_by_name.variables,
 }  # fmt: skip
 
 

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.batching import at_hand
+from ddpify.understanding.batching import current_batch
 from ddpify.understanding.forms import Form
-from ddpify.understanding.language import births, elements
+from ddpify.understanding.language import definition_sites, elements
 from ddpify.understanding.language.arguments import Keywords
-from ddpify.understanding.libraries import sequences, world
+from ddpify.understanding.libraries import sequences, side_effects
 from ddpify.understanding.libraries.distributed import held_model
-from ddpify.understanding.libraries.kinds import is_loader, is_model
+from ddpify.understanding.libraries.object_kinds import is_loader, is_model
 from ddpify.understanding.libraries.runtime_names import MODULE, SHARDED, SPREAD_CALL, WHOLE
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
@@ -36,7 +36,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 
 _LOADER = "torch.utils.data.DataLoader"
@@ -82,7 +82,7 @@ def _at_hand(
     run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
     held = [a for a in _first(args, kwargs, "loader").of(Instance) if is_loader(a)]  # type: ignore[arg-type]
-    at_hand.taken(run, frozenset(held))  # type: ignore[arg-type]
+    current_batch.taken(run, frozenset(held))  # type: ignore[arg-type]
     return REPLICATED
 
 
@@ -120,7 +120,7 @@ def _reduction(
     given = _first(args, kwargs, "x")
     if given.data:
         run.facts.reduced.setdefault(node, set()).update(given.data)
-    return births.reduced(given)
+    return definition_sites.reduced(given)
 
 
 def _given(
@@ -206,7 +206,7 @@ def _unwrap(
 
 
 def _save(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
-    world.saved(run, node, args)
+    side_effects.saved(run, node, args)
     return REPLICATED
 
 

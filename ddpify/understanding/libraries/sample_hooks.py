@@ -15,7 +15,7 @@ import libcst as cst
 from ddpify.understanding.facts import SampleHook
 from ddpify.understanding.forms import Form
 from ddpify.understanding.language.linearity import is_linear
-from ddpify.understanding.libraries.tried import mixes
+from ddpify.understanding.libraries.trial_runs import mixes
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
     UNKNOWN,
@@ -28,7 +28,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 _FORWARD = ("register_forward_hook", "register_forward_pre_hook")
 _BACKWARD = (

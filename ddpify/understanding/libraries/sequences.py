@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.batching import at_hand, batch_layers
-from ddpify.understanding.batching.batches import wholes
+from ddpify.understanding.batching import batch_layers, current_batch
+from ddpify.understanding.batching.handmade_batches import wholes
 from ddpify.understanding.facts import States
 from ddpify.understanding.forms import Form
 from ddpify.understanding.language.arguments import Keywords, argument_pairs, local_data
@@ -29,7 +29,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 _PACKING = ("pack_padded_sequence", "pack_sequence")
 _PADDING = ("pad_packed_sequence", "pad_sequence")
@@ -81,7 +81,7 @@ def _note_lengths(
     first = kwargs.get("batch_first") or (args[2] if len(args) > 2 else UNKNOWN)
     dim = 0 if first.constant() is True else 1
     code = f"{code_of(shown)}.size({dim})" if dotted(shown) is not None else ""
-    at_hand.used(run, node, [rows])
+    current_batch.used(run, node, [rows])
     run.facts.lengths.setdefault(lengths, States(run.site(lengths), 0, code))
 
 
@@ -146,7 +146,7 @@ def note_states(
     code = _rows_code(given[0][0], rows, layer)
     # Without a dimension and a size, an LSTM's two states cannot be told from two rows.
     if (dim or code) and any(isinstance(a, Number) for a in held):
-        at_hand.used(run, node, [rows])
+        current_batch.used(run, node, [rows])
         run.facts.states.setdefault(shown, States(run.site(shown), dim, code))
 
 

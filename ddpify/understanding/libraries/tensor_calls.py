@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import readers
+from ddpify.understanding import uses
 from ddpify.understanding.arithmetic import (
     bounds,
     einsum,
@@ -19,20 +19,20 @@ from ddpify.understanding.arithmetic import (
     tensors,
 )
 from ddpify.understanding.batching import (
-    at_hand,
     batch_rows,
     batch_sizes,
-    batches,
     collating,
-    listed,
+    current_batch,
+    handmade_batches,
+    joint_loaders,
+    per_sample_lists,
     queues,
-    single,
-    together,
+    single_rows,
 )
 from ddpify.understanding.facts import Draw
 from ddpify.understanding.forms import Form
 from ddpify.understanding.language.arguments import Keywords, argument_pairs, local_data
-from ddpify.understanding.libraries import draws, own_sizes
+from ddpify.understanding.libraries import local_sizes, random_numbers
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
     NO_ROWS,
@@ -51,7 +51,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 
 _NUMBERS = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED)
@@ -76,7 +76,7 @@ def tensor_function(  # type: ignore[no-untyped-def]
     run: Interpreter, node: cst.BaseExpression, name: str, short: str, args, kwargs
 ) -> Value:
     """Call a function of a tensor library by its qualified and its short name."""
-    drawn = draws.function(run, node, name)
+    drawn = random_numbers.function(run, node, name)
     if drawn is not None:
         return drawn
     by_pattern = patterns.function(run, node, short, args, kwargs) if name in _BY_PATTERN else None
@@ -95,7 +95,7 @@ def tensor_function(  # type: ignore[no-untyped-def]
         return sized
     if short in ("cat", "concat", "concatenate", "stack", "hstack", "vstack"):
         joined = _concatenated(run, node, short, args, kwargs)
-        return joined or batches.made(run, short) or REPLICATED
+        return joined or handmade_batches.made(run, short) or REPLICATED
     if name in ("torch.numel", "numpy.size") and len(operands) == 1:
         return (
             join(*(tensor_sizes.elements(data, node) for data in operands[0][1].data)) or REPLICATED
@@ -105,7 +105,7 @@ def tensor_function(  # type: ignore[no-untyped-def]
         return REPLICATED
     if name.startswith("numpy.") and short == "at" and not operands[0][1].data:
         for shown, one in operands[1:]:  # np.add.at(table, (labels, guesses), 1)
-            run.demand_held(shown, one, readers.A_TABLE)
+            run.demand_held(shown, one, uses.A_TABLE)
         return REPLICATED
     made = _of_a_list(run, short, operands)
     if made is not None:
@@ -114,7 +114,9 @@ def tensor_function(  # type: ignore[no-untyped-def]
         return positions_of_some(run, *operands[0]) or REPLICATED
     involved = [(n, v) for n, v in operands if v.data]
     if involved and short in _ROW_BY_ROW:
-        batches.meet(run, [(n, v) for n, v in operands if v.data or batches.wholes(v)])
+        handmade_batches.meet(
+            run, [(n, v) for n, v in operands if v.data or handmade_batches.wholes(v)]
+        )
     if involved and tensors.broadcasts(short):  # rows of all would meet a rank's there
         involved = [(n, v) for n, v in operands if any(isinstance(a, Data) for a in v.atoms)]
     for _, held in operands:
@@ -130,7 +132,7 @@ def tensor_function(  # type: ignore[no-untyped-def]
             return made
     if not involved:
         for shown, held in operands:
-            run.demand(shown, listed.numbers(held), readers.POSITIONS)
+            run.demand(shown, per_sample_lists.numbers(held), uses.POSITIONS)
         return _on_whole(name, short, operands, args[1:], kwargs)
     written = [a for a in operands[0][1].data if a.placement is Placement.SHARD]
     for data in written if len(written) == len(operands[0][1].atoms) else ():
@@ -188,7 +190,7 @@ def _of_a_size(
     if counts and short in _FROM_VALUES and not operands[0][1].data:
         run.demand_all(*operands[0], f"{short}()")  # a list of numbers, one a count
         return REPLICATED
-    made = draws.of_a_batchs_size(run, node) if short in batch_sizes.MAKING else None
+    made = random_numbers.of_a_batchs_size(run, node) if short in batch_sizes.MAKING else None
     if made is not None:
         return made
     kept = batch_sizes.kept_for(run, node) if short in batch_sizes.MAKING else None
@@ -218,7 +220,7 @@ def _of_a_list(
             return value(collating.stacked(inner[0], 0))
     for _, held in operands[:1] if short in _FROM_LISTS else ():
         for made in held.of(Instance):
-            rows = listed.of_list(made) or listed.as_tensor(made)  # type: ignore[arg-type]
+            rows = per_sample_lists.of_list(made) or per_sample_lists.as_tensor(made)  # type: ignore[arg-type]
             if rows is not None:
                 return value(rows)
             if made in run.of_all_ranks:
@@ -251,14 +253,14 @@ def _on_batches(
 ) -> Value | None:
     """What a tensor function makes of batches that the script makes by hand, if it gets any."""
     short, operands = name.rsplit(".", 1)[-1], argument_pairs(node, args, kwargs)
-    made = batches.made(run, short)
-    if made is not None and single.number(run, node, name, args, kwargs):
+    made = handmade_batches.made(run, short)
+    if made is not None and single_rows.number(run, node, name, args, kwargs):
         return REPLICATED
     if made is not None:
-        ones = single.rows_of_one(run, node, short)
-        made = batches.without(made, ones, single.dimensions(run, node, short))
+        ones = single_rows.rows_of_one(run, node, short)
+        made = handmade_batches.without(made, ones, single_rows.dimensions(run, node, short))
         return _as_before(made, operands) if short in _CONVERTING else made
-    if not any(batches.wholes(held) for _, held in operands):
+    if not any(handmade_batches.wholes(held) for _, held in operands):
         return None
     if short == "einsum" and args:
         made = einsum.on_batches(run, *einsum.given(name, operands))
@@ -283,16 +285,16 @@ def _sized(run: Interpreter, node: cst.BaseExpression, short: str, counts: list[
         return value(Data(Placement.REPLICATE, form=Form.GATHERED))
     for data in counts:
         run.facts.shape_uses.update(data.births)
-    shown = list(own_sizes.parts_of(run, node, short)) if isinstance(node, cst.Call) else []
+    shown = list(local_sizes.parts_of(run, node, short)) if isinstance(node, cst.Call) else []
     sizes = [part for part in shown if part.data.placement is Placement.COUNT]
     made = replace(counts[0].placed(Placement.SHARD), dim=sizes[0].dim if sizes else 0)
     made = replace(made, ndim=_dimensions(run, node) if short in _FILLED else 0)
     if short in ("randperm", "permutation"):
         counted = [part.node for part in sizes]
-        at_hand.used(run, node, counts)
+        current_batch.used(run, node, counts)
         run.facts.orders.setdefault(node, Draw(run.site(node), counts=counted))
         if short == "randperm":
-            draws.shared_in_forward(run, node)
+            random_numbers.shared_in_forward(run, node)
         made = replace(made, form=Form.PERMUTATION)
     if short in _COUNTING:
         made = replace(made, form=Form.RANGE, births=frozenset(part.node for part in sizes))
@@ -339,7 +341,7 @@ def _concatenated(
     dim = given.constant() if given else 0
     if short not in ("stack", "hstack") and _under_replicated(run, node, inner[0], dim):
         for piece, held in queues.pieces(run, node):
-            run.demand(piece, value(*held.data), readers.A_STATISTIC)
+            run.demand(piece, value(*held.data), uses.A_STATISTIC)
         gathered = inner[0].placed(Placement.REPLICATE)
         return value(replace(gathered, form=Form.GATHERED, flat=True))
     inner = _beside_rows(run, node, inner)
@@ -353,7 +355,7 @@ def _concatenated(
     ):
         for expression, held in queues.pieces(run, node):
             for rows in held.data:
-                run.demand(expression, value(rows), readers.A_KEPT_COLLECTION)
+                run.demand(expression, value(rows), uses.A_KEPT_COLLECTION)
         return value(replace(first.placed(Placement.REPLICATE), form=Form.GATHERED))
     along_others = dim not in (0, ...)
     shown = queues.pieces(run, node) if along_others or short in ("stack", "hstack") else []
@@ -361,11 +363,13 @@ def _concatenated(
         return value(replace(first.placed(Placement.REPLICATE), form=Form.GATHERED))
     if run.collating and not _shown_pieces(run, node) and {d.form for d in inner} == {Form.TENSOR}:
         return value(first.placed(first.placement))  # each sample's one row
-    chosen = node in run.choices.batches and batches.trained_on(run, inner)
+    chosen = node in run.choices.batches and handmade_batches.trained_on(run, inner)
     if chosen and (along_others or short == "hstack"):
-        batches.meet(run, shown, surely=True)
+        handmade_batches.meet(run, shown, surely=True)
     if dim == 0 and short in ("cat", "concat", "concatenate", "vstack"):
-        batches.meet(run, queues.pieces(run, node))  # they are under each other on each rank
+        handmade_batches.meet(
+            run, queues.pieces(run, node)
+        )  # they are under each other on each rank
     if all(d.counted and d.births for d in inner):
         return value(*inner)  # each is reduced by itself, where its denominator is known
     if worst:
@@ -403,13 +407,13 @@ def _beside_rows(run: Interpreter, node: cst.BaseExpression, inner: list[Data]) 
     if not numbers or not any(d.placement is Placement.SHARD for _, d in shown):
         return inner
     for expression, number in numbers:
-        run.demand(expression, value(number), readers.ARITHMETIC)
+        run.demand(expression, value(number), uses.ARITHMETIC)
     return [d for d in inner if d.placement not in _NUMBERS]
 
 
 def _taken_one_by_one(pieces: Value, first: Data) -> Data | None:
     """The samples that the pieces are, one each; None where they are several rows each."""
-    items = [listed.of_list(a) for a in pieces.of(Instance)]  # type: ignore[arg-type]
+    items = [per_sample_lists.of_list(a) for a in pieces.of(Instance)]  # type: ignore[arg-type]
     if items and items[0] is not None:
         return items[0]
     alone = first.form is Form.LISTED and first in pieces.atoms
@@ -427,7 +431,7 @@ def _rows_joined(
     """Several tensors of this rank's rows as one."""
     first, sources = inner[0], frozenset(loader for d in inner for loader in d.loaders)
     placed = replace(first.placed(first.placement), loaders=sources)
-    unequal = together.unequal(run, sources, sources)
+    unequal = joint_loaders.unequal(run, sources, sources)
     run.facts.joined |= sources if unequal else set()
     if unequal or any(d.ragged for d in inner):
         placed = replace(placed, form=Form.MASKED)

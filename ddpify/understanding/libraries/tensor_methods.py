@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import readers
+from ddpify.understanding import uses
 from ddpify.understanding.arithmetic import (
     bounds,
     in_place,
@@ -18,10 +18,10 @@ from ddpify.understanding.arithmetic import (
     tensors,
     views,
 )
-from ddpify.understanding.batching import batch_sizes, batches, part_steps, stores
+from ddpify.understanding.batching import batch_sizes, handmade_batches, in_place_writes, part_steps
 from ddpify.understanding.forms import SEVERAL_TENSORS, Form
 from ddpify.understanding.language.arguments import argument_pairs, local_data
-from ddpify.understanding.libraries import draws, sample_hooks, world
+from ddpify.understanding.libraries import random_numbers, sample_hooks, side_effects
 from ddpify.understanding.libraries.instances import MOVES, generator
 from ddpify.understanding.libraries.opaque import sink_method
 from ddpify.understanding.libraries.tensor_calls import tensor_function
@@ -41,7 +41,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 _STRING_METHODS = frozenset(
     "format join strip split replace startswith endswith ljust rjust center zfill encode".split()
@@ -62,11 +62,11 @@ def of_batch(  # type: ignore[no-untyped-def]
     if name == "backward":
         return REPLICATED
     if name in MOVES:
-        world.moved(run, node, args, kwargs)
+        side_effects.moved(run, node, args, kwargs)
         return value(atom)
     if name.startswith("new_"):
-        return batches.made(run, name) or REPLICATED
-    draws.method(run, node, atom, name)
+        return handmade_batches.made(run, name) or REPLICATED
+    random_numbers.method(run, node, atom, name)
     pairs = [(_receiver(node), value(atom)), *argument_pairs(node, args, {})]
     repeated = _repeated(run, name, args)
     if repeated is not None:
@@ -93,7 +93,7 @@ def of_tensor(  # type: ignore[no-untyped-def]
     receiver = _receiver(node)
     if name == "backward":
         return backward(run, node, receiver, value(atom))
-    drawn = draws.method(run, node, atom, name)
+    drawn = random_numbers.method(run, node, atom, name)
     if drawn is not None:
         return drawn
     if name == "register_hook" and atom.placement is Placement.SHARD:
@@ -101,19 +101,19 @@ def of_tensor(  # type: ignore[no-untyped-def]
             sample_hooks.of_rows(run, node, atom, args[0] if args else UNKNOWN)
         else:
             packed = replace(atom, births=frozenset(), form=Form.PACKED)
-            run.demand(receiver, value(packed), readers.A_HOOK)
+            run.demand(receiver, value(packed), uses.A_HOOK)
         return REPLICATED
     if name == "size" and args:
         last_sizes.note(run, node, atom, args[0].constant())
     known = _read(run, receiver, atom, name) or _fact(node, atom, name, args)
     if known is not None:
         return known
-    if name in stores.RESIZING:
+    if name in in_place_writes.RESIZING:
         return _resized(atom, args)
     if name in ("new_zeros", "new_ones", "new_empty", "new_full", "new_tensor"):
         return tensor_function(run, node, f"torch.{name}", name, args, kwargs)
     if name in MOVES:
-        world.moved(run, node, args, kwargs)
+        side_effects.moved(run, node, args, kwargs)
         return tensors.fresh(
             value(replace(atom, form=Form.TENSOR) if atom.form in SEVERAL_TENSORS else atom)
         )
@@ -269,14 +269,14 @@ def of_plain(  # type: ignore[no-untyped-def]
     if name == "backward":
         return backward(run, node, _receiver(node), REPLICATED)
     if name in MOVES:
-        world.moved(run, node, args, kwargs)
+        side_effects.moved(run, node, args, kwargs)
     if literal or (name in _STRING_METHODS and not constant):
         for expression, one in argument_pairs(node, args, kwargs):
             run.demand_held(expression, one, "a formatted string")
         return REPLICATED
     if isinstance(atom, Tup):
         return join(*atom.items) if name == "index" else REPLICATED
-    drawn = draws.method(run, node, atom, name)
+    drawn = random_numbers.method(run, node, atom, name)
     if drawn is not None:
         return drawn
     if run.module.is_unused(node) and not name.endswith("_"):

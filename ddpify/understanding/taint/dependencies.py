@@ -11,7 +11,7 @@ import libcst as cst
 from ddpify.records import record
 from ddpify.understanding.facts import Facts
 from ddpify.understanding.libraries.distributed import METRICS, is_wrapper
-from ddpify.understanding.libraries.kinds import BARS
+from ddpify.understanding.libraries.object_kinds import BARS
 from ddpify.understanding.libraries.runtime_names import BROADCAST
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import Structure, children, walk

@@ -14,7 +14,7 @@ from functools import cached_property
 import libcst as cst
 
 from ddpify.understanding.facts import Facts
-from ddpify.understanding.libraries.kinds import is_loader
+from ddpify.understanding.libraries.object_kinds import is_loader
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import Structure
 from ddpify.understanding.taint.dependencies import Dependencies, Dependency

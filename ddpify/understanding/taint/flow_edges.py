@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import libcst as cst
 
-from ddpify.understanding.libraries import options
+from ddpify.understanding.libraries import command_line_options
 from ddpify.understanding.libraries.distributed import IN_PLACE, REDUCING, REDUCING_NAMES
-from ddpify.understanding.libraries.kinds import BARS
+from ddpify.understanding.libraries.object_kinds import BARS
 from ddpify.understanding.libraries.spawning import spawned_ranks
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.taint import sources
@@ -299,9 +299,9 @@ class Collector:
         parsers = self.facts.values.get(node.func.value, value()).atoms
         names = [self.facts.values.get(a.value, value()) for a in node.args if a.keyword is None]
         dest = self.facts.values.get(told["dest"]) if "dest" in told else None
-        name = options.attribute_of(names, dest)
+        name = command_line_options.attribute_of(names, dest)
         for parser in parsers if "default" in told else ():
-            if isinstance(parser, Instance) and parser.type in options.PARSERS:
+            if isinstance(parser, Instance) and parser.type in command_line_options.PARSERS:
                 self.edge([("attribute", parser.site, name)], told["default"], node)
                 self.edges[-1].offers = True
 

@@ -12,13 +12,13 @@ import libcst as cst
 
 from ddpify.understanding.facts import Facts, WholeCall
 from ddpify.understanding.forms import Form
-from ddpify.understanding.libraries import coupling_layers, criteria, handed, kinds
+from ddpify.understanding.libraries import coupling_layers, criteria, escaping_loaders, object_kinds
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
 from ddpify.understanding.values import Atom, Data, Instance, Tup, Value, deep_atoms
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 
 def note(
@@ -27,7 +27,7 @@ def note(
     """Note whether a call from outside a forward takes rows, or what all ranks hold."""
     if run.frames_forward() or not given or not all(given):
         return
-    handed.enter_a_model(run, given)
+    escaping_loaders.enter_a_model(run, given)
     local = [a for one in given for a in deep_atoms(one) if _is_local(a)]
     if local:
         rowwise = all(_is_rows(a) for a in local) and all(_is_rows(a) for a in result.atoms)
@@ -54,7 +54,7 @@ def _is_local(atom: Atom) -> bool:
 
 def _trains_on_all(run: Interpreter, model: Instance, given: list[Value]) -> bool:
     """Whether it is no loss, and gets gathered rows."""
-    if run.no_grad or kinds.is_loss(model) or criteria.is_criterion(run, model):
+    if run.no_grad or object_kinds.is_loss(model) or criteria.is_criterion(run, model):
         return False
     if model.kind in coupling_layers.OF_A_DIMENSION:  # which have no weights
         return False

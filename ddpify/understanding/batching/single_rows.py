@@ -11,7 +11,7 @@ from ddpify.understanding.language.arguments import Keywords
 from ddpify.understanding.values import Const, Instance, Lib, Tup, Value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 _CONSTANTS = frozenset(
     f"{module}.{name}" for module in ("math", "numpy", "torch") for name in ("pi", "e", "inf")

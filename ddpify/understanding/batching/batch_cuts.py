@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.batching import at_hand, together
+from ddpify.understanding.batching import current_batch, joint_loaders
 from ddpify.understanding.forms import SEVERAL_TENSORS, Form
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import Data, Number
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 _FORMS = (Form.TENSOR, *SEVERAL_TENSORS, Form.YIELDED)
 
@@ -33,8 +33,8 @@ def cut(run: Interpreter, node: cst.Subscript, rows: Data, part: cst.BaseSlice) 
         run.facts.cuttable[node.value] = run.site(node)
         return None
     scope = run.module.function(node) or run.module.tree
-    source = run.instance(scope, run.module, f"{together.CUT} {code_of(part.upper)}")
-    at_hand.taken(run, frozenset({source}))
+    source = run.instance(scope, run.module, f"{joint_loaders.CUT} {code_of(part.upper)}")
+    current_batch.taken(run, frozenset({source}))
     return replace(rows, births=frozenset(), form=Form.TENSOR, loaders=rows.loaders | {source})
 
 

@@ -10,7 +10,7 @@ from ddpify.understanding.libraries.instances import RETURNS_MODEL
 from ddpify.understanding.values import Number, Value, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 
 def out_of_file(run: Interpreter, node: cst.BaseExpression) -> Value:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import readers
+from ddpify.understanding import uses
 from ddpify.understanding.arithmetic import bounds, loop_indices, tensor_pairs
-from ddpify.understanding.batching import listed
+from ddpify.understanding.batching import per_sample_lists
 from ddpify.understanding.forms import Form
 from ddpify.understanding.operators.rules import Rule
 from ddpify.understanding.operators.table import rule_of
@@ -21,7 +21,7 @@ from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import NO_ROWS, Atom, Data, Tup, Value, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 _COMPUTING = (Rule.ELEMENTWISE, Rule.MIXING, Rule.COUPLING)
 _MAKING = frozenset(
@@ -46,7 +46,7 @@ def write(run: Interpreter, target: cst.Subscript, owner: Value, new: Value) -> 
         for data in rows:
             write_into_all(run, target, data)
     elif rows:
-        run.demand(target, value(*new.positions), readers.A_ROW)
+        run.demand(target, value(*new.positions), uses.A_ROW)
     _write_whole(run, target, owner)
     _note_gathered_argument(run, target, owner)
 
@@ -66,7 +66,7 @@ def is_at_own_rows(run: Interpreter, target: cst.Subscript) -> bool:
         assert isinstance(part, cst.Index)
         if isinstance(part.value, cst.Ellipsis):
             return True
-        index = listed.as_index(run.seen(part.value))
+        index = per_sample_lists.as_index(run.seen(part.value))
         if index.constant() is not None:
             counted = loop_indices.counts_each_row(run, part)
             return counted or _is_own(index) or loop_indices.is_of_one_sample(run, part)
@@ -113,10 +113,10 @@ def write_into_all(run: Interpreter, target: cst.BaseExpression, rows: Data) -> 
     """
     if rows.names and all(is_fresh(name) for name in rows.names):
         for name in rows.names:
-            run.demand(name, value(replace(rows, names=frozenset())), readers.A_STATISTIC)
+            run.demand(name, value(replace(rows, names=frozenset())), uses.A_STATISTIC)
         return
     unmendable = Data(Placement.SHARD, rows.loaders, form=Form.PACKED)
-    run.demand(target, value(unmendable), readers.A_ROW)
+    run.demand(target, value(unmendable), uses.A_ROW)
 
 
 def is_fresh(shown: cst.BaseExpression) -> bool:
@@ -144,7 +144,7 @@ def _write_whole(run: Interpreter, target: cst.Subscript, owner: Value) -> None:
     bounds.count_sizes(run, [*bounds.of_slices(target), *at])
     bounds.count_all_rows(run, at)
     given = [*at, *_given(run, target)]
-    shown = [(one, listed.as_index(run.seen(one))) for one in given]
+    shown = [(one, per_sample_lists.as_index(run.seen(one))) for one in given]
     held = tensor_pairs.held_tensors(shown)
     tensor_pairs.beside_whole(run, [(target.value, whole[0]), *held])
 
@@ -171,7 +171,7 @@ def _note_gathered_argument(run: Interpreter, target: cst.Subscript, owner: Valu
     for atom in owner.atoms:
         if isinstance(atom, Data) and atom.form is Form.GATHERED:
             packed = Data(Placement.SHARD, atom.loaders, form=Form.PACKED)
-            run.demand(target, value(packed), readers.A_ROW)
+            run.demand(target, value(packed), uses.A_ROW)
 
 
 def _is_gathered_for_call(run: Interpreter, written: cst.BaseExpression) -> bool:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import readers
+from ddpify.understanding import uses
 from ddpify.understanding.arithmetic import tensor_items
-from ddpify.understanding.batching import stores
+from ddpify.understanding.batching import in_place_writes
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Value, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 
 def item(run: Interpreter, target: cst.BaseExpression) -> None:
@@ -34,7 +34,7 @@ def element(run: Interpreter, shown: cst.BaseExpression, one: Value) -> None:
     """What a set takes, or a table is read by, must be that of all samples."""
     for data in one.data:
         if data.placement is Placement.ROWS and data.births:
-            run.demand(shown, value(data), readers.A_TABLE)
+            run.demand(shown, value(data), uses.A_TABLE)
 
 
 def counted(run: Interpreter, target: cst.BaseExpression, old: Value, new: Value) -> None:
@@ -46,11 +46,11 @@ def counted(run: Interpreter, target: cst.BaseExpression, old: Value, new: Value
         return
     for data in loop.rows:
         assert isinstance(loop.node, cst.For)
-        run.demand(loop.node.iter, value(data), readers.A_TABLE)
+        run.demand(loop.node.iter, value(data), uses.A_TABLE)
 
 
 def _is_of_one_round(run: Interpreter, target: cst.BaseExpression) -> bool:
     """Whether what is filled is made anew in each round of a loop over the samples."""
-    kept = next(stores.holders(target), None)
+    kept = next(in_place_writes.holders(target), None)
     inner = takewhile(lambda loop: not loop.takes_batches, reversed(run.frame.loops))
     return isinstance(kept, cst.Name) and any(kept.value in loop.assigned for loop in inner)

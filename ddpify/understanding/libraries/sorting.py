@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import readers
-from ddpify.understanding.batching import listed
+from ddpify.understanding import uses
+from ddpify.understanding.batching import per_sample_lists
 from ddpify.understanding.language import elements
 from ddpify.understanding.language.arguments import Keywords
 from ddpify.understanding.values import Value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 ORDERING = frozenset({"sorted", "max", "min"})
 
@@ -28,6 +28,6 @@ def compared(run: Interpreter, node: cst.BaseExpression, args: Sequence[Value], 
     if not args:
         return
     given = node.args[0].value if isinstance(node, cst.Call) and node.args else node
-    run.demand(given, listed.numbers(args[0]), readers.POSITIONS)
+    run.demand(given, per_sample_lists.numbers(args[0]), uses.POSITIONS)
     if "key" in kwargs:
         run.call(node, kwargs["key"], [elements.iterate(run, given, args[0])], {})

@@ -14,7 +14,7 @@ import libcst as cst
 from ddpify.understanding.values import Value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 
 def note(run: Interpreter, target: cst.Attribute, owner: Value, new: Value) -> None:

@@ -25,7 +25,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 
 def spread(

@@ -11,7 +11,7 @@ from ddpify.understanding.structure import walk
 from ddpify.understanding.values import Instance, Value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 
 def truth(run: Interpreter, test: cst.BaseExpression, result: Value) -> bool | None:

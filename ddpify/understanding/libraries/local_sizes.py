@@ -15,7 +15,7 @@ from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Atom, Data, Instance, Tup, Value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 _VARIADIC = frozenset("randn rand zeros ones empty".split())  # torch.zeros(2, 3), not ((2, 3))
 _MOST_DIMENSIONS = 6

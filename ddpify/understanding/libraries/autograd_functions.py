@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import readers
+from ddpify.understanding import uses
 from ddpify.understanding.arithmetic import across_samples
 from ddpify.understanding.forms import Form
 from ddpify.understanding.language.arguments import Keywords, local_data
 from ddpify.understanding.language.linearity import is_linear
 from ddpify.understanding.libraries import opaque
-from ddpify.understanding.libraries.tried import mixes
+from ddpify.understanding.libraries.trial_runs import mixes
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
     REPLICATED,
@@ -33,7 +33,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 
 CONTEXT = "torch.autograd.function.FunctionCtx"
@@ -138,5 +138,5 @@ def _on_all_rows(
         run.facts.regrouped[node] = replace(known, others=tuple(shown[1:]), own_backward=True)
         return value(made)
     for expression, one in zip(shown, given, strict=True):
-        run.demand(expression, value(*one.data), readers.A_STATISTIC)
+        run.demand(expression, value(*one.data), uses.A_STATISTIC)
     return REPLICATED

@@ -18,7 +18,7 @@ from ddpify.understanding.taint.definite_assignment import target_names
 from ddpify.understanding.values import NO_ROWS, Atom, Data, Instance, Tup, Value, join, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 
 def one_of(atom: Data) -> Data:

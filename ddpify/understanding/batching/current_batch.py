@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.batching import together
+from ddpify.understanding.batching import joint_loaders
 from ddpify.understanding.facts import OutOfTurn
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Atom, Data, Instance, Tup, Value, deep_atoms, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 
 def taken(run: Interpreter, sources: frozenset[Instance]) -> None:
@@ -119,6 +119,6 @@ def reduced(run: Interpreter, node: cst.CSTNode, parts: Iterable[Data]) -> None:
         used(run, node, parts)
     for data in parts:
         counted = data.ragged or data.placement is Placement.WEIGHTED
-        if not counted and together.unequal(run, data.loaders, data.loaders):
+        if not counted and joint_loaders.unequal(run, data.loaders, data.loaders):
             found = OutOfTurn(run.site(node), data.loaders, data.loaders)
             run.facts.two_sizes.setdefault(node, found)

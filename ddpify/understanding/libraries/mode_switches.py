@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import modes
+from ddpify.understanding import training_modes
 from ddpify.understanding.values import Const, Instance, Number, Value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 
 def is_other_method(name: str, given: list[Value]) -> bool:
@@ -29,7 +29,7 @@ def switched(
     mode = next((one.constant() for one in given), name == "train")
     owner = node.func if isinstance(node, cst.Call) else None
     surely = isinstance(owner, cst.Attribute) and len(run.seen(owner.value).atoms) == 1
-    modes.switch(run.facts, run.site(node), model, mode, surely=surely)
+    training_modes.switch(run.facts, run.site(node), model, mode, surely=surely)
 
 
 def of_call(run: Interpreter, node: cst.BaseExpression, model: Instance) -> bool | None:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.batching import batches, listed
+from ddpify.understanding.batching import handmade_batches, per_sample_lists
 from ddpify.understanding.language.arguments import Keywords, argument_pairs
 from ddpify.understanding.values import Instance, Value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 
 def entered(
@@ -23,7 +23,7 @@ def entered(
 ) -> tuple[list[Value], Keywords]:
     """The arguments of a model, in which batches that the script makes by hand are noted."""
     shown = argument_pairs(node, args, kwargs)
-    operands = [(expression, listed.rows(held)) for expression, held in shown]
-    batches.meet(run, operands)
-    held = batches.enter(run, node, model, operands)
+    operands = [(expression, per_sample_lists.rows(held)) for expression, held in shown]
+    handmade_batches.meet(run, operands)
+    held = handmade_batches.enter(run, node, model, operands)
     return held[: len(args)], dict(zip(kwargs, held[len(args) :], strict=True))

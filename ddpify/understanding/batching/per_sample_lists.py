@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import readers
+from ddpify.understanding import uses
 from ddpify.understanding.arithmetic import bounds
 from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement
@@ -19,7 +19,7 @@ from ddpify.understanding.syntax import dotted, names_of
 from ddpify.understanding.values import Atom, Data, Instance, Tup, Value, deep_atoms, join, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 GROWING = frozenset("append appendleft add extend insert pop popleft remove".split())
 
@@ -96,7 +96,7 @@ def taken_from(run: Interpreter, made: Instance, shown: cst.BaseExpression, rows
     if made.each or run.is_older(made):
         return run.iterate(shown, rows)
     for data in rows.data:
-        run.demand(shown, value(data), readers.A_TABLE)
+        run.demand(shown, value(data), uses.A_TABLE)
     return rows
 
 
@@ -272,7 +272,7 @@ def _computed(counting: list[Data]) -> Data:
 def count_all(run: Interpreter, shown: cst.BaseExpression, made: Instance) -> None:
     """Let positions that a list holds be those of all ranks, unless it has one for each row."""
     if not made.each and made.kind == "list" and not run.frames_forward():
-        run.demand(shown, value(*made.elements.positions), readers.POSITIONS)
+        run.demand(shown, value(*made.elements.positions), uses.POSITIONS)
 
 
 def _are_numbers(item: Value) -> bool:

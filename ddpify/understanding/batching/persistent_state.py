@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import readers
+from ddpify.understanding import uses
 from ddpify.understanding.arithmetic import bounds
-from ddpify.understanding.batching import stores, tables
+from ddpify.understanding.batching import in_place_writes, sample_tables
 from ddpify.understanding.forms import SEVERAL_TENSORS, Form
 from ddpify.understanding.language.arguments import (
     Keywords,
@@ -20,7 +20,7 @@ from ddpify.understanding.language.arguments import (
     argument_pairs,
     local_data,
 )
-from ddpify.understanding.libraries.kinds import is_model
+from ddpify.understanding.libraries.object_kinds import is_model
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import displayed
@@ -39,7 +39,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 
 _REDUCIBLE = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED, Placement.COUNT)
@@ -55,15 +55,15 @@ def method(run: Interpreter, node: cst.Call, args: list[Value], kwargs: Keywords
     if not isinstance(node.func, cst.Attribute) or not run.in_batch_loop():
         return
     if run.module.is_unused(node):
-        tables.item(run, node.func.value)  # table[label].append(...)
-    if not stores.is_in_place(node):
+        sample_tables.item(run, node.func.value)  # table[label].append(...)
+    if not in_place_writes.is_in_place(node):
         return
     name, target = node.func.attr.value, node.func.value
     given = argument_pairs(node, args, kwargs)
     local = next((data for _, one in given for data in local_data(one)), None)
     if _at_places_of_all(run, target, given):
         return
-    if local is not None and name in stores.RESIZING:
+    if local is not None and name in in_place_writes.RESIZING:
         _holds_rows(run, target, local)
     elif local is not None:
         by_index = name in _BY_INDEX and not isinstance(target, cst.Subscript)
@@ -78,9 +78,9 @@ def _holds_rows(run: Interpreter, target: cst.BaseExpression, local: Data) -> No
     """
     if isinstance(target, cst.Attribute) and target.attr.value == "data":
         unmendable = Data(Placement.SHARD, local.loaders, form=Form.PACKED)
-        run.demand(target, value(unmendable), readers.A_KEPT_TENSOR)
+        run.demand(target, value(unmendable), uses.A_KEPT_TENSOR)
         return
-    kept = next(stores.holders(target), None)
+    kept = next(in_place_writes.holders(target), None)
     rows = value(local.placed(Placement.SHARD))
     if isinstance(kept, cst.Name):
         run.bind(kept.value, rows)
@@ -113,7 +113,7 @@ def _at_places_of_all(run: Interpreter, target: cst.BaseExpression, given: list[
     for shown, one in [(target, run.eval(target)), *given]:
         for data in one.data:
             if data.form is not Form.PERMUTATION:
-                run.demand(shown, value(data), readers.ROWS_OF_ALL)
+                run.demand(shown, value(data), uses.ROWS_OF_ALL)
     return True
 
 
@@ -181,7 +181,7 @@ def _fill(
     run: Interpreter, target: cst.BaseExpression, given: list[Operand], *, by_index: bool
 ) -> None:
     """What is made whole for this batch alone, as means by class, is filled from all its rows."""
-    kept = next(stores.holders(target), None)
+    kept = next(in_place_writes.holders(target), None)
     if kept is None or not _is_whole(run.eval(kept)):
         return
     if run.in_batch_loop() and _outlives_batch(run, kept):
@@ -191,7 +191,7 @@ def _fill(
         for data in one.data:
             rows = data.placement is Placement.SHARD and by_index
             if data.placement in _REDUCIBLE or rows or _is_picked(data):
-                run.demand(shown, value(data), readers.A_TABLE)
+                run.demand(shown, value(data), uses.A_TABLE)
 
 
 def _is_picked(data: Data) -> bool:
@@ -207,7 +207,7 @@ def _parts(run: Interpreter, shown: cst.BaseExpression, one: Value) -> list[Oper
 
 def _is_kept(run: Interpreter, target: cst.BaseExpression) -> bool:
     """Whether what is written is a tensor that all ranks hold, from batch to batch."""
-    kept = next(stores.holders(target), None)
+    kept = next(in_place_writes.holders(target), None)
     return kept is not None and _outlives_batch(run, kept) and _is_whole(run.eval(kept))
 
 
@@ -216,7 +216,7 @@ def _demand(run: Interpreter, shown: cst.BaseExpression, data: Data, *, by_index
     rows = (by_index or _is_picked(data)) and data.form not in (*SEVERAL_TENSORS, Form.SHAPE)
     if data.placement not in _REDUCIBLE and not rows:
         data = Data(Placement.SHARD, data.loaders, form=Form.PACKED)  # which no reduction suits
-    run.demand(shown, value(data), readers.A_KEPT_TENSOR)
+    run.demand(shown, value(data), uses.A_KEPT_TENSOR)
 
 
 def _is_whole(held: Value) -> bool:

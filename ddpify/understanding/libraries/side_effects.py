@@ -25,7 +25,7 @@ from ddpify.understanding.libraries.actions import (
     WRITES,
     WRITING_METHODS,
 )
-from ddpify.understanding.libraries.kinds import is_model
+from ddpify.understanding.libraries.object_kinds import is_model
 from ddpify.understanding.libraries.path_objects import PATH
 from ddpify.understanding.libraries.system_commands import ASKING, only_tells
 from ddpify.understanding.values import (
@@ -47,7 +47,7 @@ from ddpify.understanding.values import (
 
 if TYPE_CHECKING:
     from ddpify.understanding.facts import Facts
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 Keywords = dict[str, Value]
 

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import readers
-from ddpify.understanding.batching import at_hand, batch_sizes
+from ddpify.understanding import uses
+from ddpify.understanding.batching import batch_sizes, current_batch
 from ddpify.understanding.facts import Draw
 from ddpify.understanding.forms import SEVERAL_TENSORS, Form
-from ddpify.understanding.libraries.own_sizes import Part, parts_in, parts_of
+from ddpify.understanding.libraries.local_sizes import Part, parts_in, parts_of
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import Atom, Data, Instance, Number, Value, deep_atoms, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 
 _LIKE = frozenset("randn_like rand_like randint_like".split())
@@ -74,10 +74,10 @@ def shuffled(run: Interpreter, node: cst.BaseExpression, name: str) -> None:
     shown = node.args[0].value
     held = run.seen(shown)
     for made in held.of(Instance):
-        run.demand_held(shown, made.elements, readers.POSITIONS)  # type: ignore[union-attr]
+        run.demand_held(shown, made.elements, uses.POSITIONS)  # type: ignore[union-attr]
     for data in held.data:
         if data.counting:
-            run.demand(shown, value(data), readers.POSITIONS)
+            run.demand(shown, value(data), uses.POSITIONS)
         elif data.placement is Placement.SHARD and not run.collating:
             _refuse(run, shown, data)
 
@@ -138,7 +138,7 @@ def of_a_batchs_size(run: Interpreter, node: cst.BaseExpression) -> Value | None
         return None
     run.facts.made_whole.setdefault(node, run.site(node))
     rows = Data(Placement.SHARD, loaders)
-    at_hand.used(run, node, [rows])
+    current_batch.used(run, node, [rows])
     return value(rows)
 
 
@@ -177,7 +177,7 @@ def _drawn(
         if part.data.placement is Placement.COUNT:
             run.facts.shape_uses.update(part.data.births)
     rows = value(_rows(first, [*parts, *([receiver] if receiver else [])]))
-    at_hand.used(run, node, rows.data)
+    current_batch.used(run, node, rows.data)
     mixed = bool(draw.given) and draw.dim > 0
     if not run.frames_forward() and (mixed or not run.module.editable):
         _refuse(run, node, rows.data[0])
@@ -206,12 +206,12 @@ def _positions(run: Interpreter, node: cst.Call, name: str) -> Value | None:
     counts = [d for n in counted for d in run.seen(n).data]
     run.facts.shape_uses.update(birth for data in counts for birth in data.births)
     if counts and lengths and all(part.data.placement is Placement.COUNT for part in lengths):
-        at_hand.used(run, node, counts)
+        current_batch.used(run, node, counts)
         shown = [*counted, *(part.node for part in lengths)]
         run.facts.orders.setdefault(node, Draw(run.site(node), counts=shown))
         return value(replace(counts[0].placed(Placement.SHARD), form=Form.PERMUTATION))
     for limit in counted:
-        run.demand(limit, run.seen(limit), readers.ROWS_OF_ALL)
+        run.demand(limit, run.seen(limit), uses.ROWS_OF_ALL)
     return value(Data(Placement.REPLICATE, form=Form.GATHERED))
 
 
@@ -262,7 +262,7 @@ def _models(run: Interpreter) -> frozenset[Instance]:
 def _refuse(run: Interpreter, node: cst.BaseExpression, rows: Data) -> None:
     """Let the batch be whole where this draws: nothing done here makes its rows right."""
     # Rows of a form that no reduction here suits: gathered further up, or not at all.
-    run.demand(node, value(Data(Placement.SHARD, rows.loaders, form=Form.PACKED)), readers.A_DRAW)
+    run.demand(node, value(Data(Placement.SHARD, rows.loaders, form=Form.PACKED)), uses.A_DRAW)
 
 
 def one_by_one(run: Interpreter, node: cst.BaseExpression, name: str) -> None:

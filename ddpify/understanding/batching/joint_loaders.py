@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.batching import endless
+from ddpify.understanding.batching import endless_samplers
 from ddpify.understanding.batching.batch_sizes import setting, size_of
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
@@ -28,7 +28,7 @@ from ddpify.understanding.values import (
 
 if TYPE_CHECKING:
     from ddpify.understanding.facts import Facts
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 Pair = frozenset[Instance]
 CUT = "a batch cut down to"
@@ -139,7 +139,7 @@ def equally_large(pair: Pair, *, in_step: bool) -> bool:
     samplers = [loader.arguments.get("sampler", UNKNOWN) for loader in pair]
     dropping = [one.arguments.get("drop_last", UNKNOWN).constant() is True for one in pair]
     full = [
-        drop or endless.never_ends(sampler)
+        drop or endless_samplers.never_ends(sampler)
         for drop, sampler in zip(dropping, samplers, strict=True)
     ]
     if all(full) or _batch_size(one).constant() == 1:

@@ -37,7 +37,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 DIMENSIONS = (0, 1)  # the batch comes first, or after the time steps
 _BATCH = "a batch made by hand"

@@ -8,8 +8,8 @@ import pytest
 
 from ddpify.planning.refusals import Refusal
 from ddpify.source import read_source
-from ddpify.understanding.interpretation import Interpretation
-from ddpify.understanding.language import joined_calls
+from ddpify.understanding.interpreter import Interpretation
+from ddpify.understanding.language import merged_calls
 from ddpify.understanding.project import Project
 from tests.convert.examples import HEAD, STEP, added, convert_text
 
@@ -20,7 +20,7 @@ EITHER = "def scaled(x, by):\n    return x * by if by > 3 else 1.0\n\n\n"
 @pytest.fixture(autouse=True)
 def few_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if there were few: programs with more take longer to convert, and show no more."""
-    monkeypatch.setattr(joined_calls, "_APART", 8)
+    monkeypatch.setattr(merged_calls, "_APART", 8)
 
 
 def calls(number: int, of: str = "a") -> str:

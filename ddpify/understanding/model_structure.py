@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from ddpify.understanding.libraries.kinds import is_model
+from ddpify.understanding.libraries.object_kinds import is_model
 from ddpify.understanding.values import Instance, Value, deep_atoms
 
 _BATCHNORM = re.compile(r"torch\.nn\.(?:modules\.batchnorm\.)?(?:Lazy)?BatchNorm[123]d$")

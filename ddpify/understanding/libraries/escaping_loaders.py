@@ -9,11 +9,11 @@ import libcst as cst
 
 from ddpify.understanding.forms import Form
 from ddpify.understanding.language.arguments import Keywords, argument_pairs
-from ddpify.understanding.libraries.kinds import is_loader
+from ddpify.understanding.libraries.object_kinds import is_loader
 from ddpify.understanding.values import Data, Instance, Value, deep_atoms, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 
 def note_loaders(

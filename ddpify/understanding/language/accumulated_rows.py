@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import readers
-from ddpify.understanding.language import births
+from ddpify.understanding import uses
+from ddpify.understanding.language import definition_sites
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of, dotted
@@ -18,7 +18,7 @@ from ddpify.understanding.taint.definite_assignment import definitely_assigned, 
 from ddpify.understanding.values import Value, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 _JOINING = frozenset("cat concat concatenate vstack row_stack".split())
 
@@ -38,8 +38,8 @@ def taken(
         for data in run.seen(piece).data:
             rows = data.placement is Placement.SHARD
             held = replace(data, births=frozenset()) if rows else data
-            run.demand(piece, value(held), readers.A_KEPT_COLLECTION)
-    return births.reduced(new)
+            run.demand(piece, value(held), uses.A_KEPT_COLLECTION)
+    return definition_sites.reduced(new)
 
 
 def _begun(run: Interpreter, loop: cst.CSTNode, name: str) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.libraries.kinds import is_model
+from ddpify.understanding.libraries.object_kinds import is_model
 from ddpify.understanding.structure import walk
 from ddpify.understanding.values import (
     UNKNOWN,
@@ -25,7 +25,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.interpreter import Interpreter
+    from ddpify.understanding.run_state import Interpreter
 
 SEQUENTIAL = "torch.nn.Sequential"
 _LISTS = ("list", "dict")
