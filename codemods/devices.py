@@ -15,7 +15,7 @@ from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of, is_main_guard
 from ddpify.understanding.taint.locations import Location
-from ddpify.understanding.values import UNKNOWN, Const, Device, Lib, Method, Value
+from ddpify.understanding.values import UNKNOWN, Const, Device, Method, QualifiedName, Value
 
 
 def edit(plan: Plan, edits: Edits) -> None:
@@ -75,7 +75,8 @@ def _is_torchs(called: Value | None) -> bool:
     """Whether what is called is a function of PyTorch or a method."""
     atoms = called.atoms if called is not None else ()
     return any(
-        isinstance(a, Method) or (isinstance(a, Lib) and a.name.startswith("torch")) for a in atoms
+        isinstance(a, Method) or (isinstance(a, QualifiedName) and a.name.startswith("torch"))
+        for a in atoms
     )
 
 

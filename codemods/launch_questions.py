@@ -19,9 +19,9 @@ from ddpify.understanding.libraries.distributed import IS_INITIALIZED
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.syntax import argument, code_of
 from ddpify.understanding.taint.sources import ENVIRONMENT_READERS, environment_labels
-from ddpify.understanding.values import UNKNOWN, Lib
+from ddpify.understanding.values import UNKNOWN, QualifiedName
 
-_ENVIRONMENT = Lib("os.environ")
+_ENVIRONMENT = QualifiedName("os.environ")
 _AVAILABLE = "torch.distributed.is_available"
 _NEGATED = {"True": "False", "False": "True"}
 

@@ -15,7 +15,7 @@ from ddpify.codemods.trained_models import trained_models
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.understanding.syntax import code_of
-from ddpify.understanding.values import Class, Lib
+from ddpify.understanding.values import Class, QualifiedName
 
 _CHANGED = re.compile(r"torch\.nn\.(?:modules\.\w+\.)?(?:Lazy)?(?:Batch|Instance)Norm[123]d$")
 
@@ -55,7 +55,7 @@ def _is_identity(target: cst.ComparisonTarget) -> bool:
 
 def _is_changed(atom: object, wrapped: set[Class | str]) -> bool:
     """Whether a class may be one that layers have no more after ``dd.wrap``."""
-    kind = atom.name if isinstance(atom, Lib) else atom
+    kind = atom.name if isinstance(atom, QualifiedName) else atom
     return kind in wrapped or (isinstance(kind, str) and bool(_CHANGED.match(kind)))
 
 

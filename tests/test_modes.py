@@ -11,7 +11,7 @@ import pytest
 from ddpify.source import source_from_bytes
 from ddpify.understanding import training_modes as modes_of_models
 from ddpify.understanding.facts import Site
-from ddpify.understanding.interpreter import Interpretation
+from ddpify.understanding.interpreter import Interpreter
 from ddpify.understanding.project import Project
 from ddpify.understanding.values import Instance, value
 from tests.convert.examples import HEAD, added
@@ -86,14 +86,14 @@ for epoch in range(3):
 
 def modes(text: str) -> list[bool | None]:
     """The mode of each call ``net(x)``, in source order."""
-    run = Interpretation(Project(source_from_bytes((NET + text).encode(), "train.py")))
+    run = Interpreter(Project(source_from_bytes((NET + text).encode(), "train.py")))
     run.run()
     entry = run.project.entry
     calls = [call for call in entry.structure.all(cst.Call) if _shown(call) == "net(x)"]
     return [_mode(run, Site(call, entry)) for call in calls]
 
 
-def _mode(run: Interpretation, site: Site) -> bool | None:
+def _mode(run: Interpreter, site: Site) -> bool | None:
     assert isinstance(site.node, cst.Call)
     net, *_ = run.facts.values[site.node.func].of(Instance)
     return run.modes.at(run.facts, site, net)  # type: ignore[arg-type]
@@ -208,7 +208,7 @@ def test_a_method_is_in_the_mode_of_its_call(tmp_path: Path) -> None:
 def test_a_layer_that_a_model_held_before_is_not_looked_for_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    run = Interpretation(Project(source_from_bytes(NET.encode(), "train.py")))
+    run = Interpreter(Project(source_from_bytes(NET.encode(), "train.py")))
     run.run()
     net = next(one for one in run.facts.models if one.kind == "")
     layer = next(one for one in net.parts() if one.kind == "torch.nn.Linear")

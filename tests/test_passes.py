@@ -12,7 +12,7 @@ import pytest
 from ddpify.source import read_source, source_from_bytes
 from ddpify.understanding import structure, values
 from ddpify.understanding.facts import Facts
-from ddpify.understanding.interpreter import Interpretation
+from ddpify.understanding.interpreter import Interpreter
 from ddpify.understanding.model_structure import layers
 from ddpify.understanding.project import Project
 from ddpify.understanding.structure import walk
@@ -273,7 +273,7 @@ IN_ITSELF = [
 ]
 
 
-class Counted(Interpretation):
+class Counted(Interpreter):
     """A run that counts its passes."""
 
     passes = 0
@@ -325,7 +325,7 @@ def test_what_depends_on_a_total_needs_another_pass(text: str) -> None:
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.parent.name)
 def test_another_pass_finds_the_same(script: Path) -> None:
-    run = Interpretation(Project(read_source(script)))
+    run = Interpreter(Project(read_source(script)))
     run.run()
     finds_the_same(run)
 
@@ -343,7 +343,7 @@ def test_another_pass_finds_what_came_late(text: str) -> None:
     finds_the_same(counted(text))
 
 
-def finds_the_same(run: Interpretation) -> None:
+def finds_the_same(run: Interpreter) -> None:
     """One more pass changes no fact."""
     found, held = run.facts, dict(run.facts.values)
     run.one_pass()

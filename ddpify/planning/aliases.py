@@ -24,16 +24,16 @@ from ddpify.understanding.values import (
     Device,
     Function,
     Instance,
-    Lib,
     Namespace,
     Number,
+    QualifiedName,
     Value,
 )
 
 Variable = tuple[cst.CSTNode, str]
 """The function, class or module that a variable belongs to, and its name."""
 
-_UNCHANGING = (Const, Lib, Class, Function, Namespace, Device)
+_UNCHANGING = (Const, QualifiedName, Class, Function, Namespace, Device)
 
 _FRESH = frozenset(
     "clone item tolist sum mean max min argmax argmin std var norm add sub mul div matmul mm pow "
@@ -150,7 +150,9 @@ class Aliases:
                 yield from self.shared(module, arg.value)
 
     def _is_library(self, node: cst.BaseExpression) -> bool:
-        return any(isinstance(a, Lib) for a in self.plan.facts.values.get(node, Value()).atoms)
+        return any(
+            isinstance(a, QualifiedName) for a in self.plan.facts.values.get(node, Value()).atoms
+        )
 
     def _join_statement(self, module: ModuleFile, node: cst.CSTNode) -> None:
         if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):

@@ -29,7 +29,15 @@ from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import names_of
 from ddpify.understanding.taint.liveness import assigned
-from ddpify.understanding.values import Class, Const, Device, Instance, Lib, Value, deep_atoms
+from ddpify.understanding.values import (
+    Class,
+    Const,
+    Device,
+    Instance,
+    QualifiedName,
+    Value,
+    deep_atoms,
+)
 
 _LOADING = frozenset({"load_state_dict", "update_parameters", "fill", "resize", "partial_fit"})
 _ITERATORS = ("iter", "map", "filter", "zip", "enumerate", "reversed")
@@ -225,8 +233,11 @@ class _Changes:
 
     def _is_state(self, node: cst.CSTNode) -> bool:
         atoms = self._values_of(node).atoms
-        skipped = [isinstance(a, (Const, Lib, Device)) or (isinstance(a, Instance) and is_loader(a))
-                   for a in atoms]  # fmt: skip
+        skipped = [
+            isinstance(a, (Const, QualifiedName, Device))
+            or (isinstance(a, Instance) and is_loader(a))
+            for a in atoms
+        ]
         return not (skipped and all(skipped))
 
     def _is_iterator(self, module: ModuleFile, node: cst.BaseExpression) -> bool:

@@ -17,7 +17,7 @@ from ddpify.understanding.libraries.object_kinds import OWN_FUNCTIONS, is_own_fu
 from ddpify.understanding.project import ModuleFile, Project
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument, divisor, dotted
-from ddpify.understanding.values import UNKNOWN, Class, Lib
+from ddpify.understanding.values import UNKNOWN, Class, QualifiedName
 
 _WRITING = frozenset("index_copy_ index_add_ index_put_ index_fill_ scatter_ scatter_add_".split())
 
@@ -101,7 +101,7 @@ def _divides(node: cst.CSTNode, part: cst.BaseExpression) -> bool:
 def _is_function(facts: Facts, made: cst.ClassDef) -> bool:
     held = (a for base in made.bases for a in facts.values.get(base.value, UNKNOWN).atoms)
     return any(
-        (isinstance(a, Lib) and a.name in OWN_FUNCTIONS)
+        (isinstance(a, QualifiedName) and a.name in OWN_FUNCTIONS)
         or (isinstance(a, Class) and is_own_function(a))
         for a in held
     )

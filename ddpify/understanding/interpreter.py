@@ -24,7 +24,7 @@ from ddpify.understanding.language import calls, definition_sites, elements, exp
 from ddpify.understanding.libraries import criteria, library, object_kinds
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import ModuleFile, Project
-from ddpify.understanding.run_state import Interpreter
+from ddpify.understanding.run_state import RunState
 from ddpify.understanding.syntax import statements as statements_of
 from ddpify.understanding.values import (
     UNKNOWN,
@@ -45,7 +45,7 @@ from ddpify.understanding.values import (
 _PASSES = 5
 
 
-class Interpretation(Interpreter):
+class Interpreter(RunState):
     """One run over a project; :attr:`facts` holds what it learned."""
 
     # ------------------------------------------------------------------ running
@@ -246,7 +246,7 @@ def interpret(project: Project, choices: Choices | None = None, *, follow: bool 
         RecursionError: Its calls or expressions are nested too deeply.
     """
     try:
-        return Interpretation(project, choices, follow=follow).run()
+        return Interpreter(project, choices, follow=follow).run()
     except Exhausted as error:
         module = project.owner(error.function) if error.function is not None else None
         error.path = (module or project.entry).path

@@ -43,7 +43,7 @@ from ddpify.understanding.values import (
 _REDUCIBLE = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED)
 
 
-class Interpreter(ABC):
+class RunState(ABC):
     """A run over a project, and what the code for each construct of the language asks of it."""
 
     def __init__(

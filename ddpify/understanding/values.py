@@ -35,7 +35,7 @@ class Const:
 
 
 @record
-class Lib:
+class QualifiedName:
     """Something a library defines, by its qualified name."""
 
     name: str
@@ -273,7 +273,7 @@ class Class:
         """Qualified names of all library classes that it derives from."""
         for value in self.bases:
             for atom in value.atoms:
-                if isinstance(atom, Lib):
+                if isinstance(atom, QualifiedName):
                     yield atom.name
                 elif isinstance(atom, Class):
                     yield from atom.library_bases()
@@ -467,9 +467,22 @@ class Namespace:
 
 
 Atom = (
-    Const | Lib | Number | Data | Whole | Tup | Params | Method | Device | Function | Bound | Class
-    | Instance | Namespace | Super
-)  # fmt: skip
+    Const
+    | QualifiedName
+    | Number
+    | Data
+    | Whole
+    | Tup
+    | Params
+    | Method
+    | Device
+    | Function
+    | Bound
+    | Class
+    | Instance
+    | Namespace
+    | Super
+)
 
 
 class Value:
@@ -557,7 +570,7 @@ class Value:
             atom = self.atoms[0]
             if isinstance(atom, Const):
                 return atom.value
-            if isinstance(atom, Lib) and atom.name == "numpy.newaxis":
+            if isinstance(atom, QualifiedName) and atom.name == "numpy.newaxis":
                 return None
         return ...
 
@@ -629,7 +642,7 @@ def value(*atoms: Atom) -> Value:
 @cache
 def library_value(name: str) -> Value:
     """What a library defines, by its qualified name: the same object each time."""
-    return value(Lib(name))
+    return value(QualifiedName(name))
 
 
 def join(*values: Value) -> Value:

@@ -8,7 +8,7 @@ import pytest
 
 from ddpify.planning.refusals import Refusal
 from ddpify.source import read_source
-from ddpify.understanding.interpreter import Interpretation
+from ddpify.understanding.interpreter import Interpreter
 from ddpify.understanding.language import merged_calls
 from ddpify.understanding.project import Project
 from tests.convert.examples import HEAD, STEP, added, convert_text
@@ -44,7 +44,7 @@ def test_no_more_bodies_than_are_told_apart(tmp_path: Path) -> None:
         script = tmp_path / "train.py"
         script.write_text(HEAD + SCALED + in_step(calls(number)))
         project = Project(read_source(script))
-        Interpretation(project).one_pass()
+        Interpreter(project).one_pass()
         steps.append(project.budget.used)
     assert steps[1] - steps[0] < 20 * 6  # which are the arguments of 20 calls, not bodies
 

@@ -33,7 +33,7 @@ from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import NO_ROWS, REPLICATED, Data, Tup, Value, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 # Of what couples samples, what has a row for each of them all the same.
 WITH_ROWS = frozenset("cdist inner tensordot outer ger addr".split())
@@ -50,7 +50,7 @@ KEPT = (
 
 
 def along_samples(
-    run: Interpreter,
+    run: RunState,
     node: cst.BaseExpression,
     name: str,
     operand: cst.BaseExpression,
@@ -92,7 +92,7 @@ def _parts_rows(data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]) 
     return along == data.dim and data.form is Form.TENSOR and not data.opaque
 
 
-def _are_told_apart(run: Interpreter, node: cst.BaseExpression) -> bool:
+def _are_told_apart(run: RunState, node: cst.BaseExpression) -> bool:
     """Whether single ones of several parts are used: ``x.chunk(2)[0]``, ``a, b = x.chunk(2)``."""
     above = run.module.parents.get(node)
     if isinstance(above, cst.Subscript):
@@ -107,7 +107,7 @@ def _all_rows(data: Data) -> Value:
     return value(replace(data.placed(Placement.REPLICATE), form=Form.GATHERED, dim=data.dim))
 
 
-def _in_order(run: Interpreter, name: str, operand: cst.BaseExpression, data: Data) -> Value | None:
+def _in_order(run: RunState, name: str, operand: cst.BaseExpression, data: Data) -> Value | None:
     """The samples of all ranks in order, and their order."""
     if name == "topk":
         return of_all_rows(run, operand, data, pair=True)
@@ -124,7 +124,7 @@ def ordered(data: Data, name: str) -> Value:
 
 
 def on_all_rows(
-    run: Interpreter, node: cst.BaseExpression, rows: cst.BaseExpression, data: Data
+    run: RunState, node: cst.BaseExpression, rows: cst.BaseExpression, data: Data
 ) -> Data:
     """This rank's rows of what an expression makes of ``rows`` once those of all are gathered."""
     if run.collating:
@@ -140,7 +140,7 @@ def on_all_rows(
 
 
 def of_all_rows(
-    run: Interpreter, rows: cst.BaseExpression, data: Data, *, pair: bool = False
+    run: RunState, rows: cst.BaseExpression, data: Data, *, pair: bool = False
 ) -> Value:
     """What has no rows of its own: the same on all ranks, once the rows of all are gathered."""
     if run.collating:
@@ -150,7 +150,7 @@ def of_all_rows(
 
 
 def by_rule(
-    run: Interpreter,
+    run: RunState,
     node: cst.BaseExpression,
     name: str,
     operand: cst.BaseExpression,
@@ -200,7 +200,7 @@ def _is_among_last(name: str, data: Data, rest: Sequence[Value]) -> bool:
 
 
 def _coupled(
-    run: Interpreter, node: cst.BaseExpression, operand: cst.BaseExpression, data: Data
+    run: RunState, node: cst.BaseExpression, operand: cst.BaseExpression, data: Data
 ) -> Value:
     """What couples samples: in a loop, its reader is told; elsewhere it gets all of them."""
     if run.collating:
@@ -212,7 +212,7 @@ def _coupled(
 
 
 def split_beside(
-    run: Interpreter,
+    run: RunState,
     left: tuple[cst.BaseExpression, Data | None],
     right: tuple[cst.BaseExpression, Data | None],
 ) -> bool:
@@ -236,7 +236,7 @@ def is_fixed(index: Value) -> bool:
 
 
 def taken_by_position(
-    run: Interpreter, node: cst.Subscript, atom: Data, index: Value | None
+    run: RunState, node: cst.Subscript, atom: Data, index: Value | None
 ) -> Data | None:
     """What a fixed position or slice takes of the samples in a forward; None for another index.
 
@@ -266,7 +266,7 @@ def _counted_index(node: cst.Subscript, index: Value | None) -> list[cst.BaseExp
 
 
 def coupled_operands(
-    run: Interpreter,
+    run: RunState,
     node: cst.BaseExpression,
     operands: Sequence[tuple[cst.BaseExpression, Value]],
     *,

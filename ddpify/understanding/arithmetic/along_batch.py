@@ -19,14 +19,14 @@ from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import NO_ROWS, Data, Value, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 _TENSOR = ("input", "a", "arr", "x")  # how functions name the tensor that they are called on
 _PLAIN = (Form.TENSOR, Form.STATE)
 
 
 def of_all_ranks(
-    run: Interpreter,
+    run: RunState,
     node: cst.BaseExpression,
     name: str,
     operands: Sequence[Operand],

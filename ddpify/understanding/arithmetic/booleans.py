@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from ddpify.understanding.values import Atom, Data, Lib, Tup, Value, value
+from ddpify.understanding.values import Atom, Data, QualifiedName, Tup, Value, value
 
 TESTS = frozenset(
     "eq ne gt lt ge le not_equal greater greater_equal less less_equal isnan isfinite isinf"
@@ -31,7 +31,12 @@ def of_function(
     name: str, operands: Iterable[Value], rest: Sequence[Value], kwargs: Mapping[str, Value]
 ) -> bool:
     """Whether a function by its last name gives a mask of these operands."""
-    kinds = [a.name for one in (*rest, *kwargs.values()) for a in one.atoms if isinstance(a, Lib)]
+    kinds = [
+        a.name
+        for one in (*rest, *kwargs.values())
+        for a in one.atoms
+        if isinstance(a, QualifiedName)
+    ]
     if name in _CONVERTING and kinds:
         return all(kind in _TRUTH for kind in kinds)
     return name in TESTS or (name in KEEPING and are_masks(operands))

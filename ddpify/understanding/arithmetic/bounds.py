@@ -14,7 +14,7 @@ from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Data, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 
 def of_slices(node: cst.Subscript) -> list[cst.BaseExpression]:
@@ -37,13 +37,13 @@ def is_one_long(part_: cst.Slice) -> bool:
     return one and isinstance(upper.operator, cst.Add) and upper.left.deep_equals(part_.lower)
 
 
-def counted(run: Interpreter, node: cst.Subscript) -> list[Data]:
+def counted(run: RunState, node: cst.Subscript) -> list[Data]:
     """Bounds of slices that are the number of this rank's rows: ``x[:len(batch)]``."""
     held = [d for bound in of_slices(node) for d in run.seen(bound).data]
     return [d for d in held if d.placement is Placement.COUNT and d.form is not Form.ROUNDED]
 
 
-def of_all_rows(run: Interpreter, node: cst.Subscript) -> Data | None:
+def of_all_rows(run: RunState, node: cst.Subscript) -> Data | None:
     """What ``table[: len(x)]`` takes in a forward of what all ranks hold: rows for those of all.
 
     None for other slices, and elsewhere.
@@ -65,18 +65,18 @@ def _counts(size: Data) -> bool:
     return own or size.form is Form.TOTAL
 
 
-def begins_later(run: Interpreter, part_: cst.BaseSlice) -> bool:
+def begins_later(run: RunState, part_: cst.BaseSlice) -> bool:
     """Whether a slice leaves out a fixed number of the first rows, as ``x[1:len(x)]`` does."""
     lower = run.seen(part_.lower) if isinstance(part_, cst.Slice) and part_.lower else None
     return lower is not None and lower.constant() not in (0, None, ...)
 
 
-def counted_in(run: Interpreter, part_: cst.Slice) -> list[cst.BaseExpression]:
+def counted_in(run: RunState, part_: cst.Slice) -> list[cst.BaseExpression]:
     """The bounds of a slice that go by the number of this rank's rows."""
     return [bound for bound in written(part_) if is_counted(run, bound)]
 
 
-def is_counted(run: Interpreter, bound: cst.BaseExpression | None) -> bool:
+def is_counted(run: RunState, bound: cst.BaseExpression | None) -> bool:
     """Whether a bound is the number of this rank's rows."""
     held = run.seen(bound).data if bound is not None else []
     return any(data.placement is Placement.COUNT and not data.opaque for data in held)
@@ -88,7 +88,7 @@ def takes_some(node: cst.Subscript) -> bool:
     return not isinstance(first, cst.Slice) or any(written(first)) or first.step is not None
 
 
-def count_sizes(run: Interpreter, sizes: Iterable[cst.BaseExpression]) -> None:
+def count_sizes(run: RunState, sizes: Iterable[cst.BaseExpression]) -> None:
     """Let numbers of rows that cut the rows of all ranks be those of all ranks."""
     for size in [part for one in sizes for part in _counting(run, one)]:
         for data in run.seen(size).data:
@@ -98,7 +98,7 @@ def count_sizes(run: Interpreter, sizes: Iterable[cst.BaseExpression]) -> None:
                 run.demand(size, value(data), uses.ROWS_OF_ALL)
 
 
-def _counting(run: Interpreter, size: cst.BaseExpression) -> list[cst.BaseExpression]:
+def _counting(run: RunState, size: cst.BaseExpression) -> list[cst.BaseExpression]:
     """The number of rows in what is computed with it: ``len(x)`` of ``len(x) // 2 + 1``."""
     counts = any(data.placement is Placement.COUNT for data in run.seen(size).data)
     if counts or not isinstance(size, cst.BinaryOperation):
@@ -106,13 +106,13 @@ def _counting(run: Interpreter, size: cst.BaseExpression) -> list[cst.BaseExpres
     return [*_counting(run, size.left), *_counting(run, size.right)]
 
 
-def count_parts(run: Interpreter, node: cst.Subscript) -> None:
+def count_parts(run: RunState, node: cst.Subscript) -> None:
     """Let bounds such as half the number of rows be those of all ranks."""
     bounds = of_slices(node)
     count_sizes(run, [b for b in bounds if any(d.form is Form.ROUNDED for d in run.seen(b).data)])
 
 
-def count_all_rows(run: Interpreter, indices: list[cst.BaseExpression]) -> None:
+def count_all_rows(run: RunState, indices: list[cst.BaseExpression]) -> None:
     """Let positions among the rows of all ranks go up to the number of those."""
     for index in indices:
         run.demand(index, value(*run.seen(index).positions), uses.ROWS_OF_ALL)

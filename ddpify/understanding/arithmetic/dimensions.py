@@ -17,7 +17,7 @@ from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import UNKNOWN, Atom, Const, Data, Instance, Tup, Value, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 # What maps each element by itself, or keeps every dimension.
 _KEEPING = frozenset(
@@ -175,7 +175,7 @@ def _flattened(ndim: int, rest: Sequence[Value]) -> int:
     return ndim - (last % ndim - first % ndim)
 
 
-def unpacked(run: Interpreter, shown: cst.BaseExpression) -> int:
+def unpacked(run: RunState, shown: cst.BaseExpression) -> int:
     """How many sizes ``b, heads, steps, d = x.shape`` takes of a name in this function; else 0."""
     structure = run.module.structure
     around = structure.function(shown) or structure.tree

@@ -18,7 +18,7 @@ from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Data, Number, Value, Whole, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 
 def given(name: str, operands: list[Operand]) -> tuple[object, list[Operand]]:
@@ -34,7 +34,7 @@ def given(name: str, operands: list[Operand]) -> tuple[object, list[Operand]]:
 
 
 def contracted(
-    run: Interpreter, node: cst.CSTNode, equation: object, operands: list[Operand]
+    run: RunState, node: cst.CSTNode, equation: object, operands: list[Operand]
 ) -> Value | None:
     """What an equation such as ``"ni,nj->ij"`` makes of rows; None where it does not show that.
 
@@ -64,7 +64,7 @@ def contracted(
     return value(replace(kept, loaders=loaders))
 
 
-def on_batches(run: Interpreter, equation: object, operands: list[Operand]) -> Value | None:
+def on_batches(run: RunState, equation: object, operands: list[Operand]) -> Value | None:
     """What an equation makes of batches that a script makes by hand; None where it shows nothing.
 
     Rows lie along no letter that is summed over, as a graph's nodes are by its matrix.
@@ -83,7 +83,7 @@ def on_batches(run: Interpreter, equation: object, operands: list[Operand]) -> V
     return value(Number(), *kept)
 
 
-def listed(run: Interpreter, operands: list[Operand]) -> list[Operand]:
+def listed(run: RunState, operands: list[Operand]) -> list[Operand]:
     """The operands, which may be given as a list of them."""
     shown = operands[0][0] if len(operands) == 1 else None
     if not isinstance(shown, (cst.List, cst.Tuple)):

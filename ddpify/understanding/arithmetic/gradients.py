@@ -21,13 +21,13 @@ from ddpify.understanding.syntax import argument, dotted
 from ddpify.understanding.values import Atom, Data, Number, Value, Whole, deep_atoms, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 _ALIKE = frozenset("data detach clone".split())
 _FREE_OF_SCALE = frozenset("sign zero_ sgn".split())
 
 
-def read(run: Interpreter, node: cst.Attribute, atom: Atom) -> None:
+def read(run: RunState, node: cst.Attribute, atom: Atom) -> None:
     """Note a reading of ``x.grad``, where ``x`` is rows of the batch or a tensor by itself."""
     if run.frames_forward() or run.collating or run.in_whole_loop():
         return
@@ -40,7 +40,7 @@ def read(run: Interpreter, node: cst.Attribute, atom: Atom) -> None:
         run.facts.loose_gradients.setdefault(node, run.site(node))
 
 
-def _note_rows(run: Interpreter, node: cst.Attribute, rows: Data) -> None:
+def _note_rows(run: RunState, node: cst.Attribute, rows: Data) -> None:
     """Note a gradient of rows; one that is normalised in place has no scale."""
     structure = run.module.structure
     function = structure.function(node) or structure.tree
@@ -66,7 +66,7 @@ def _is_normalised(structure: Structure, node: cst.CSTNode) -> bool:
 
 
 def of_inputs(
-    run: Interpreter, node: cst.BaseExpression, outputs: Value, inputs: Value
+    run: RunState, node: cst.BaseExpression, outputs: Value, inputs: Value
 ) -> Value | None:
     """``torch.autograd.grad(outputs, inputs)`` of rows; None for other inputs.
 
@@ -87,7 +87,7 @@ def of_inputs(
     return None
 
 
-def of_others(run: Interpreter, node: cst.BaseExpression, outputs: Value, inputs: Value) -> None:
+def of_others(run: RunState, node: cst.BaseExpression, outputs: Value, inputs: Value) -> None:
     """Note ``torch.autograd.grad(loss, x)`` of a batch's loss, where all ranks hold the same x.
 
     A rank gets the gradient of its own samples, which nothing averages.

@@ -26,7 +26,7 @@ from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import NO_ROWS, UNKNOWN, Data, Value, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 # Along the dimension that comes first, at positions of it.
 _AT_POSITIONS = frozenset(
@@ -37,7 +37,7 @@ _PICKED = (Placement.ROWS, Placement.COUPLED)
 
 
 def changed(
-    run: Interpreter,
+    run: RunState,
     node: cst.BaseExpression,
     name: str,
     operands: Sequence[Operand],

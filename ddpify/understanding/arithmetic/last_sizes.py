@@ -12,14 +12,14 @@ from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Data
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 _ADDING = (cst.AddAssign, cst.SubtractAssign)
 _FORMS = (Form.TENSOR, Form.SHAPE, *SEVERAL_TENSORS)
 _TELLING = ("print", "append")
 
 
-def note(run: Interpreter, node: cst.BaseExpression, data: Data, dim: object) -> None:
+def note(run: RunState, node: cst.BaseExpression, data: Data, dim: object) -> None:
     """Note where ``x.size(-1)`` counts samples; elsewhere it is that of what a rank holds."""
     rows = data.placement is Placement.SHARD and data.form in _FORMS
     unsure = dim == -1 and data.dim == 0 == data.ndim
@@ -28,7 +28,7 @@ def note(run: Interpreter, node: cst.BaseExpression, data: Data, dim: object) ->
         run.facts.last_sizes.setdefault(node, run.site(node))
 
 
-def _named(run: Interpreter, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+def _named(run: RunState, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """Where the name is read that a size gets."""
     statement = run.module.parents[node]
     if not isinstance(statement, cst.Assign) or statement.value is not node:
@@ -41,7 +41,7 @@ def _named(run: Interpreter, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
             yield read
 
 
-def _is_added_up(run: Interpreter, node: cst.CSTNode) -> bool:
+def _is_added_up(run: RunState, node: cst.CSTNode) -> bool:
     """Whether a number goes into a total, or divides the sum of a rank's rows."""
     parents = run.module.parents
     below, above = node, parents[node]

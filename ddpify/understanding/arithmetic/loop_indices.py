@@ -12,16 +12,16 @@ from ddpify.understanding.syntax import dotted, names_of
 from ddpify.understanding.values import Atom, Data, Instance, Number
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 
-def is_counter(run: Interpreter, part: cst.BaseSlice) -> bool:
+def is_counter(run: RunState, part: cst.BaseSlice) -> bool:
     """Whether an index is the name that a loop over ``range()`` around it counts with."""
     through = _gone_through(run, part)
     return isinstance(through, cst.Call) and dotted(through.func) == "range"
 
 
-def counts_each_row(run: Interpreter, part: cst.BaseSlice) -> bool:
+def counts_each_row(run: RunState, part: cst.BaseSlice) -> bool:
     """Whether an index is what ``range(len(x))`` or ``enumerate(x)`` gives: each of a rank's rows.
 
     Of ``range(1, len(x))``, some of a rank's rows are others than some of all.
@@ -43,7 +43,7 @@ def counts_each_row(run: Interpreter, part: cst.BaseSlice) -> bool:
     return bool(held) and all(isinstance(one, Instance) and one.each for one in held)
 
 
-def is_of_one_sample(run: Interpreter, part: cst.BaseSlice) -> bool:
+def is_of_one_sample(run: RunState, part: cst.BaseSlice) -> bool:
     """Whether an index is one of a list that the batch has: each tells a sample's own rows."""
     through = _gone_through(run, part)
     held = run.seen(through).atoms if through is not None else ()
@@ -51,7 +51,7 @@ def is_of_one_sample(run: Interpreter, part: cst.BaseSlice) -> bool:
     return bool(given) and all(_is_list_of_batch(run, one) for one in given)
 
 
-def _is_list_of_batch(run: Interpreter, atom: Atom) -> bool:
+def _is_list_of_batch(run: RunState, atom: Atom) -> bool:
     """Whether this is a part of a batch whose structure is unknown, or a list from outside."""
     if isinstance(atom, Data):
         return atom.form in SEVERAL_TENSORS
@@ -61,7 +61,7 @@ def _is_list_of_batch(run: Interpreter, atom: Atom) -> bool:
     return not here and bool(atom.elements.data)
 
 
-def _gone_through(run: Interpreter, part: cst.BaseSlice) -> cst.BaseExpression | None:
+def _gone_through(run: RunState, part: cst.BaseSlice) -> cst.BaseExpression | None:
     """What the loop goes through that an index is the target of."""
     index = part.value if isinstance(part, cst.Index) else None
     if not isinstance(index, cst.Name):
@@ -70,7 +70,7 @@ def _gone_through(run: Interpreter, part: cst.BaseSlice) -> cst.BaseExpression |
     return next(around, None)
 
 
-def _around(run: Interpreter, node: cst.BaseExpression) -> Iterator[cst.For | cst.CompFor]:
+def _around(run: RunState, node: cst.BaseExpression) -> Iterator[cst.For | cst.CompFor]:
     """The loops and comprehensions that a node is in, the innermost first."""
     for above in run.module.structure.up(node):
         loop = above.for_in if isinstance(above, (cst.ListComp, cst.GeneratorExp)) else above

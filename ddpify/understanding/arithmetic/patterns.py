@@ -32,7 +32,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 LAYERS = frozenset({"einops.layers.torch.Rearrange", "einops.layers.torch.Reduce"})
 _DOTS = "..."  # any number of dimensions
@@ -63,7 +63,7 @@ class _Pattern:
 
 
 def function(
-    run: Interpreter, node: cst.BaseExpression, short: str, args: list[Value], kwargs: Keywords
+    run: RunState, node: cst.BaseExpression, short: str, args: list[Value], kwargs: Keywords
 ) -> Value | None:
     """A function of einops; None where its pattern does not show what becomes of the rows."""
     pattern = _pattern(short, args[1:], kwargs) if args else None
@@ -77,7 +77,7 @@ def function(
 
 
 def layer(
-    run: Interpreter, node: cst.BaseExpression, target: Instance, args: list[Value]
+    run: RunState, node: cst.BaseExpression, target: Instance, args: list[Value]
 ) -> Value | None:
     """What a layer of einops makes of its input; None where its pattern does not show that."""
     given = dict(target.arguments)
@@ -87,7 +87,7 @@ def layer(
 
 
 def _applied(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], pattern: _Pattern
+    run: RunState, node: cst.BaseExpression, args: list[Value], pattern: _Pattern
 ) -> Value | None:
     shown = argument_pairs(node, args, {})[0][0]
     made = [_one(run, node, (shown, atom), pattern) for atom in _stacked(args[0]).atoms]
@@ -141,7 +141,7 @@ def _for_each_row(pattern: _Pattern, given: Value) -> Value | None:
 
 
 def _one(
-    run: Interpreter,
+    run: RunState,
     node: cst.BaseExpression,
     operand: tuple[cst.BaseExpression, Atom],
     pattern: _Pattern,
@@ -170,7 +170,7 @@ def _one(
 
 
 def _no_rows(
-    run: Interpreter,
+    run: RunState,
     node: cst.BaseExpression,
     operand: tuple[cst.BaseExpression, Data],
     pattern: _Pattern,
@@ -237,7 +237,7 @@ def _moved(rows: Data, name: str, place: int, pattern: _Pattern) -> Data:
     )
 
 
-def _whole(run: Interpreter, atom: Whole, pattern: _Pattern) -> Value | None:
+def _whole(run: RunState, atom: Whole, pattern: _Pattern) -> Value | None:
     """What becomes of a batch that the script makes by hand."""
     group = _group_at(atom.dim, 0, pattern.left)
     if group is None or len(group) != 1:

@@ -22,8 +22,8 @@ from ddpify.understanding.values import (
     NO_ROWS,
     Atom,
     Data,
-    Lib,
     Number,
+    QualifiedName,
     Tup,
     Value,
     value,
@@ -31,7 +31,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 # Methods and functions that may give a view of some of the samples.
 _TAKING = frozenset("select narrow diagonal unbind chunk split tensor_split unfold".split())
@@ -40,7 +40,7 @@ _COMPUTING = (Rule.ELEMENTWISE, Rule.PER_SAMPLE, Rule.MIXING, Rule.COUPLING)
 _NO_CHANGE = frozenset("detach_ requires_grad_ share_memory_ item_ record_stream_".split())
 
 
-def of_item(run: Interpreter, node: cst.Subscript, made: Value) -> Value:
+def of_item(run: RunState, node: cst.Subscript, made: Value) -> Value:
     """What an index gives: a view of the samples, if it takes some of them by position."""
     owner = run.seen(node.value)
     if not any(isinstance(a, Data) and a.views for a in owner.atoms):
@@ -50,7 +50,7 @@ def of_item(run: Interpreter, node: cst.Subscript, made: Value) -> Value:
 
 
 def of_call(
-    run: Interpreter, node: cst.BaseExpression, name: str, shown: cst.BaseExpression, made: Value
+    run: RunState, node: cst.BaseExpression, name: str, shown: cst.BaseExpression, made: Value
 ) -> Value:
     """What a function or method makes of ``shown``: perhaps a view of some samples, or new."""
     if rule_of(name) in _COMPUTING and name not in row_writes.PERHAPS_VIEWS and not changes(name):
@@ -67,14 +67,14 @@ def changes(name: str) -> bool:
     return in_place and name not in _NO_CHANGE
 
 
-def change(run: Interpreter, held: Value, given: Iterable[cst.BaseExpression] = ()) -> None:
+def change(run: RunState, held: Value, given: Iterable[cst.BaseExpression] = ()) -> None:
     """A value is changed in place by what these expressions give: a write where it is a view."""
     for view in {view for a in held.atoms if isinstance(a, Data) for view in a.views}:
         _write_through(run, view, list(given))
 
 
 def _write_through(
-    run: Interpreter, view: cst.BaseExpression, given: list[cst.BaseExpression]
+    run: RunState, view: cst.BaseExpression, given: list[cst.BaseExpression]
 ) -> None:
     base = _base(run, view)
     seen = run.seen(base)
@@ -93,18 +93,18 @@ def _write_through(
         tensor_pairs.beside_whole(run, [(base, whole[0]), *held])  # type: ignore[list-item]
 
 
-def _base(run: Interpreter, view: cst.BaseExpression) -> cst.BaseExpression:
+def _base(run: RunState, view: cst.BaseExpression) -> cst.BaseExpression:
     """What a view shows some samples of."""
     if isinstance(view, cst.Subscript):
         return view.value
     assert isinstance(view, cst.Call)
-    function = any(isinstance(a, Lib) for a in run.seen(view.func).atoms)
+    function = any(isinstance(a, QualifiedName) for a in run.seen(view.func).atoms)
     if function or not isinstance(view.func, cst.Attribute):
         return view.args[0].value
     return view.func.value
 
 
-def _was_rows(run: Interpreter, shown: cst.BaseExpression) -> bool:
+def _was_rows(run: RunState, shown: cst.BaseExpression) -> bool:
     """Whether an expression gives a rank's rows, or gave them before it was gathered."""
     held = [*run.seen(shown).atoms]
     if shown in run.choices.reduced:

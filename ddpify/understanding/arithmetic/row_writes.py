@@ -21,7 +21,7 @@ from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import NO_ROWS, Atom, Data, Tup, Value, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 _COMPUTING = (Rule.ELEMENTWISE, Rule.MIXING, Rule.COUPLING)
 _MAKING = frozenset(
@@ -36,7 +36,7 @@ PERHAPS_VIEWS = frozenset(
 )
 
 
-def write(run: Interpreter, target: cst.Subscript, owner: Value, new: Value) -> None:
+def write(run: RunState, target: cst.Subscript, owner: Value, new: Value) -> None:
     """``owner[...] = new``."""
     if run.collating:
         _write_together(run, target, owner)
@@ -57,7 +57,7 @@ def _has_rows(data: Data) -> bool:
     return rows and data.dim == 0 and not data.opaque
 
 
-def is_at_own_rows(run: Interpreter, target: cst.Subscript) -> bool:
+def is_at_own_rows(run: RunState, target: cst.Subscript) -> bool:
     """Whether an index surely takes rows of each rank's own, or parts of all of them."""
     for element in target.slice:
         part = element.slice
@@ -73,7 +73,7 @@ def is_at_own_rows(run: Interpreter, target: cst.Subscript) -> bool:
     return True
 
 
-def _is_of_own_size(run: Interpreter, part: cst.Slice) -> bool:
+def _is_of_own_size(run: RunState, part: cst.Slice) -> bool:
     """Whether a slice takes all rows, or is as long as a rank's part of them."""
     if part.lower is part.upper is None:
         return part.step is None
@@ -106,7 +106,7 @@ def _counts_own_rows(atom: Atom) -> bool:
     return split and (atom.boolean or atom.opaque or bool(atom.found_in))
 
 
-def write_into_all(run: Interpreter, target: cst.BaseExpression, rows: Data) -> None:
+def write_into_all(run: RunState, target: cst.BaseExpression, rows: Data) -> None:
     """Ask for the rows of all ranks where a fresh tensor got its name, to be written into.
 
     Of another, a view may show what is written: a gathered copy would not.
@@ -135,7 +135,7 @@ def _is_told_where(call: cst.Call) -> bool:
     return any(a.keyword is not None and a.keyword.value in ("out", "inplace") for a in call.args)
 
 
-def _write_whole(run: Interpreter, target: cst.Subscript, owner: Value) -> None:
+def _write_whole(run: RunState, target: cst.Subscript, owner: Value) -> None:
     """Ask for positions and values of all ranks where the rows of all are written into."""
     whole = [a for a in owner.atoms if isinstance(a, Data) and a.form is Form.GATHERED]
     if not whole:
@@ -149,14 +149,14 @@ def _write_whole(run: Interpreter, target: cst.Subscript, owner: Value) -> None:
     tensor_pairs.beside_whole(run, [(target.value, whole[0]), *held])
 
 
-def _given(run: Interpreter, target: cst.Subscript) -> list[cst.BaseExpression]:
+def _given(run: RunState, target: cst.Subscript) -> list[cst.BaseExpression]:
     """What is written there, as far as one expression gives it."""
     above = run.module.parents[target]
     above = run.module.parents[above] if isinstance(above, cst.AssignTarget) else above
     return [above.value] if isinstance(above, (cst.Assign, cst.AugAssign)) else []
 
 
-def _write_together(run: Interpreter, target: cst.Subscript, owner: Value) -> None:
+def _write_together(run: RunState, target: cst.Subscript, owner: Value) -> None:
     """A write into samples at positions that are not counted: which they are, the batch says."""
     first = target.slice[0].slice
     places = [first.value] if isinstance(first, cst.Index) else bounds.written(first)
@@ -164,7 +164,7 @@ def _write_together(run: Interpreter, target: cst.Subscript, owner: Value) -> No
         run.mixes(target, *(data for data in owner.data if _has_rows(data)))
 
 
-def _note_gathered_argument(run: Interpreter, target: cst.Subscript, owner: Value) -> None:
+def _note_gathered_argument(run: RunState, target: cst.Subscript, owner: Value) -> None:
     """Refuse a write into gathered rows that a function is given: the caller keeps its own."""
     if not _is_gathered_for_call(run, target.value):
         return
@@ -174,7 +174,7 @@ def _note_gathered_argument(run: Interpreter, target: cst.Subscript, owner: Valu
             run.demand(target, value(packed), uses.A_ROW)
 
 
-def _is_gathered_for_call(run: Interpreter, written: cst.BaseExpression) -> bool:
+def _is_gathered_for_call(run: RunState, written: cst.BaseExpression) -> bool:
     """Whether this is a parameter that gets gathered rows, of which the caller keeps its own."""
     call = run.frame.call.node if run.frame.call is not None else None
     passed = isinstance(written, cst.Name) and written.value in run.frame.scope.passed

@@ -20,7 +20,7 @@ from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import NO_ROWS, REPLICATED, Data, Value, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 _Shown = tuple[cst.BaseExpression, Data]
 
@@ -31,7 +31,7 @@ def taken(rows: Data, index: cst.BaseSlice) -> Data:
     return replace(rows, births=frozenset(), dim=NO_ROWS, taken_by=frozenset(by))
 
 
-def one_by_one(run: Interpreter, row: Data, rows: cst.BaseExpression) -> Data:
+def one_by_one(run: RunState, row: Data, rows: cst.BaseExpression) -> Data:
     """One sample of ``rows``, as a loop over them alone gives it in a forward."""
     loop = run.module.parents.get(rows)
     if not run.frames_forward() or not isinstance(loop, (cst.For, cst.CompFor)):
@@ -39,7 +39,7 @@ def one_by_one(run: Interpreter, row: Data, rows: cst.BaseExpression) -> Data:
     return replace(row, taken_by=frozenset({f"loop {id(loop)}"}))
 
 
-def meet_others(run: Interpreter, node: cst.CSTNode, operands: Sequence[_Shown]) -> Value | None:
+def meet_others(run: RunState, node: cst.CSTNode, operands: Sequence[_Shown]) -> Value | None:
     """What samples make with other samples of their batch; None where none meets another.
 
     All ranks make it of the samples of all.

@@ -16,12 +16,12 @@ from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import NO_ROWS, Data, Value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 _OWN_POSITIONS = (Form.RANGE, Form.COMPUTED, Form.ORDER, Form.PERMUTATION)
 
 
-def by_positions(run: Interpreter, node: cst.Subscript, rows: Data, index: Value) -> Data | None:
+def by_positions(run: RunState, node: cst.Subscript, rows: Data, index: Value) -> Data | None:
     """What positions take of a batch's rows; None for masks and a rank's own positions."""
     held = [data for data in index.data if data.placement is Placement.SHARD]
     if not held or all(_counts_own_rows(data) for data in held):

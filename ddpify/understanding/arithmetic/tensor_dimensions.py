@@ -12,7 +12,7 @@ from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Const, Data, Instance, Tup, Value, join, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 OVER_A_DIMENSION = frozenset(
     "max min amax amin argmax argmin median std var norm prod all any logsumexp softmax"
     " log_softmax cumsum cumprod topk sort argsort mode kthvalue unbind chunk split tensor_split"
@@ -124,7 +124,7 @@ def named_dimensions(
 
 
 def along(
-    run: Interpreter, name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]
+    run: RunState, name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]
 ) -> Value:
     """A function along one dimension, or over all elements where none is named."""
     if name in SIZE_FIRST:
@@ -155,7 +155,7 @@ def along(
     return join(*results)
 
 
-def _has_parts(run: Interpreter, data: Data) -> bool:
+def _has_parts(run: RunState, data: Data) -> bool:
     """Whether what a tensor is parted into may be rows of the whole batch, one under the other."""
     several = (
         data.form in (Form.STACKED, Form.INTERLEAVED, Form.PERMUTATION)
@@ -209,7 +209,7 @@ def _within_rows(name: str, data: Data, *, pair: bool) -> Value:
     return value(Tup((value(kept), value(indices)))) if pair else value(indices)
 
 
-def _along_rows(run: Interpreter, name: str, data: Data) -> Data:
+def _along_rows(run: RunState, name: str, data: Data) -> Data:
     """What a function over the batch dimension gives."""
     if name in ("mean", "average", "nanmean"):
         masked = data.ragged
@@ -219,6 +219,6 @@ def _along_rows(run: Interpreter, name: str, data: Data) -> Data:
     return data.placed(coupled(run))
 
 
-def coupled(run: Interpreter) -> Placement:
+def coupled(run: RunState) -> Placement:
     """What mixes rows; a model's forward treats each sample alone, as far as is known."""
     return Placement.SHARD if run.frames_forward() else Placement.COUPLED

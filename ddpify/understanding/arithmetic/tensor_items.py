@@ -48,10 +48,10 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 
-def _of_sample(run: Interpreter, node: cst.Subscript, atom: Data) -> Data:
+def _of_sample(run: RunState, node: cst.Subscript, atom: Data) -> Data:
     """One of the samples of a batch, or a part of one."""
     if atom.form is Form.SAMPLES:
         return replace(collating.sample(atom), form=Form.SAMPLE)
@@ -63,7 +63,7 @@ def _of_sample(run: Interpreter, node: cst.Subscript, atom: Data) -> Data:
     return collating.sample(atom)
 
 
-def item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
+def item(run: RunState, node: cst.Subscript, atom: Data) -> Value:
     """``tensor[...]``."""
     if atom.form is Form.SHAPE:
         return _shape_item(run, node, atom)
@@ -111,7 +111,7 @@ def item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
     return value(_index(run, node, atom))
 
 
-def _takes_others(run: Interpreter, node: cst.Subscript) -> bool:
+def _takes_others(run: RunState, node: cst.Subscript) -> bool:
     """Whether an index takes some of the numbers that count rows: which, all ranks' rows say."""
     if run.collating or run.frames_forward():
         return False
@@ -119,14 +119,14 @@ def _takes_others(run: Interpreter, node: cst.Subscript) -> bool:
     return kind == "slice" or (kind == "index" and index.constant() is ...)
 
 
-def _is_one_position(run: Interpreter, node: cst.Subscript) -> bool:
+def _is_one_position(run: RunState, node: cst.Subscript) -> bool:
     """Whether ``x[0]`` takes one row, at a position that is the same on all ranks."""
     first = node.slice[0].slice
     index = run.seen(first.value).constant() if isinstance(first, cst.Index) else None
     return isinstance(index, int) and not isinstance(index, bool)
 
 
-def _is_fixed(run: Interpreter, node: cst.Subscript) -> bool:
+def _is_fixed(run: RunState, node: cst.Subscript) -> bool:
     """Whether a forward reads the samples of all ranks at a position that all ranks know."""
     first = node.slice[0].slice
     if not isinstance(first, cst.Index) or not run.frames_forward():
@@ -139,7 +139,7 @@ def indices(node: cst.Subscript) -> list[cst.BaseExpression]:
     return [e.slice.value for e in node.slice if isinstance(e.slice, cst.Index)]
 
 
-def pieces(run: Interpreter, rows: Value, sizes: Value) -> Value:
+def pieces(run: RunState, rows: Value, sizes: Value) -> Value:
     """What ``split(len(batch))`` makes of tensors under each other: one of them each.
 
     What was taken for picked rows are several tensors of rows then, in a list that a loader gave.
@@ -155,7 +155,7 @@ def _piece(rows: Data) -> Data:
 
 
 def cut_by_whole_batches(
-    run: Interpreter, cut: tensor_pairs.Operand, length: tensor_pairs.Operand
+    run: RunState, cut: tensor_pairs.Operand, length: tensor_pairs.Operand
 ) -> None:
     """Ask for a whole that cannot be had where tensors under each other are cut by a batch's size.
 
@@ -168,12 +168,12 @@ def cut_by_whole_batches(
             run.demand(cut[0], value(unmendable), uses.A_CUT)
 
 
-def _first_is_new(run: Interpreter, node: cst.Subscript) -> bool:
+def _first_is_new(run: RunState, node: cst.Subscript) -> bool:
     """Whether an index puts a new dimension first, as ``x[None]`` does."""
     return _index_kind(run, node.slice[0].slice)[0] == "new"
 
 
-def _shape_item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
+def _shape_item(run: RunState, node: cst.Subscript, atom: Data) -> Value:
     first = node.slice[0].slice
     if isinstance(first, cst.Slice):
         return _shape_slice(run, first, atom)
@@ -187,7 +187,7 @@ def _shape_item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
     return REPLICATED
 
 
-def _is_reckoned_with(run: Interpreter, node: cst.CSTNode) -> bool:
+def _is_reckoned_with(run: RunState, node: cst.CSTNode) -> bool:
     """Whether a size enters a total, and not the shape of a tensor, which is this rank's."""
     parents = run.module.parents
     while isinstance(parents[node], cst.BinaryOperation):
@@ -195,7 +195,7 @@ def _is_reckoned_with(run: Interpreter, node: cst.CSTNode) -> bool:
     return isinstance(parents[node], (cst.AugAssign, cst.Assign)) and not run.frames_forward()
 
 
-def _shape_slice(run: Interpreter, cut: cst.Slice, atom: Data) -> Value:
+def _shape_slice(run: RunState, cut: cst.Slice, atom: Data) -> Value:
     """Some of the sizes: those behind the number of rows are the same on all ranks."""
     lower = run.seen(cut.lower).constant() if cut.lower is not None else 0
     upper = run.seen(cut.upper).constant() if cut.upper is not None else None
@@ -206,7 +206,7 @@ def _shape_slice(run: Interpreter, cut: cst.Slice, atom: Data) -> Value:
     return REPLICATED if behind else value(atom)
 
 
-def _string_key(run: Interpreter, node: cst.Subscript) -> bool:
+def _string_key(run: RunState, node: cst.Subscript) -> bool:
     """Whether the index is a name, or has one: then the whole is a dictionary of tensors."""
     first = node.slice[0].slice
     return isinstance(first, cst.Index) and _is_key(run.seen(first.value))
@@ -219,7 +219,7 @@ def _is_key(index: Value) -> bool:
     return text or any(_is_key(part) for part in parts)
 
 
-def _batch_item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
+def _batch_item(run: RunState, node: cst.Subscript, atom: Data) -> Value:
     """An element of a batch by literal index; anything else indexes a tensor."""
     first = node.slice[0].slice
     if len(node.slice) == 1 and isinstance(first, cst.Index):
@@ -230,7 +230,7 @@ def _batch_item(run: Interpreter, node: cst.Subscript, atom: Data) -> Value:
     return value(_index(run, node, atom))
 
 
-def _index(run: Interpreter, node: cst.Subscript, atom: Data) -> Data:
+def _index(run: RunState, node: cst.Subscript, atom: Data) -> Data:
     """Rows that are picked by position are no longer a shard; whole rows stay one."""
     dim = 0
     batch_rows.note_indices(run, node)
@@ -257,7 +257,7 @@ def _index(run: Interpreter, node: cst.Subscript, atom: Data) -> Data:
     return _whole_rows(run, node, atom)
 
 
-def _dimensions_left(run: Interpreter, node: cst.Subscript, atom: Data) -> int:
+def _dimensions_left(run: RunState, node: cst.Subscript, atom: Data) -> int:
     """How many dimensions an index leaves; 0 where that is not known."""
     left = atom.ndim
     for element in node.slice if left else ():
@@ -268,7 +268,7 @@ def _dimensions_left(run: Interpreter, node: cst.Subscript, atom: Data) -> int:
     return max(left, 0)
 
 
-def _leaves_one_each(run: Interpreter, node: cst.Subscript, atom: Data) -> bool:
+def _leaves_one_each(run: RunState, node: cst.Subscript, atom: Data) -> bool:
     """Whether ``x[:, 0]`` may be a single number for each sample."""
     kinds = [_index_kind(run, element.slice) for element in node.slice]
     dropped = sum(kind == "index" and isinstance(at.constant(), int) for kind, at in kinds)
@@ -276,13 +276,13 @@ def _leaves_one_each(run: Interpreter, node: cst.Subscript, atom: Data) -> bool:
     return kept == 1 and dimensions.may_leave_one_each(atom, dropped)
 
 
-def _is_first_column(run: Interpreter, node: cst.Subscript) -> bool:
+def _is_first_column(run: RunState, node: cst.Subscript) -> bool:
     """Whether ``found[:, 0]`` takes positions along the first dimension of a mask, or of all."""
     indices_ = [run.seen(index).constant() for index in indices(node)]
     return not indices_ or indices_ == [0]
 
 
-def _whole_rows(run: Interpreter, node: cst.Subscript, atom: Data) -> Data:
+def _whole_rows(run: RunState, node: cst.Subscript, atom: Data) -> Data:
     """Part of every row: there are as many rows for each sample as before."""
     if atom.counting:
         return atom
@@ -301,7 +301,7 @@ def is_plain_batch(data: Data) -> bool:
     return rows and data.dim == 0 and not data.opaque
 
 
-def _index_kind(run: Interpreter, part_: cst.BaseSlice) -> tuple[str, Value]:
+def _index_kind(run: RunState, part_: cst.BaseSlice) -> tuple[str, Value]:
     if isinstance(part_, cst.Slice):
         whole = part_.lower is None and part_.upper is None
         return ("whole" if whole and part_.step is None else "slice"), UNKNOWN
@@ -316,7 +316,7 @@ def _index_kind(run: Interpreter, part_: cst.BaseSlice) -> tuple[str, Value]:
 
 
 def _index_rows(
-    run: Interpreter, node: cst.Subscript, atom: Data, part_: cst.BaseSlice, kind: str, index: Value
+    run: RunState, node: cst.Subscript, atom: Data, part_: cst.BaseSlice, kind: str, index: Value
 ) -> Data:
     if kind == "whole":
         return _whole_rows(run, node, atom)
@@ -387,7 +387,7 @@ def _positions_of_all(index: Value, node: cst.Subscript) -> list[tuple[cst.BaseE
 
 
 def _loaders_within(
-    run: Interpreter, part_: cst.BaseSlice, atom: Data, count: Data
+    run: RunState, part_: cst.BaseSlice, atom: Data, count: Data
 ) -> frozenset[Instance]:
     """The loaders of the first rows, as many as one batch has, of several batches; of the rest."""
     if not isinstance(part_, cst.Slice) or not joint_loaders.unequal(
@@ -400,7 +400,7 @@ def _loaders_within(
 
 
 def regrouped(
-    run: Interpreter, node: cst.BaseExpression, rows: cst.BaseExpression, atom: Data
+    run: RunState, node: cst.BaseExpression, rows: cst.BaseExpression, atom: Data
 ) -> Data:
     """Rows of the batch in another order: this rank's, once the whole batch is put in order."""
     if not run.module.editable or atom.form is Form.PERMUTATION:
@@ -408,13 +408,13 @@ def regrouped(
     return across_samples.on_all_rows(run, node, rows, atom)
 
 
-def replicated_item(run: Interpreter, node: cst.Subscript) -> Value:
+def replicated_item(run: RunState, node: cst.Subscript) -> Value:
     """An item of something replicated: sharded where the index is, as in ``weights[labels]``."""
     by_rows = _by_gathered(run, node) or rows_by_index(run, node)
     return by_rows or handmade_batches.sliced(run, node) or REPLICATED
 
 
-def _by_gathered(run: Interpreter, node: cst.Subscript) -> Value | None:
+def _by_gathered(run: RunState, node: cst.Subscript) -> Value | None:
     """What positions take for the rows of all ranks; None for another index."""
     held = [(shown, atom) for shown in indices(node) for atom in run.seen(shown).of(Data)]
     gathered = [atom for _, atom in held if atom.form is Form.GATHERED]  # type: ignore[union-attr]
@@ -424,13 +424,13 @@ def _by_gathered(run: Interpreter, node: cst.Subscript) -> Value | None:
     return value(gathered[0])
 
 
-def rows_of_weights(run: Interpreter, node: cst.Subscript) -> Value | None:
+def rows_of_weights(run: RunState, node: cst.Subscript) -> Value | None:
     """The rows of a parameter that rows, or what may be a batch, pick; else None."""
     held = [atom for index in indices(node) for atom in handmade_batches.wholes(run.seen(index))]
     return rows_by_index(run, node) or (value(*held) if held else None)
 
 
-def rows_by_index(run: Interpreter, node: cst.Subscript) -> Value | None:
+def rows_by_index(run: RunState, node: cst.Subscript) -> Value | None:
     """The rows that an index by this rank's rows, or by their number, takes; else None."""
     held = (per_sample_lists.as_index(run.seen(index)) for index in indices(node))
     shards = [d for one in held for d in one.data if d.placement is Placement.SHARD]
@@ -449,7 +449,7 @@ def rows_by_index(run: Interpreter, node: cst.Subscript) -> Value | None:
     return value(replace(rows, form=Form.MASKED) if shards[0].ragged else rows)
 
 
-def _counted_up(run: Interpreter, node: cst.Subscript) -> bool:
+def _counted_up(run: RunState, node: cst.Subscript) -> bool:
     """Whether ``table[torch.arange(len(x))]`` takes rows for all ranks, each one's own behind."""
     first = node.slice[0].slice
     held = run.seen(first.value).data if isinstance(first, cst.Index) else []
@@ -461,7 +461,7 @@ def _counted_up(run: Interpreter, node: cst.Subscript) -> bool:
     return True
 
 
-def all_found(run: Interpreter, indices_: list[cst.BaseExpression]) -> bool:
+def all_found(run: RunState, indices_: list[cst.BaseExpression]) -> bool:
     """Whether positions at which a mask holds pick rows of what is whole: those of all ranks do."""
     found = [(i, d) for i in indices_ for d in run.seen(i).data if d.found_in]
     for index, data in found if not run.frames_forward() else ():
@@ -469,7 +469,7 @@ def all_found(run: Interpreter, indices_: list[cst.BaseExpression]) -> bool:
     return bool(found) and not run.frames_forward()
 
 
-def _note_slice(run: Interpreter, node: cst.Subscript) -> None:
+def _note_slice(run: RunState, node: cst.Subscript) -> None:
     """Note that as many rows as a rank has are taken from what all ranks hold.
 
     It holds rows for the whole batch: a rank's own are not its first.

@@ -34,7 +34,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 _PLACED = (Form.TENSOR, Form.STATE)  # forms of rows along the dimension that is noted
 _MOST_LENGTHS = 3  # of tuples that are added to: of more, it is a loop that makes them longer
@@ -47,9 +47,7 @@ BINARY = {
 }  # fmt: skip
 
 
-def binary(
-    run: Interpreter, node: cst.CSTNode, operator: str, left: Operand, right: Operand
-) -> Value:
+def binary(run: RunState, node: cst.CSTNode, operator: str, left: Operand, right: Operand) -> Value:
     """``left operator right``; an operand that cannot stay partial is demanded."""
     matrix = operator == "@" and _is_turned_matrix(right[0])
     handmade_batches.meet(run, [left] if matrix else [left, right])
@@ -75,7 +73,7 @@ def binary(
     return booleans.marked(without_views(join(*results)), is_mask)
 
 
-def _place_among_all(run: Interpreter, *operands: Operand) -> None:
+def _place_among_all(run: RunState, *operands: Operand) -> None:
     """Ask for positions among the rows of all ranks where a number of them enters a row."""
     for (shown, numbers), (_, rows) in permutations(operands):
         if rows.data:
@@ -88,7 +86,7 @@ def _is_turned_matrix(factor: cst.BaseExpression) -> bool:
     return isinstance(turned, cst.Attribute) and turned.attr.value in ("t", "T")
 
 
-def _repeated(run: Interpreter, left: Value, right: Value) -> Value | None:
+def _repeated(run: RunState, left: Value, right: Value) -> Value | None:
     """``[first] * len(batch)``: an element for each of this rank's rows; else None."""
     for listed, times in ((left, right), (right, left)):
         lists = [a for a in listed.atoms if isinstance(a, Instance) and a.type == "list"]
@@ -139,7 +137,7 @@ def _added(left: list[Tup], right: list[Tup]) -> Value:
 
 
 def _pair(
-    run: Interpreter,
+    run: RunState,
     node: cst.CSTNode,
     operator: str,
     left: tuple[cst.BaseExpression, Data | None],
@@ -187,7 +185,7 @@ def _pair(
 
 
 def _pairs_of_all(
-    run: Interpreter,
+    run: RunState,
     *operands: tuple[cst.BaseExpression, Data | None],
 ) -> Value:
     """Rows beside other rows in a forward: both are those of all ranks."""
@@ -204,7 +202,7 @@ def _names(*operands: tuple[cst.BaseExpression, Data | None]) -> frozenset[cst.B
 
 
 def _count_whole(
-    run: Interpreter,
+    run: RunState,
     left: tuple[cst.BaseExpression, Data | None],
     right: tuple[cst.BaseExpression, Data | None],
 ) -> None:
@@ -224,15 +222,13 @@ def _count_whole(
             run.demand(shown, value(numbers), uses.POSITIONS)
 
 
-def _is_plain_batch(run: Interpreter, rows: Data | None) -> bool:
+def _is_plain_batch(run: RunState, rows: Data | None) -> bool:
     """Whether the first dimension of something in a forward surely is that of the samples."""
     plain = rows is not None and rows.form is Form.TENSOR and rows.dim == 0 and not rows.opaque
     return plain and run.module.editable and not run.collating
 
 
-def _met(
-    run: Interpreter, operator: str, left: Data | None, right: Data | None
-) -> Placement | None:
+def _met(run: RunState, operator: str, left: Data | None, right: Data | None) -> Placement | None:
     """How ranks hold what two operands give; None where no reduction of it would be right."""
     if any(d is not None and d.form is Form.PERMUTATION for d in (left, right)):
         return Placement.COUPLED
@@ -249,12 +245,12 @@ def _met(
     return Placement.COUPLED if crosswise else placement
 
 
-def _of_two_sizes(run: Interpreter, left: Data | None, right: Data | None) -> bool:
+def _of_two_sizes(run: RunState, left: Data | None, right: Data | None) -> bool:
     """Whether parts of two batches meet that may differ in size: each goes by its own."""
     return bool(left and right and joint_loaders.unequal(run, left.loaders, right.loaders))
 
 
-def note_used_on_rows(run: Interpreter, operands: Iterable[Data | None]) -> None:
+def note_used_on_rows(run: RunState, operands: Iterable[Data | None]) -> None:
     """What a reduction gave meets a rank's rows: their gradients differ from rank to rank."""
     held = [d for d in operands if d is not None]
     rows = any(d.placement.local and not d.placement.partial for d in held)
@@ -269,9 +265,7 @@ def births(data: Data | None) -> frozenset[cst.BaseExpression]:
     return data.births if data is not None and picked_ else frozenset()
 
 
-def beside_whole(
-    run: Interpreter, operands: Sequence[tuple[cst.BaseExpression, Data | None]]
-) -> bool:
+def beside_whole(run: RunState, operands: Sequence[tuple[cst.BaseExpression, Data | None]]) -> bool:
     """Whether this rank's rows meet the whole batch's: then they must be gathered as well."""
     if not any(d is not None and d.form is Form.GATHERED for _, d in operands):
         return False
@@ -291,7 +285,7 @@ def _placement(operator: str, one: Data | None, other: Data | None) -> Placement
     return Placement.MEAN if one.opaque and added else one.placement
 
 
-def crossed(run: Interpreter, left: Data | None, right: Data | None) -> bool:
+def crossed(run: RunState, left: Data | None, right: Data | None) -> bool:
     """Whether rows meet other rows: two shards with their batch along different dimensions.
 
     In a forward the rows' dimension is less certain.
@@ -417,7 +411,7 @@ def _is_summed(factor: Data | None, side: int) -> bool:
     return factor.ndim > 0 and factor.dim == last
 
 
-def compare(run: Interpreter, nodes: Sequence[cst.BaseExpression], values: list[Value]) -> Value:
+def compare(run: RunState, nodes: Sequence[cst.BaseExpression], values: list[Value]) -> Value:
     """A comparison: elementwise on rows, and a reading of anything partial."""
     if any(d.form is Form.SHAPE for one in values for d in one.data):
         return REPLICATED  # whether shapes are equal does not depend on the number of rows
@@ -461,7 +455,7 @@ def _counts_rows(one: Value) -> bool:
     return bool(one) and all(numbers)
 
 
-def is_never_zero(run: Interpreter, number: Data) -> bool:
+def is_never_zero(run: RunState, number: Data) -> bool:
     """Whether this counts rows or their elements, where no mask has left them."""
     if number.placement is Placement.COUNT:
         return number.form is Form.NUMBER
@@ -472,7 +466,7 @@ def is_never_zero(run: Interpreter, number: Data) -> bool:
     return each and whole and len(rows) == len(number.births)
 
 
-def mixed(run: Interpreter, node: cst.CSTNode, one: Data, operands: Sequence[Operand]) -> Value:
+def mixed(run: RunState, node: cst.CSTNode, one: Data, operands: Sequence[Operand]) -> Value:
     """What couples the rows of its operands, with the places where these could be gathered."""
     data = [(e, d) for e, v in operands for d in v.data]
     names = frozenset(n for e, d in data for n in (d.names or {e}))
@@ -483,13 +477,13 @@ def mixed(run: Interpreter, node: cst.CSTNode, one: Data, operands: Sequence[Ope
     return value(coupled)
 
 
-def _demand_in_forward(run: Interpreter, node: cst.CSTNode, coupled: Data) -> None:
+def _demand_in_forward(run: RunState, node: cst.CSTNode, coupled: Data) -> None:
     """A loss in a forward needs the rows of all ranks; what else reads it there is not asked."""
     if run.frames_forward():
         run.demand(node, value(coupled), uses.PAIRS)
 
 
-def displayed_parts(run: Interpreter, operand: Operand) -> list[Operand]:
+def displayed_parts(run: RunState, operand: Operand) -> list[Operand]:
     """The elements of a tuple of indices that is written out; else the operand itself."""
     parts = displayed(operand[0])
     return [operand] if parts is None else [(part, run.seen(part)) for part in parts]

@@ -66,7 +66,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 LINEAR = frozenset(
     "to cpu cuda float double half bfloat16 type type_as detach detach_ clone squeeze unsqueeze"
@@ -175,7 +175,7 @@ _OF_THE_KIND = frozenset({"is_tensor", "is_floating_point", "is_complex", "is_st
 
 
 def function(
-    run: Interpreter,
+    run: RunState,
     node: cst.BaseExpression,
     name: str,
     operands: list[Operand],
@@ -189,7 +189,7 @@ def function(
 
 
 def _function(
-    run: Interpreter,
+    run: RunState,
     node: cst.BaseExpression,
     name: str,
     operands: list[Operand],
@@ -289,7 +289,7 @@ def broadcasts(name: str) -> bool:
     return name in BROADCASTING or rule_of(name) is Rule.ELEMENTWISE
 
 
-def _written_by_index(run: Interpreter, node: cst.BaseExpression, operands: list[Operand]) -> Value:
+def _written_by_index(run: RunState, node: cst.BaseExpression, operands: list[Operand]) -> Value:
     """What rows make of a tensor that all ranks hold: each of them may be any of its own."""
     shown = [part for one in operands for part in tensor_pairs.displayed_parts(run, one)]
     rows = [(part, held) for part, held in shown if held.data]
@@ -298,7 +298,7 @@ def _written_by_index(run: Interpreter, node: cst.BaseExpression, operands: list
     return tensor_pairs.mixed(run, node, rows[0][1].data[0], rows)
 
 
-def _written_out(run: Interpreter, operands: list[Operand], out: Value) -> Value:
+def _written_out(run: RunState, operands: list[Operand], out: Value) -> Value:
     """``torch.sum(x, 0, out=y)``: all ranks write the same into what all of them hold."""
     # What comes of a batch may be a view of it, or a copy of what all ranks hold.
     into_batch = any(isinstance(atom, Data) for atom in out.atoms)
@@ -331,7 +331,7 @@ def _indices(rest: Sequence[Value], kwargs: Mapping[str, Value]) -> list[Data]:
 
 
 def _in_given_order(
-    run: Interpreter,
+    run: RunState,
     node: cst.BaseExpression,
     name: str,
     rows: Operand,
@@ -360,7 +360,7 @@ def _selected_by(rest: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
     return value(*(replace(d, dim=dim, births=frozenset(), form=kept_form(d)) for d in found))
 
 
-def _take_whole_numbers(run: Interpreter, name: str, numbers: list[Operand]) -> None:
+def _take_whole_numbers(run: RunState, name: str, numbers: list[Operand]) -> None:
     """How many are asked for goes by the whole batch where that is what they are chosen from."""
     for node, held in numbers:
         counts = [d for d in held.data if d.placement is Placement.COUNT]
@@ -369,7 +369,7 @@ def _take_whole_numbers(run: Interpreter, name: str, numbers: list[Operand]) -> 
 
 
 def _in_forward(
-    run: Interpreter,
+    run: RunState,
     node: cst.BaseExpression,
     name: str,
     operand: cst.BaseExpression,
@@ -393,7 +393,7 @@ def _in_forward(
     return None
 
 
-def _keep_own_rows(run: Interpreter, others: list[Operand]) -> None:
+def _keep_own_rows(run: RunState, others: list[Operand]) -> None:
     """What is changed in place keeps its placement: rows at one position are those of all ranks."""
     for shown, held in others:
         picked = (data for data in held.data if data.placement in _PICKED)
@@ -405,7 +405,7 @@ def _has_rows(held: Value) -> bool:
     return any(d.placement is Placement.SHARD and d.dim != NO_ROWS for d in held.data)
 
 
-def _meet_crosswise(run: Interpreter, operands: list[list[Data]]) -> bool:
+def _meet_crosswise(run: RunState, operands: list[list[Data]]) -> bool:
     """Whether the rows of two operands surely lie along different dimensions."""
     met = (list(product(*both)) for both in combinations(operands, 2))
     return any(pairs and all(tensor_pairs.crossed(run, *pair) for pair in pairs) for pairs in met)
@@ -476,7 +476,7 @@ def _pair_of_whole(
 
 
 def on_batches(
-    run: Interpreter,
+    run: RunState,
     name: str,
     operands: list[Operand],
     rest: Sequence[Value],
@@ -493,7 +493,7 @@ def on_batches(
 
 
 def _one(
-    run: Interpreter,
+    run: RunState,
     node: cst.BaseExpression,
     name: str,
     operand: cst.BaseExpression,
@@ -598,7 +598,7 @@ def _repeated(data: Data, times: Sequence[Value]) -> Data:
     return replace(data.placed(Placement.SHARD), form=form)
 
 
-def found(run: Interpreter, mask: cst.BaseExpression, data: Data) -> Data:
+def found(run: RunState, mask: cst.BaseExpression, data: Data) -> Data:
     """The positions at which a mask holds: a rank's own, until the mask is that of all rows."""
     located = data.dim == 0 and not data.opaque and not run.frames_forward()
     found_in = frozenset({mask}) if located else data.found_in
@@ -634,7 +634,7 @@ def _names_a_dimension(rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bo
 
 
 def _picks_rows(
-    run: Interpreter, name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]
+    run: RunState, name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]
 ) -> bool:
     """Whether a function leaves as many rows as a mask, or positions of a rank's rows, say.
 
@@ -680,7 +680,7 @@ def _single(made: Value) -> Value:
     return value(*(replace(a, one_each=True) if isinstance(a, Data) else a for a in made.atoms))
 
 
-def _on_partial(run: Interpreter, name: str, operand: cst.BaseExpression, data: Data) -> Value:
+def _on_partial(run: RunState, name: str, operand: cst.BaseExpression, data: Data) -> Value:
     if data.placement is Placement.COUNT:
         run.demand(operand, value(data), f"{name}()")
         return REPLICATED

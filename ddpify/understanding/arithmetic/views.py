@@ -15,13 +15,13 @@ from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Data, Number, Tup, Value, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 RESHAPING = frozenset("view reshape flatten ravel".split())
 _BY_SIZES = frozenset({"view", "reshape"})
 
 
 def reshaped(
-    run: Interpreter, name: str, data: Data, rest: Sequence[Value], operand: cst.BaseExpression
+    run: RunState, name: str, data: Data, rest: Sequence[Value], operand: cst.BaseExpression
 ) -> Value:
     """What a view makes of rows: rows, unless it cuts across them.
 
@@ -63,7 +63,7 @@ def _joins_rows(data: Data, rest: Sequence[Value], sizes: Sequence[Value]) -> bo
     return len(sizes) == 1 or (sizes[0].constant() == -1 and data.ndim != len(sizes))
 
 
-def _lays_out(run: Interpreter, data: Data, sizes: Sequence[Value]) -> bool:
+def _lays_out(run: RunState, data: Data, sizes: Sequence[Value]) -> bool:
     """Whether ``x.view(-1, k)`` may lay out several rows of each sample one after the other."""
     fewer = data.ndim == 0 or data.ndim > len(sizes)
     rest = len(sizes) > 1 and sizes[0].constant() == -1
@@ -119,7 +119,7 @@ def _cuts_across(data: Data, sizes: Sequence[Value]) -> bool:
     return data.form is Form.STATES and sizes[0].constant() == -1
 
 
-def _cut(run: Interpreter, data: Data, operand: cst.BaseExpression) -> Value:
+def _cut(run: RunState, data: Data, operand: cst.BaseExpression) -> Value:
     if not run.frames_forward():
         return value(replace(data.placed(Placement.ROWS), births=frozenset({operand})))
     unmendable = replace(data, births=frozenset(), form=Form.PACKED)  # no reduction suits it

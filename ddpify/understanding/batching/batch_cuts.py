@@ -17,12 +17,12 @@ from ddpify.understanding.syntax import code_of
 from ddpify.understanding.values import Data, Number
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 _FORMS = (Form.TENSOR, *SEVERAL_TENSORS, Form.YIELDED)
 
 
-def cut(run: Interpreter, node: cst.Subscript, rows: Data, part: cst.BaseSlice) -> Data | None:
+def cut(run: RunState, node: cst.Subscript, rows: Data, part: cst.BaseSlice) -> Data | None:
     """This rank's rows of a batch that is cut here; None where none is.
 
     Notes the slices at which one could be.
@@ -38,7 +38,7 @@ def cut(run: Interpreter, node: cst.Subscript, rows: Data, part: cst.BaseSlice) 
     return replace(rows, births=frozenset(), form=Form.TENSOR, loaders=rows.loaders | {source})
 
 
-def _is_cuttable(run: Interpreter, node: cst.Subscript, rows: Data) -> bool:
+def _is_cuttable(run: RunState, node: cst.Subscript, rows: Data) -> bool:
     """Whether these are the first rows, up to a number that all ranks know, with all of each."""
     first, *others = (element.slice for element in node.slice)
     if not isinstance(first, cst.Slice) or first.upper is None or first.step is not None:

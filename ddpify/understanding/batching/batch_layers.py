@@ -28,7 +28,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 _LINEAR = "torch.nn.Linear"
 RECURRENT = ("torch.nn.RNN", "torch.nn.LSTM", "torch.nn.GRU")
@@ -61,7 +61,7 @@ _STACKS = {
 _APART = (Form.TENSOR, *SEVERAL_TENSORS, Form.YIELDED, Form.MASKED, Form.STATE)
 
 
-def expect(run: Interpreter, one: Value, dim: int) -> None:
+def expect(run: RunState, one: Value, dim: int) -> None:
     """A layer says along which dimension it takes the batch."""
     for atom in wholes(one):
         told = run.facts.confirmed if atom.dim == dim else run.facts.refuted
@@ -69,7 +69,7 @@ def expect(run: Interpreter, one: Value, dim: int) -> None:
 
 
 def layer(
-    run: Interpreter, target: Instance, args: list[Value], kwargs: Mapping[str, Value]
+    run: RunState, target: Instance, args: list[Value], kwargs: Mapping[str, Value]
 ) -> Value | None:
     """What a layer makes of a batch; None where it gets none. Some layers tell its dimension."""
     batch_dims = _batch_dims(target)
@@ -84,7 +84,7 @@ def layer(
     return _through(run, target, next((one for one in args if wholes(one)), None))
 
 
-def _through(run: Interpreter, target: Instance, taken: Value | None) -> Value | None:
+def _through(run: RunState, target: Instance, taken: Value | None) -> Value | None:
     """What a layer makes of a batch: a Linear sums over the last dimension, which has no rows."""
     if taken is None:
         return None
@@ -103,7 +103,7 @@ def _first_kinds(layer: Instance) -> set[str]:
 
 
 def _note_masks(
-    run: Interpreter, target: Instance, args: list[Value], kwargs: Mapping[str, Value]
+    run: RunState, target: Instance, args: list[Value], kwargs: Mapping[str, Value]
 ) -> None:
     """A mask of positions by positions is no batch, unless it is made of one as the samples are."""
     count, places = _ATTENTION[target.kind]
@@ -152,7 +152,7 @@ def goes_along_rows(layer: Instance, args: list[Value]) -> bool:
     return known and first is not None and all(d.dim == (0 if d.ndim == 2 else steps) for d in rows)
 
 
-def inherited(run: Interpreter, owner: Instance, args: list[Value]) -> None:
+def inherited(run: RunState, owner: Instance, args: list[Value]) -> None:
     """A layer that a model has from PyTorch's Transformer, whose batch is second unless told."""
     if isinstance(owner.type, Class) and "torch.nn.Transformer" in owner.type.library_bases():
         for one in args[:1]:

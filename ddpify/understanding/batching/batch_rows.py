@@ -24,7 +24,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 _ALONG = frozenset(
     "mean sum max min argmax argmin softmax log_softmax cumsum std var norm prod cat stack sort"
@@ -38,7 +38,7 @@ _NUMBERS = frozenset("size item tolist dim numel nelement ndimension backward __
 PRODUCTS = frozenset("mm spmm addmm mv matmul".split())
 
 
-def attribute(run: Interpreter, atom: Whole, name: str, *, called: bool) -> Value:
+def attribute(run: RunState, atom: Whole, name: str, *, called: bool) -> Value:
     """An attribute of a tensor that may be a batch."""
     if called:
         return value(Method(value(atom), name))
@@ -52,7 +52,7 @@ def attribute(run: Interpreter, atom: Whole, name: str, *, called: bool) -> Valu
     return unborn()
 
 
-def item(run: Interpreter, node: cst.Subscript, atom: Whole) -> Value:
+def item(run: RunState, node: cst.Subscript, atom: Whole) -> Value:
     """``tensor[...]``: part of the rows is another batch, part of the rest the same one."""
     dim, place = atom.dim, 0
     last = atom.last and len(node.slice) == 1
@@ -77,7 +77,7 @@ def item(run: Interpreter, node: cst.Subscript, atom: Whole) -> Value:
     return value(replace(moved(atom, dim), last=last))
 
 
-def note_indices(run: Interpreter, node: cst.Subscript) -> None:
+def note_indices(run: RunState, node: cst.Subscript) -> None:
     """Note what picks along dimensions that are no batch's, as nodes of a graph: it has no rows."""
     for place, element in enumerate(node.slice if not run.frames_forward() else ()):
         part = element.slice
@@ -88,14 +88,12 @@ def note_indices(run: Interpreter, node: cst.Subscript) -> None:
             run.facts.without_rows.update(birth for atom in wholes(index) for birth in atom.births)
 
 
-def _first_index(run: Interpreter, node: cst.Subscript) -> Value:
+def _first_index(run: RunState, node: cst.Subscript) -> Value:
     first = node.slice[0].slice
     return run.seen(first.value) if isinstance(first, cst.Index) else UNKNOWN
 
 
-def _rows(
-    run: Interpreter, atom: Whole, dim: int, part: cst.BaseSlice, index: Value | None
-) -> Value:
+def _rows(run: RunState, atom: Whole, dim: int, part: cst.BaseSlice, index: Value | None) -> Value:
     if isinstance(part, cst.Slice) and part.lower is part.upper is part.step is None:
         return value(moved(atom, dim))
     if _takes_one(part):
@@ -120,7 +118,7 @@ def _takes_one(part: cst.BaseSlice) -> bool:
     return isinstance(part, cst.Slice) and bounds.is_one_long(part)
 
 
-def element(run: Interpreter, atom: Whole) -> Value:
+def element(run: RunState, atom: Whole) -> Value:
     """What a loop over a tensor gets."""
     if atom.dim == 0:
         refute(run, atom)
@@ -129,7 +127,7 @@ def element(run: Interpreter, atom: Whole) -> Value:
 
 
 def function(
-    run: Interpreter, name: str, atom: Whole, rest: Sequence[Value], keywords: Mapping[str, Value]
+    run: RunState, name: str, atom: Whole, rest: Sequence[Value], keywords: Mapping[str, Value]
 ) -> Value:
     """A tensor function or method by its last name; ``rest`` are the arguments after the tensor."""
 
@@ -165,7 +163,7 @@ def moved(atom: Whole, dim: int) -> Whole:
     return replace(atom, dim=dim, at_birth=atom.at_birth if atom.births else dim, last=False)
 
 
-def _reshaped(run: Interpreter, atom: Whole, rest: Sequence[Value]) -> Value:
+def _reshaped(run: RunState, atom: Whole, rest: Sequence[Value]) -> Value:
     """``view(-1, ...)`` joins the rows with what lies beside them; other sizes are new."""
     given = [a.items for one in rest[:1] for a in one.atoms if isinstance(a, Tup)]
     sizes = [one.constant() for one in (given[0] if len(given) == 1 else rest)]
@@ -196,7 +194,7 @@ def _reshaped(run: Interpreter, atom: Whole, rest: Sequence[Value]) -> Value:
 
 
 def _along(
-    run: Interpreter, name: str, atom: Whole, rest: Sequence[Value], keywords: Mapping[str, Value]
+    run: RunState, name: str, atom: Whole, rest: Sequence[Value], keywords: Mapping[str, Value]
 ) -> Value:
     given = keywords.get("dim") or keywords.get("axis") or (rest[-1] if rest else None)
     dim = given.constant() if given is not None else None
@@ -208,7 +206,7 @@ def _along(
 
 
 def _pieces(
-    run: Interpreter, name: str, atom: Whole, rest: Sequence[Value], keywords: Mapping[str, Value]
+    run: RunState, name: str, atom: Whole, rest: Sequence[Value], keywords: Mapping[str, Value]
 ) -> Value:
     """The parts of a tensor along one dimension."""
     place = 0 if name == "unbind" else 1
@@ -222,7 +220,7 @@ def _pieces(
     return value(Tup((value(moved(atom, atom.dim - gone)),)))
 
 
-def product(run: Interpreter, operands: Sequence[Operand]) -> Value:
+def product(run: RunState, operands: Sequence[Operand]) -> Value:
     """``a @ b`` sums over the columns of one and the rows of the other, if they are matrices."""
     if any(atom.stacked for _, held in operands for atom in wholes(held)):
         first = next(wholes(held) for _, held in operands if wholes(held))
@@ -245,7 +243,7 @@ def joined(operands: Iterable[Operand]) -> Value | None:
     return None
 
 
-def refute(run: Interpreter, atom: Whole) -> None:
+def refute(run: RunState, atom: Whole) -> None:
     """Note that rows cannot lie along this dimension: a model treats it as something else."""
     if run.frames_forward():
         run.facts.refuted.update((birth, atom.at_birth) for birth in atom.births)

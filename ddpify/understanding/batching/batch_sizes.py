@@ -17,7 +17,7 @@ from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import UNKNOWN, Data, Instance, Number, Value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 MAKING = frozenset(
     "ones zeros full empty rand randn randint normal uniform random standard_normal Tensor"
@@ -29,7 +29,7 @@ _OF_SIZES_ALONE = frozenset(
 )
 
 
-def sized_like(run: Interpreter, call: cst.BaseExpression) -> frozenset[Instance]:
+def sized_like(run: RunState, call: cst.BaseExpression) -> frozenset[Instance]:
     """The loaders whose batch size is the first of the sizes that a call names.
 
     States of layers have it second: they are split where the layers get them.
@@ -44,7 +44,7 @@ def sized_like(run: Interpreter, call: cst.BaseExpression) -> frozenset[Instance
     )
 
 
-def kept_for(run: Interpreter, call: cst.BaseExpression) -> frozenset[Instance]:
+def kept_for(run: RunState, call: cst.BaseExpression) -> frozenset[Instance]:
     """The loaders whose batch size is the first size of a tensor that is made before the batches.
 
     One process uses it with each batch; a rank has fewer rows, and takes as many of it.
@@ -57,9 +57,7 @@ def kept_for(run: Interpreter, call: cst.BaseExpression) -> frozenset[Instance]:
     return frozenset(one for one in run.facts.loaders if _is_size(run, one, first))
 
 
-def split_where_they_meet(
-    run: Interpreter, operands: list[tuple[cst.BaseExpression, Value]]
-) -> None:
+def split_where_they_meet(run: RunState, operands: list[tuple[cst.BaseExpression, Value]]) -> None:
     """Note what is as large as a whole batch, and meets this rank's rows of one."""
     shards = [d for _, one in operands for d in one.data if d.placement is Placement.SHARD]
     rows = {loader for data in shards if data.dim == 0 for loader in data.loaders}
@@ -69,12 +67,12 @@ def split_where_they_meet(
             run.facts.whole_rows.setdefault(shown, run.site(shown))
 
 
-def names_size(run: Interpreter, node: cst.BaseExpression) -> bool:
+def names_size(run: RunState, node: cst.BaseExpression) -> bool:
     """Whether an expression is the name of the batch size of a loader, or the same option."""
     return run.in_batch_loop() and any(_is_size(run, one, node) for one in run.facts.loaders)
 
 
-def _is_size(run: Interpreter, loader: Instance, node: cst.BaseExpression) -> bool:
+def _is_size(run: RunState, loader: Instance, node: cst.BaseExpression) -> bool:
     name = dotted(node)
     if name is None or any(d.placement is Placement.COUNT for d in run.seen(node).data):
         return False
@@ -83,7 +81,7 @@ def _is_size(run: Interpreter, loader: Instance, node: cst.BaseExpression) -> bo
     return same or (given is not None and given == setting(run.seen(node)))
 
 
-def _is_a_functions_own(run: Interpreter, loader: Instance, node: cst.BaseExpression) -> bool:
+def _is_a_functions_own(run: RunState, loader: Instance, node: cst.BaseExpression) -> bool:
     """Whether a name is set in the function in progress, which does not make the loader."""
     if not isinstance(node, cst.Name) or run.frame.runs is None:
         return False

@@ -36,7 +36,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 _CONTAINERS = ("list", "dict")
 
@@ -58,7 +58,7 @@ def sample(atom: Data) -> Data:
     return replace(atom, form=form, dim=NO_ROWS, births=frozenset(), names=frozenset(), ndim=0)
 
 
-def yielded(run: Interpreter, node: cst.BaseExpression, loader: Instance) -> Value | None:
+def yielded(run: RunState, node: cst.BaseExpression, loader: Instance) -> Value | None:
     """The batches of a loader whose rows do not all come first; None for others."""
     functions = list(collate_functions(loader))
     if not functions or run.collating:
@@ -83,7 +83,7 @@ def _counts_samples(leaf: Atom) -> bool:
     return isinstance(leaf, Data) and leaf.placement is Placement.COUNT
 
 
-def mixed(run: Interpreter, node: cst.CSTNode, data: Data, *, known: bool, rows: bool) -> Value:
+def mixed(run: RunState, node: cst.CSTNode, data: Data, *, known: bool, rows: bool) -> Value:
     """What an operator gives that couples samples: perhaps rows, where it is not ``known``."""
     run.mixes(node, data)
     if not known:
@@ -91,7 +91,7 @@ def mixed(run: Interpreter, node: cst.CSTNode, data: Data, *, known: bool, rows:
     return value(data.placed(Placement.SHARD)) if rows else REPLICATED
 
 
-def whole(run: Interpreter, node: cst.CSTNode, made: Value) -> Value:
+def whole(run: RunState, node: cst.CSTNode, made: Value) -> Value:
     """A value in a collate function: what is made of all rows together is that of the batch."""
     partial = [d for d in made.data if d.placement.partial and d.placement is not Placement.COUNT]
     if not partial:
@@ -175,7 +175,7 @@ def joined(atom: Data, short: str, dim: object) -> Data:
     return replace(atom.placed(atom.placement), dim=0, form=Form.RAGGED)
 
 
-def note_numbers(run: Interpreter, counted: Iterable[Data]) -> None:
+def note_numbers(run: RunState, counted: Iterable[Data]) -> None:
     """Note the loaders whose collate function counts samples: on each rank, the rank's own."""
     for data in counted if run.collating else ():
         run.facts.numbered |= data.loaders

@@ -18,16 +18,16 @@ from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Atom, Data, Instance, Tup, Value, deep_atoms, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 
-def taken(run: Interpreter, sources: frozenset[Instance]) -> None:
+def taken(run: RunState, sources: frozenset[Instance]) -> None:
     """A batch has come from one of these loaders."""
     if sources:
         run.at_hand = frozenset({sources})
 
 
-def passed(run: Interpreter, sources: frozenset[Instance]) -> None:
+def passed(run: RunState, sources: frozenset[Instance]) -> None:
     """Before a batch comes of these loaders: what names hold of them is of an earlier batch."""
     places: set[object] = {one.place for one in sources}
     for scope in {id(frame.scope): frame.scope for frame in run.frames}.values():
@@ -40,11 +40,11 @@ def _is_part(atom: Atom) -> bool:
     return isinstance(atom, Data) and atom.placement.local and not atom.past
 
 
-def _of_the_past(run: Interpreter, held: Value, places: set[object]) -> Value:
+def _of_the_past(run: RunState, held: Value, places: set[object]) -> Value:
     return value(*(_aged(run, atom, places) for atom in held.atoms))
 
 
-def _aged(run: Interpreter, atom: Atom, places: set[object]) -> Atom:
+def _aged(run: RunState, atom: Atom, places: set[object]) -> Atom:
     if isinstance(atom, Tup) and atom.depth == 1:  # deeper ones may grow in each round
         return Tup(tuple(_of_the_past(run, item, places) for item in atom.items))
     if isinstance(atom, Data) and _is_part(atom) and not _is_made_for(run, atom):
@@ -52,12 +52,12 @@ def _aged(run: Interpreter, atom: Atom, places: set[object]) -> Atom:
     return atom
 
 
-def _is_made_for(run: Interpreter, rows: Data) -> bool:
+def _is_made_for(run: RunState, rows: Data) -> bool:
     """Whether the script makes these rows for a batch that may come later."""
     return bool(rows.names) and rows.names <= run.facts.made_whole.keys()
 
 
-def asked(run: Interpreter, sources: frozenset[Instance]) -> None:
+def asked(run: RunState, sources: frozenset[Instance]) -> None:
     """``next()`` has given a batch, perhaps while a loop in progress has another loader's."""
     loops = [loop for frame in run.frames for loop in frame.loops]
     in_use = any(group.isdisjoint(sources) for loop in loops for group in loop.loaders)
@@ -67,14 +67,14 @@ def asked(run: Interpreter, sources: frozenset[Instance]) -> None:
     taken(run, sources)
 
 
-def taken_whole(run: Interpreter, sources: frozenset[Instance]) -> None:
+def taken_whole(run: RunState, sources: frozenset[Instance]) -> None:
     """``next()`` has given a batch that every rank gets whole."""
     if sources and not any(loader.site in run.choices.beside for loader in sources):
         run.whole_at_hand |= {sources}
         taken(run, sources)
 
 
-def turned(run: Interpreter, statement: cst.CSTNode, loaders: frozenset[Instance]) -> None:
+def turned(run: RunState, statement: cst.CSTNode, loaders: frozenset[Instance]) -> None:
     """Before a statement, the batch of these loaders is made the one at hand, if it is not."""
     made = {one.place for one in loaders}
     if any({one.place for one in owner} != made for owner in run.at_hand):
@@ -82,7 +82,7 @@ def turned(run: Interpreter, statement: cst.CSTNode, loaders: frozenset[Instance
     taken(run, loaders)
 
 
-def left(run: Interpreter) -> None:
+def left(run: RunState) -> None:
     """A loop has ended: the batch of the loop around it is the one at hand again, if it has one."""
     ended = run.frame.loops[-1].own
     around = [loop.own for frame in run.frames for loop in frame.loops if loop.own]
@@ -90,14 +90,14 @@ def left(run: Interpreter) -> None:
         taken(run, around[-2] if len(around) > 1 else ended)
 
 
-def gone_through(run: Interpreter, sources: frozenset[Instance]) -> None:
+def gone_through(run: RunState, sources: frozenset[Instance]) -> None:
     """A comprehension has ended that went through batches of these loaders."""
     around = [loop.own for frame in run.frames for loop in frame.loops if loop.own]
     if sources:
         taken(run, around[-1] if around else sources)
 
 
-def used(run: Interpreter, node: cst.CSTNode, rows: Iterable[Data]) -> None:
+def used(run: RunState, node: cst.CSTNode, rows: Iterable[Data]) -> None:
     """Something goes by how the batch is shared that these rows, or parts, come from."""
     for data in rows:
         shown = run.no_grad and data.placement is Placement.SHARD  # rows that nothing learns of
@@ -112,7 +112,7 @@ def used(run: Interpreter, node: cst.CSTNode, rows: Iterable[Data]) -> None:
                 run.facts.out_of_turn.setdefault(node, found)
 
 
-def reduced(run: Interpreter, node: cst.CSTNode, parts: Iterable[Data]) -> None:
+def reduced(run: RunState, node: cst.CSTNode, parts: Iterable[Data]) -> None:
     """Something is made whole; what comes from two batches of different sizes goes by neither."""
     parts = list(parts)
     if node not in run.choices.named:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 _EMPTY = frozenset("zeros ones full empty zeros_like ones_like full_like empty_like".split())
 
 
-def is_filled(run: Interpreter, target: cst.BaseExpression, made: cst.BaseExpression) -> bool:
+def is_filled(run: RunState, target: cst.BaseExpression, made: cst.BaseExpression) -> bool:
     """Whether the rows of what gets a name here are written later, by their positions.
 
     ``x[mask] = 0`` changes some of the rows that are there, unless a tensor of zeros gets its
@@ -30,14 +30,14 @@ def is_filled(run: Interpreter, target: cst.BaseExpression, made: cst.BaseExpres
     return any(_takes_rows(run, one, empty=empty) for one in written)
 
 
-def _written(run: Interpreter, scope: cst.CSTNode) -> Iterator[cst.Subscript]:
+def _written(run: RunState, scope: cst.CSTNode) -> Iterator[cst.Subscript]:
     """The items of tensors that are set in a function."""
     for node in run.module.structure.inside(scope, cst.AssignTarget):
         if isinstance(node.target, cst.Subscript):
             yield node.target
 
 
-def _takes_rows(run: Interpreter, written: cst.Subscript, *, empty: bool) -> bool:
+def _takes_rows(run: RunState, written: cst.Subscript, *, empty: bool) -> bool:
     first = written.slice[0].slice
     if isinstance(first, cst.Slice):
         return not (first.lower is first.upper is first.step is None)
@@ -47,7 +47,7 @@ def _takes_rows(run: Interpreter, written: cst.Subscript, *, empty: bool) -> boo
     return empty or isinstance(index, cst.Integer) or _is_counted(run, index)
 
 
-def _is_counted(run: Interpreter, index: cst.BaseExpression) -> bool:
+def _is_counted(run: RunState, index: cst.BaseExpression) -> bool:
     """Whether an index is what a loop around it counts by."""
     targets = (
         loop.target for loop in run.module.structure.loops(index) if isinstance(loop, cst.For)

@@ -15,10 +15,10 @@ from ddpify.understanding.syntax import argument
 from ddpify.understanding.values import Instance, Value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 
-def is_taken(run: Interpreter, node: cst.BaseExpression, given: Value) -> bool:
+def is_taken(run: RunState, node: cst.BaseExpression, given: Value) -> bool:
     """Whether ``iter(...)`` is that of such a loader, within ``next(...)``."""
     parents = run.module.parents
     above = parents[parents[node]]

@@ -37,7 +37,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 DIMENSIONS = (0, 1)  # the batch comes first, or after the time steps
 _BATCH = "a batch made by hand"
@@ -57,14 +57,14 @@ Operand = tuple[cst.BaseExpression, Value]
 
 
 # ---------------------------------------------------------------------- where they come from
-def made(run: Interpreter, short: str) -> Value | None:
+def made(run: RunState, short: str) -> Value | None:
     """What a function of a tensor library makes out of nothing that is known: perhaps a batch."""
     if short not in _MAKERS or not _looks_for_batches(run):
         return None
     return unborn()
 
 
-def yielded(run: Interpreter) -> Value:
+def yielded(run: RunState) -> Value:
     """What an iterator of another library yields: perhaps an object that holds a batch."""
     return unborn() if _looks_for_batches(run) else REPLICATED
 
@@ -88,13 +88,13 @@ def _of_size(atom: Whole, single: frozenset[int], ndim: int) -> Whole:
     return replace(atom, mixed=atom.dim in single, last=atom.dim == ndim - 1)
 
 
-def unpacked(run: Interpreter, part: Value) -> Value:
+def unpacked(run: RunState, part: Value) -> Value:
     """One of several things that come out of code that is not seen: perhaps a batch."""
     unknown = all(isinstance(atom, Number) for atom in part.atoms)
     return join(part, unborn(guessed=True)) if unknown and _looks_for_batches(run) else part
 
 
-def sliced(run: Interpreter, node: cst.Subscript) -> Value | None:
+def sliced(run: RunState, node: cst.Subscript) -> Value | None:
     """Part of something replicated, between bounds that change: perhaps a batch."""
     if not _looks_for_batches(run):
         return None
@@ -107,7 +107,7 @@ def sliced(run: Interpreter, node: cst.Subscript) -> Value | None:
     return unborn() if wholes(index) else None
 
 
-def _looks_for_batches(run: Interpreter) -> bool:
+def _looks_for_batches(run: RunState) -> bool:
     return run.choices.by_hand and not run.frames_forward()
 
 
@@ -116,7 +116,7 @@ def wholes(one: Value) -> list[Whole]:
     return [a for a in deep_atoms(one) if isinstance(a, Whole)]
 
 
-def born(run: Interpreter, one: Value, node: cst.CSTNode) -> Value:
+def born(run: RunState, one: Value, node: cst.CSTNode) -> Value:
     """What gets its first name at a place can be split there."""
     if not run.choices.by_hand or not run.module.editable or run.frames_forward():
         return one
@@ -127,7 +127,7 @@ def _named(atom: Whole, node: cst.CSTNode) -> Whole:
     return replace(atom, births=frozenset({node}), flat_at_birth=atom.flat)
 
 
-def returned(run: Interpreter, one: Value, function: Function) -> Value:
+def returned(run: RunState, one: Value, function: Function) -> Value:
     """What a function makes and returns gets its name at the caller."""
     if not run.choices.by_hand:
         return one
@@ -166,7 +166,7 @@ def _mapped_atom(atom: Atom, change: Callable[[Whole], Whole], known: dict[int, 
 
 # ---------------------------------------------------------------------- splitting
 def enter(
-    run: Interpreter, node: cst.BaseExpression, model: Instance, operands: list[Operand]
+    run: RunState, node: cst.BaseExpression, model: Instance, operands: list[Operand]
 ) -> list[Value]:
     """Note the batches that enter a model; the arguments, each with a place."""
     if not _looks_for_batches(run):
@@ -187,7 +187,7 @@ def enter(
     return [held for _, held in named]
 
 
-def _note_together(run: Interpreter, operands: list[Operand]) -> None:
+def _note_together(run: RunState, operands: list[Operand]) -> None:
     """Note the places of split batches that enter a model in one call."""
     rows = [d for _, held in operands for d in held.data if d.placement is Placement.SHARD]
     places = frozenset(source.site for data in rows for source in data.loaders)
@@ -195,7 +195,7 @@ def _note_together(run: Interpreter, operands: list[Operand]) -> None:
         run.facts.entered_together.add(places)
 
 
-def _perhaps(run: Interpreter, held: Value, shown: cst.BaseExpression) -> Value:
+def _perhaps(run: RunState, held: Value, shown: cst.BaseExpression) -> Value:
     """Something that is not known otherwise enters a model: it is a batch."""
     plain = all(isinstance(a, Number) for a in held.atoms)
     return born(run, join(held, unborn()), shown) if plain else held
@@ -206,7 +206,7 @@ def _has_data(one: Value) -> bool:
 
 
 def meet(
-    run: Interpreter, operands: list[Operand], *, surely: bool = False, unseen: bool = False
+    run: RunState, operands: list[Operand], *, surely: bool = False, unseen: bool = False
 ) -> None:
     """What meets a split batch must be split alike; ``surely`` if it has rows whatever it is.
 
@@ -228,7 +228,7 @@ def meet(
 
 
 def _split_like(
-    run: Interpreter, shard: Data, shown: cst.BaseExpression, held: Value, *, surely: bool
+    run: RunState, shard: Data, shown: cst.BaseExpression, held: Value, *, surely: bool
 ) -> None:
     if surely and held and all(isinstance(a, Number) for a in held.atoms):
         held = value(*(replace(a, flat=True) for a in wholes(unborn())))
@@ -248,7 +248,7 @@ def _split_like(
         run.facts.unmatched.setdefault(shown, run.site(shown))
 
 
-def _is_data(run: Interpreter, atom: Whole, place: cst.CSTNode) -> bool:
+def _is_data(run: RunState, atom: Whole, place: cst.CSTNode) -> bool:
     """Whether what meets a batch in arithmetic has rows, and is no constant of the script."""
     if not atom.guessed:
         return not _constant(place) or _is_as_long_as_a_batch(run, place)
@@ -268,7 +268,7 @@ def _constant(place: cst.CSTNode) -> bool:
     return name in _CONSTANTS or (len(given) > 0 and _literal(given[0].value))
 
 
-def _is_as_long_as_a_batch(run: Interpreter, place: cst.CSTNode) -> bool:
+def _is_as_long_as_a_batch(run: RunState, place: cst.CSTNode) -> bool:
     """Whether ``torch.randn(64, 2)`` has as many rows as a batch, by the numbers of the script."""
     size = _drawn_size(place)
     return size is not None and any(_drawn_size(batch) == size for batch in run.choices.batches)
@@ -289,7 +289,7 @@ def _literal(node: cst.BaseExpression) -> bool:
     return isinstance(node, (cst.Integer, cst.Float, cst.List, cst.UnaryOperation))
 
 
-def split(run: Interpreter, node: cst.CSTNode, one: Value) -> Value:
+def split(run: RunState, node: cst.CSTNode, one: Value) -> Value:
     """The value of an expression whose batch is split there: this rank's rows."""
     if node not in run.choices.batches or node in run.choices.replicated:
         return one
@@ -304,13 +304,13 @@ def split(run: Interpreter, node: cst.CSTNode, one: Value) -> Value:
     return _split(one, at_birth, frozenset({source}), ndim)
 
 
-def _is_split(run: Interpreter, one: Value) -> bool:
+def _is_split(run: RunState, one: Value) -> bool:
     """Whether this is a rank's rows already, of batches that are trained on."""
     rows = all(data.placement is Placement.SHARD for data in one.data)
     return rows and not wholes(one) and trained_on(run, one.data)
 
 
-def trained_on(run: Interpreter, rows: Iterable[Data]) -> bool:
+def trained_on(run: RunState, rows: Iterable[Data]) -> bool:
     """Whether any of these rows are of a batch that a loss comes from."""
     return any(source.site in run.choices.trained for data in rows for source in data.loaders)
 

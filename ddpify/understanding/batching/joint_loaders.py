@@ -28,7 +28,7 @@ from ddpify.understanding.values import (
 
 if TYPE_CHECKING:
     from ddpify.understanding.facts import Facts
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 Pair = frozenset[Instance]
 CUT = "a batch cut down to"
@@ -40,7 +40,7 @@ def sources(one: Value) -> frozenset[Instance]:
     return frozenset(loader for data in held for loader in data.loaders)
 
 
-def unequal(run: Interpreter, some: frozenset[Instance], others: frozenset[Instance]) -> bool:
+def unequal(run: RunState, some: frozenset[Instance], others: frozenset[Instance]) -> bool:
     """Whether batches of these loaders are trained on together, and may differ in size."""
     pairs = run.choices.unequal
     if pairs and any(one.kind.startswith(CUT) for one in some & others):
@@ -48,7 +48,7 @@ def unequal(run: Interpreter, some: frozenset[Instance], others: frozenset[Insta
     return bool(pairs) and any(frozenset((a.place, b.place)) in pairs for a in some for b in others)
 
 
-def last(run: Interpreter, element: Value) -> frozenset[Instance]:
+def last(run: RunState, element: Value) -> frozenset[Instance]:
     """The loaders whose batch comes last where a loop gets several, if these may differ in size."""
     held = sources(element)
     if not unequal(run, held, held):
@@ -57,7 +57,7 @@ def last(run: Interpreter, element: Value) -> frozenset[Instance]:
     return last(run, parts[-1]) if parts else held
 
 
-def taken_at_once(run: Interpreter, node: cst.CSTNode, element: Value) -> None:
+def taken_at_once(run: RunState, node: cst.CSTNode, element: Value) -> None:
     """A loop gets batches of several loaders in each round, in step with each other."""
     for pair in _side_by_side(element):
         run.facts.in_step.add(pair)
@@ -75,7 +75,7 @@ def _side_by_side(element: Value) -> Iterator[Pair]:
                 yield from _side_by_side(item)
 
 
-def taken_besides(run: Interpreter, node: cst.CSTNode, element: Value) -> None:
+def taken_besides(run: RunState, node: cst.CSTNode, element: Value) -> None:
     """``next()`` gets a batch while loops in progress have others at hand.
 
     Not beside one that may come from the same loader: that is another way to get the same batch.
@@ -97,7 +97,7 @@ class Taken:
     Of those that one side takes and those that the other takes there is one at a time.
     """
 
-    def __init__(self, run: Interpreter) -> None:
+    def __init__(self, run: RunState) -> None:
         loops = [loop for frame in run.frames for loop in frame.loops]
         self._known = [(loop, len(loop.loaders)) for loop in loops]
         self._first: list[list[frozenset[Instance]]] = [[] for _ in loops]
@@ -115,7 +115,7 @@ class Taken:
             loop.loaders[known:] = [one | other for one, other in sides]
 
 
-def combine(run: Interpreter, one: Data, other: Data) -> None:
+def combine(run: RunState, one: Data, other: Data) -> None:
     """Rows meet rows, one by one: where they come from two loaders, it is noted."""
     rows = one.placement is other.placement is Placement.SHARD and one.dim == other.dim
     by_hand = all(source.role != "loader" for source in one.loaders | other.loaders)

@@ -11,11 +11,11 @@ from ddpify.understanding.language.arguments import Keywords, argument_pairs
 from ddpify.understanding.values import Instance, Value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 
 def entered(
-    run: Interpreter,
+    run: RunState,
     node: cst.BaseExpression,
     model: Instance,
     args: list[Value],

@@ -16,10 +16,10 @@ from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Data
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 
-def note(run: Interpreter) -> None:
+def note(run: RunState) -> None:
     """Note the loops around a ``backward()`` that go through a batch."""
     for frame in run.frames:
         for loop in frame.loops:
@@ -28,7 +28,7 @@ def note(run: Interpreter) -> None:
                 run.facts.part_steps.setdefault(through, Site(through, frame.module))
 
 
-def _is_a_loaders_batch(run: Interpreter, frame: Frame, through: cst.Name) -> bool:
+def _is_a_loaders_batch(run: RunState, frame: Frame, through: cst.Name) -> bool:
     """Whether a name is what a loop around over a loader gets, as a whole."""
     outer = (loop.node for loop in frame.loops if loop.own and isinstance(loop.node, cst.For))
     if not any(_binds(loop, through.value) for loop in outer):

@@ -19,13 +19,13 @@ from ddpify.understanding.syntax import dotted, names_of
 from ddpify.understanding.values import Atom, Data, Instance, Tup, Value, deep_atoms, join, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 GROWING = frozenset("append appendleft add extend insert pop popleft remove".split())
 
 
 def is_of_each(
-    run: Interpreter, node: cst.BaseSimpleComp | cst.DictComp, element: Value, item: Value
+    run: RunState, node: cst.BaseSimpleComp | cst.DictComp, element: Value, item: Value
 ) -> bool:
     """Whether a comprehension, which gets ``element`` in each round, has an item for each row.
 
@@ -43,7 +43,7 @@ def is_of_each(
     return _are_numbers(item) or all(_picks_a_row(run, name) for name in names)
 
 
-def is_filled_from_each(run: Interpreter, call: cst.CSTNode, made: Instance) -> bool:
+def is_filled_from_each(run: RunState, call: cst.CSTNode, made: Instance) -> bool:
     """Whether ``items.append(f(x))`` adds one item for each row, in a loop over all of them.
 
     The list is empty before the loop, and nothing else in the function adds to it.
@@ -70,7 +70,7 @@ def is_empty(made: cst.CSTNode) -> bool:
     return isinstance(made, cst.List) and not made.elements
 
 
-def is_filled_at_once(run: Interpreter, call: cst.CSTNode, made: Instance) -> bool:
+def is_filled_at_once(run: RunState, call: cst.CSTNode, made: Instance) -> bool:
     """Whether ``items.extend(rows)``, or ``items += rows``, is all that adds to an empty list."""
     structure = run.module.structure
     loop = next(
@@ -86,7 +86,7 @@ def is_filled_at_once(run: Interpreter, call: cst.CSTNode, made: Instance) -> bo
     return _is_alone(structure, call)
 
 
-def taken_from(run: Interpreter, made: Instance, shown: cst.BaseExpression, rows: Value) -> Value:
+def taken_from(run: RunState, made: Instance, shown: cst.BaseExpression, rows: Value) -> Value:
     """The items that a list is extended by: one for each row.
 
     Beside others it does not go by the number of a rank's rows: it gets those of all ranks.
@@ -118,7 +118,7 @@ def _grown(node: cst.CSTNode) -> cst.BaseExpression | None:
     return method.value if known else None  # type: ignore[union-attr]
 
 
-def _goes_through_rows(run: Interpreter, loop: cst.For, numbers: bool) -> bool:
+def _goes_through_rows(run: RunState, loop: cst.For, numbers: bool) -> bool:
     """Whether a loop gets all rows one by one, and uses their positions to pick them alone.
 
     They may also be what ``numbers`` are computed of that a list takes.
@@ -135,7 +135,7 @@ def _goes_through_rows(run: Interpreter, loop: cst.For, numbers: bool) -> bool:
     return all(_picks_a_row(run, one) for one in names)
 
 
-def _positions(run: Interpreter, target: cst.BaseExpression) -> set[str]:
+def _positions(run: RunState, target: cst.BaseExpression) -> set[str]:
     """The names among a loop's targets that stand for positions."""
     names = {one.value for one in names_of(target) if isinstance(one, cst.Name)}
     return {name for name in names if run.lookup(name).positions}
@@ -158,7 +158,7 @@ def _leaves_some_out(through: Value) -> bool:
     return any(not one.each for one in lists)  # type: ignore[union-attr]
 
 
-def _picks_others(run: Interpreter, node: cst.CSTNode, counting: set[str]) -> bool:
+def _picks_others(run: RunState, node: cst.CSTNode, counting: set[str]) -> bool:
     """Whether rows are picked by positions other than the one that a loop counts."""
     for index in (one.value for one in walk(node) if isinstance(one, cst.Index)):
         own = isinstance(index, cst.Name) and index.value in counting
@@ -167,7 +167,7 @@ def _picks_others(run: Interpreter, node: cst.CSTNode, counting: set[str]) -> bo
     return False
 
 
-def _picks_a_row(run: Interpreter, position: cst.Name) -> bool:
+def _picks_a_row(run: RunState, position: cst.Name) -> bool:
     parents = run.module.parents
     index = _one_long_slice(run, position) or parents[position]
     element = parents[index] if isinstance(index, (cst.Index, cst.Slice)) else None
@@ -180,7 +180,7 @@ def _picks_a_row(run: Interpreter, position: cst.Name) -> bool:
     )
 
 
-def _one_long_slice(run: Interpreter, position: cst.Name) -> cst.Slice | None:
+def _one_long_slice(run: RunState, position: cst.Name) -> cst.Slice | None:
     """The slice ``i : i + 1`` that a position stands in."""
     parents = run.module.parents
     part = parents[position]
@@ -223,7 +223,7 @@ def of_list(made: Instance) -> Data | None:
     return Data(Placement.SHARD, loaders, counting, form=form)
 
 
-def one_each(run: Interpreter, atom: Atom) -> Data | None:
+def one_each(run: RunState, atom: Atom) -> Data | None:
     """The rows that ``[1 for _ in x]`` goes through: what it makes of each is the same."""
     if not isinstance(atom, Instance) or not atom.each or of_list(atom) is not None:
         return None
@@ -269,7 +269,7 @@ def _computed(counting: list[Data]) -> Data:
     return Data(Placement.SHARD, loaders, births, form=Form.COMPUTED)
 
 
-def count_all(run: Interpreter, shown: cst.BaseExpression, made: Instance) -> None:
+def count_all(run: RunState, shown: cst.BaseExpression, made: Instance) -> None:
     """Let positions that a list holds be those of all ranks, unless it has one for each row."""
     if not made.each and made.kind == "list" and not run.frames_forward():
         run.demand(shown, value(*made.elements.positions), uses.POSITIONS)

@@ -39,7 +39,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 
 _REDUCIBLE = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED, Placement.COUNT)
@@ -50,7 +50,7 @@ _ADDING = frozenset("index_add_ index_put_ index_reduce_ scatter_add_ scatter_re
 Operand = tuple[cst.BaseExpression, Value]
 
 
-def method(run: Interpreter, node: cst.Call, args: list[Value], kwargs: Keywords) -> None:
+def method(run: RunState, node: cst.Call, args: list[Value], kwargs: Keywords) -> None:
     """A call such as ``self.memory.index_copy_(0, labels, rows)``."""
     if not isinstance(node.func, cst.Attribute) or not run.in_batch_loop():
         return
@@ -71,7 +71,7 @@ def method(run: Interpreter, node: cst.Call, args: list[Value], kwargs: Keywords
         _fill(run, target, given, by_index=name in _ADDING)
 
 
-def _holds_rows(run: Interpreter, target: cst.BaseExpression, local: Data) -> None:
+def _holds_rows(run: RunState, target: cst.BaseExpression, local: Data) -> None:
     """A tensor gets the size of this rank's rows, to hold them: it keeps no others.
 
     That of its ``data`` is another's: the tensor keeps its own size, and what it held behind them.
@@ -89,7 +89,7 @@ def _holds_rows(run: Interpreter, target: cst.BaseExpression, local: Data) -> No
             run.put(owner, kept.attr.value, rows)  # type: ignore[arg-type]
 
 
-def item(run: Interpreter, target: cst.Subscript, shown: cst.BaseExpression, new: Value) -> None:
+def item(run: RunState, target: cst.Subscript, shown: cst.BaseExpression, new: Value) -> None:
     """An assignment such as ``memory[labels] = rows``, or ``seen[0, start:end] = rows``."""
     indices = [e.slice.value for e in target.slice if isinstance(e.slice, cst.Index)]
     rows = [(index, run.seen(index)) for index in indices]
@@ -106,7 +106,7 @@ def item(run: Interpreter, target: cst.Subscript, shown: cst.BaseExpression, new
     _fill(run, target, [*rows, (shown, new)], by_index=indexed)
 
 
-def _at_places_of_all(run: Interpreter, target: cst.BaseExpression, given: list[Operand]) -> bool:
+def _at_places_of_all(run: RunState, target: cst.BaseExpression, given: list[Operand]) -> bool:
     """What is written at a permutation's places, as the way back from it is, is of all rows."""
     if not any(d.form is Form.PERMUTATION for _, one in given for d in one.data):
         return False
@@ -117,7 +117,7 @@ def _at_places_of_all(run: Interpreter, target: cst.BaseExpression, given: list[
     return True
 
 
-def _place_of_rows(run: Interpreter, target: cst.Subscript) -> cst.BaseSlice | None:
+def _place_of_rows(run: RunState, target: cst.Subscript) -> cst.BaseSlice | None:
     """What says which rows are written, behind numbers that pick a part; None if that is unclear.
 
     Other dimensions are taken whole, or at one number.
@@ -136,13 +136,13 @@ def _is_whole_slice(part: cst.BaseSlice) -> bool:
     return isinstance(part, cst.Slice) and not bounds.written(part) and part.step is None
 
 
-def _is_number(run: Interpreter, part: cst.BaseSlice) -> bool:
+def _is_number(run: RunState, part: cst.BaseSlice) -> bool:
     held = run.seen(part.value).atoms if isinstance(part, cst.Index) else ()
     return bool(held) and all(map(may_be_integer, held))
 
 
 def buffer(
-    run: Interpreter,
+    run: RunState,
     target: cst.Attribute,
     shown: cst.BaseExpression,
     new: Value,
@@ -168,7 +168,7 @@ def buffer(
 
 
 def _write(
-    run: Interpreter, target: cst.BaseExpression, given: list[Operand], *, by_index: bool
+    run: RunState, target: cst.BaseExpression, given: list[Operand], *, by_index: bool
 ) -> None:
     if not _is_kept(run, target):
         return
@@ -178,7 +178,7 @@ def _write(
 
 
 def _fill(
-    run: Interpreter, target: cst.BaseExpression, given: list[Operand], *, by_index: bool
+    run: RunState, target: cst.BaseExpression, given: list[Operand], *, by_index: bool
 ) -> None:
     """What is made whole for this batch alone, as means by class, is filled from all its rows."""
     kept = next(in_place_writes.holders(target), None)
@@ -199,19 +199,19 @@ def _is_picked(data: Data) -> bool:
     return data.placement is Placement.ROWS and bool(data.births)
 
 
-def _parts(run: Interpreter, shown: cst.BaseExpression, one: Value) -> list[Operand]:
+def _parts(run: RunState, shown: cst.BaseExpression, one: Value) -> list[Operand]:
     """An operand, or each part of one that is shown as a tuple or list."""
     parts = displayed(shown)
     return [(shown, one)] if parts is None else [(part, run.seen(part)) for part in parts]
 
 
-def _is_kept(run: Interpreter, target: cst.BaseExpression) -> bool:
+def _is_kept(run: RunState, target: cst.BaseExpression) -> bool:
     """Whether what is written is a tensor that all ranks hold, from batch to batch."""
     kept = next(in_place_writes.holders(target), None)
     return kept is not None and _outlives_batch(run, kept) and _is_whole(run.eval(kept))
 
 
-def _demand(run: Interpreter, shown: cst.BaseExpression, data: Data, *, by_index: bool) -> None:
+def _demand(run: RunState, shown: cst.BaseExpression, data: Data, *, by_index: bool) -> None:
     """Let what is written be that of the whole batch, as far as that can be had here."""
     rows = (by_index or _is_picked(data)) and data.form not in (*SEVERAL_TENSORS, Form.SHAPE)
     if data.placement not in _REDUCIBLE and not rows:
@@ -229,7 +229,7 @@ def _is_whole(held: Value) -> bool:
     )
 
 
-def _is_handed_in(run: Interpreter, name: str, at: int) -> bool:
+def _is_handed_in(run: RunState, name: str, at: int) -> bool:
     """Whether a function got a tensor from a caller that had it before the batch at hand."""
     frame, caller = run.frames[at], run.frames[at - 1]
     given = argument_of(frame, name)
@@ -241,7 +241,7 @@ def _is_handed_in(run: Interpreter, name: str, at: int) -> bool:
     return _is_handed_in(run, given.value, at - 1)
 
 
-def _outlives_batch(run: Interpreter, kept: cst.Name | cst.Attribute) -> bool:
+def _outlives_batch(run: RunState, kept: cst.Name | cst.Attribute) -> bool:
     """Whether a tensor was there before the batch at hand, as far as is known."""
     if isinstance(kept, cst.Attribute):
         owners = run.seen(kept.value).atoms

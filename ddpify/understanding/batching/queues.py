@@ -17,17 +17,17 @@ from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Data, Value, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 
-def pieces(run: Interpreter, node: cst.BaseExpression) -> list[handmade_batches.Operand]:
+def pieces(run: RunState, node: cst.BaseExpression) -> list[handmade_batches.Operand]:
     """The elements of ``torch.cat((a, b))``, with their values, where they are written out."""
     shown = node.args[0].value if isinstance(node, cst.Call) and node.args else None
     elements = shown.elements if isinstance(shown, (cst.Tuple, cst.List)) else ()
     return [(element.value, run.seen(element.value)) for element in elements]
 
 
-def kept(run: Interpreter, node: cst.BaseExpression, inner: list[Data]) -> Value | None:
+def kept(run: RunState, node: cst.BaseExpression, inner: list[Data]) -> Value | None:
     """What rows are joined to that outlives their batch takes the rows of all ranks; else None."""
     target = _assigned(run, node)
     joined = pieces(run, node)
@@ -41,7 +41,7 @@ def kept(run: Interpreter, node: cst.BaseExpression, inner: list[Data]) -> Value
     return value(replace(inner[0].placed(Placement.REPLICATE), form=Form.GATHERED))
 
 
-def _assigned(run: Interpreter, node: cst.CSTNode) -> cst.BaseExpression | None:
+def _assigned(run: RunState, node: cst.CSTNode) -> cst.BaseExpression | None:
     """The one target of the statement of whose value an expression is a part."""
     above: cst.CSTNode | None = run.module.parents.get(node)
     if isinstance(above, cst.Assign):

@@ -18,7 +18,7 @@ from ddpify.understanding.taint.definite_assignment import target_names
 from ddpify.understanding.values import NO_ROWS, Atom, Data, Instance, Tup, Value, join, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 
 def one_of(atom: Data) -> Data:
@@ -26,14 +26,14 @@ def one_of(atom: Data) -> Data:
     return replace(collating.sample(atom), form=Form.SEVERAL)
 
 
-def in_comprehension(run: Interpreter, node: cst.BaseComp, item: Value) -> Value:
+def in_comprehension(run: RunState, node: cst.BaseComp, item: Value) -> Value:
     """What the list of a comprehension holds: of all samples where it goes through them all."""
     if not run.collating or _goes_through_all(run, node.for_in.iter):
         return item
     return _each(item, _of_one_sample)
 
 
-def taken(run: Interpreter, node: cst.BaseExpression, held: Instance, new: Value) -> Value:
+def taken(run: RunState, node: cst.BaseExpression, held: Instance, new: Value) -> Value:
     """What a list takes in a loop: of all samples if it was there before a loop through them."""
     if not run.collating:
         return new
@@ -47,12 +47,12 @@ def taken(run: Interpreter, node: cst.BaseExpression, held: Instance, new: Value
     return _each(new, _of_one_sample)
 
 
-def extended(run: Interpreter, node: cst.BaseExpression, held: Instance, new: Value) -> Value:
+def extended(run: RunState, node: cst.BaseExpression, held: Instance, new: Value) -> Value:
     """What a list takes at once: all that a sample brings."""
     return taken(run, node, held, _each(new, _one_of_many)) if run.collating else new
 
 
-def joined(run: Interpreter, node: cst.BaseExpression, each: Value) -> Value | None:
+def joined(run: RunState, node: cst.BaseExpression, each: Value) -> Value | None:
     """``sum(lists, [])`` of the lists that samples are: one with all that they bring."""
     alone = [a for a in each.data if a.dim == NO_ROWS]
     if not run.collating or not alone:
@@ -62,7 +62,7 @@ def joined(run: Interpreter, node: cst.BaseExpression, each: Value) -> Value | N
     return value(made)
 
 
-def _is_named(run: Interpreter, node: cst.BaseExpression) -> bool:
+def _is_named(run: RunState, node: cst.BaseExpression) -> bool:
     """Whether a list is called by a name, which is not one list after the other in a loop."""
     called = node.func if isinstance(node, cst.Call) else node
     owner = called.value if isinstance(called, cst.Attribute) else called
@@ -71,7 +71,7 @@ def _is_named(run: Interpreter, node: cst.BaseExpression) -> bool:
     return isinstance(owner, cst.Name) and owner.value not in bound
 
 
-def _goes_through_all(run: Interpreter, iterable: cst.BaseExpression) -> bool:
+def _goes_through_all(run: RunState, iterable: cst.BaseExpression) -> bool:
     """Whether something has each sample, or what is left of each, and is not one sample's own."""
     held = run.seen(iterable)
     alone = any(isinstance(a, Data) and a.dim == NO_ROWS for a in held.atoms)

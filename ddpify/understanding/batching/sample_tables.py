@@ -17,10 +17,10 @@ from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Value, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 
-def item(run: Interpreter, target: cst.BaseExpression) -> None:
+def item(run: RunState, target: cst.BaseExpression) -> None:
     """``table[label] = ...``: the labels must be those of all samples."""
     if _is_of_one_round(run, target):
         return
@@ -30,14 +30,14 @@ def item(run: Interpreter, target: cst.BaseExpression) -> None:
         target = target.value
 
 
-def element(run: Interpreter, shown: cst.BaseExpression, one: Value) -> None:
+def element(run: RunState, shown: cst.BaseExpression, one: Value) -> None:
     """What a set takes, or a table is read by, must be that of all samples."""
     for data in one.data:
         if data.placement is Placement.ROWS and data.births:
             run.demand(shown, value(data), uses.A_TABLE)
 
 
-def counted(run: Interpreter, target: cst.BaseExpression, old: Value, new: Value) -> None:
+def counted(run: RunState, target: cst.BaseExpression, old: Value, new: Value) -> None:
     """``n += 1`` in a loop over samples: there are as many rounds as all ranks have samples."""
     loop = run.frame.loops[-1] if run.frame.loops else None
     if loop is None or old.data or new.data:
@@ -49,7 +49,7 @@ def counted(run: Interpreter, target: cst.BaseExpression, old: Value, new: Value
         run.demand(loop.node.iter, value(data), uses.A_TABLE)
 
 
-def _is_of_one_round(run: Interpreter, target: cst.BaseExpression) -> bool:
+def _is_of_one_round(run: RunState, target: cst.BaseExpression) -> bool:
     """Whether what is filled is made anew in each round of a loop over the samples."""
     kept = next(in_place_writes.holders(target), None)
     inner = takewhile(lambda loop: not loop.takes_batches, reversed(run.frame.loops))

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.language.arguments import Keywords
-from ddpify.understanding.values import Const, Instance, Lib, Tup, Value
+from ddpify.understanding.values import Const, Instance, QualifiedName, Tup, Value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 _CONSTANTS = frozenset(
     f"{module}.{name}" for module in ("math", "numpy", "torch") for name in ("pi", "e", "inf")
@@ -30,7 +30,7 @@ _SHAPED = _VARIADIC | frozenset("full randint normal uniform random standard_nor
 
 
 def number(
-    run: Interpreter, node: cst.BaseExpression, name: str, args: list[Value], kwargs: Keywords
+    run: RunState, node: cst.BaseExpression, name: str, args: list[Value], kwargs: Keywords
 ) -> bool:
     """Whether a library call surely gives one number: ``torch.tensor(0.5)``, a single draw."""
     short = name.rsplit(".", 1)[-1]
@@ -40,7 +40,7 @@ def number(
     return short in _CONVERTING and shown and _is_number(run, node.args[0].value)  # type: ignore[attr-defined]
 
 
-def _is_number(run: Interpreter, node: cst.BaseExpression) -> bool:
+def _is_number(run: RunState, node: cst.BaseExpression) -> bool:
     """Whether an expression is a number by how it is written."""
     if isinstance(node, cst.BinaryOperation):
         return _is_number(run, node.left) and _is_number(run, node.right)
@@ -51,12 +51,12 @@ def _is_number(run: Interpreter, node: cst.BaseExpression) -> bool:
 
 
 def _is_plain(atom: object) -> bool:
-    if isinstance(atom, Lib):
+    if isinstance(atom, QualifiedName):
         return atom.name in _CONSTANTS
     return isinstance(atom, Const) and isinstance(atom.value, (int, float))
 
 
-def rows_of_one(run: Interpreter, node: cst.BaseExpression, short: str) -> frozenset[int]:
+def rows_of_one(run: RunState, node: cst.BaseExpression, short: str) -> frozenset[int]:
     """The dimensions along which a tensor is made with one row, as a mask for all samples is."""
     if not isinstance(node, cst.Call):
         return frozenset()
@@ -65,7 +65,7 @@ def rows_of_one(run: Interpreter, node: cst.BaseExpression, short: str) -> froze
     return frozenset(_lists_of_one(run, node) if short in _OF_VALUES else ())
 
 
-def dimensions(run: Interpreter, node: cst.BaseExpression, short: str) -> int:
+def dimensions(run: RunState, node: cst.BaseExpression, short: str) -> int:
     """How many dimensions a tensor is made with, by the sizes in the call; 0 where not known."""
     if short in _OF_ONE_DIMENSION or not isinstance(node, cst.Call):
         return int(short in _OF_ONE_DIMENSION)
@@ -75,7 +75,7 @@ def dimensions(run: Interpreter, node: cst.BaseExpression, short: str) -> int:
     return len(_ones(run, node, short)) if short in _SHAPED else 0
 
 
-def _ones(run: Interpreter, node: cst.Call, short: str) -> list[bool]:
+def _ones(run: RunState, node: cst.Call, short: str) -> list[bool]:
     """Of each size that a tensor is made with, whether it is 1."""
     given = [a.value for a in node.args if a.keyword is None or a.keyword.value == "size"]
     shapes = [a for one in given for a in run.seen(one).of(Tup)]
@@ -85,7 +85,7 @@ def _ones(run: Interpreter, node: cst.Call, short: str) -> list[bool]:
     return [isinstance(one, cst.Integer) and one.value == "1" for one in sizes]
 
 
-def _lists_of_one(run: Interpreter, node: cst.Call) -> Iterator[int]:
+def _lists_of_one(run: RunState, node: cst.Call) -> Iterator[int]:
     """The dimensions of ``torch.tensor([[x]])`` that have one element, as it is written."""
     shown = _as_written(run, node.args[0].value) if node.args else None
     dim = 0
@@ -94,7 +94,7 @@ def _lists_of_one(run: Interpreter, node: cst.Call) -> Iterator[int]:
         shown, dim = shown.elements[0].value, dim + 1
 
 
-def _as_written(run: Interpreter, node: cst.BaseExpression) -> cst.CSTNode:
+def _as_written(run: RunState, node: cst.BaseExpression) -> cst.CSTNode:
     """A list that is written out, also where it is given by a name: of lists, which do not grow."""
     held = run.seen(node).atoms if isinstance(node, cst.Name) else ()
     one = held[0] if len(held) == 1 else None

@@ -18,13 +18,13 @@ from ddpify.understanding.taint.definite_assignment import definitely_assigned, 
 from ddpify.understanding.values import Value, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 _JOINING = frozenset("cat concat concatenate vstack row_stack".split())
 
 
 def taken(
-    run: Interpreter, target: cst.BaseExpression, shown: cst.BaseExpression, new: Value
+    run: RunState, target: cst.BaseExpression, shown: cst.BaseExpression, new: Value
 ) -> Value:
     """What ``target = shown`` lets a name hold; one that grows with each batch holds all rows."""
     loops = [loop.node for loop in run.frame.loops if loop.takes_batches]
@@ -42,7 +42,7 @@ def taken(
     return definition_sites.reduced(new)
 
 
-def _begun(run: Interpreter, loop: cst.CSTNode, name: str) -> bool:
+def _begun(run: RunState, loop: cst.CSTNode, name: str) -> bool:
     """Whether a name is bound outside of a loop too: else no round could find it."""
     whole = run.module.function(loop) or run.module.tree
     return any(

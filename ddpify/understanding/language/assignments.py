@@ -35,9 +35,9 @@ from ddpify.understanding.values import (
     Data,
     Function,
     Instance,
-    Lib,
     Number,
     Params,
+    QualifiedName,
     Tup,
     Value,
     join,
@@ -45,10 +45,10 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 
-def plain(run: Interpreter, node: cst.Assign) -> None:
+def plain(run: RunState, node: cst.Assign) -> None:
     """``target = value``, with one target or several."""
     result = born(run, run.eval(node.value), node.value)
     if any(filled_tensors.is_filled(run, t.target, node.value) for t in node.targets):
@@ -66,7 +66,7 @@ def plain(run: Interpreter, node: cst.Assign) -> None:
             _kept(run, target.target, node.value, held)
 
 
-def _is_of_a_model(run: Interpreter, shown: cst.BaseExpression) -> bool:
+def _is_of_a_model(run: RunState, shown: cst.BaseExpression) -> bool:
     """Whether an expression is a call of models: what they give is no batch made by hand."""
     called = run.seen(shown.func).atoms if isinstance(shown, cst.Call) else ()
     return bool(called) and all(isinstance(a, Instance) and is_model(a) for a in called)
@@ -81,7 +81,7 @@ def _is_a_size(shown: cst.BaseExpression) -> bool:
 
 
 def _kept(
-    run: Interpreter,
+    run: RunState,
     target: cst.BaseExpression,
     shown: cst.BaseExpression,
     new: Value,
@@ -98,14 +98,14 @@ def _kept(
 
 
 def _under_a_name(
-    run: Interpreter, target: cst.Subscript, shown: cst.BaseExpression, new: Value
+    run: RunState, target: cst.Subscript, shown: cst.BaseExpression, new: Value
 ) -> None:
     """A number of the batch gets a name in what is not seen, as ``param_groups[0]["lr"]`` does.
 
     Whoever reads it there reads one number, not each rank's own.
     """
     owner, first = run.seen(target.value), target.slice[0].slice
-    unseen = all(isinstance(a, (Number, Lib)) for a in owner.atoms)
+    unseen = all(isinstance(a, (Number, QualifiedName)) for a in owner.atoms)
     if not unseen or not isinstance(first, cst.Index):
         return
     if isinstance(run.seen(first.value).constant(), str):
@@ -114,14 +114,14 @@ def _under_a_name(
         run.demand(shown, value(*numbers), uses.A_KEPT_COLLECTION)
 
 
-def annotated(run: Interpreter, node: cst.AnnAssign) -> None:
+def annotated(run: RunState, node: cst.AnnAssign) -> None:
     """``target: type = value``."""
     if node.value is not None:
         result = born(run, run.eval(node.value), node.value)
         assign(run, node.target, handmade_batches.born(run, result, node.value))
 
 
-def _named_parts(run: Interpreter, result: Value, node: cst.Tuple) -> Value:
+def _named_parts(run: RunState, result: Value, node: cst.Tuple) -> Value:
     """Batches and rows among the parts of a tuple get their names."""
     parts = [
         _rows_named(handmade_batches.born(run, part, element.value), element.value)
@@ -139,9 +139,7 @@ def _rows_named(part: Value, node: cst.BaseExpression) -> Value:
     return value(*(definition_sites.born_at(a, node) if named else a for a, named in atoms))
 
 
-def born(
-    run: Interpreter, result: Value, node: cst.BaseExpression, *, always: bool = False
-) -> Value:
+def born(run: RunState, result: Value, node: cst.BaseExpression, *, always: bool = False) -> Value:
     """A partial value that gets a name can be reduced where it gets it."""
     if not result.data or (isinstance(node, (cst.Name, cst.Tuple)) and not always):
         return result
@@ -153,7 +151,7 @@ def born(
     return join(value(*atoms))
 
 
-def augmented(run: Interpreter, node: cst.AugAssign) -> None:
+def augmented(run: RunState, node: cst.AugAssign) -> None:
     """``target operator= value``."""
     old, new = run.eval(node.target), run.eval(node.value)
     operator = OPERATORS.get(type(node.operator), "?")
@@ -167,7 +165,7 @@ def augmented(run: Interpreter, node: cst.AugAssign) -> None:
 
 
 def _accumulated(
-    run: Interpreter, node: cst.AugAssign, operator: str, old: Value, new: Value
+    run: RunState, node: cst.AugAssign, operator: str, old: Value, new: Value
 ) -> Value:
     """The value of ``target operator= new``."""
     if any(isinstance(a, Instance) and a.type == "list" for a in old.atoms):
@@ -190,7 +188,7 @@ def _accumulated(
     return result
 
 
-def assign(run: Interpreter, target: cst.BaseExpression, new: Value) -> None:
+def assign(run: RunState, target: cst.BaseExpression, new: Value) -> None:
     """Assign a value to a target of any form."""
     if isinstance(target, cst.Name):
         run.facts.record(target, new)
@@ -206,7 +204,7 @@ def assign(run: Interpreter, target: cst.BaseExpression, new: Value) -> None:
 
 
 def _unpack(
-    run: Interpreter,
+    run: RunState,
     target: cst.Tuple | cst.List,
     new: Value,
     shown: cst.BaseExpression | None = None,
@@ -232,7 +230,7 @@ def _unpack(
 
 
 def _one_by_one(
-    run: Interpreter, target: cst.Tuple | cst.List, new: Value, shown: cst.BaseExpression | None
+    run: RunState, target: cst.Tuple | cst.List, new: Value, shown: cst.BaseExpression | None
 ) -> Value:
     """A batch of which ``first, *others = rows`` takes the samples apart is that of all ranks."""
     starred = any(isinstance(one, cst.StarredElement) for one in target.elements)
@@ -243,7 +241,7 @@ def _one_by_one(
     return definition_sites.reduced(new)
 
 
-def _assign_attribute(run: Interpreter, target: cst.Attribute, new: Value) -> None:
+def _assign_attribute(run: RunState, target: cst.Attribute, new: Value) -> None:
     owner = run.eval(target.value)
     if target.attr.value == "data" and any(data.placement.local for data in new.data):
         assign(run, target.value, new)  # the tensor takes other values, and is this from now on
@@ -256,12 +254,12 @@ def _assign_attribute(run: Interpreter, target: cst.Attribute, new: Value) -> No
             atom.scope.names[target.attr.value] = new
         elif isinstance(atom, Params) and target.attr.value == "requires_grad":
             run.facts.event(atom.owner, "change", run.site(target))
-        elif atom == Lib("sys") and target.attr.value in ("stdout", "stderr"):
+        elif atom == QualifiedName("sys") and target.attr.value in ("stdout", "stderr"):
             _prints_into(run, target, new)
     forward_attributes.note(run, target, owner, new)
 
 
-def _prints_into(run: Interpreter, node: cst.BaseExpression, stream: Value) -> None:
+def _prints_into(run: RunState, node: cst.BaseExpression, stream: Value) -> None:
     """Whatever is printed from now on calls the methods of an object of the project."""
     for made in stream.of(Instance):
         for name, given in (("write", [REPLICATED]), ("flush", [])):
@@ -271,7 +269,7 @@ def _prints_into(run: Interpreter, node: cst.BaseExpression, stream: Value) -> N
                 run.call(node, value(*bound), given, {})
 
 
-def _assign_item(run: Interpreter, target: cst.Subscript, new: Value) -> None:
+def _assign_item(run: RunState, target: cst.Subscript, new: Value) -> None:
     owner = run.eval(target.value)
     key = elements.subscript_key(run, target)
     row_writes.write(run, target, owner, new)

@@ -24,11 +24,11 @@ from ddpify.understanding.values import (
     Device,
     Function,
     Instance,
-    Lib,
     Method,
     Namespace,
     Number,
     Params,
+    QualifiedName,
     Super,
     Tup,
     Value,
@@ -39,7 +39,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 
 # What classes of a project call as tensors do.
@@ -53,7 +53,7 @@ _OF_TENSORS_TOO = frozenset(
 _FIELDS = frozenset({"values", "indices", "min", "max"})  # of what PyTorch's functions give
 
 
-def evaluate(run: Interpreter, node: cst.Attribute) -> Value:
+def evaluate(run: RunState, node: cst.Attribute) -> Value:
     """What ``owner.name`` is, whatever the owner may be."""
     owner = run.eval(node.value)
     name = node.attr.value
@@ -77,9 +77,9 @@ def _having(owner: Value, name: str) -> Sequence[Atom]:
     return [atom for atom in owner.atoms if not isinstance(atom, (Data, Whole, Number, Const))]
 
 
-def attribute_of(run: Interpreter, node: cst.BaseExpression, atom: Atom, name: str) -> Value:
+def attribute_of(run: RunState, node: cst.BaseExpression, atom: Atom, name: str) -> Value:
     """What ``atom.name`` is."""
-    if isinstance(atom, Lib):
+    if isinstance(atom, QualifiedName):
         return _member_of_package(run, atom, name)
     if isinstance(atom, Namespace):
         return _member_of(run, node, atom, name)
@@ -107,12 +107,12 @@ def attribute_of(run: Interpreter, node: cst.BaseExpression, atom: Atom, name: s
     return UNKNOWN
 
 
-def _is_called(run: Interpreter, node: cst.BaseExpression) -> bool:
+def _is_called(run: RunState, node: cst.BaseExpression) -> bool:
     parent = run.module.parents.get(node)
     return isinstance(parent, cst.Call) and parent.func is node
 
 
-def defined(run: Interpreter, node: cst.BaseExpression, atom: Namespace) -> Instance:
+def defined(run: RunState, node: cst.BaseExpression, atom: Namespace) -> Instance:
     """The classes and functions that a module of the project has, as a dictionary."""
     made = run.instance(node, run.module, "dict")
     for key, held in list(atom.scope.names.items()):
@@ -121,7 +121,7 @@ def defined(run: Interpreter, node: cst.BaseExpression, atom: Namespace) -> Inst
     return made
 
 
-def _member_of(run: Interpreter, node: cst.BaseExpression, atom: Namespace, name: str) -> Value:
+def _member_of(run: RunState, node: cst.BaseExpression, atom: Namespace, name: str) -> Value:
     if name == "__dict__":
         return value(defined(run, node, atom))
     found = atom.scope.names.get(name)
@@ -133,7 +133,7 @@ def _member_of(run: Interpreter, node: cst.BaseExpression, atom: Namespace, name
     return found
 
 
-def _member_of_package(run: Interpreter, atom: Lib, name: str) -> Value:
+def _member_of_package(run: RunState, atom: QualifiedName, name: str) -> Value:
     """What a library has, or a folder of the project that has no code of its own."""
     local = run.project.resolve(f"{atom.name}.{name}", run.module)
     if local is not None:
@@ -142,7 +142,7 @@ def _member_of_package(run: Interpreter, atom: Lib, name: str) -> Value:
 
 
 def _instance_attribute(
-    run: Interpreter, node: cst.BaseExpression, atom: Instance, name: str
+    run: RunState, node: cst.BaseExpression, atom: Instance, name: str
 ) -> Value:
     held = atom.attribute(name)
     if (atom, name) in run.facts.parameters and run.frame.receiver is not atom:
@@ -164,7 +164,7 @@ def _instance_attribute(
     return special if special is not None else atom.method(name)
 
 
-def as_dictionary(run: Interpreter, node: cst.BaseExpression, atom: Instance) -> Value:
+def as_dictionary(run: RunState, node: cst.BaseExpression, atom: Instance) -> Value:
     """The attributes of an object that holds something of a batch, by name; nothing of others."""
     held_by_name = list(atom.attributes.items())
     local = any(True for _, held in held_by_name for _ in local_data(held))
@@ -184,7 +184,7 @@ def _or_another(atom: Instance, held: Value) -> Value:
 
 
 def _super_attribute(
-    run: Interpreter, node: cst.BaseExpression, receiver: Instance, name: str
+    run: RunState, node: cst.BaseExpression, receiver: Instance, name: str
 ) -> Value:
     if isinstance(receiver.type, Class):
         for base in receiver.type.project_bases():
@@ -209,7 +209,7 @@ def _is_class_method(one: Atom) -> TypeGuard[Function]:
     return isinstance(one, Function) and "classmethod" in _decorators(one)
 
 
-def _bind(run: Interpreter, node: cst.BaseExpression, atom: Instance, one: Atom) -> Value:
+def _bind(run: RunState, node: cst.BaseExpression, atom: Instance, one: Atom) -> Value:
     if not isinstance(one, Function):
         return value(one)
     decorators = _decorators(one)
@@ -232,7 +232,7 @@ def _decorators(function: Function) -> set[str]:
     return {name.split(".")[-1] for name in names if name}
 
 
-def attribute_set(run: Interpreter, node: cst.Attribute, owner: Instance, new: Value) -> None:
+def attribute_set(run: RunState, node: cst.Attribute, owner: Instance, new: Value) -> None:
     """Note what setting an attribute means: a model that gets another layer, a frozen parameter."""
     first = next(iter(run.frame.scope.names), None)
     own = isinstance(node.value, cst.Name) and node.value.value == first
@@ -244,10 +244,10 @@ def attribute_set(run: Interpreter, node: cst.Attribute, owner: Instance, new: V
         run.facts.event(owner, "change", run.site(node))
 
 
-def _makes_a_parameter(run: Interpreter, target: cst.Attribute) -> bool:
+def _makes_a_parameter(run: RunState, target: cst.Attribute) -> bool:
     """Whether an attribute is set to a new ``nn.Parameter``."""
     above = run.module.parents[target]
     statement = run.module.parents[above] if isinstance(above, cst.AssignTarget) else above
     made = statement.value if isinstance(statement, (cst.Assign, cst.AnnAssign)) else None
     called = run.seen(made.func) if isinstance(made, cst.Call) else UNKNOWN
-    return value(Lib("torch.nn.Parameter")) == called
+    return value(QualifiedName("torch.nn.Parameter")) == called

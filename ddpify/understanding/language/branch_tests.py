@@ -11,10 +11,10 @@ from ddpify.understanding.structure import walk
 from ddpify.understanding.values import Instance, Value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 
-def truth(run: Interpreter, test: cst.BaseExpression, result: Value) -> bool | None:
+def truth(run: RunState, test: cst.BaseExpression, result: Value) -> bool | None:
     """Whether a test surely holds: literals, what the call passes, what follows from both.
 
     A name is a setting that the user may change, unless the call in progress gives its value;
@@ -26,7 +26,7 @@ def truth(run: Interpreter, test: cst.BaseExpression, result: Value) -> bool | N
     return None if _is_setting(run, test) else bool(constant)
 
 
-def _is_setting(run: Interpreter, test: cst.BaseExpression) -> bool:
+def _is_setting(run: RunState, test: cst.BaseExpression) -> bool:
     if isinstance(test, cst.Name):
         return test.value not in run.frame.scope.passed
     owners = run.seen(test.value) if isinstance(test, cst.Attribute) else None
@@ -35,7 +35,7 @@ def _is_setting(run: Interpreter, test: cst.BaseExpression) -> bool:
     )
 
 
-def by_defaults(run: Interpreter, test: cst.BaseExpression) -> bool | None:
+def by_defaults(run: RunState, test: cst.BaseExpression) -> bool | None:
     """Whether a test holds where the call in progress leaves what it asks about to its default.
 
     The other branch is followed as well, since the user may change the default. What the function

@@ -14,10 +14,10 @@ from ddpify.understanding.syntax import is_main_guard
 from ddpify.understanding.values import UNKNOWN, Instance, Value, join, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 
-def if_(run: Interpreter, node: cst.If) -> bool:
+def if_(run: RunState, node: cst.If) -> bool:
     """An ``if`` with its ``elif`` and ``else``."""
     if is_main_guard(node.test):
         if run.module not in run.project.entries:
@@ -37,7 +37,7 @@ class _End:
     against: bool
 
 
-def _branches(run: Interpreter, node: cst.If, truth: bool | None) -> bool:
+def _branches(run: RunState, node: cst.If, truth: bool | None) -> bool:
     """Run the branches that can be taken, each from the same start, and join what they do."""
     start, batch, against = dict(run.frame.scope.names), run.at_hand, run.frame.against_default
     expected = branch_tests.by_defaults(run, node.test) if truth is None and not against else None
@@ -84,7 +84,7 @@ def _is_past(held: Value) -> bool:
     return any(data.past for data in held.data)
 
 
-def _side(run: Interpreter, node: cst.If, holds: bool) -> bool:
+def _side(run: RunState, node: cst.If, holds: bool) -> bool:
     """Run one side of an ``if``; whether its end is reached."""
     if holds:
         return run.block(node.body)
@@ -93,7 +93,7 @@ def _side(run: Interpreter, node: cst.If, holds: bool) -> bool:
     return node.orelse is None or run.block(node.orelse.body)
 
 
-def _narrow(run: Interpreter, test: cst.BaseExpression, *, holds: bool) -> bool:
+def _narrow(run: RunState, test: cst.BaseExpression, *, holds: bool) -> bool:
     """In a branch after a test of x's type, x is not what it cannot be; whether it is anything.
 
     What is taken for rows may turn out to be a list of them: then, a branch that is not for
@@ -109,7 +109,7 @@ def _narrow(run: Interpreter, test: cst.BaseExpression, *, holds: bool) -> bool:
     return bool(fitting) or fits is narrowing.is_tensor or not held
 
 
-def join_ends(run: Interpreter, ends: list[dict[str, Value]]) -> bool:
+def join_ends(run: RunState, ends: list[dict[str, Value]]) -> bool:
     """Let the names be what any of these ends leaves; whether there is one."""
     if not ends:
         return False
@@ -122,14 +122,14 @@ def join_ends(run: Interpreter, ends: list[dict[str, Value]]) -> bool:
     return True
 
 
-def condition(run: Interpreter, test: cst.BaseExpression) -> bool | None:
+def condition(run: RunState, test: cst.BaseExpression) -> bool | None:
     """Evaluate a test; its truth where it is a literal."""
     result = run.eval(test)
     run.demand(test, result, uses.A_CONDITION)
     return branch_tests.truth(run, test, result)
 
 
-def try_(run: Interpreter, node: cst.Try) -> bool:
+def try_(run: RunState, node: cst.Try) -> bool:
     """A ``try``: its body may end anywhere before a handler runs."""
     start, batch, against = dict(run.frame.scope.names), run.at_hand, run.frame.against_default
     ends = []
@@ -153,7 +153,7 @@ def try_(run: Interpreter, node: cst.Try) -> bool:
     return reached
 
 
-def match(run: Interpreter, node: cst.Match) -> bool:
+def match(run: RunState, node: cst.Match) -> bool:
     """A ``match``, of which each case may be taken."""
     run.eval(node.subject)
     start, against = dict(run.frame.scope.names), run.frame.against_default

@@ -41,8 +41,8 @@ from ddpify.understanding.values import (
     Data,
     Function,
     Instance,
-    Lib,
     Method,
+    QualifiedName,
     Scope,
     Tup,
     Value,
@@ -53,7 +53,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 _DEEPEST = 40
 _MOST_WITHIN_ITSELF = 6  # calls of one function: in more, arguments may grow without an end
@@ -71,7 +71,7 @@ class _Call(NamedTuple):
     site: Site | None
     forward: bool  # whether it is a model's forward
 
-    def key(self, run: Interpreter) -> object:
+    def key(self, run: RunState) -> object:
         """What its result goes by."""
         named = tuple(sorted(self.kwargs.items(), key=lambda pair: pair[0]))
         place = self.site.node if self.site else None
@@ -79,7 +79,7 @@ class _Call(NamedTuple):
         args = tuple(self.args), named, _captured(self.function)
         return self.function.node, place, self.receiver, args, modes
 
-    def joint_key(self, run: Interpreter) -> object:
+    def joint_key(self, run: RunState) -> object:
         """What the calls have in common that are taken together."""
         modes = bool(run.no_grad), bool(run.all_whole), self.forward, run.training
         given = tuple(map(merged_calls.sorts, (*self.args, *self.kwargs.values())))
@@ -104,7 +104,7 @@ def _captured(function: Function) -> tuple[tuple[str, Value], ...]:
 
 
 def call(
-    run: Interpreter, node: cst.BaseExpression, callee: Value, args: list[Value], kwargs: Keywords
+    run: RunState, node: cst.BaseExpression, callee: Value, args: list[Value], kwargs: Keywords
 ) -> Value:
     """The result of calling any value."""
     if not callee:
@@ -123,7 +123,7 @@ def _call_atom(run, node, atom, args, kwargs) -> Value:  # type: ignore[no-untyp
         return _call_method(run, node, atom, args, kwargs)
     if isinstance(atom, Class):
         return _instantiate(run, node, atom, args, kwargs)
-    if isinstance(atom, Lib):
+    if isinstance(atom, QualifiedName):
         return library.call(run, node, atom.name, args, kwargs)
     if isinstance(atom, Method):
         return methods.call_method(run, node, atom, args, kwargs)
@@ -146,7 +146,7 @@ def _call_method(run, node, method: Bound, args, kwargs) -> Value:  # type: igno
         return call_function(run, method.function, args, kwargs, method.receiver, run.site(node))
 
 
-def _is_a_models_forward(run: Interpreter, method: Bound) -> bool:
+def _is_a_models_forward(run: RunState, method: Bound) -> bool:
     """Whether ``model.forward`` is called, from outside of the model: as good as the model."""
     model = method.receiver
     if (
@@ -160,7 +160,7 @@ def _is_a_models_forward(run: Interpreter, method: Bound) -> bool:
 
 
 def _instantiate(
-    run: Interpreter, node: cst.BaseExpression, made: Class, args: list[Value], kwargs: Keywords
+    run: RunState, node: cst.BaseExpression, made: Class, args: list[Value], kwargs: Keywords
 ) -> Value:
     instance = run.instance(node, run.module, made)
     initialiser = made.find("__init__")
@@ -188,7 +188,7 @@ def _fill_fields(run, node, instance: Instance, made: Class, args, kwargs) -> No
 
 
 def call_instance(
-    run: Interpreter,
+    run: RunState,
     node: cst.BaseExpression,
     target: Instance,
     args: list[Value],
@@ -208,7 +208,7 @@ def call_instance(
 
 
 def call_layer(
-    run: Interpreter, node: cst.BaseExpression, layer: Instance, args: list[Value], kwargs: Keywords
+    run: RunState, node: cst.BaseExpression, layer: Instance, args: list[Value], kwargs: Keywords
 ) -> Value:
     """What a layer of a model in progress, which a container calls, makes of these arguments."""
     found = layer.type.find("forward") if isinstance(layer.type, Class) else None
@@ -220,7 +220,7 @@ def call_layer(
 
 
 def _call_object(
-    run: Interpreter,
+    run: RunState,
     node: cst.BaseExpression,
     target: Instance,
     args: list[Value],
@@ -245,7 +245,7 @@ def _call_object(
 
 
 def call_function(
-    run: Interpreter,
+    run: RunState,
     function: Function,
     args: list[Value],
     kwargs: Keywords,
@@ -269,7 +269,7 @@ def call_function(
         return _result(run, call)
 
 
-def _result(run: Interpreter, call: _Call) -> Value:
+def _result(run: RunState, call: _Call) -> Value:
     """The known result, that of the pass before within a recursion, or that of running it now."""
     key = call.key(run)
     if key in run.results:
@@ -281,7 +281,7 @@ def _result(run: Interpreter, call: _Call) -> Value:
     return _of_body(run, call, key)
 
 
-def _of_body(run: Interpreter, call: _Call, key: object) -> Value:
+def _of_body(run: RunState, call: _Call, key: object) -> Value:
     """What the body gives; what it gave in the pass before where it is in progress already."""
     if key in run.running:
         run.recalled.add(key)
@@ -298,7 +298,7 @@ def _of_body(run: Interpreter, call: _Call, key: object) -> Value:
     return result
 
 
-def _result_of_all(run: Interpreter, call: _Call) -> Value:
+def _result_of_all(run: RunState, call: _Call) -> Value:
     """What a call gives that is taken together with others, and may be what those give."""
     key = call.joint_key(run)
     given = [*call.args, *call.kwargs.values()]
@@ -315,14 +315,14 @@ def _result_of_all(run: Interpreter, call: _Call) -> Value:
     return run.results.get(key, run.previous.get(key, UNKNOWN))
 
 
-def _note_lists(run: Interpreter, call: _Call, result: Value) -> None:
+def _note_lists(run: RunState, call: _Call, result: Value) -> None:
     """Note the lists that a function makes of the rows of all ranks: they hold those, too."""
     given = (a for one in (*call.args, *call.kwargs.values()) for a in one.of(Data))
     if any(a.form is Form.GATHERED for a in given):  # type: ignore[union-attr]
         run.of_all_ranks.update(a for a in result.of(Instance) if a.type == "list")  # type: ignore[misc, union-attr]
 
 
-def _is_too_deep(run: Interpreter, call: _Call) -> bool:
+def _is_too_deep(run: RunState, call: _Call) -> bool:
     """Whether so many calls are in progress that this one is not followed."""
     same = [f for f in run.frames if f.runs is call.function.node and f.receiver is call.receiver]
     if len(run.frames) > _DEEPEST or len(same) >= _MOST_WITHIN_ITSELF:
@@ -331,7 +331,7 @@ def _is_too_deep(run: Interpreter, call: _Call) -> bool:
     return any(sum(1 for _ in deep_atoms(one)) > _LARGEST for one in given)
 
 
-def _run_body(run: Interpreter, call: _Call) -> Value:
+def _run_body(run: RunState, call: _Call) -> Value:
     function, receiver = call.function, call.receiver
     scope = Scope(parent=function.scope)
     inside = call.forward or run.frames_forward()
@@ -357,7 +357,7 @@ def call_in(frame: FrameType) -> tuple[cst.CSTNode, Site] | None:
     return (call.function.node, call.site) if call is not None and call.site else None
 
 
-def _returned(run: Interpreter, function: Function, returned: list[Value]) -> Value:
+def _returned(run: RunState, function: Function, returned: list[Value]) -> Value:
     """The joined results; what a generator yields goes into one object that iterates them."""
     returned = [handmade_batches.returned(run, one, function) for one in returned]
     if function.node in function.module.structure.generators:
@@ -380,7 +380,7 @@ def _switches_grad_off(function: Function) -> bool:
 
 
 def bind_parameters(
-    run: Interpreter,
+    run: RunState,
     function: Function,
     args: list[Value],
     kwargs: Keywords,
@@ -414,7 +414,7 @@ def bind_parameters(
         scope.names[parameters.star_arg.name.value] = value(Tup(tuple(given)))
 
 
-def _bind_further(run: Interpreter, function: Function, kwargs: Keywords, scope: Scope) -> None:
+def _bind_further(run: RunState, function: Function, kwargs: Keywords, scope: Scope) -> None:
     """Bind ``**kwargs`` to a dictionary of this call's own."""
     parameters = function.node.params
     if parameters.star_kwarg is None:
@@ -439,7 +439,7 @@ def _computes(function: Function, args: list[Value], kwargs: Keywords) -> bool:
 
 
 def _is_chosen_by_calls(
-    run: Interpreter, function: Function, parameter: cst.Param, position: int
+    run: RunState, function: Function, parameter: cst.Param, position: int
 ) -> bool:
     """Whether a training function's flag is told by other calls: ``epoch(net, training=False)``.
 
@@ -458,7 +458,7 @@ def _is_chosen_by_calls(
 
 
 def _leave_out(
-    run: Interpreter, name: str, receiver: Instance | Class | None, scope: Scope, computes: bool
+    run: RunState, name: str, receiver: Instance | Class | None, scope: Scope, computes: bool
 ) -> None:
     """Note a parameter that is left to its default: of a loss, this is no setting.
 
@@ -473,7 +473,7 @@ def _leave_out(
         scope.left_out.add(name)
 
 
-def _keyword(run: Interpreter, parameter: cst.Param, kwargs: Keywords) -> Value:
+def _keyword(run: RunState, parameter: cst.Param, kwargs: Keywords) -> Value:
     name = parameter.name.value
     if name in kwargs:
         return kwargs[name]

@@ -31,12 +31,12 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 Comprehension = cst.BaseSimpleComp | cst.DictComp
 
 
-def comprehension(run: Interpreter, node: Comprehension) -> Value:
+def comprehension(run: RunState, node: Comprehension) -> Value:
     """What a comprehension makes: a list or a dictionary, of what it computes in each round."""
     if isinstance(node, (cst.ListComp, cst.GeneratorExp)):
         parts = _of_a_tuple(run, node)
@@ -59,7 +59,7 @@ def comprehension(run: Interpreter, node: Comprehension) -> Value:
     return value(made)
 
 
-def _bind(run: Interpreter, outermost: cst.CompFor) -> Value:
+def _bind(run: RunState, outermost: cst.CompFor) -> Value:
     """Bind what each ``for`` gets; that of the outermost."""
     first = UNKNOWN
     for_in: cst.CompFor | None = outermost
@@ -73,7 +73,7 @@ def _bind(run: Interpreter, outermost: cst.CompFor) -> Value:
     return first
 
 
-def _item(run: Interpreter, node: Comprehension) -> Value:
+def _item(run: RunState, node: Comprehension) -> Value:
     """What is computed in each round, while the batch of that round is the one at hand."""
     iterable = run.seen(node.for_in.iter)
     whole = bool(instances.given_whole(run, iterable))
@@ -94,7 +94,7 @@ def _item(run: Interpreter, node: Comprehension) -> Value:
     return item
 
 
-def _of_a_tuple(run: Interpreter, node: cst.BaseSimpleComp) -> Value | None:
+def _of_a_tuple(run: RunState, node: cst.BaseSimpleComp) -> Value | None:
     """``[x.to(device) for x in batch]`` of a tuple: what each of its elements becomes."""
     plain = not node.for_in.ifs and node.for_in.inner_for_in is None
     items = _items(run.eval(node.for_in.iter)) if plain else None
@@ -126,15 +126,16 @@ def _items(taken: Value) -> Sequence[Value] | None:
     return [one for one in held if one is not None] if None not in held else None
 
 
-def _goes_through_batches(run: Interpreter, iterable: Value) -> bool:
+def _goes_through_batches(run: RunState, iterable: Value) -> bool:
     """Whether a comprehension takes batches, of a loader or of an iterator of the project's own."""
     own = (a for a in iterable.of(Instance) if isinstance(a.type, Class))  # type: ignore[union-attr]
     return bool(instances.loaders_of(run, iterable)) or any(
-        not object_kinds.is_model(a) for a in own  # type: ignore[arg-type]
+        not object_kinds.is_model(a)  # type: ignore[arg-type]
+        for a in own
     )
 
 
-def _kept_of_batches(run: Interpreter, node: cst.BaseExpression, item: Value) -> Value:
+def _kept_of_batches(run: RunState, node: cst.BaseExpression, item: Value) -> Value:
     """What a comprehension keeps of each batch must be whole: the next one is shared otherwise.
 
     Sums over the samples do not go by how a batch is shared.

@@ -10,10 +10,10 @@ from ddpify.understanding.frames import Frame
 from ddpify.understanding.values import Class, Function, Scope, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 
-def function(run: Interpreter, node: cst.FunctionDef) -> None:
+def function(run: RunState, node: cst.FunctionDef) -> None:
     """A ``def``: the same function object in every pass."""
     scope = run.frame.scope
     made = run.functions.setdefault(node, Function(node, run.module, scope))
@@ -23,7 +23,7 @@ def function(run: Interpreter, node: cst.FunctionDef) -> None:
         run.eval(decorator.decorator)
 
 
-def class_(run: Interpreter, node: cst.ClassDef) -> None:
+def class_(run: RunState, node: cst.ClassDef) -> None:
     """A ``class``, whose body runs in a scope of its own."""
     bases = [run.eval(arg.value) for arg in node.bases]
     scope = Scope(kind="class", parent=run.frame.scope)
@@ -37,7 +37,7 @@ def class_(run: Interpreter, node: cst.ClassDef) -> None:
     run.bind(node.name.value, value(_class_once(run, made)))
 
 
-def _class_once(run: Interpreter, made: Class) -> Class:
+def _class_once(run: RunState, made: Class) -> Class:
     """The same class object in every pass, so that values compare equal."""
     known = run.classes.setdefault(made.node, made)
     known.scope, known.bases = made.scope, made.bases

@@ -45,12 +45,12 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 CONTAINERS = ("list", "dict", "set", "generator")
 _MODULES = ("torch.nn.Module", "torch.nn.modules.Module", "torch.nn.modules.module.Module")
 
 
-def subscript(run: Interpreter, node: cst.Subscript) -> Value:
+def subscript(run: RunState, node: cst.Subscript) -> Value:
     """What ``owner[...]`` is, whatever the owner may be."""
     owner = run.eval(node.value)
     key = subscript_key(run, node)
@@ -59,7 +59,7 @@ def subscript(run: Interpreter, node: cst.Subscript) -> Value:
     return picked_views.of_item(run, node, _looked_up(run, node, found))
 
 
-def _looked_up(run: Interpreter, node: cst.Subscript, found: Value) -> Value:
+def _looked_up(run: RunState, node: cst.Subscript, found: Value) -> Value:
     """What ``names[row]`` finds in a collection of plain things: another for another row."""
     if run.frames_forward() or not all(_is_plain(a) for a in deep_atoms(found)):
         return found
@@ -83,7 +83,7 @@ def _indexed(owner: Value, key: str) -> list[Atom]:
     return taken_apart(others) if key != "*" else others
 
 
-def _of_several(run: Interpreter, node: cst.Subscript, atoms: list[Atom]) -> list[Atom]:
+def _of_several(run: RunState, node: cst.Subscript, atoms: list[Atom]) -> list[Atom]:
     """What ``outputs[0]`` is taken of where one model gives several tensors, and another a single.
 
     Which model it is goes by a setting, and so does the line: it is for the one that gives several.
@@ -98,7 +98,7 @@ def _of_several(run: Interpreter, node: cst.Subscript, atoms: list[Atom]) -> lis
     return [a for a in atoms if not (isinstance(a, Data) and _is_of_a_model(run, node.value, a))]
 
 
-def _is_of_a_model(run: Interpreter, node: cst.BaseExpression, rows: Data) -> bool:
+def _is_of_a_model(run: RunState, node: cst.BaseExpression, rows: Data) -> bool:
     """Whether these are rows that a model has made, here or where they got their name."""
     if rows.placement is not Placement.SHARD or rows.form not in (Form.TENSOR, *SEVERAL_TENSORS):
         return False
@@ -134,7 +134,7 @@ def _unborn(atom: Data) -> Data:
     return replace(atom, births=frozenset(), names=frozenset())
 
 
-def subscript_key(run: Interpreter, node: cst.Subscript) -> str:
+def subscript_key(run: RunState, node: cst.Subscript) -> str:
     """The key of a container element: its literal, or ``*``."""
     constants = []
     for element in node.slice:
@@ -151,7 +151,7 @@ def subscript_key(run: Interpreter, node: cst.Subscript) -> str:
     return "*" if len(constants) != 1 or constants[0] is ... else f"[{constants[0]!r}]"
 
 
-def _item_of(run: Interpreter, node: cst.Subscript, atom: Atom, key: str) -> Value:
+def _item_of(run: RunState, node: cst.Subscript, atom: Atom, key: str) -> Value:
     if isinstance(atom, Tup):
         return _tuple_slice(run, node, atom) or _tuple_item(atom, key)
     if isinstance(atom, Instance):
@@ -169,7 +169,7 @@ def _item_of(run: Interpreter, node: cst.Subscript, atom: Atom, key: str) -> Val
     return UNKNOWN
 
 
-def _tuple_slice(run: Interpreter, node: cst.Subscript, atom: Tup) -> Value | None:
+def _tuple_slice(run: RunState, node: cst.Subscript, atom: Tup) -> Value | None:
     """``outputs[1:]`` of a tuple is another one; None for an item, or where it may be any."""
     part = node.slice[0].slice
     if len(node.slice) != 1 or not isinstance(part, cst.Slice):
@@ -189,7 +189,7 @@ def _tuple_item(atom: Tup, key: str) -> Value:
         return join(*atom.items)
 
 
-def _instance_item(run: Interpreter, node: cst.Subscript, atom: Instance, key: str) -> Value:
+def _instance_item(run: RunState, node: cst.Subscript, atom: Instance, key: str) -> Value:
     if isinstance(atom.type, Class):
         found = atom.type.find("__getitem__")
         if found is not None:
@@ -213,25 +213,25 @@ def _instance_item(run: Interpreter, node: cst.Subscript, atom: Instance, key: s
     return atom.elements if atom.type in CONTAINERS else instances.item(atom)
 
 
-def _list_slice(run: Interpreter, node: cst.Subscript, listed: Instance) -> Value:
+def _list_slice(run: RunState, node: cst.Subscript, listed: Instance) -> Value:
     """``features[1:]`` of a list that a forward fills is a list, and no tensor's rows."""
     made = run.instance(node, run.module, "list")
     run.put(made, "*", listed.elements)
     return value(made)
 
 
-def _is_whole(run: Interpreter, listed: Instance) -> bool:
+def _is_whole(run: RunState, listed: Instance) -> bool:
     """Whether a list was there before the batch at hand, and holds nothing of one."""
     inside = run.frames_forward() or not run.in_batch_loop() or not run.is_older(listed)
     return not inside and not any(True for _ in local_data(value(listed)))
 
 
-def iterate(run: Interpreter, node: cst.BaseExpression, iterable: Value) -> Value:
+def iterate(run: RunState, node: cst.BaseExpression, iterable: Value) -> Value:
     """What ``for x in iterable`` binds."""
     return join(*(_element(run, node, atom) for atom in taken_apart(iterable.atoms)))
 
 
-def _element(run: Interpreter, node: cst.BaseExpression, atom: Atom) -> Value:
+def _element(run: RunState, node: cst.BaseExpression, atom: Atom) -> Value:
     if isinstance(atom, Instance):
         if atom.type == "dict":
             return REPLICATED  # its keys
@@ -273,11 +273,11 @@ def _element(run: Interpreter, node: cst.BaseExpression, atom: Atom) -> Value:
     return value(atom) if isinstance(atom, Params) else REPLICATED
 
 
-def _above(run: Interpreter, node: cst.CSTNode) -> cst.CSTNode | None:
+def _above(run: RunState, node: cst.CSTNode) -> cst.CSTNode | None:
     return run.module.parents.get(node)
 
 
-def unpacked(run: Interpreter, whole: Value, position: int, count: int) -> Value:
+def unpacked(run: RunState, whole: Value, position: int, count: int) -> Value:
     """What the element at a position of ``a, b = whole`` gets."""
     fitting = [atom for atom in whole.atoms if _is_unpacked(atom, count)]
     return join(*(_part(run, atom, position, count) for atom in fitting or whole.atoms))
@@ -297,7 +297,7 @@ def _is_iterable(made: Class) -> bool:
     return own is not None or any(base not in _MODULES for base in made.library_bases())
 
 
-def _part(run: Interpreter, atom: Atom, position: int, count: int) -> Value:
+def _part(run: RunState, atom: Atom, position: int, count: int) -> Value:
     if isinstance(atom, Tup):
         return atom.items[position] if len(atom.items) == count else join(*atom.items)
     if isinstance(atom, Instance):

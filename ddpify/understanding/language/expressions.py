@@ -42,13 +42,13 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 BUILTINS = frozenset(dir(builtins))
 _CONSTANTS = {str(one): value(Const(one)) for one in (True, False, None)}
 
 
-def evaluate(run: Interpreter, node: cst.BaseExpression) -> Value:
+def evaluate(run: RunState, node: cst.BaseExpression) -> Value:
     """The value of an expression, through the function for its type."""
     handler = _HANDLERS.get(type(node))
     if handler is not None:
@@ -59,12 +59,12 @@ def evaluate(run: Interpreter, node: cst.BaseExpression) -> Value:
     return UNKNOWN
 
 
-def _name(run: Interpreter, node: cst.Name) -> Value:
+def _name(run: RunState, node: cst.Name) -> Value:
     known = _CONSTANTS.get(node.value)
     return run.lookup(node.value) if known is None else known
 
 
-def _literal(run: Interpreter, node: cst.Integer | cst.Float | cst.SimpleString) -> Value:
+def _literal(run: RunState, node: cst.Integer | cst.Float | cst.SimpleString) -> Value:
     return _literal_value(type(node), node.value)
 
 
@@ -74,20 +74,20 @@ def _literal_value(kind: type[cst.BaseExpression], text: str) -> Value:
     return value(Const(kind(text).evaluated_value))  # type: ignore[call-arg, attr-defined]
 
 
-def _concatenated(run: Interpreter, node: cst.ConcatenatedString) -> Value:
+def _concatenated(run: RunState, node: cst.ConcatenatedString) -> Value:
     run.eval(node.left)
     run.eval(node.right)
     return REPLICATED
 
 
-def _formatted(run: Interpreter, node: cst.FormattedString) -> Value:
+def _formatted(run: RunState, node: cst.FormattedString) -> Value:
     for part in node.parts:
         if isinstance(part, cst.FormattedStringExpression):
             run.demand_held(part.expression, run.eval(part.expression), "an f-string")
     return REPLICATED
 
 
-def _binary(run: Interpreter, node: cst.BinaryOperation) -> Value:
+def _binary(run: RunState, node: cst.BinaryOperation) -> Value:
     left, right = run.eval(node.left), run.eval(node.right)
     operator = OPERATORS.get(type(node.operator), "?")
     if operator == "%" and isinstance(
@@ -98,7 +98,7 @@ def _binary(run: Interpreter, node: cst.BinaryOperation) -> Value:
     return tensor_pairs.binary(run, node, operator, (node.left, left), (node.right, right))
 
 
-def _unary(run: Interpreter, node: cst.UnaryOperation) -> Value:
+def _unary(run: RunState, node: cst.UnaryOperation) -> Value:
     operand = run.eval(node.expression)
     if isinstance(node.operator, cst.Not):
         run.demand(node.expression, operand, uses.A_CONDITION)
@@ -111,7 +111,7 @@ def _unary(run: Interpreter, node: cst.UnaryOperation) -> Value:
     return tensors.fresh(operand)
 
 
-def _boolean(run: Interpreter, node: cst.BooleanOperation) -> Value:
+def _boolean(run: RunState, node: cst.BooleanOperation) -> Value:
     left, right = run.eval(node.left), run.eval(node.right)
     run.demand(node.left, left, uses.A_CONDITION)
     run.demand(node.right, right, uses.A_CONDITION)
@@ -121,7 +121,7 @@ def _boolean(run: Interpreter, node: cst.BooleanOperation) -> Value:
     return left if truth is isinstance(node.operator, cst.Or) else right
 
 
-def _comparison(run: Interpreter, node: cst.Comparison) -> Value:
+def _comparison(run: RunState, node: cst.Comparison) -> Value:
     sides = [node.left, *(target.comparator for target in node.comparisons)]
     values = run.eval_all(sides)
     identity = any(isinstance(t.operator, (cst.Is, cst.IsNot)) for t in node.comparisons)
@@ -135,7 +135,7 @@ def _comparison(run: Interpreter, node: cst.Comparison) -> Value:
     return tensor_pairs.compare(run, sides, values) if known is None else value(Const(known))
 
 
-def _membership(run: Interpreter, sides: list[cst.BaseExpression], values: list[Value]) -> Value:
+def _membership(run: RunState, sides: list[cst.BaseExpression], values: list[Value]) -> Value:
     """``x in rows`` asks all of them; ``"name" in batch`` asks a dictionary for its keys."""
     if isinstance(values[0].constant(), str):
         return REPLICATED
@@ -144,7 +144,7 @@ def _membership(run: Interpreter, sides: list[cst.BaseExpression], values: list[
     return REPLICATED
 
 
-def _equal(run: Interpreter, node: cst.Comparison, values: list[Value]) -> bool | None:
+def _equal(run: RunState, node: cst.Comparison, values: list[Value]) -> bool | None:
     """The truth of ``x.dim() == 3`` and the like, and of ``kind == "a"`` of what the call passes.
 
     Other names are settings that may change.
@@ -161,7 +161,7 @@ def _equal(run: Interpreter, node: cst.Comparison, values: list[Value]) -> bool 
     return None
 
 
-def _of_none(run: Interpreter, node: cst.Comparison, number: Value) -> bool | None:
+def _of_none(run: RunState, node: cst.Comparison, number: Value) -> bool | None:
     """The truth of ``x.numel() == 0`` and the like, of rows that are never none."""
     never = all(isinstance(a, Data) and tensor_pairs.is_never_zero(run, a) for a in number.atoms)
     if not number or not never or run.collating:
@@ -174,7 +174,7 @@ def _of_none(run: Interpreter, node: cst.Comparison, number: Value) -> bool | No
     return True if isinstance(operator, (cst.NotEqual, cst.GreaterThan)) else None
 
 
-def _conditional(run: Interpreter, node: cst.IfExp) -> Value:
+def _conditional(run: RunState, node: cst.IfExp) -> Value:
     truth = branches.condition(run, node.test)
     truth = narrowing.decided(run, node.test) if truth is None else truth
     if truth is not None:
@@ -190,7 +190,7 @@ def _conditional(run: Interpreter, node: cst.IfExp) -> Value:
     return join(body, other) if expected is None else body if expected else other
 
 
-def _tuple(run: Interpreter, node: cst.Tuple) -> Value:
+def _tuple(run: RunState, node: cst.Tuple) -> Value:
     if any(isinstance(e, cst.StarredElement) for e in node.elements):
         for element in node.elements:
             run.eval(element.value)
@@ -198,7 +198,7 @@ def _tuple(run: Interpreter, node: cst.Tuple) -> Value:
     return value(Tup(tuple(run.eval(e.value) for e in node.elements)))
 
 
-def _list(run: Interpreter, node: cst.List | cst.Set) -> Value:
+def _list(run: RunState, node: cst.List | cst.Set) -> Value:
     made = run.instance(node, run.module, "list")
     for position, element in enumerate(node.elements):
         item = run.eval(element.value)
@@ -208,7 +208,7 @@ def _list(run: Interpreter, node: cst.List | cst.Set) -> Value:
     return value(made)
 
 
-def _dict(run: Interpreter, node: cst.Dict) -> Value:
+def _dict(run: RunState, node: cst.Dict) -> Value:
     made = run.instance(node, run.module, "dict")
     for pair in node.elements:
         item = definition_sites.kept(run.eval(pair.value), pair.value)
@@ -222,19 +222,19 @@ def _dict(run: Interpreter, node: cst.Dict) -> Value:
     return value(made)
 
 
-def _lambda(run: Interpreter, node: cst.Lambda) -> Value:
+def _lambda(run: RunState, node: cst.Lambda) -> Value:
     made = run.functions.setdefault(node, Function(node, run.module, run.frame.scope))
     made.scope = run.frame.scope
     return value(made)
 
 
-def _named(run: Interpreter, node: cst.NamedExpr) -> Value:
+def _named(run: RunState, node: cst.NamedExpr) -> Value:
     result = assignments.born(run, run.eval(node.value), node.value)
     assignments.assign(run, node.target, result)
     return result
 
 
-def _yield(run: Interpreter, node: cst.Yield) -> Value:
+def _yield(run: RunState, node: cst.Yield) -> Value:
     if isinstance(node.value, cst.From):
         source = run.eval(node.value.item)
         run.frame.returned.append(value(Tup((elements.iterate(run, node.value.item, source),))))
@@ -243,11 +243,11 @@ def _yield(run: Interpreter, node: cst.Yield) -> Value:
     return UNKNOWN
 
 
-def _await(run: Interpreter, node: cst.Await) -> Value:
+def _await(run: RunState, node: cst.Await) -> Value:
     return run.eval(node.expression)
 
 
-def _call(run: Interpreter, node: cst.Call) -> Value:
+def _call(run: RunState, node: cst.Call) -> Value:
     callee = run.eval(node.func)
     args: list[Value] = []
     kwargs: dict[str, Value] = {}

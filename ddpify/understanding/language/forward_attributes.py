@@ -14,23 +14,23 @@ import libcst as cst
 from ddpify.understanding.values import Value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 
-def note(run: Interpreter, target: cst.Attribute, owner: Value, new: Value) -> None:
+def note(run: RunState, target: cst.Attribute, owner: Value, new: Value) -> None:
     """Remember what an attribute of the model in progress is set to."""
     if _is_own(run, target, owner):
         run.frame.scope.names[_name(target)] = new
 
 
-def found(run: Interpreter, node: cst.Attribute, owner: Value) -> Value | None:
+def found(run: RunState, node: cst.Attribute, owner: Value) -> Value | None:
     """What the call in progress has set an attribute to; None where that is not known."""
     if not run.frame.in_forward or not _is_own(run, node, owner):
         return None
     return run.frame.scope.names.get(_name(node))
 
 
-def forget(run: Interpreter, receiver: object) -> None:
+def forget(run: RunState, receiver: object) -> None:
     """Another method of the same object may set its attributes."""
     if run.frame.in_forward and run.frame.receiver is receiver:
         drop(run.frame.scope.names)
@@ -42,7 +42,7 @@ def drop(names: dict[str, Value]) -> None:
         del names[name]
 
 
-def _is_own(run: Interpreter, node: cst.Attribute, owner: Value) -> bool:
+def _is_own(run: RunState, node: cst.Attribute, owner: Value) -> bool:
     receiver = run.frame.receiver
     if receiver is None or not run.frame.in_forward or not isinstance(node.value, cst.Name):
         return False

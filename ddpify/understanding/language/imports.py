@@ -13,7 +13,7 @@ from ddpify.understanding.values import (
     UNKNOWN,
     Const,
     Instance,
-    Lib,
+    QualifiedName,
     Tup,
     Value,
     deep_atoms,
@@ -22,10 +22,10 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 
-def plain(run: Interpreter, node: cst.Import) -> None:
+def plain(run: RunState, node: cst.Import) -> None:
     """``import a.b as c``."""
     for alias in node.names:
         full = dotted(alias.name) or ""
@@ -39,7 +39,7 @@ def plain(run: Interpreter, node: cst.Import) -> None:
             _import_dotted(run, full, local)
 
 
-def _import_dotted(run: Interpreter, full: str, local: ModuleFile | None) -> None:
+def _import_dotted(run: RunState, full: str, local: ModuleFile | None) -> None:
     top = full.split(".")[0]
     package = run.project.resolve(top, run.module)
     if local is None and package is None:
@@ -47,21 +47,21 @@ def _import_dotted(run: Interpreter, full: str, local: ModuleFile | None) -> Non
         return
     if local is not None:
         run.module_scope(local)
-    run.bind(top, value(run.namespace(package) if package else Lib(top)))
+    run.bind(top, value(run.namespace(package) if package else QualifiedName(top)))
 
 
-def _imported(run: Interpreter, local: ModuleFile | None, full: str) -> Value:
+def _imported(run: RunState, local: ModuleFile | None, full: str) -> Value:
     if local is None:
         return library_value(qualified(full))
     return value(run.namespace(local))
 
 
-def module(run: Interpreter, full: str) -> Value:
+def module(run: RunState, full: str) -> Value:
     """The module of that name: of the project, or of a library."""
     return _imported(run, run.project.resolve(full, run.module), full)
 
 
-def from_module(run: Interpreter, node: cst.ImportFrom) -> None:
+def from_module(run: RunState, node: cst.ImportFrom) -> None:
     """``from a import b``."""
     base = (dotted(node.module) if node.module is not None else None) or ""
     level = len(node.relative)
@@ -86,7 +86,7 @@ def _exported(names: dict[str, Value]) -> dict[str, Value]:
     return {n: one for n, one in names.items() if (n in listed if known else n[0] != "_")}
 
 
-def member(run: Interpreter, local: ModuleFile | None, base: str, name: str, level: int) -> Value:
+def member(run: RunState, local: ModuleFile | None, base: str, name: str, level: int) -> Value:
     """What a name of a module stands for: its own, or a module inside of it."""
     if local is not None:
         found = run.module_scope(local).names.get(name)

@@ -35,19 +35,19 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 _BATCHES = (*SEVERAL_TENSORS, Form.YIELDED, Form.RAGGED)
 
 
-def leave(run: Interpreter) -> bool:
+def leave(run: RunState) -> bool:
     """Note the names that a round leaves; the statement behind is not reached."""
     if run.frame.loops:
         run.frame.loops[-1].left.append(dict(run.frame.scope.names))
     return False
 
 
-def for_(run: Interpreter, node: cst.For) -> bool:
+def for_(run: RunState, node: cst.For) -> bool:
     """A ``for`` loop."""
     iterable = run.eval(node.iter)
 
@@ -93,7 +93,7 @@ def _is_of_one_sample(atom: Atom) -> TypeGuard[Data]:
     return isinstance(atom, Data) and bool(atom.births) and atom.is_of_one_sample
 
 
-def _named_target(run: Interpreter, target: cst.BaseExpression, element: Value) -> Value:
+def _named_target(run: RunState, target: cst.BaseExpression, element: Value) -> Value:
     """What a loop binds, with the places where batches in it get their names."""
     if isinstance(target, cst.Name):
         return handmade_batches.split(run, target, handmade_batches.born(run, element, target))
@@ -108,7 +108,7 @@ def _named_target(run: Interpreter, target: cst.BaseExpression, element: Value) 
     return value(Tup(tuple(parts)))
 
 
-def while_(run: Interpreter, node: cst.While) -> bool:
+def while_(run: RunState, node: cst.While) -> bool:
     """A ``while`` loop."""
 
     def bind() -> None:
@@ -117,7 +117,7 @@ def while_(run: Interpreter, node: cst.While) -> bool:
     return _loop(run, node, node.body, node.orelse, bind)
 
 
-def _loop(run: Interpreter, node, body, orelse, bind) -> bool:  # type: ignore[no-untyped-def]
+def _loop(run: RunState, node, body, orelse, bind) -> bool:  # type: ignore[no-untyped-def]
     scope = run.frame.scope
     key = (node, tuple((frame.call, frame.receiver) for frame in run.frames))
     forward_attributes.drop(scope.names)  # which a round may set for the next one

@@ -17,14 +17,14 @@ from ddpify.understanding.values import (
     Data,
     Function,
     Instance,
-    Lib,
+    QualifiedName,
     Tup,
     Value,
     Whole,
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 Fits = Callable[[Atom], bool | None]
 
@@ -35,7 +35,7 @@ _SAME = (cst.In, cst.Is, cst.Equal)
 _OTHER = (cst.NotIn, cst.IsNot, cst.NotEqual)
 
 
-def tested(run: Interpreter, test: cst.BaseExpression) -> tuple[str, Fits, bool] | None:
+def tested(run: RunState, test: cst.BaseExpression) -> tuple[str, Fits, bool] | None:
     """The name that a test asks about, what fits the type, and whether the test holds for that."""
     kind = type(test)
     if kind is cst.Name or kind is cst.Attribute:
@@ -50,7 +50,7 @@ def tested(run: Interpreter, test: cst.BaseExpression) -> tuple[str, Fits, bool]
     return None
 
 
-def _comparison(run: Interpreter, test: cst.Comparison) -> tuple[str, Fits, bool] | None:
+def _comparison(run: RunState, test: cst.Comparison) -> tuple[str, Fits, bool] | None:
     left, (target,) = test.left, test.comparisons
     if not isinstance(left, cst.Call) or dotted(left.func) != "type" or len(left.args) != 1:
         return None
@@ -60,7 +60,7 @@ def _comparison(run: Interpreter, test: cst.Comparison) -> tuple[str, Fits, bool
 
 
 def _asked(
-    run: Interpreter, what: cst.BaseExpression, kind: cst.BaseExpression, holds: bool
+    run: RunState, what: cst.BaseExpression, kind: cst.BaseExpression, holds: bool
 ) -> tuple[str, Fits, bool] | None:
     fits = _test_of(set(_types(run.seen(kind))))
     return (what.value, fits, holds) if isinstance(what, cst.Name) and fits is not None else None
@@ -75,7 +75,7 @@ def _test_of(names: set[str]) -> Fits | None:
     return is_mapping if names and names <= _MAPPINGS else None
 
 
-def is_shown_listed(run: Interpreter, call: cst.BaseExpression) -> bool:
+def is_shown_listed(run: RunState, call: cst.BaseExpression) -> bool:
     """Whether a call of a name stands where the name is known to be of a tuple or list."""
     given = call.args[0].value if isinstance(call, cst.Call) and call.args else None
     for guard in run.module.structure.guards(call) if isinstance(given, cst.Name) else ():
@@ -88,7 +88,7 @@ def is_shown_listed(run: Interpreter, call: cst.BaseExpression) -> bool:
 def _types(kind: Value) -> Iterator[str]:
     """The qualified names of a type, or of those in a tuple or list."""
     for atom in kind.atoms:
-        if isinstance(atom, Lib):
+        if isinstance(atom, QualifiedName):
             yield atom.name
         elif isinstance(atom, Tup):
             for item in atom.items:
@@ -122,7 +122,7 @@ def is_mapping(atom: Atom) -> bool | None:
     return False if isinstance(atom, (Tup, Const, Function, Class)) else None
 
 
-def decided(run: Interpreter, test: cst.BaseExpression) -> bool | None:
+def decided(run: RunState, test: cst.BaseExpression) -> bool | None:
     """Whether a test surely holds.
 
     For a tuple, list or dictionary: of what is one, or is a loss or a count. For None: of what
@@ -142,7 +142,7 @@ def decided(run: Interpreter, test: cst.BaseExpression) -> bool | None:
     return sure.pop() is holds
 
 
-def _is_none(run: Interpreter, test: cst.BaseExpression) -> bool | None:
+def _is_none(run: RunState, test: cst.BaseExpression) -> bool | None:
     """The truth of ``targets is None`` in a forward that is called without targets, or with."""
     asked = asked_for_none(test)
     if asked is None or not run.frame.in_forward or run.frame.call is None:

@@ -25,11 +25,11 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 
 def spread(
-    run: Interpreter, node: cst.BaseExpression, result: Value, open_: list[cst.Param]
+    run: RunState, node: cst.BaseExpression, result: Value, open_: list[cst.Param]
 ) -> list[Value]:
     """The arguments, of which there are as many as the function has parameters left.
 
@@ -55,7 +55,7 @@ def spread(
 
 
 def spread_keywords(
-    run: Interpreter, result: Value, kwargs: dict[str, Value], open_: list[cst.Param]
+    run: RunState, result: Value, kwargs: dict[str, Value], open_: list[cst.Param]
 ) -> None:
     """Add what a dictionary gives by name to the arguments.
 

@@ -20,10 +20,10 @@ from ddpify.understanding.libraries import object_kinds, runtime_names
 from ddpify.understanding.values import Const, Instance, Value, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 
-def execute(run: Interpreter, node: cst.BaseStatement) -> bool:
+def execute(run: RunState, node: cst.BaseStatement) -> bool:
     """Run one statement; whether the next one is reached."""
     if run.choices.turns and node in run.choices.turns:
         current_batch.turned(run, node, run.choices.turns[node].loaders)
@@ -35,23 +35,23 @@ def execute(run: Interpreter, node: cst.BaseStatement) -> bool:
     return _reaches_end(run, node)
 
 
-def _line(run: Interpreter, node: cst.SimpleStatementLine) -> bool:
+def _line(run: RunState, node: cst.SimpleStatementLine) -> bool:
     for small in node.body:  # noqa: SIM110  (a generator takes longer)
         if not _reaches_end(run, small):
             return False
     return True
 
 
-def _reaches_end(run: Interpreter, node: cst.CSTNode) -> bool:
+def _reaches_end(run: RunState, node: cst.CSTNode) -> bool:
     handler = _HANDLERS.get(type(node))
     return handler is None or handler(run, node) is not False
 
 
-def _expression(run: Interpreter, node: cst.Expr) -> None:
+def _expression(run: RunState, node: cst.Expr) -> None:
     run.eval(node.value)
 
 
-def _return(run: Interpreter, node: cst.Return) -> bool:
+def _return(run: RunState, node: cst.Return) -> bool:
     result = run.eval(node.value) if node.value is not None else value(Const(None))
     if node.value is not None:
         result = definition_sites.given_as(result, node.value)
@@ -60,30 +60,30 @@ def _return(run: Interpreter, node: cst.Return) -> bool:
     return False
 
 
-def _raise(run: Interpreter, node: cst.Raise) -> bool:
+def _raise(run: RunState, node: cst.Raise) -> bool:
     if node.exc is not None:
         run.eval(node.exc)
     return False
 
 
-def _leave(run: Interpreter, node: cst.Break | cst.Continue) -> bool:
+def _leave(run: RunState, node: cst.Break | cst.Continue) -> bool:
     return loops.leave(run)
 
 
-def _assert(run: Interpreter, node: cst.Assert) -> None:
+def _assert(run: RunState, node: cst.Assert) -> None:
     branches.condition(run, node.test)
 
 
-def _shared(run: Interpreter, node: cst.Global | cst.Nonlocal) -> None:
+def _shared(run: RunState, node: cst.Global | cst.Nonlocal) -> None:
     run.frame.scope.shared |= {item.name.value for item in node.names}
 
 
-def _delete(run: Interpreter, node: cst.Del) -> None:
+def _delete(run: RunState, node: cst.Del) -> None:
     if isinstance(node.target, cst.Name):
         run.frame.scope.names.pop(node.target.value, None)
 
 
-def _with(run: Interpreter, node: cst.With) -> bool:
+def _with(run: RunState, node: cst.With) -> bool:
     silent = whole = False
     for item in node.items:
         result = run.eval(item.item)

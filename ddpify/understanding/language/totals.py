@@ -16,10 +16,10 @@ from ddpify.understanding.taint.liveness import taken_over
 from ddpify.understanding.values import Atom, Const, Data, Number, Value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 
-def added(run: Interpreter, node: cst.AugAssign, old: Value, new: Value, result: Value) -> None:
+def added(run: RunState, node: cst.AugAssign, old: Value, new: Value, result: Value) -> None:
     """Note for the loops in progress what adding to a name has given."""
     if not run.frame.loops or not isinstance(node.target, cst.Name):
         return
@@ -32,7 +32,7 @@ def added(run: Interpreter, node: cst.AugAssign, old: Value, new: Value, result:
         loop.totals[name] = result if same else None
 
 
-def _is_chosen(run: Interpreter, target: cst.Name) -> bool:
+def _is_chosen(run: RunState, target: cst.Name) -> bool:
     choices = run.choices
     return target in choices.reduced or target in choices.split or target in choices.batches
 

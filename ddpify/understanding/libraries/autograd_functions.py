@@ -33,14 +33,14 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 
 CONTEXT = "torch.autograd.function.FunctionCtx"
 
 
 def apply(
-    run: Interpreter, node: cst.BaseExpression, made: Class, args: list[Value], kwargs: Keywords
+    run: RunState, node: cst.BaseExpression, made: Class, args: list[Value], kwargs: Keywords
 ) -> Value:
     """``Clamp.apply(x, low)``: rows where it treats each sample alone."""
     rows = {number for number, one in enumerate(args) if _is_rows(one)}
@@ -71,7 +71,7 @@ def _expressions(node: cst.BaseExpression, rows: set[int]) -> list[cst.BaseExpre
 
 
 def _tried(
-    run: Interpreter, node: cst.BaseExpression, made: Class, args: list[Value], rows: set[int]
+    run: RunState, node: cst.BaseExpression, made: Class, args: list[Value], rows: set[int]
 ) -> tuple[Value, bool]:
     """What the forward gives, and whether forward and backward treat each sample alone."""
     forward, backward = _method(made, "forward"), _method(made, "backward")
@@ -123,7 +123,7 @@ def _are_rows(given: Value, rows: set[int]) -> bool:
 
 
 def _on_all_rows(
-    run: Interpreter,
+    run: RunState,
     node: cst.BaseExpression,
     shown: list[cst.BaseExpression],
     given: list[Value],

@@ -25,7 +25,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 SEQUENTIAL = "torch.nn.Sequential"
 _LISTS = ("list", "dict")
@@ -53,7 +53,7 @@ def _returns_a_tuple(layer: Instance) -> bool:
     )
 
 
-def own_of(run: Interpreter, node: cst.BaseExpression, model: Instance) -> Value:
+def own_of(run: RunState, node: cst.BaseExpression, model: Instance) -> Value:
     """What ``children()`` of a model gives: any of its layers.
 
     Each counts as the model, but in a forward that would call itself.

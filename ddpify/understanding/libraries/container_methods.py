@@ -20,11 +20,11 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 
 def of_container(  # type: ignore[no-untyped-def]
-    run: Interpreter, node: cst.BaseExpression, atom: Instance, name: str, args, kwargs
+    run: RunState, node: cst.BaseExpression, atom: Instance, name: str, args, kwargs
 ) -> Value:
     """What a list, a dictionary, a set or a generator takes and gives."""
     if name in per_sample_lists.GROWING:
@@ -54,7 +54,7 @@ def of_container(  # type: ignore[no-untyped-def]
 
 
 def _take(  # type: ignore[no-untyped-def]
-    run: Interpreter, node: cst.BaseExpression, atom: Instance, name: str, args, kwargs
+    run: RunState, node: cst.BaseExpression, atom: Instance, name: str, args, kwargs
 ) -> None:
     """A container takes the elements of others, and its own by their keys."""
     for expression, one in argument_pairs(node, args, kwargs):

@@ -17,7 +17,7 @@ from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import REPLICATED, UNKNOWN, Data, Instance, Tup, Value, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 # What these do to the weights goes by all indices of the batch: the option, and its position.
 _BY_ALL_INDICES = {
@@ -44,7 +44,7 @@ _OF_BATCHES = {
 
 
 def through(
-    run: Interpreter, node: cst.BaseExpression, layer: Instance, args: list[Value]
+    run: RunState, node: cst.BaseExpression, layer: Instance, args: list[Value]
 ) -> Value | None:
     """What such a layer makes of rows; None for layers that treat each sample alone."""
     rows = [d for one in args[:1] for d in one.data if d.placement is Placement.SHARD]
@@ -76,7 +76,7 @@ def _sums_up_bags(layer: Instance, args: list[Value]) -> bool:
     return args[1].constant() is not None and not args[1].data
 
 
-def _split_again(run: Interpreter, call: cst.Call, node: cst.BaseExpression, rows: Data) -> Value:
+def _split_again(run: RunState, call: cst.Call, node: cst.BaseExpression, rows: Data) -> Value:
     """This rank's rows of what an expression around the layer's call gives for all."""
     made = across_samples.on_all_rows(run, node, call.args[0].value, rows)
     others = [one.value for one in call.args[1:] if _is_rows(run.seen(one.value))]

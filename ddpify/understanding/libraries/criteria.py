@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING
 from ddpify.understanding.libraries import object_kinds
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
     from ddpify.understanding.values import Instance
 
 
-def is_criterion(run: Interpreter, model: Instance) -> bool:
+def is_criterion(run: RunState, model: Instance) -> bool:
     """Whether a module of the project only computes, as far as this is known."""
     answer = object_kinds.is_criterion(model)
     run.criteria.add((model, answer))
     return answer
 
 
-def outdated(run: Interpreter) -> bool:
+def outdated(run: RunState) -> bool:
     """Whether an answer of this pass would be another one now."""
     return any(object_kinds.is_criterion(model) is not answer for model, answer in run.criteria)

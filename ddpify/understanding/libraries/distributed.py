@@ -22,7 +22,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 Keywords = dict[str, Value]
 
@@ -111,9 +111,7 @@ def splits(atom: object) -> bool:
 
 
 def _wrap(name: str) -> Callable[..., Value]:
-    def make(
-        run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
-    ) -> Value:
+    def make(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
         made = run.instance(node, run.module, name)
         made.role = "model"
         held = args[0] if args else kwargs.get("module", UNKNOWN)
@@ -128,7 +126,7 @@ def _wrap(name: str) -> Callable[..., Value]:
 
 
 def _fully_shard(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+    run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
     """Shards in place: the model stays the object that it was."""
     held = args[0] if args else kwargs.get("module", UNKNOWN)
@@ -137,9 +135,7 @@ def _fully_shard(
     return held
 
 
-def _spawn(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
-) -> Value:
+def _spawn(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
     """``mp.spawn(fn, args=...)`` calls ``fn(rank, *args)`` in each process."""
     function = args[0] if args else kwargs.get("fn", UNKNOWN)
     given = args[1] if len(args) > 1 else kwargs.get("args", UNKNOWN)
@@ -150,7 +146,7 @@ def _spawn(
 
 
 def _is_initialized(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+    run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
     return value(Const(False)) if run.choices.alone else REPLICATED
 

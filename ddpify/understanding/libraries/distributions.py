@@ -13,7 +13,7 @@ from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Data, Instance, Value, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 PREFIX = "torch.distributions."
 # One draw of these is as long as the last dimension of their parameters.
@@ -26,7 +26,7 @@ _ATTRIBUTES = frozenset("mean mode stddev variance probs logits loc scale".split
 
 
 def made(
-    run: Interpreter, node: cst.BaseExpression, name: str, args: list[Value], kwargs: Keywords
+    run: RunState, node: cst.BaseExpression, name: str, args: list[Value], kwargs: Keywords
 ) -> Value:
     """``Categorical(logits=x)``; where the choices are the samples themselves, it gets them all."""
     if name.rsplit(".", 1)[-1] in _OVER_THE_LAST:

@@ -13,11 +13,11 @@ from ddpify.understanding.libraries.object_kinds import is_loader
 from ddpify.understanding.values import Data, Instance, Value, deep_atoms, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 
 def note_loaders(
-    run: Interpreter, node: cst.BaseExpression, name: str, args: list[Value], kwargs: Keywords
+    run: RunState, node: cst.BaseExpression, name: str, args: list[Value], kwargs: Keywords
 ) -> None:
     """Remember the arguments of a call that are loaders, or hold some; Python's own get none."""
     if name.startswith("builtins."):
@@ -27,7 +27,7 @@ def note_loaders(
             run.facts.handed.setdefault(expression, run.site(node))
 
 
-def rows_of_all(run: Interpreter, node: cst.BaseExpression, first: Value) -> Value | None:
+def rows_of_all(run: RunState, node: cst.BaseExpression, first: Value) -> Value | None:
     """What comes back for the rows of all ranks: perhaps those, as a model that gets it shows."""
     held = [a for a in first.atoms if isinstance(a, Data) and a.form is Form.GATHERED]
     if not held or run.frames_forward():
@@ -37,7 +37,7 @@ def rows_of_all(run: Interpreter, node: cst.BaseExpression, first: Value) -> Val
     return value(replace(held[0], names=frozenset({node}), loaders=loaders))
 
 
-def enter_a_model(run: Interpreter, given: list[Value]) -> None:
+def enter_a_model(run: RunState, given: list[Value]) -> None:
     """Remember which of the calls that gave a model its arguments got the rows of all ranks."""
     for data in (a for one in given for a in one.atoms if isinstance(a, Data)):
         for node in data.names if data.form is Form.GATHERED else ():

@@ -45,11 +45,11 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 
 def _data_parallel(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+    run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
     """``data_parallel(model, inputs)``: what the model gives."""
     given = args[1] if len(args) > 1 else kwargs.get("inputs", UNKNOWN)
@@ -58,16 +58,14 @@ def _data_parallel(
     return run.call(node, model, items[0] if items else [given], {})
 
 
-def _device(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
-) -> Value:
+def _device(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
     return value(
         *side_effects.devices(args[0] if args else kwargs.get("device", UNKNOWN), args[1:])
     )
 
 
 def _deepcopy(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+    run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
     """A copy of a model is another model."""
     copies = []
@@ -83,7 +81,7 @@ def _deepcopy(
 
 
 def _averaged(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+    run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
     """``AveragedModel(model)``: a model that holds a copy of another one."""
     made = run.instance(node, run.module, "torch.optim.swa_utils.AveragedModel")
@@ -96,7 +94,7 @@ def _averaged(
 
 
 def _update_bn(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+    run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
     """``update_bn(loader, model)``: the model goes over the batches in training mode."""
     model = args[1] if len(args) > 1 else kwargs.get("model", UNKNOWN)
@@ -115,14 +113,14 @@ def _no_grad_object(name: str) -> Callable[..., Value]:
 
 
 def _set_grad(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+    run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
     off = bool(args) and args[0].constant() is False
     return value(run.instance(node, run.module, NO_GRAD[0] if off else "torch.enable_grad"))
 
 
 def _autograd_grad(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+    run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
     """``torch.autograd.grad(outputs, inputs)``; of parameters, they pass by what averages them."""
     inputs = args[1] if len(args) > 1 else kwargs.get("inputs", UNKNOWN)
@@ -143,31 +141,31 @@ def _is_of_a_model(atom: Atom) -> bool:
 
 
 def _autograd_backward(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+    run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
     operands = argument_pairs(node, args, kwargs)
     return tensor_methods.backward(run, node, *operands[0]) if operands else UNKNOWN
 
 
-def _amp(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
+def _amp(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
     """``amp.initialize(model, optimizer)`` gives back what it gets."""
     given = [*args, *(kwargs[name] for name in ("models", "optimizers") if name in kwargs)]
     return value(Tup(tuple(given[:2]))) if len(given) > 1 else join(*given)
 
 
-def _load(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
+def _load(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
     return loaded_files.out_of_file(run, node)
 
 
 def _given_back(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+    run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
     """What gives its first argument back, as ``torch.compile(model)`` does."""
     return args[0] if args else UNKNOWN
 
 
 def _divergence(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+    run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
     """``kl_divergence(q, p)``: one for each row that the distributions were made with."""
     made = [a for one in (*args, *kwargs.values()) for a in one.of(Instance)]
@@ -177,7 +175,7 @@ def _divergence(
 
 
 def _changed_layer(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+    run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
     """What changes a layer's parameters, as ``spectral_norm(layer)`` does, and gives it back."""
     layer = args[0] if args else kwargs.get("module", UNKNOWN)
@@ -195,9 +193,7 @@ _CHANGING = {
 }
 
 
-def _reading(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
-) -> Value:
+def _reading(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
     """What a clock says is a number, and no object of its own at each place that reads it."""
     return REPLICATED
 
@@ -210,7 +206,7 @@ DEFAULT_COLLATE = (
 
 
 def _put_together(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+    run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
     """PyTorch's own collate function, called on samples or on what has one of each."""
     given = args[0] if args else UNKNOWN
@@ -219,7 +215,7 @@ def _put_together(
 
 
 def _simple_namespace(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+    run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
     """An object that has what it is given as its attributes."""
     made = run.instance(node, run.module, NAMESPACE)

@@ -40,7 +40,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 
 LOADER_ARGUMENTS = (
@@ -56,7 +56,7 @@ _MODEL_METHODS = frozenset("parameters named_parameters state_dict load_state_di
 
 
 def instantiated(
-    run: Interpreter, node: cst.BaseExpression, made: Instance, args: list[Value], kwargs: Keywords
+    run: RunState, node: cst.BaseExpression, made: Instance, args: list[Value], kwargs: Keywords
 ) -> None:
     """A project class was called: what that means if it is a model, a loader, an optimizer."""
     if is_model(made):
@@ -72,19 +72,19 @@ def instantiated(
     side_effects.downloads(run, node, made, kwargs)
 
 
-def given_to_base(run: Interpreter, made: Instance, args: list[Value], kwargs: Keywords) -> None:
+def given_to_base(run: RunState, made: Instance, args: list[Value], kwargs: Keywords) -> None:
     """Remember the arguments that a class without ``__init__`` passes to its library base."""
     _remember(run, made, LOADER_ARGUMENTS, args, kwargs)
 
 
 def _remember(
-    run: Interpreter, made: Instance, names: Iterable[str], args: list[Value], kwargs: Keywords
+    run: RunState, made: Instance, names: Iterable[str], args: list[Value], kwargs: Keywords
 ) -> None:
     for name, one in [*zip(names, args, strict=False), *kwargs.items()]:
         run.give(made, name, one)
 
 
-def _new_loader(run: Interpreter, made: Instance) -> None:
+def _new_loader(run: RunState, made: Instance) -> None:
     made.role = "loader"
     if made not in run.facts.loaders:
         run.facts.loaders.append(made)
@@ -102,7 +102,7 @@ def _owners(given: Value) -> Iterator[Instance]:
 
 
 def new_optimizer(
-    run: Interpreter, node: cst.BaseExpression, made: Instance, given: list[Value]
+    run: RunState, node: cst.BaseExpression, made: Instance, given: list[Value]
 ) -> None:
     """An object that steps the parameters among what it was given."""
     made.role = "optimizer"
@@ -132,7 +132,7 @@ _KNOWN_MODEL_METHODS = (
 
 
 def instance_attribute(
-    run: Interpreter, node: cst.BaseExpression, atom: Instance, name: str
+    run: RunState, node: cst.BaseExpression, atom: Instance, name: str
 ) -> Value | None:
     """Attributes that library objects are known to have; None for a method."""
     if is_loader(atom):
@@ -179,7 +179,7 @@ def _option_of_a_loss(atom: Instance, name: str) -> Value | None:
     return atom.arguments.get(name) or losses.default(name)
 
 
-def _by_name(run: Interpreter, node: cst.BaseExpression, model: Instance) -> Value:
+def _by_name(run: RunState, node: cst.BaseExpression, model: Instance) -> Value:
     """A model's layers, as a dictionary."""
     made = run.instance(node, run.module, "dict")
     run.put(made, "*", container_layers.own_of(run, node, model))
@@ -192,7 +192,7 @@ def option(atom: Instance, name: str, held: Value) -> Value:
     return value(*(setting if one == Number() else one for one in held.atoms))
 
 
-def generator(run: Interpreter, node: cst.BaseExpression, element: Value) -> Value:
+def generator(run: RunState, node: cst.BaseExpression, element: Value) -> Value:
     """An object that a loop gets ``element`` from in each round."""
     made = run.instance(node, run.module, "generator")
     run.put(made, "*", element)
@@ -206,7 +206,7 @@ def item(atom: Instance) -> Value:
     return atom.elements or REPLICATED
 
 
-def iterate(run: Interpreter, node: cst.BaseExpression, atom: Instance) -> Value:
+def iterate(run: RunState, node: cst.BaseExpression, atom: Instance) -> Value:
     """What a loop over a library or project object gets."""
     if is_loader(atom):
         run.facts.iterated.add(atom)
@@ -247,7 +247,7 @@ def _shown(bar: Instance, seen: set[Instance]) -> Iterator[Atom]:
             yield from _shown(one, seen)
 
 
-def _run_samplers(run: Interpreter, node: cst.BaseExpression, loader: Instance) -> None:
+def _run_samplers(run: RunState, node: cst.BaseExpression, loader: Instance) -> None:
     """A loader goes through its sampler, which may draw and seed as it likes."""
     for name in ("sampler", "batch_sampler"):
         for one in loader.arguments.get(name, UNKNOWN).of(Instance):
@@ -256,30 +256,30 @@ def _run_samplers(run: Interpreter, node: cst.BaseExpression, loader: Instance) 
                     run.iterate(node, value(one))
 
 
-def _is_whole(run: Interpreter, loader: Instance) -> bool:
+def _is_whole(run: RunState, loader: Instance) -> bool:
     """Whether every rank gets the batches of a loader whole, by decision or as the script says."""
     stated = run.choices.stated and run.facts.shared.get(loader) != SHARDED
     return stated or loader.site in run.choices.replicated
 
 
-def loaders_of(run: Interpreter, iterable: Value) -> frozenset[Instance]:
+def loaders_of(run: RunState, iterable: Value) -> frozenset[Instance]:
     """The loaders whose batches a loop over this gets."""
     atoms = iterable.of(Instance)
     return frozenset(loader for atom in atoms for loader in _loaders_of(run, atom))  # type: ignore[arg-type]
 
 
-def _loaders_of(run: Interpreter, atom: Instance) -> frozenset[Instance]:
+def _loaders_of(run: RunState, atom: Instance) -> frozenset[Instance]:
     if atom.type in BARS:
         return loaders_of(run, value(*_shown(atom, set())))
     return frozenset({atom}) if is_loader(atom) else run.over_loaders.get(atom, frozenset())
 
 
-def given_whole(run: Interpreter, iterable: Value) -> frozenset[Instance]:
+def given_whole(run: RunState, iterable: Value) -> frozenset[Instance]:
     """Those of them whose batches every rank gets whole."""
     return frozenset(loader for loader in loaders_of(run, iterable) if _is_whole(run, loader))
 
 
-def passes_on(run: Interpreter, args: list[Value], result: Value) -> Value:
+def passes_on(run: RunState, args: list[Value], result: Value) -> Value:
     """What ``enumerate()`` and its like give; noted where it goes through batches."""
     loaders = frozenset(loader for one in args for loader in loaders_of(run, one))
     if loaders:
@@ -288,7 +288,7 @@ def passes_on(run: Interpreter, args: list[Value], result: Value) -> Value:
 
 
 def library_object(
-    run: Interpreter, node: cst.BaseExpression, name: str, args: list[Value], kwargs: Keywords
+    run: RunState, node: cst.BaseExpression, name: str, args: list[Value], kwargs: Keywords
 ) -> Value:
     """A library object that is known by its class and arguments alone."""
     made = run.instance(node, run.module, name)
@@ -297,7 +297,7 @@ def library_object(
 
 
 def library_model(
-    run: Interpreter, node: cst.BaseExpression, name: str, args: list[Value], kwargs: Keywords
+    run: RunState, node: cst.BaseExpression, name: str, args: list[Value], kwargs: Keywords
 ) -> Value:
     """A library's module; DataParallel and Sequential are as good as what they hold."""
     if name == "torch.nn.DataParallel":
@@ -315,7 +315,7 @@ def library_model(
 
 
 def data_loader(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+    run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
     """A DataLoader, of PyTorch's or a library's that takes the same arguments."""
     made = run.instance(node, run.module, "torch.utils.data.DataLoader")
@@ -325,7 +325,7 @@ def data_loader(
 
 
 def bar(
-    run: Interpreter, node: cst.BaseExpression, name: str, args: list[Value], kwargs: Keywords
+    run: RunState, node: cst.BaseExpression, name: str, args: list[Value], kwargs: Keywords
 ) -> Value:
     """A progress bar around what it goes through."""
     made = run.instance(node, run.module, name)

@@ -37,7 +37,7 @@ from ddpify.understanding.libraries.tensor_calls import tensor_function
 from ddpify.understanding.values import REPLICATED, Instance, Value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 
 TENSOR_LIBRARIES = ("torch.", "numpy.", "einops.", "math.", "torchvision.ops.", "torch_scatter.")
@@ -51,7 +51,7 @@ def star_name(module: str, name: str) -> str | None:
 
 
 def call(
-    run: Interpreter, node: cst.BaseExpression, name: str, args: list[Value], kwargs: Keywords
+    run: RunState, node: cst.BaseExpression, name: str, args: list[Value], kwargs: Keywords
 ) -> Value:
     """Call a library function or class by its qualified name."""
     name = canonical(name)
@@ -75,7 +75,7 @@ def call(
 
 
 def _change(
-    run: Interpreter, node: cst.BaseExpression, short: str, args: list[Value], kwargs: Keywords
+    run: RunState, node: cst.BaseExpression, short: str, args: list[Value], kwargs: Keywords
 ) -> None:
     """Note what a function changes in place: its first argument, or what ``out=`` gives."""
     given = argument_pairs(node, args, kwargs)
@@ -87,7 +87,7 @@ def _change(
 
 
 def _by_family(  # type: ignore[no-untyped-def]
-    run: Interpreter, node: cst.BaseExpression, name: str, short: str, args, kwargs
+    run: RunState, node: cst.BaseExpression, name: str, short: str, args, kwargs
 ) -> Value:
     if name in DATALOADERS:
         return data_loader(run, node, args, kwargs)

@@ -10,10 +10,10 @@ from ddpify.understanding.libraries.instances import RETURNS_MODEL
 from ddpify.understanding.values import Number, Value, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 
-def out_of_file(run: Interpreter, node: cst.BaseExpression) -> Value:
+def out_of_file(run: RunState, node: cst.BaseExpression) -> Value:
     """What an expression takes out of a file: ``torch.load(path)``, ``checkpoint["net"]``."""
     if node not in run.loaded_models:
         return value(Number(loaded=node))
@@ -22,7 +22,7 @@ def out_of_file(run: Interpreter, node: cst.BaseExpression) -> Value:
     return value(made)
 
 
-def method(run: Interpreter, one: object, name: str, args: list[Value], result: Value) -> Value:
+def method(run: RunState, one: object, name: str, args: list[Value], result: Value) -> Value:
     """The result of a method of what may be out of a file: moved, it still is."""
     if not isinstance(one, Number) or one.loaded is None:
         return result

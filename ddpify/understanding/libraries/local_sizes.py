@@ -15,7 +15,7 @@ from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Atom, Data, Instance, Tup, Value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 _VARIADIC = frozenset("randn rand zeros ones empty".split())  # torch.zeros(2, 3), not ((2, 3))
 _MOST_DIMENSIONS = 6
@@ -34,7 +34,7 @@ class Part:
     ndim: int = 0
 
 
-def parts_of(run: Interpreter, node: cst.Call, name: str) -> Iterator[Part]:
+def parts_of(run: RunState, node: cst.Call, name: str) -> Iterator[Part]:
     """What in a call's arguments is this rank's, with the dimension of its rows in the result."""
     sizes = [argument for argument in node.args if argument.keyword is None]
     variadic = name in _VARIADIC
@@ -47,7 +47,7 @@ def parts_of(run: Interpreter, node: cst.Call, name: str) -> Iterator[Part]:
             yield from parts_in(run, argument.value, 0, 0)
 
 
-def parts_in(run: Interpreter, node: cst.BaseExpression, place: int, ndim: int) -> Iterator[Part]:
+def parts_in(run: RunState, node: cst.BaseExpression, place: int, ndim: int) -> Iterator[Part]:
     """The parts in an expression whose first element is the size of dimension ``place``."""
     for data in run.seen(node).data:
         if data.placement is Placement.COUNT:
@@ -71,7 +71,7 @@ def parts_in(run: Interpreter, node: cst.BaseExpression, place: int, ndim: int) 
         yield from parts_in(run, node.right, place + known, 0)
 
 
-def _listed_shape(run: Interpreter, node: cst.Name) -> Data | None:
+def _listed_shape(run: RunState, node: cst.Name) -> Data | None:
     """A name for sizes in a list or tuple, the number of this rank's rows among them: a shape."""
     held = [*_sizes_of(run.seen(node).atoms)]
     for dim, size in enumerate(held[0] if held else ()):

@@ -20,11 +20,11 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 
 def import_module(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+    run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
     """A module by its name, or by any of the names that it may have."""
     given = args[0].atoms if args else ()
@@ -48,7 +48,7 @@ def _package(name: cst.BaseExpression) -> str:
     return ".".join(parts[:-1]) if not parts[-1] and all(map(str.isidentifier, parts[:-1])) else ""
 
 
-def set_attribute(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+def set_attribute(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     """``setattr(x, name, value)``, also where the name is put together: ``"stage" + str(i)``."""
     if len(args) > 2:
         texts = [a.value for a in args[1].atoms if isinstance(a, Const)]
@@ -92,12 +92,12 @@ def _prefixes(call: cst.BaseExpression) -> list[str]:
     return [f"{text}*"] if text.isidentifier() else []
 
 
-def module_globals(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+def module_globals(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     """``globals()``: the classes and functions of this module."""
     return value(attributes.defined(run, node, run.namespace(run.module)))
 
 
-def variables(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+def variables(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     """``vars(module)``: its classes and functions; of an object, what it holds of a batch."""
     found: list[Atom] = []
     for atom in args[0].atoms if args else ():

@@ -28,7 +28,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 _FUNCTIONS = {
     "nll_loss", "cross_entropy", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss",
@@ -84,7 +84,7 @@ def default(name: str) -> Value:
     return value(Const(_DEFAULTS[name]))
 
 
-def call(run: Interpreter, loss: LossCall) -> Value:
+def call(run: RunState, loss: LossCall) -> Value:
     """The value of a loss on these arguments."""
     shown = loss.shown()
     _take_numbers(run, loss)
@@ -106,7 +106,7 @@ def call(run: Interpreter, loss: LossCall) -> Value:
     return value(_of_rows(run, loss, data, shards))
 
 
-def _weighs_anew(run: Interpreter, loss: LossCall) -> bool:
+def _weighs_anew(run: RunState, loss: LossCall) -> bool:
     """Whether the weights of classes are computed of the batch in the call itself.
 
     The denominator would compute them a second time, of a rank's rows alone.
@@ -129,7 +129,7 @@ def _names_in(shown: cst.BaseExpression) -> list[cst.Name]:
     return [node for node in walk(shown) if isinstance(node, cst.Name)]
 
 
-def _measures_across(run: Interpreter, loss: LossCall) -> bool:
+def _measures_across(run: RunState, loss: LossCall) -> bool:
     """Whether the script's own distance is none of each sample's, but one of several."""
     own = loss.options.get("distance_function", REPLICATED)
     if not any(own.of(Function, Bound)) or len(loss.args) < 2:
@@ -145,7 +145,7 @@ def _is_of_another_layout(loss: LossCall) -> bool:
     return any(loss_options.takes_samples_for_another(loss.name, one) for one in rows)
 
 
-def _meet_crosswise(run: Interpreter, loss: LossCall) -> bool:
+def _meet_crosswise(run: RunState, loss: LossCall) -> bool:
     """Whether broadcasting puts each row beside all others, as a column and a line do."""
     if loss.name not in loss_options.OF_ELEMENTS or len(loss.args) < 2:
         return False
@@ -153,7 +153,7 @@ def _meet_crosswise(run: Interpreter, loss: LossCall) -> bool:
     return bool(pairs) and all(tensor_pairs.crossed(run, *pair) for pair in pairs)
 
 
-def _take_numbers(run: Interpreter, loss: LossCall) -> None:
+def _take_numbers(run: RunState, loss: LossCall) -> None:
     """What is reduced only in part must be the same number on every rank in a loss.
 
     So must weights that are made from the batch: those of classes, if they have rows of it.
@@ -171,7 +171,7 @@ def _take_numbers(run: Interpreter, loss: LossCall) -> None:
                 run.demand(shown.get(name, loss.node), value(data), "a loss")
 
 
-def _tell_orders_apart(run: Interpreter, shown: list[handmade_batches.Operand]) -> None:
+def _tell_orders_apart(run: RunState, shown: list[handmade_batches.Operand]) -> None:
     """Rows of all steps, one sample's behind another's, do not belong to rows that are a sample's.
 
     Then a view has put several steps of different samples into one row.
@@ -184,7 +184,7 @@ def _tell_orders_apart(run: Interpreter, shown: list[handmade_batches.Operand]) 
             run.demand(node, value(cut), uses.A_VIEW)
 
 
-def _of_rows(run: Interpreter, loss: LossCall, data: list[Data], shards: list[Data]) -> Data:
+def _of_rows(run: RunState, loss: LossCall, data: list[Data], shards: list[Data]) -> Data:
     """What a loss of a rank's rows gives; one of a single sample is a number of that sample's."""
     alone = [d for d in shards if d.dim == NO_ROWS]
     if alone:

@@ -49,13 +49,13 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 _SCALERS = ("torch.cuda.amp.GradScaler", "torch.amp.GradScaler")
 
 
 def call_method(
-    run: Interpreter, node: cst.BaseExpression, method: Method, args: list[Value], kwargs: Keywords
+    run: RunState, node: cst.BaseExpression, method: Method, args: list[Value], kwargs: Keywords
 ) -> Value:
     """A method of a tensor, a number, a container or a library object."""
     results = []
@@ -93,7 +93,7 @@ def _receiver(node: cst.BaseExpression) -> cst.BaseExpression:
     return called.value if isinstance(called, cst.Attribute) else called
 
 
-def _laid_out(run: Interpreter, node: cst.Call, made: Value) -> None:
+def _laid_out(run: RunState, node: cst.Call, made: Value) -> None:
     """``x.transpose_(0, 1)`` leaves its dimensions in another order under the tensor's name."""
     tensor = node.func.value if isinstance(node.func, cst.Attribute) else None
     if isinstance(tensor, cst.Name) and made.data:
@@ -101,7 +101,7 @@ def _laid_out(run: Interpreter, node: cst.Call, made: Value) -> None:
 
 
 def _object_method(  # type: ignore[no-untyped-def]
-    run: Interpreter, node: cst.BaseExpression, atom: Instance, name: str, args, kwargs
+    run: RunState, node: cst.BaseExpression, atom: Instance, name: str, args, kwargs
 ) -> Value:
     if atom.type in elements.CONTAINERS:
         return of_container(run, node, atom, name, args, kwargs)
@@ -143,7 +143,7 @@ def _object_method(  # type: ignore[no-untyped-def]
     return path_objects.made(run, node, atom, name) or taken
 
 
-def _closure(run: Interpreter, node: cst.BaseExpression, closure: Value) -> None:
+def _closure(run: RunState, node: cst.BaseExpression, closure: Value) -> None:
     """An optimizer calls a closure, and reads the loss that it returns."""
     run.call(node, closure, [], {})
     for function in closure.of(Function):
@@ -152,7 +152,7 @@ def _closure(run: Interpreter, node: cst.BaseExpression, closure: Value) -> None
                 run.demand(part.value, run.seen(part.value), "an optimizer")
 
 
-def _add_argument(run: Interpreter, atom: Instance, args: list[Value], kwargs: Keywords) -> None:
+def _add_argument(run: RunState, atom: Instance, args: list[Value], kwargs: Keywords) -> None:
     """An option may be what its default says."""
     name = command_line_options.attribute_of(args, kwargs.get("dest"))
     if name is not None and "default" in kwargs:
@@ -160,7 +160,7 @@ def _add_argument(run: Interpreter, atom: Instance, args: list[Value], kwargs: K
         run.put(made, name, join(REPLICATED, kwargs["default"]))
 
 
-def _arguments(run: Interpreter, atom: Instance, name: str) -> Value:
+def _arguments(run: RunState, atom: Instance, name: str) -> Value:
     """The options that a parser has read, by themselves or beside what is left."""
     made = run.instance(atom.site, atom.module, "argparse.Namespace")
     if name == "parse_known_args":

@@ -11,7 +11,7 @@ from ddpify.understanding import training_modes
 from ddpify.understanding.values import Const, Instance, Number, Value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 
 def is_other_method(name: str, given: list[Value]) -> bool:
@@ -23,7 +23,7 @@ def is_other_method(name: str, given: list[Value]) -> bool:
 
 
 def switched(
-    run: Interpreter, node: cst.BaseExpression, model: Instance, name: str, given: Iterable[Value]
+    run: RunState, node: cst.BaseExpression, model: Instance, name: str, given: Iterable[Value]
 ) -> None:
     """Note ``model.train(...)`` or ``model.eval()``."""
     mode = next((one.constant() for one in given), name == "train")
@@ -32,7 +32,7 @@ def switched(
     training_modes.switch(run.facts, run.site(node), model, mode, surely=surely)
 
 
-def of_call(run: Interpreter, node: cst.BaseExpression, model: Instance) -> bool | None:
+def of_call(run: RunState, node: cst.BaseExpression, model: Instance) -> bool | None:
     """Whether a model that is called, or a method of it, is in training mode there.
 
     As far as any code asks for it.
@@ -44,7 +44,7 @@ def of_call(run: Interpreter, node: cst.BaseExpression, model: Instance) -> bool
     return _here(run, node, model)
 
 
-def of_layer(run: Interpreter, node: cst.BaseExpression, layer: Instance) -> bool | None:
+def of_layer(run: RunState, node: cst.BaseExpression, layer: Instance) -> bool | None:
     """Whether a layer of the model in progress is in training mode: with it, or by itself."""
     if not run.frames_forward():
         return _here(run, node, layer)
@@ -52,7 +52,7 @@ def of_layer(run: Interpreter, node: cst.BaseExpression, layer: Instance) -> boo
     return None if own else run.training
 
 
-def _here(run: Interpreter, node: cst.BaseExpression, model: Instance) -> bool | None:
+def _here(run: RunState, node: cst.BaseExpression, model: Instance) -> bool | None:
     """The mode outside of forwards; a method of the model was entered in that of its call."""
     outer = run.frame.receiver
     inside = outer is not None and run.modes.layers.holds(outer, model)

@@ -34,11 +34,11 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 
 def of_model(  # type: ignore[no-untyped-def]
-    run: Interpreter, node: cst.BaseExpression, atom: Instance, name: str, args, kwargs
+    run: RunState, node: cst.BaseExpression, atom: Instance, name: str, args, kwargs
 ) -> Value:
     """A method that models have, or one of the script's library."""
     if container_layers.adds(atom, name) and args:
@@ -96,13 +96,13 @@ def of_model(  # type: ignore[no-untyped-def]
     return opaque(run, node, atom, args, kwargs)
 
 
-def _register_buffer(run: Interpreter, model: Instance, name: object) -> None:
+def _register_buffer(run: RunState, model: Instance, name: object) -> None:
     if isinstance(name, str):
         run.put(model, name, REPLICATED)
         run.facts.buffers.add((model, name))
 
 
-def _note_hook(run: Interpreter, node: cst.BaseExpression, name: str) -> None:
+def _note_hook(run: RunState, node: cst.BaseExpression, name: str) -> None:
     """Of a parameter, or of a layer that stands for its own (``layer.weight``)."""
     if name == "register_hook":
         run.facts.gradient_hooks.setdefault(node, run.site(node))
@@ -111,7 +111,7 @@ def _note_hook(run: Interpreter, node: cst.BaseExpression, name: str) -> None:
 
 
 def of_parameters(  # type: ignore[no-untyped-def]
-    run: Interpreter, node: cst.BaseExpression, atom: Params, name: str, args, kwargs
+    run: RunState, node: cst.BaseExpression, atom: Params, name: str, args, kwargs
 ) -> Value:
     """A method of a model's parameters, or of one of them."""
     if name == "new" or name.startswith("new_"):  # a tensor of their kind, not one of them

@@ -15,7 +15,7 @@ from ddpify.understanding.values import (
     UNKNOWN,
     Class,
     Instance,
-    Lib,
+    QualifiedName,
     Scope,
     Tup,
     Value,
@@ -24,10 +24,10 @@ from ddpify.understanding.values import (
 
 if TYPE_CHECKING:
     from ddpify.understanding.project import ModuleFile
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 
-def made(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
+def made(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
     """The class that ``collections.namedtuple`` makes; unknown where its fields are not known."""
     names = _names(args[1] if len(args) > 1 else kwargs.get("field_names", UNKNOWN))
     if not names or not all(name.isidentifier() for name in names):
@@ -53,4 +53,4 @@ def _class(made_at: cst.BaseExpression, module: ModuleFile, names: tuple[str, ..
     shown = "class Fields(NamedTuple):\n" + "".join(f"    {name}: object\n" for name in names)
     node = cst.parse_statement(shown)
     assert isinstance(node, cst.ClassDef)
-    return Class(node, module, Scope(kind="class"), [value(Lib("typing.NamedTuple"))])
+    return Class(node, module, Scope(kind="class"), [value(QualifiedName("typing.NamedTuple"))])

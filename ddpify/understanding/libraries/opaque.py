@@ -39,11 +39,11 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 
 def foreign(
-    run: Interpreter, node: cst.BaseExpression, name: str, args: list[Value], kwargs: Keywords
+    run: RunState, node: cst.BaseExpression, name: str, args: list[Value], kwargs: Keywords
 ) -> Value:
     """A function of some other library: it reads whatever it gets."""
     escaping_loaders.note_loaders(run, node, name, args, kwargs)
@@ -78,7 +78,7 @@ def _is_scheduler_like(args: list[Value]) -> bool:
 
 
 def call_unknown(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+    run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
     """Something that is not understood: partial values are read, rows may come out as anything."""
     method = _method_name(node)
@@ -101,7 +101,7 @@ def _method_name(node: cst.BaseExpression) -> str:
 
 
 def opaque(
-    run: Interpreter,
+    run: RunState,
     node: cst.BaseExpression,
     target: Instance | None,
     args: list[Value],
@@ -140,7 +140,7 @@ def _takes_one(target: Instance) -> bool:
     return is_model(target) or target.kind.startswith("torchvision.transforms.")
 
 
-def _of_what_is_whole(run: Interpreter, node: cst.BaseExpression, given: list[Value]) -> Value:
+def _of_what_is_whole(run: RunState, node: cst.BaseExpression, given: list[Value]) -> Value:
     """What unseen code makes of arguments among which are no rows of this rank."""
     held = next((one for one in given if handmade_batches.wholes(one)), None)
     if held is not None:
@@ -158,7 +158,7 @@ def _form(rows: list[Data]) -> Form:
 
 
 def call_instance(
-    run: Interpreter,
+    run: RunState,
     node: cst.BaseExpression,
     target: Instance,
     args: list[Value],
@@ -215,7 +215,7 @@ def call_instance(
 
 
 def _along_a_dimension(
-    run: Interpreter, node: cst.BaseExpression, target: Instance, args: list[Value]
+    run: RunState, node: cst.BaseExpression, target: Instance, args: list[Value]
 ) -> Value | None:
     """What a layer that is a function of one dimension, as ``nn.Softmax(0)``, makes of rows."""
     name = coupling_layers.OF_A_DIMENSION.get(target.kind)
@@ -229,7 +229,7 @@ def _along_a_dimension(
 
 
 def _note_all_rows(
-    run: Interpreter, node: cst.BaseExpression, target: Instance, args: list[Value]
+    run: RunState, node: cst.BaseExpression, target: Instance, args: list[Value]
 ) -> None:
     """Note a layer with weights that works on the rows of all ranks, in a forward."""
     held = any(isinstance(a, Data) and a.form is Form.GATHERED for one in args for a in one.atoms)
@@ -241,7 +241,7 @@ _WITH_WEIGHTS = ("torch.nn.Conv", "torch.nn.Linear", "torch.nn.Bilinear", "torch
 
 
 def _run_layers(
-    run: Interpreter,
+    run: RunState,
     node: cst.BaseExpression,
     target: Instance,
     args: list[Value],
@@ -277,7 +277,7 @@ def _seen(atom: Atom, dim: int, ndim: int) -> Atom:
 
 
 def sink_method(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords, name: str
+    run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords, name: str
 ) -> Value:
     """A method of a library object: with its result unused, it takes what it gets for itself."""
     escaping_loaders.note_loaders(run, node, name, args, kwargs)

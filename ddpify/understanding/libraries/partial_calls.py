@@ -11,13 +11,13 @@ from ddpify.understanding.language.arguments import Keywords, local_data
 from ddpify.understanding.values import UNKNOWN, Atom, Bound, Function, Instance, Value, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 TYPE = "functools.partial"
 _FUNCTION = "function"
 
 
-def made(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
+def made(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
     """What ``functools.partial`` gives: a project's function with arguments, or an object.
 
     The object stands for what a library has, for a class, and for what holds a batch.
@@ -45,7 +45,7 @@ def made(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: 
 
 
 def _with_arguments(
-    run: Interpreter,
+    run: RunState,
     node: cst.BaseExpression,
     function: Function,
     args: list[Value],
@@ -59,7 +59,7 @@ def _with_arguments(
 
 
 def _holding(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+    run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Instance:
     """The object that keeps the arguments; positions are keys, ``"0"`` the first."""
     held = run.instance(node, run.module, TYPE)

@@ -9,7 +9,7 @@ import libcst as cst
 from ddpify.understanding.values import Instance, Value, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 PATH = "pathlib.Path"
 MAKERS = ("pathlib.Path.cwd", "pathlib.Path.home")
@@ -20,16 +20,14 @@ _CHANGED = frozenset(
 _LISTED = frozenset("glob rglob iterdir".split())
 
 
-def attribute(
-    run: Interpreter, node: cst.BaseExpression, atom: Instance, name: str
-) -> Value | None:
+def attribute(run: RunState, node: cst.BaseExpression, atom: Instance, name: str) -> Value | None:
     """An attribute that is a path, or holds several; None for any other."""
     if atom.type != PATH or name not in ("parent", "parents"):
         return None
     return value(atom) if name == "parent" else _several(run, node, atom)
 
 
-def made(run: Interpreter, node: cst.BaseExpression, atom: Instance, name: str) -> Value | None:
+def made(run: RunState, node: cst.BaseExpression, atom: Instance, name: str) -> Value | None:
     """What a method gives that is a path, or goes through several; None for any other."""
     if atom.type != PATH:
         return None
@@ -38,7 +36,7 @@ def made(run: Interpreter, node: cst.BaseExpression, atom: Instance, name: str) 
     return _several(run, node, atom) if name in _LISTED else None
 
 
-def _several(run: Interpreter, node: cst.BaseExpression, atom: Instance) -> Value:
+def _several(run: RunState, node: cst.BaseExpression, atom: Instance) -> Value:
     held = run.instance(node, run.module, "generator")
     run.put(held, "*", value(atom))
     return value(held)

@@ -44,7 +44,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 
 _MOST_TOGETHER = 5
@@ -53,7 +53,7 @@ _READS = frozenset("float int str repr bool round format complex hash ascii".spl
 
 
 def builtin(  # type: ignore[no-untyped-def]
-    run: Interpreter, node: cst.BaseExpression, name: str, args, kwargs
+    run: RunState, node: cst.BaseExpression, name: str, args, kwargs
 ) -> Value:
     """Call one of Python's own functions."""
     if name == "dict":
@@ -100,12 +100,12 @@ def _rounded(atom: Atom) -> Atom:
     return atom
 
 
-def _abs(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+def _abs(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     """``abs(x)``: of each element of a tensor."""
     return tensor_function(run, node, "torch.abs", "abs", args, {})
 
 
-def _len(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+def _len(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     if run.collating and args:
         samples = collating.length(args[0])
         if samples is not None:
@@ -138,7 +138,7 @@ def _len(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value
     return join(*results) if results else REPLICATED
 
 
-def _sum(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+def _sum(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     """``sum(tensor)`` adds up its rows; ``sum(values)`` adds values, which keep their placement."""
     results = []
     if len(args) == 2 and run.collating:
@@ -179,7 +179,7 @@ def _as_sum(part: Data) -> Data:
     return part if part.counted else replace(added, births=births)
 
 
-def _set(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+def _set(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     """``set(values)``: of rows, those of the whole batch have others in common."""
     rows = [d for one in args for d in one.data if d.placement is Placement.SHARD]
     if run.frames_forward():
@@ -193,7 +193,7 @@ def _set(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value
     return value(*(replace(d.placed(Placement.COUPLED), names=names) for d in rows))
 
 
-def _enumerate(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+def _enumerate(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     made = run.instance(node, run.module, "generator")
     element = elements.iterate(run, _argument(node, 0), args[0]) if args else UNKNOWN
     rows = [a for a in deep_atoms(element) if isinstance(a, Data)]
@@ -203,7 +203,7 @@ def _enumerate(run: Interpreter, node: cst.BaseExpression, args: list[Value]) ->
     return value(made)
 
 
-def _zip(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+def _zip(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     made = run.instance(node, run.module, "generator")
     if run.collating and len(args) == 1 and isinstance(node, cst.Call) and node.args[0].star:
         whole = [a for a in args[0].atoms if isinstance(a, Data) and a.dim == NO_ROWS]
@@ -226,7 +226,7 @@ def _zip(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value
     return value(made)
 
 
-def _range(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+def _range(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     """Up to the number of a batch's rows, positions in it."""
     counting = [
         replace(data, births=frozenset({_argument(node, i)}))
@@ -267,7 +267,7 @@ def _argument(node: cst.BaseExpression, number: int) -> cst.BaseExpression:
     return given[number].value if plain else node
 
 
-def _same_elements(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+def _same_elements(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     shapes = [a for one in args[:1] for a in one.data if a.form is Form.SHAPE]
     if shapes:
         return value(*(replace(a, births=frozenset({_argument(node, 0)})) for a in shapes))
@@ -281,14 +281,14 @@ def _same_elements(run: Interpreter, node: cst.BaseExpression, args: list[Value]
     return value(made)
 
 
-def _sorted(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+def _sorted(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     """``sorted(values)`` puts the samples of all ranks in order."""
     for shown, one in argument_pairs(node, args[:1], {}):
         run.demand_held(shown, one, "sorted()")
     return _same_elements(run, node, args)
 
 
-def _listed(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+def _listed(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     """``list(values)`` has an item for each row where what it is made of has one."""
     result = _same_elements(run, node, args)
     sources = [atom for one in args[:1] for atom in one.of(Instance, Data)]
@@ -304,7 +304,7 @@ def _has_each_row(source: Atom) -> bool:
     return isinstance(source, Instance) and source.each
 
 
-def _dict(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
+def _dict(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
     """A new dictionary: of another one, of pairs, and of named values."""
     made = run.instance(node, run.module, "dict")
     for shown, one in argument_pairs(node, args[:1], {}):
@@ -325,7 +325,7 @@ def _dict(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs:
     return value(made)
 
 
-def _iter(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+def _iter(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     made = run.instance(node, run.module, "generator")
     if args and full_data_batches.is_taken(run, node, args[0]):
         made.hold("*", handmade_batches.yielded(run))
@@ -334,7 +334,7 @@ def _iter(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Valu
     return value(made)
 
 
-def _next(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+def _next(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     element = elements.iterate(run, node, args[0]) if args else UNKNOWN
     loop = run.frame.loops[-1] if run.frame.loops else None
     whole = instances.given_whole(run, args[0]) if args else frozenset()
@@ -349,7 +349,7 @@ def _next(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Valu
     return element
 
 
-def _map(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+def _map(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     one = args[1] if len(args) == 2 else UNKNOWN
     for tup in one.of(Tup):
         parts = tuple(run.call(node, args[0], [item], {}) for item in tup.items)  # type: ignore[union-attr]
@@ -361,7 +361,7 @@ def _map(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value
     return value(made)
 
 
-def _filter(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+def _filter(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     """``filter(kept, values)``: the function is asked about each of the values."""
     if len(args) != 2:
         return UNKNOWN
@@ -372,7 +372,7 @@ def _filter(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Va
     return value(made)
 
 
-def _super(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+def _super(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     names = run.frame.scope.names
     first = next(iter(names.values()), UNKNOWN)
     for atom in first.of(Instance):
@@ -381,7 +381,7 @@ def _super(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Val
     return UNKNOWN
 
 
-def _getattr(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+def _getattr(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     given = args[1].atoms if len(args) > 1 else ()
     names = [a.value for a in given if isinstance(a, Const) and isinstance(a.value, str)]
     found = [attributes.attribute_of(run, node, a, n) for a in args[0].atoms for n in names]
@@ -392,16 +392,14 @@ def _getattr(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> V
     return join(*found, *args[2:]) if found else UNKNOWN
 
 
-def _eval(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> Value:
+def _eval(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     """``eval(name)``: the object of that name, as far as the name is known."""
     given = args[0].atoms if args else ()
     texts = [a.value for a in given if isinstance(a, Const) and isinstance(a.value, str)]
     return join(*(run.lookup(text) for text in texts if text.isidentifier()))
 
 
-def _cycle(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
-) -> Value:
+def _cycle(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
     made = _iter(run, node, args)
     if any(joint_loaders.sources(held.elements) for held in made.of(Instance)):  # type: ignore[union-attr]
         run.facts.cycled.setdefault(node, run.site(node))
@@ -409,14 +407,12 @@ def _cycle(
 
 
 def _elements(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+    run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
     return _iter(run, node, args)
 
 
-def _groups(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
-) -> Value:
+def _groups(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
     """Some of the elements of an iterable together, in each way."""
     element = elements.iterate(run, _argument(node, 0), args[0]) if args else UNKNOWN
     count = args[1].constant() if len(args) > 1 else ...
@@ -426,9 +422,7 @@ def _groups(
     return value(made)
 
 
-def _chained(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
-) -> Value:
+def _chained(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
     """One iterable after the other."""
     made = run.instance(node, run.module, "generator")
     made.hold("*", join(*(elements.iterate(run, node, one) for one in args)))
@@ -436,22 +430,18 @@ def _chained(
 
 
 def _chained_from(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+    run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
     each = elements.iterate(run, node, args[0]) if args else UNKNOWN
     return _chained(run, node, [each], kwargs)
 
 
-def _deque(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
-) -> Value:
+def _deque(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
     """A list of which the first elements may be gone."""
     return _listed(run, node, args or [kwargs.get("iterable", UNKNOWN)])
 
 
-def _reduce(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
-) -> Value:
+def _reduce(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
     """``functools.reduce``: the function on a result so far and an element, until nothing is new.
 
     What the samples of a batch make together, all ranks make of the samples of all.

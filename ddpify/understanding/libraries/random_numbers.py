@@ -22,7 +22,7 @@ from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import Atom, Data, Instance, Number, Value, deep_atoms, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 
 _LIKE = frozenset("randn_like rand_like randint_like".split())
@@ -55,7 +55,7 @@ _SAMPLING = ("sample", "rsample", "sample_n")
 _LAYERS = ("torch.nn.Dropout", "torch.nn.AlphaDropout", "torch.nn.FeatureAlphaDropout")
 
 
-def function(run: Interpreter, node: cst.BaseExpression, name: str) -> Value | None:
+def function(run: RunState, node: cst.BaseExpression, name: str) -> Value | None:
     """A library function that draws; None where it does not, or draws no rows of the batch."""
     short = name.rsplit(".", 1)[-1]
     if short in _ORDERS or not isinstance(node, cst.Call):
@@ -67,7 +67,7 @@ def function(run: Interpreter, node: cst.BaseExpression, name: str) -> Value | N
     return None
 
 
-def shuffled(run: Interpreter, node: cst.BaseExpression, name: str) -> None:
+def shuffled(run: RunState, node: cst.BaseExpression, name: str) -> None:
     """Rows, or positions of rows, that are put in another order in place: those of all ranks."""
     if name != "shuffle" or not isinstance(node, cst.Call) or not node.args:
         return
@@ -82,7 +82,7 @@ def shuffled(run: Interpreter, node: cst.BaseExpression, name: str) -> None:
             _refuse(run, shown, data)
 
 
-def method(run: Interpreter, node: cst.BaseExpression, atom: object, name: str) -> Value | None:
+def method(run: RunState, node: cst.BaseExpression, atom: object, name: str) -> Value | None:
     """A method that draws: of a tensor, of a generator of NumPy's, of a distribution."""
     if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
         return None
@@ -101,7 +101,7 @@ def method(run: Interpreter, node: cst.BaseExpression, atom: object, name: str) 
     return None
 
 
-def layer(run: Interpreter, node: cst.BaseExpression, target: Instance) -> Value | None:
+def layer(run: RunState, node: cst.BaseExpression, target: Instance) -> Value | None:
     """A layer that draws, called by itself."""
     kind = target.type
     if _augments(target):
@@ -111,7 +111,7 @@ def layer(run: Interpreter, node: cst.BaseExpression, target: Instance) -> Value
     return _drawn(run, node, "dropout") if isinstance(node, cst.Call) else None
 
 
-def _of_tensor(run: Interpreter, node: cst.Call, atom: Data, name: str) -> Value | None:
+def _of_tensor(run: RunState, node: cst.Call, atom: Data, name: str) -> Value | None:
     assert isinstance(node.func, cst.Attribute)
     receiver = Part(node.func.value, atom, atom.dim)
     if name in _FILLING:
@@ -119,7 +119,7 @@ def _of_tensor(run: Interpreter, node: cst.Call, atom: Data, name: str) -> Value
     return _drawn(run, node, name, receiver) if name in ("bernoulli", "multinomial") else None
 
 
-def _of_distribution(run: Interpreter, node: cst.Call, atom: Instance, name: str) -> Value | None:
+def _of_distribution(run: RunState, node: cst.Call, atom: Instance, name: str) -> Value | None:
     known = isinstance(atom.type, str) and atom.type.startswith("torch.distributions.")
     if not known or name not in _SAMPLING:
         return None
@@ -131,7 +131,7 @@ def _of_distribution(run: Interpreter, node: cst.Call, atom: Instance, name: str
     return value(rows[0].placed(Placement.SHARD))
 
 
-def of_a_batchs_size(run: Interpreter, node: cst.BaseExpression) -> Value | None:
+def of_a_batchs_size(run: RunState, node: cst.BaseExpression) -> Value | None:
     """What is made for a whole batch, by the name of its size: a rank takes its own rows."""
     loaders = batch_sizes.sized_like(run, node)
     if not loaders or not run.module.editable:
@@ -144,7 +144,7 @@ def of_a_batchs_size(run: Interpreter, node: cst.BaseExpression) -> Value | None
 
 # ---------------------------------------------------------------------- what it draws
 def _drawn(
-    run: Interpreter,
+    run: RunState,
     node: cst.Call,
     name: str,
     receiver: Part | None = None,
@@ -184,7 +184,7 @@ def _drawn(
     return rows
 
 
-def _positions(run: Interpreter, node: cst.Call, name: str) -> Value | None:
+def _positions(run: RunState, node: cst.Call, name: str) -> Value | None:
     """Positions of rows that are drawn, as by ``randint(0, len(x), (4,))``: among those of all.
 
     As many as there are rows are an order of them, in which some may come again.
@@ -215,7 +215,7 @@ def _positions(run: Interpreter, node: cst.Call, name: str) -> Value | None:
     return value(Data(Placement.REPLICATE, form=Form.GATHERED))
 
 
-def shared_in_forward(run: Interpreter, node: cst.CSTNode) -> None:
+def shared_in_forward(run: RunState, node: cst.CSTNode) -> None:
     """Note positions that all ranks must draw alike, where each draws from a stream of its own."""
     if run.frames_forward() and isinstance(node, cst.Call):
         run.facts.shared_draws[node] = run.site(node)
@@ -225,7 +225,7 @@ def _is_total(atom: Atom) -> bool:
     return isinstance(atom, Data) and atom.form is Form.TOTAL
 
 
-def _note_whole(run: Interpreter, node: cst.Call) -> None:
+def _note_whole(run: RunState, node: cst.Call) -> None:
     """Note the way to a draw for what all ranks hold, where a batch may be at hand."""
     known = any(run.seen(argument.value).atoms for argument in node.args)
     split = run.facts.iterated or run.choices.batches  # by a loader, or by hand
@@ -253,26 +253,26 @@ def _rows(first: Part, parts: list[Part]) -> Data:
     return Data(made.placement, loaders, names=made.names, dim=first.dim, ndim=first.ndim)
 
 
-def _models(run: Interpreter) -> frozenset[Instance]:
+def _models(run: RunState) -> frozenset[Instance]:
     """The models whose forward is in progress."""
     held = (frame.receiver for frame in run.frames if frame.in_forward)
     return frozenset(one for one in held if one is not None)
 
 
-def _refuse(run: Interpreter, node: cst.BaseExpression, rows: Data) -> None:
+def _refuse(run: RunState, node: cst.BaseExpression, rows: Data) -> None:
     """Let the batch be whole where this draws: nothing done here makes its rows right."""
     # Rows of a form that no reduction here suits: gathered further up, or not at all.
     run.demand(node, value(Data(Placement.SHARD, rows.loaders, form=Form.PACKED)), uses.A_DRAW)
 
 
-def one_by_one(run: Interpreter, node: cst.BaseExpression, name: str) -> None:
+def one_by_one(run: RunState, node: cst.BaseExpression, name: str) -> None:
     """A call that draws a number, in a loop over the rows of this rank."""
     shared = name.startswith(("random.", "numpy.random."))
     if shared or name in _SINGLE:
         _draws_in_a_round(run, node, shared=shared)
 
 
-def _draws_in_a_round(run: Interpreter, node: cst.BaseExpression, *, shared: bool) -> None:
+def _draws_in_a_round(run: RunState, node: cst.BaseExpression, *, shared: bool) -> None:
     """A draw for one sample each, from a generator that ranks share even in forwards or not."""
     alone = run.frames_forward() and not shared  # in a stream of the rank's own
     if run.rows_taken and not alone and not run.collating:
@@ -296,7 +296,7 @@ def _augments(target: Instance) -> bool:
     return any(isinstance(a, Instance) and _augments(a) for atoms in held for a in atoms)
 
 
-def rows_of(run: Interpreter, node: cst.BaseExpression) -> Data | None:
+def rows_of(run: RunState, node: cst.BaseExpression) -> Data | None:
     """The rows that a loop takes one by one: ``x``, ``range(len(x))`` or ``enumerate(x)``."""
     for data in run.seen(node).data:
         if data.placement is Placement.COUNT or (

@@ -18,11 +18,11 @@ from ddpify.understanding.structure import walk
 from ddpify.understanding.values import Atom, Data, Instance, Tup, Value, deep_atoms
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 
 def note(
-    run: Interpreter, node: cst.BaseExpression, model: Instance, given: list[Value], result: Value
+    run: RunState, node: cst.BaseExpression, model: Instance, given: list[Value], result: Value
 ) -> None:
     """Note whether a call from outside a forward takes rows, or what all ranks hold."""
     if run.frames_forward() or not given or not all(given):
@@ -52,7 +52,7 @@ def _is_local(atom: Atom) -> bool:
     return isinstance(atom, Data) and atom.placement.local
 
 
-def _trains_on_all(run: Interpreter, model: Instance, given: list[Value]) -> bool:
+def _trains_on_all(run: RunState, model: Instance, given: list[Value]) -> bool:
     """Whether it is no loss, and gets gathered rows."""
     if run.no_grad or object_kinds.is_loss(model) or criteria.is_criterion(run, model):
         return False

@@ -36,7 +36,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 
 _LOADER = "torch.utils.data.DataLoader"
@@ -49,7 +49,7 @@ def _first(args: list[Value], kwargs: Keywords, name: str) -> Value:
 # ---------------------------------------------------------------------- data
 def _loader(how: str) -> Callable[..., Value]:
     def share(
-        run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+        run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
     ) -> Value:
         """A loader like the one given; one of its own where that is not understood."""
         given = _first(args, kwargs, "loader")
@@ -70,33 +70,27 @@ def _loader(how: str) -> Callable[..., Value]:
     return share
 
 
-def _cycle(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
-) -> Value:
+def _cycle(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
     made = run.instance(node, run.module, "generator")
     made.hold("*", elements.iterate(run, node, _first(args, kwargs, "loader")))
     return value(made)
 
 
-def _at_hand(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
-) -> Value:
+def _at_hand(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
     held = [a for a in _first(args, kwargs, "loader").of(Instance) if is_loader(a)]  # type: ignore[arg-type]
     current_batch.taken(run, frozenset(held))  # type: ignore[arg-type]
     return REPLICATED
 
 
 def _shard_batch(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+    run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
     parts = tuple(_rows(one, kwargs) for one in args)
     run.takes_batch()
     return parts[0] if len(parts) == 1 else value(Tup(parts))
 
 
-def _split(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
-) -> Value:
+def _split(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
     given = _first(args, kwargs, "x")
     return given if run.all_whole else _rows(given, kwargs)
 
@@ -115,7 +109,7 @@ def _rows(whole: Value, kwargs: Keywords) -> Value:
 
 # ---------------------------------------------------------------------- values
 def _reduction(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+    run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
     given = _first(args, kwargs, "x")
     if given.data:
@@ -123,61 +117,47 @@ def _reduction(
     return definition_sites.reduced(given)
 
 
-def _given(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
-) -> Value:
+def _given(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
     """What comes back as it is."""
     return args[0] if args else next(iter(kwargs.values()), UNKNOWN)
 
 
-def _taken(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
-) -> Value:
+def _taken(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
     """Any number of a batch's rows."""
     rows = _first(args, kwargs, "x")
     return join(*(value(replace(a, form=Form.MASKED, ndim=0)) for a in rows.data))
 
 
-def _squeeze(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
-) -> Value:
+def _squeeze(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
     """The same rows, with a number of dimensions that is not known."""
     given = _first(args, kwargs, "x")
     return join(*(value(replace(a, ndim=0) if isinstance(a, Data) else a) for a in given.atoms))
 
 
 def _snapshot(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+    run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
     return args[0] if len(args) == 1 else value(Tup(tuple(args)))
 
 
-def _empty(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
-) -> Value:
+def _empty(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
     return value(Data(Placement.REPLICATE))
 
 
-def _number(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
-) -> Value:
+def _number(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
     return REPLICATED
 
 
-def _padded(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
-) -> Value:
+def _padded(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
     return sequences.call(run, node, "torch.nn.utils.rnn.pad_packed_sequence", args, kwargs)
 
 
-def _device(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
-) -> Value:
+def _device(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
     return value(Device(True, None, conditional=True))
 
 
 # ---------------------------------------------------------------------- models and files
-def _wrap(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
+def _wrap(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
     """Wraps in place: the model stays the object that it was."""
     held = _first(args, kwargs, "model")
     models = [a for a in held.atoms if isinstance(a, Instance) and is_model(a)]
@@ -190,22 +170,18 @@ def _wrap(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs:
     return held
 
 
-def _spread(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
-) -> Value:
+def _spread(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
     return library_value(SPREAD_CALL)
 
 
-def _unwrap(
-    run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
-) -> Value:
+def _unwrap(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
     given = _first(args, kwargs, "model")
     return join(
         *((held_model(a) if isinstance(a, Instance) else None) or value(a) for a in given.atoms)
     )
 
 
-def _save(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
+def _save(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
     side_effects.saved(run, node, args)
     return REPLICATED
 

@@ -28,7 +28,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 _FORWARD = ("register_forward_hook", "register_forward_pre_hook")
 _BACKWARD = (
@@ -39,7 +39,7 @@ _BACKWARD = (
 OF_LAYERS = (*_FORWARD, *_BACKWARD)
 
 
-def of_layer(run: Interpreter, node: cst.BaseExpression, name: str, hook: Value) -> None:
+def of_layer(run: RunState, node: cst.BaseExpression, name: str, hook: Value) -> None:
     """Note a hook of a layer that gets samples, or gradients of samples."""
     data = Data(Placement.SHARD, frozenset())
     before = name.endswith("_pre_hook")
@@ -48,14 +48,14 @@ def of_layer(run: Interpreter, node: cst.BaseExpression, name: str, hook: Value)
     _note(run, node, hook, [UNKNOWN, several, *last], gradient=name in _BACKWARD)
 
 
-def of_rows(run: Interpreter, node: cst.BaseExpression, rows: Data, hook: Value) -> None:
+def of_rows(run: RunState, node: cst.BaseExpression, rows: Data, hook: Value) -> None:
     """Note a hook on the gradient of samples."""
     plain = Data(Placement.SHARD, rows.loaders, dim=rows.dim, ndim=rows.ndim)
     _note(run, node, hook, [value(plain)], gradient=True, dim=rows.dim)
 
 
 def _note(
-    run: Interpreter,
+    run: RunState,
     node: cst.BaseExpression,
     hook: Value,
     given: list[Value],
@@ -88,7 +88,7 @@ def _gathered(one: Value) -> Value:
 
 
 def _treats_each_alone(
-    run: Interpreter, node: cst.BaseExpression, hook: Value, given: list[Value], *, gradient: bool
+    run: RunState, node: cst.BaseExpression, hook: Value, given: list[Value], *, gradient: bool
 ) -> bool:
     """Whether a hook surely does the same with a rank's rows as with those of all."""
     functions = [a.function if isinstance(a, Bound) else a for a in hook.atoms]

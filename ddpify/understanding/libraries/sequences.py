@@ -29,7 +29,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 _PACKING = ("pack_padded_sequence", "pack_sequence")
 _PADDING = ("pad_packed_sequence", "pad_sequence")
@@ -47,7 +47,7 @@ def is_function(name: str) -> bool:
 
 
 def call(
-    run: Interpreter, node: cst.BaseExpression, name: str, args: list[Value], kwargs: Keywords
+    run: RunState, node: cst.BaseExpression, name: str, args: list[Value], kwargs: Keywords
 ) -> Value:
     """What such a function makes of rows."""
     rows = next((d for one in (*args, *kwargs.values()) for d in local_data(one)), None)
@@ -69,7 +69,7 @@ def call(
 
 
 def _note_lengths(
-    run: Interpreter, node: cst.BaseExpression, rows: Data, args: list[Value], kwargs: Keywords
+    run: RunState, node: cst.BaseExpression, rows: Data, args: list[Value], kwargs: Keywords
 ) -> None:
     """Note lengths out of a batch that is not seen: they are those of all its rows."""
     given = argument_pairs(node, args, kwargs)
@@ -85,7 +85,7 @@ def _note_lengths(
     run.facts.lengths.setdefault(lengths, States(run.site(lengths), 0, code))
 
 
-def _of_whole_batches(run: Interpreter, short: str, args: list[Value], kwargs: Keywords) -> Value:
+def _of_whole_batches(run: RunState, short: str, args: list[Value], kwargs: Keywords) -> Value:
     """What is made of a batch by hand: what packs it tells along which dimension its rows lie."""
     held = wholes(args[0]) if args else []
     if not held:
@@ -125,7 +125,7 @@ def through_layer(layer: Instance, args: list[Value]) -> Value | None:
 
 
 def note_states(
-    run: Interpreter, node: cst.BaseExpression, layer: Instance, args: list[Value], kwargs: Keywords
+    run: RunState, node: cst.BaseExpression, layer: Instance, args: list[Value], kwargs: Keywords
 ) -> None:
     """Note the states of a whole batch that a recurrent layer gets beside this rank's rows.
 

@@ -38,8 +38,8 @@ from ddpify.understanding.values import (
     Device,
     Function,
     Instance,
-    Lib,
     Number,
+    QualifiedName,
     Value,
     deep_atoms,
     value,
@@ -47,7 +47,7 @@ from ddpify.understanding.values import (
 
 if TYPE_CHECKING:
     from ddpify.understanding.facts import Facts
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 Keywords = dict[str, Value]
 
@@ -63,7 +63,9 @@ def environment_key(facts: Facts, target: cst.BaseExpression) -> str | None:
     ):
         return None
     owner = facts.values.get(target.value, UNKNOWN)
-    if not any(isinstance(atom, Lib) and atom.name == "os.environ" for atom in owner.atoms):
+    if not any(
+        isinstance(atom, QualifiedName) and atom.name == "os.environ" for atom in owner.atoms
+    ):
         return None
     held = facts.values.get(part.value, UNKNOWN).constant()
     if held is ... and isinstance(part.value, cst.SimpleString):
@@ -92,7 +94,7 @@ def _device(text: object, rest: list[Value], conditional: bool) -> Atom:
     return Device(kind in ACCELERATORS, number, conditional)
 
 
-def moved(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> None:
+def moved(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> None:
     """Note a ``.to(...)`` or ``.cuda(...)`` and the device that it names."""
     target = args[0] if args else kwargs.get("device", UNKNOWN)
     run.facts.device_moves[node] = (run.site(node), target)
@@ -100,7 +102,7 @@ def moved(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs:
 
 # ---------------------------------------------------------------------- effects
 def acts(
-    run: Interpreter, node: cst.BaseExpression, name: str, args: list[Value], kwargs: Keywords
+    run: RunState, node: cst.BaseExpression, name: str, args: list[Value], kwargs: Keywords
 ) -> None:
     """Note what a library call does to files, folders and the network."""
     if name in SAVES:
@@ -150,7 +152,9 @@ def _adds_logfile(name: str, args: list[Value], kwargs: Keywords) -> bool:
     if name == "logging.basicConfig":
         return "filename" in kwargs
     held = args[0].atoms if name == "loguru.logger.add" and args else ()
-    return bool(held) and not any(isinstance(a, (Lib, Function, Bound, Instance)) for a in held)
+    return bool(held) and not any(
+        isinstance(a, (QualifiedName, Function, Bound, Instance)) for a in held
+    )
 
 
 def _into_memory(args: list[Value], kwargs: Keywords) -> bool:
@@ -160,7 +164,7 @@ def _into_memory(args: list[Value], kwargs: Keywords) -> bool:
     return any(isinstance(atom, Instance) and atom.type in files for atom in given)
 
 
-def saved(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> None:
+def saved(run: RunState, node: cst.BaseExpression, args: list[Value]) -> None:
     """What goes into a file is read: it must be whole, and so must what a dictionary holds."""
     if not isinstance(node, cst.Call) or not node.args or not args:
         return
@@ -181,7 +185,7 @@ def _saves_itself(target: Instance, name: str) -> bool:
 
 
 def acts_method(
-    run: Interpreter,
+    run: RunState,
     node: cst.BaseExpression,
     target: Instance,
     name: str,
@@ -201,7 +205,7 @@ def acts_method(
         run.effect("write", node, name)
 
 
-def downloads(run: Interpreter, node: cst.BaseExpression, made: Instance, kwargs: Keywords) -> None:
+def downloads(run: RunState, node: cst.BaseExpression, made: Instance, kwargs: Keywords) -> None:
     """A project data set that is told to download."""
     if _true(kwargs.get("download", UNKNOWN)) and isinstance(made.type, Class):
         run.effect("download", node, made.type.node.name.value)

@@ -17,12 +17,12 @@ from ddpify.understanding.language.arguments import Keywords
 from ddpify.understanding.values import Value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 ORDERING = frozenset({"sorted", "max", "min"})
 
 
-def compared(run: Interpreter, node: cst.BaseExpression, args: Sequence[Value], kwargs: Keywords
+def compared(run: RunState, node: cst.BaseExpression, args: Sequence[Value], kwargs: Keywords
 ) -> None:  # fmt: skip
     """Note that the elements of an iterable are compared, by what a ``key`` makes of each."""
     if not args:

@@ -51,7 +51,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 
 _NUMBERS = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED)
@@ -73,7 +73,7 @@ _FROM_LISTS = frozenset(
 
 
 def tensor_function(  # type: ignore[no-untyped-def]
-    run: Interpreter, node: cst.BaseExpression, name: str, short: str, args, kwargs
+    run: RunState, node: cst.BaseExpression, name: str, short: str, args, kwargs
 ) -> Value:
     """Call a function of a tensor library by its qualified and its short name."""
     drawn = random_numbers.function(run, node, name)
@@ -154,7 +154,7 @@ def gives_tuple(kwargs: Keywords) -> bool:
     return kwargs.get("as_tuple", UNKNOWN).constant() is True
 
 
-def positions_of_some(run: Interpreter, shown: cst.BaseExpression, mask: Value) -> Value | None:
+def positions_of_some(run: RunState, shown: cst.BaseExpression, mask: Value) -> Value | None:
     """Those of a rank's rows, in a tuple; None where the mask is no rows."""
     rows = [d for d in mask.data if d.placement is Placement.SHARD]
     found = value(*(tensors.found(run, shown, d.placed(Placement.SHARD)) for d in rows))
@@ -166,7 +166,7 @@ def _is_of_all(one: Value) -> bool:
 
 
 def _of_a_size(
-    run: Interpreter,
+    run: RunState,
     node: cst.BaseExpression,
     name: str,
     short: str,
@@ -210,7 +210,7 @@ def _sizes(short: str, operands: list[tuple[cst.BaseExpression, Value]]) -> list
 
 
 def _of_a_list(
-    run: Interpreter, short: str, operands: list[tuple[cst.BaseExpression, Value]]
+    run: RunState, short: str, operands: list[tuple[cst.BaseExpression, Value]]
 ) -> Value | None:
     """A tensor that is made of a list of samples; None for others."""
     for held, inner in ((v, list(local_data(v))) for _, v in operands if short in _FROM_LISTS):
@@ -249,7 +249,7 @@ def _makes_rows(name: str, short: str) -> bool:
 
 
 def _on_batches(
-    run: Interpreter, node: cst.BaseExpression, name: str, args: list[Value], kwargs: Keywords
+    run: RunState, node: cst.BaseExpression, name: str, args: list[Value], kwargs: Keywords
 ) -> Value | None:
     """What a tensor function makes of batches that the script makes by hand, if it gets any."""
     short, operands = name.rsplit(".", 1)[-1], argument_pairs(node, args, kwargs)
@@ -277,7 +277,7 @@ def _as_before(made: Value, operands: list[tuple[cst.BaseExpression, Value]]) ->
     return value(*(a for a in made.atoms if not known or getattr(a, "dim", None) in {None, *known}))
 
 
-def _sized(run: Interpreter, node: cst.BaseExpression, short: str, counts: list[Data]) -> Value:
+def _sized(run: RunState, node: cst.BaseExpression, short: str, counts: list[Data]) -> Value:
     """A tensor made as long as this rank's rows is one of its shards."""
     if short == "arange" and not run.collating and not _counts_from_zero(run, node):
         given = [one.value for one in node.args] if isinstance(node, cst.Call) else []
@@ -301,14 +301,14 @@ def _sized(run: Interpreter, node: cst.BaseExpression, short: str, counts: list[
     return value(made)
 
 
-def _counts_from_zero(run: Interpreter, node: cst.BaseExpression) -> bool:
+def _counts_from_zero(run: RunState, node: cst.BaseExpression) -> bool:
     """Whether this is ``arange(n)``: any other has no number for each row."""
     given = [a.value for a in node.args if a.keyword is None] if isinstance(node, cst.Call) else []
     start, *step = [run.seen(given[i]).constant() for i in (0, 2) if i < len(given)] or [0]
     return len(given) == 1 or (len(given) > 1 and start == 0 and step in ([], [1]))
 
 
-def _dimensions(run: Interpreter, node: cst.BaseExpression) -> int:
+def _dimensions(run: RunState, node: cst.BaseExpression) -> int:
     """How many dimensions ``torch.zeros(2, n)`` or ``torch.zeros(sizes)`` has; 0 if not known."""
     given = [a.value for a in node.args if a.keyword is None] if isinstance(node, cst.Call) else []
     if len(given) != 1:
@@ -320,7 +320,7 @@ def _dimensions(run: Interpreter, node: cst.BaseExpression) -> int:
 
 
 def _concatenated(
-    run: Interpreter,
+    run: RunState,
     node: cst.BaseExpression,
     short: str,
     args: list[Value],
@@ -385,7 +385,7 @@ def _of_positions(number: Data) -> Data:
     return replace(number, form=Form.GATHERED) if number.form is Form.PLACE else number
 
 
-def _under_replicated(run: Interpreter, node: cst.BaseExpression, rows: Data, dim: object) -> bool:
+def _under_replicated(run: RunState, node: cst.BaseExpression, rows: Data, dim: object) -> bool:
     """Whether samples are put under what all ranks hold: together they are no batch."""
     plain = rows.placement is Placement.SHARD and rows.form is Form.TENSOR and not rows.opaque
     inside = run.module.editable and not run.collating
@@ -400,7 +400,7 @@ def _is_whole(piece: Atom) -> bool:
     return isinstance(piece, Number) or (isinstance(piece, Data) and piece.reduced)
 
 
-def _beside_rows(run: Interpreter, node: cst.BaseExpression, inner: list[Data]) -> list[Data]:
+def _beside_rows(run: RunState, node: cst.BaseExpression, inner: list[Data]) -> list[Data]:
     """The pieces without those that must be the same number on every rank beside a rank's rows."""
     shown = [(e, d) for e, one in queues.pieces(run, node) for d in one.data]
     numbers = [(e, d) for e, d in shown if d.placement in _NUMBERS]
@@ -421,7 +421,7 @@ def _taken_one_by_one(pieces: Value, first: Data) -> Data | None:
 
 
 def _rows_joined(
-    run: Interpreter,
+    run: RunState,
     node: cst.BaseExpression,
     short: str,
     pieces: Value,
@@ -451,7 +451,7 @@ def _rows_joined(
     return replace(placed, form=form, births=_shown_pieces(run, node))
 
 
-def _shown_pieces(run: Interpreter, node: cst.BaseExpression) -> frozenset[cst.BaseExpression]:
+def _shown_pieces(run: RunState, node: cst.BaseExpression) -> frozenset[cst.BaseExpression]:
     """The elements of ``torch.cat((a, b))``, each of which could be gathered by itself."""
     shown = queues.pieces(run, node)
     rows = all({d.form for d in held.data} <= {Form.TENSOR} for _, held in shown)

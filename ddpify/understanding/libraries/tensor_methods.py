@@ -41,7 +41,7 @@ from ddpify.understanding.values import (
 )
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 _STRING_METHODS = frozenset(
     "format join strip split replace startswith endswith ljust rjust center zfill encode".split()
@@ -56,7 +56,7 @@ _COPYING = ("expand", "repeat", "tile")
 
 
 def of_batch(  # type: ignore[no-untyped-def]
-    run: Interpreter, node: cst.BaseExpression, atom: Whole, name: str, args, kwargs
+    run: RunState, node: cst.BaseExpression, atom: Whole, name: str, args, kwargs
 ) -> Value:
     """A method of a tensor that may be a batch made by hand."""
     if name == "backward":
@@ -87,7 +87,7 @@ def _receiver(node: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def of_tensor(  # type: ignore[no-untyped-def]
-    run: Interpreter, node: cst.BaseExpression, atom: Data, name: str, args, kwargs
+    run: RunState, node: cst.BaseExpression, atom: Data, name: str, args, kwargs
 ) -> Value:
     """A method of a tensor that ranks hold in part, or of a number of its rows."""
     receiver = _receiver(node)
@@ -150,7 +150,7 @@ def of_tensor(  # type: ignore[no-untyped-def]
     return tensors.function(run, node, name, operands, kwargs, rest)
 
 
-def _read(run: Interpreter, receiver: cst.BaseExpression, atom: Data, name: str) -> Value | None:
+def _read(run: RunState, receiver: cst.BaseExpression, atom: Data, name: str) -> Value | None:
     """What takes a tensor out of PyTorch, or out of its graph."""
     if name == "detach" and atom.reduced:
         return REPLICATED
@@ -185,7 +185,7 @@ def _fact(node: cst.BaseExpression, atom: Data, name: str, args: list[Value]) ->
 
 
 def _copied_for_each_row(  # type: ignore[no-untyped-def]
-    run: Interpreter, node: cst.BaseExpression, atom: Data, name: str, args, kwargs
+    run: RunState, node: cst.BaseExpression, atom: Data, name: str, args, kwargs
 ) -> Value | None:
     """``x.expand(len(batch), -1, -1)`` of a rank's rows: each beside each, in pairs.
 
@@ -223,20 +223,20 @@ def _paired(copied: Atom, rows: Data) -> Atom:
     )
 
 
-def _note_sizes(run: Interpreter, one: Value) -> None:
+def _note_sizes(run: RunState, one: Value) -> None:
     """Note where numbers of rows come from that are used as sizes."""
     for data in one.data:
         if data.placement is Placement.COUNT:
             run.facts.shape_uses.update(data.births)
 
 
-def _sizes(run: Interpreter, one: Value) -> Value:
+def _sizes(run: RunState, one: Value) -> Value:
     """An argument that may be a size: a number of rows is one of this rank's tensor."""
     _note_sizes(run, one)
     return tensor_sizes.without_counts(one)
 
 
-def _own_size(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> list[Value]:
+def _own_size(run: RunState, node: cst.BaseExpression, args: list[Value]) -> list[Value]:
     """The arguments of a view whose first size is named as the loader's: that of its rows."""
     simple = isinstance(node, cst.Call) and node.args and dotted(_receiver(node)) is not None
     if simple and run.module.editable and batch_sizes.names_size(run, node.args[0].value):  # type: ignore[attr-defined]
@@ -246,7 +246,7 @@ def _own_size(run: Interpreter, node: cst.BaseExpression, args: list[Value]) -> 
 
 
 def backward(
-    run: Interpreter, node: cst.BaseExpression, receiver: cst.BaseExpression, loss: Value
+    run: RunState, node: cst.BaseExpression, receiver: cst.BaseExpression, loss: Value
 ) -> Value:
     """A gradient is asked for: the loss must be the global batch's by then."""
     _, known = run.facts.backwards.get(node, (None, UNKNOWN))
@@ -261,7 +261,7 @@ def backward(
 
 
 def of_plain(  # type: ignore[no-untyped-def]
-    run: Interpreter, node: cst.BaseExpression, atom: object, name: str, args, kwargs
+    run: RunState, node: cst.BaseExpression, atom: object, name: str, args, kwargs
 ) -> Value:
     """A method of a replicated value: a string, a number, a tensor."""
     constant = isinstance(atom, Const)
@@ -293,7 +293,7 @@ def of_plain(  # type: ignore[no-untyped-def]
     return tensors.function(run, node, name, operands, kwargs, args)
 
 
-def _repeated(run: Interpreter, name: str, args: list[Value]) -> Value | None:
+def _repeated(run: RunState, name: str, args: list[Value]) -> Value | None:
     """``x.expand(len(batch), -1)`` of what all ranks hold: a copy for each of this rank's rows."""
     for dim, one in enumerate(args if name in _COPYING else ()):
         for data in one.data:

@@ -15,12 +15,12 @@ from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import NO_ROWS, UNKNOWN, Data, Instance, Tup, Value, value
 
 if TYPE_CHECKING:
-    from ddpify.understanding.run_state import Interpreter
+    from ddpify.understanding.run_state import RunState
 
 TYPE = "torch.func.vmap"
 
 
-def made(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
+def made(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
     """What ``torch.vmap`` gives: an object that keeps the function and the dimensions."""
     held = run.instance(node, run.module, TYPE)
     for name, given in zip(("func", "in_dims", "out_dims"), args, strict=False):
@@ -29,7 +29,7 @@ def made(run: Interpreter, node: cst.BaseExpression, args: list[Value], kwargs: 
     return value(held)
 
 
-def call(run: Interpreter, node: cst.BaseExpression, made_of: Instance, args: list[Value]) -> Value:
+def call(run: RunState, node: cst.BaseExpression, made_of: Instance, args: list[Value]) -> Value:
     """What it makes of rows: each sample's own, or what all of them make together."""
     operands = argument_pairs(node, args, {})
     rows = [(shown, held) for shown, held in operands if any(map(_is_rows, held.data))]

@@ -26,7 +26,7 @@ from ddpify.understanding.values import (
     Class,
     Device,
     Instance,
-    Lib,
+    QualifiedName,
     Value,
     value,
 )
@@ -135,7 +135,11 @@ class Dependencies:
 
     def _name(self, node: cst.Name, module: ModuleFile, pure: bool) -> Iterator[Dependency]:
         held = self.facts.values.get(node)
-        if held is not None and held.atoms and all(isinstance(a, Lib) for a in held.atoms):
+        if (
+            held is not None
+            and held.atoms
+            and all(isinstance(a, QualifiedName) for a in held.atoms)
+        ):
             yield from _of_library(held, node)
             return
         yield Dependency(self.locations.of_name(node, module)[0], pure=pure, node=node)
@@ -144,7 +148,11 @@ class Dependencies:
         self, node: cst.Attribute, module: ModuleFile, pure: bool
     ) -> Iterator[Dependency]:
         held = self.facts.values.get(node)
-        if held is not None and held.atoms and all(isinstance(a, Lib) for a in held.atoms):
+        if (
+            held is not None
+            and held.atoms
+            and all(isinstance(a, QualifiedName) for a in held.atoms)
+        ):
             yield from _of_library(held, node)
             return
         for location in self.locations.of_attribute(node, module):

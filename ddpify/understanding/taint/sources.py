@@ -9,7 +9,7 @@ import libcst as cst
 from ddpify.understanding.libraries.distributed import ALIASES, METRICS, REDUCING
 from ddpify.understanding.libraries.runtime_names import REDUCTIONS
 from ddpify.understanding.syntax import dotted
-from ddpify.understanding.values import Const, Lib, Value
+from ddpify.understanding.values import Const, QualifiedName, Value
 
 RANK, LOCAL_RANK, SPAWNED, WORLD = "rank", "local rank", "spawned rank", "world size"
 GROUP_RANK = "rank in a group of some"
@@ -92,7 +92,7 @@ def draws(name: str) -> bool:
 def library_names(held: Value | None) -> Iterator[str]:
     """The qualified names of library things that a value may be."""
     for atom in held.atoms if held is not None else ():
-        if isinstance(atom, Lib):
+        if isinstance(atom, QualifiedName):
             yield ALIASES.get(atom.name, atom.name)
 
 
