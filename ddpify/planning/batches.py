@@ -34,10 +34,14 @@ def split_batches(facts: Facts, choices: Choices) -> bool:
     before = set(choices.batches)
     _refuse_split_in_one_call(facts)
     calls = _by_call(facts, choices)
-    steps = {loop for entries in calls for entry in entries for loop in _loops_of_births(entry)}
+    steps = {
+        loop for entries in calls for entry in entries for loop in _loops_of_definition_sites(entry)
+    }
     for entries in calls:
         if steps and all(_is_told(entry) for entry in entries):
-            choices.replicated |= {birth for entry in entries for birth in _births(entry)}
+            choices.replicated |= {
+                definition_site for entry in entries for definition_site in _definition_sites(entry)
+            }
         else:
             places = _chosen(facts, choices, entries)
             _refuse_parts(entries, places)
@@ -72,7 +76,7 @@ def _refuse_split_in_one_call(facts: Facts) -> None:
 def _refuse_parts(entries: list[Entry], places: list[Place]) -> None:
     """Tensors that come out of one call are split in one place: all of them along its dimension."""
     for node, dim in places:
-        if dim and sum(node in _births(entry) for entry in entries) > 1:
+        if dim and sum(node in _definition_sites(entry) for entry in entries) > 1:
             raise Refusal(
                 entries[0].site.module,
                 entries[0].site.node,
@@ -118,40 +122,52 @@ def _is_told(entry: Entry) -> bool:
     Nothing is done with what the model gives, and batches are made anew in each step.
     """
     unused = isinstance(entry.site.module.parents.get(entry.site.node), cst.Expr)
-    return unused and not _loops_of_births(entry)
+    return unused and not _loops_of_definition_sites(entry)
 
 
 def _chosen(facts: Facts, choices: Choices, entries: list[Entry]) -> list[Place]:
     """Where to split what enters a model: all of it, or nothing where its rows are not known."""
     asked = [(e, _possible(facts, e)) for e in entries if not _is_index(facts, e)]
-    steps = {loop for entry, places in asked if places for loop in _loops_of_births(entry)}
+    steps = {
+        loop for entry, places in asked if places for loop in _loops_of_definition_sites(entry)
+    }
     unknown = [entry for entry, places in asked if not places]
     if not all(_is_constant(facts, entry, steps) for entry in unknown):
         return []
-    choices.replicated |= {birth for entry in unknown for birth in _births(entry)}
+    choices.replicated |= {
+        definition_site for entry in unknown for definition_site in _definition_sites(entry)
+    }
     return [place for _, places in asked for place in places]
 
 
 def _is_constant(facts: Facts, entry: Entry, steps: set[cst.CSTNode]) -> bool:
     """Whether no layer takes this for rows, and it is not made anew in each step, as a batch is."""
-    places = {(birth, atom.at_birth) for atom in entry.held for birth in atom.births}
-    return bool(steps) and places <= facts.refuted and not steps & _loops_of_births(entry)
+    places = {
+        (definition_site, atom.dim_at_definition)
+        for atom in entry.held
+        for definition_site in atom.definition_sites
+    }
+    return bool(steps) and places <= facts.refuted and not steps & _loops_of_definition_sites(entry)
 
 
-def _loops_of_births(entry: Entry) -> set[cst.CSTNode]:
+def _loops_of_definition_sites(entry: Entry) -> set[cst.CSTNode]:
     """The loops around the call in which what it gets was first given a name."""
-    module, births = entry.site.module, _births(entry)
+    module, definition_sites = entry.site.module, _definition_sites(entry)
     around = module.structure.loops(entry.site.node)
-    return {loop for loop in around if any(module.holds(loop, birth) for birth in births)}
+    return {
+        loop
+        for loop in around
+        if any(module.holds(loop, definition_site) for definition_site in definition_sites)
+    }
 
 
-def _births(entry: Entry) -> set[cst.CSTNode]:
-    return {birth for atom in entry.held for birth in atom.births}
+def _definition_sites(entry: Entry) -> set[cst.CSTNode]:
+    return {definition_site for atom in entry.held for definition_site in atom.definition_sites}
 
 
 def _is_index(facts: Facts, entry: Entry) -> bool:
     """Whether what enters a model beside a batch is known to be none."""
-    places = _births(entry)
+    places = _definition_sites(entry)
     return bool(places) and places <= facts.without_rows
 
 
@@ -159,7 +175,11 @@ def _possible(facts: Facts, entry: Entry) -> list[Place]:
     """Where an argument could be split, along the first dimension unless layers say otherwise."""
     for dim in DIMENSIONS:
         atoms = [atom for atom in entry.held if atom.dim == dim and not atom.mixed]
-        places = [(birth, atom.at_birth) for atom in atoms for birth in atom.births]
+        places = [
+            (definition_site, atom.dim_at_definition)
+            for atom in atoms
+            for definition_site in atom.definition_sites
+        ]
         told = dim == 0 or any(place in facts.confirmed for place in places)
         if places and told and not any(place in facts.refuted for place in places):
             return places

@@ -286,15 +286,15 @@ def _learnt_from(plan: Plan) -> frozenset[cst.BaseExpression]:
     """
     if plan.choices.by_hand:
         return frozenset()
-    births = frozenset(
-        birth
+    definition_sites = frozenset(
+        definition_site
         for demand in plan.facts.demands.values()
         if demand.reader == "backward()" and demand.data.placement is Placement.ROWS
-        for birth in demand.data.births
+        for definition_site in demand.data.definition_sites
     )
-    first = all(_is_made_by_a_model(plan, b) or _lies_first(plan, b) for b in births)
+    first = all(_is_made_by_a_model(plan, b) or _lies_first(plan, b) for b in definition_sites)
     unsettled = any(d.reader == uses.AN_INDEX for d in plan.facts.demands.values())
-    return frozenset() if first and not unsettled else births
+    return frozenset() if first and not unsettled else definition_sites
 
 
 def _lies_first(plan: Plan, node: cst.BaseExpression) -> bool:
@@ -324,7 +324,11 @@ def _is_outdated(plan: Plan, node: cst.CSTNode) -> bool:
 
 def _is_picked_before(node: cst.CSTNode, data: Data) -> bool:
     """Whether these are picked of rows that can be gathered: of all ranks' they are others."""
-    return data.placement is Placement.ROWS and bool(data.births) and node not in data.births
+    return (
+        data.placement is Placement.ROWS
+        and bool(data.definition_sites)
+        and node not in data.definition_sites
+    )
 
 
 def _is_unfit(plan: Plan, node: cst.CSTNode) -> bool:

@@ -19,7 +19,7 @@ from ddpify.understanding.values import UNKNOWN, Data, Instance, Tup, Value, dee
 
 def gather_names(plan: Plan, demand: Demand) -> bool:
     """Gather rows where they got their names, before a computation couples them."""
-    picked = demand.data.placement is Placement.ROWS and plan.barred & demand.data.births
+    picked = demand.data.placement is Placement.ROWS and plan.barred & demand.data.definition_sites
     known = (Placement.COUPLED, Placement.SHARD, Placement.WEIGHTED)
     if not picked and demand.data.placement not in known:
         return False
@@ -144,9 +144,11 @@ def split_again(plan: Plan) -> bool:
 
 def _is_trained_on(plan: Plan, made: list[Data]) -> bool:
     """Whether gradients are asked for of what was made so: then it is a number, and no rows."""
-    births = {birth for data in made for birth in data.births}
+    definition_sites = {
+        definition_site for data in made for definition_site in data.definition_sites
+    }
     losses = (data for _, loss in plan.facts.backwards.values() for data in loss.data)
-    return any(births & data.births for data in losses)
+    return any(definition_sites & data.definition_sites for data in losses)
 
 
 def _gives_rows(returned: Value) -> bool:
@@ -160,7 +162,7 @@ def gather_for_unseen(plan: Plan, demand: Demand) -> bool:
     if not demand.data.opaque:
         return False
     return gather_calls(
-        plan, {call for node in demand.data.births for call in _unseen_calls(plan, node)}
+        plan, {call for node in demand.data.definition_sites for call in _unseen_calls(plan, node)}
     )
 
 
@@ -177,7 +179,7 @@ def gather_for_makers(plan: Plan, demand: Demand) -> bool:
     On those, a loss is right whatever it does with their positions.
     """
     reader = demand.site.module.function(demand.site.node)
-    made = [plan.site(node) for node in demand.data.births or demand.data.names]
+    made = [plan.site(node) for node in demand.data.definition_sites or demand.data.names]
     known: set[cst.CSTNode] = set()
     found: set[cst.Call] = set()
     while made:
@@ -198,7 +200,9 @@ def gather_for_makers(plan: Plan, demand: Demand) -> bool:
 def _brings(plan: Plan, call: cst.CSTNode, made: Data) -> bool:
     """Whether a call gives what was made in it, and not only something computed of that."""
     held = (a for a in deep_atoms(plan.facts.values.get(call, UNKNOWN)) if isinstance(a, Data))
-    return any(one.births & made.births or one.names & made.names for one in held)
+    return any(
+        one.definition_sites & made.definition_sites or one.names & made.names for one in held
+    )
 
 
 def gather_calls(plan: Plan, calls: set[cst.Call]) -> bool:
@@ -219,8 +223,17 @@ def _unseen_calls(plan: Plan, node: cst.CSTNode) -> Iterator[cst.Call]:
         return
     for part in walk(node):
         held = plan.facts.values.get(part, UNKNOWN).data if part is not node else []
-        births = (birth for data in held if data.opaque for birth in data.births)
-        yield from (birth for birth in births if isinstance(birth, cst.Call))
+        definition_sites = (
+            definition_site
+            for data in held
+            if data.opaque
+            for definition_site in data.definition_sites
+        )
+        yield from (
+            definition_site
+            for definition_site in definition_sites
+            if isinstance(definition_site, cst.Call)
+        )
 
 
 def _runs_a_model(plan: Plan, call: cst.Call) -> bool:

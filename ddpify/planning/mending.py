@@ -37,7 +37,7 @@ def mend(plan: Plan, demand: Demand, learnt: frozenset[cst.BaseExpression]) -> b
     of_loss = demand.reader in ("backward()", uses.ARITHMETIC)
     if trained and of_loss and _cut(plan, demand):
         return True
-    if trained and (_keeps_what_it_returns(plan, demand) or demand.data.births & learnt):
+    if trained and (_keeps_what_it_returns(plan, demand) or demand.data.definition_sites & learnt):
         return gathering.gather_arguments(plan, demand) or (
             demand.reader == "backward()" and gathering.gather_for_makers(plan, demand)
         )
@@ -89,7 +89,9 @@ def _divided_apart(plan: Plan, nodes: list[cst.BaseExpression]) -> list[cst.Base
     for node in nodes:
         means = _means(plan, node)
         if len({data.counted for data in means}) > 1:
-            found.update(dict.fromkeys(b for data in means if data.counted for b in data.births))
+            found.update(
+                dict.fromkeys(b for data in means if data.counted for b in data.definition_sites)
+            )
     return list(found)
 
 
@@ -111,7 +113,9 @@ def _divide_by_any(plan: Plan, loss: cst.BaseExpression, demand: Demand) -> bool
 
 def _cut(plan: Plan, demand: Demand) -> bool:
     """Cut batches down to their first rows before they are shared; whether that was to be done."""
-    sites = [plan.facts.cuttable.get(birth) for birth in demand.data.births]
+    sites = [
+        plan.facts.cuttable.get(definition_site) for definition_site in demand.data.definition_sites
+    ]
     found: dict[cst.CSTNode, str] = {}
     for site in sites:
         held = plan.facts.values.get(site.node.value, UNKNOWN).data if site is not None else []  # type: ignore[attr-defined]
@@ -125,11 +129,13 @@ def _cut(plan: Plan, demand: Demand) -> bool:
     return True
 
 
-def _again_and_again(plan: Plan, demand: Demand, births: list[cst.BaseExpression]) -> bool:
+def _again_and_again(
+    plan: Plan, demand: Demand, definition_sites: list[cst.BaseExpression]
+) -> bool:
     """Gather before a function what its loop over the samples would gather for each of them."""
-    if not births or not demand.calls or demand.data.placement is Placement.SHARD:
+    if not definition_sites or not demand.calls or demand.data.placement is Placement.SHARD:
         return False
-    owners = [(plan.module_of(node), node) for node in births]
+    owners = [(plan.module_of(node), node) for node in definition_sites]
     looped = all(owner.structure.loops(node) for owner, node in owners)
     return looped and gathering.gather_arguments(plan, demand)
 
@@ -163,10 +169,15 @@ def _keeps_what_it_returns(plan: Plan, demand: Demand) -> bool:
 
 def _editable(demand: Demand, project: Project) -> list[cst.BaseExpression]:
     """The expressions to reduce: where the value was born, or else where it is read."""
-    owners = {birth: project.owner(birth) for birth in demand.data.births}
-    births = [birth for birth, owner in owners.items() if owner is not None]
-    if births and all(owner.editable for owner in owners.values() if owner is not None):
-        return births
+    owners = {
+        definition_site: project.owner(definition_site)
+        for definition_site in demand.data.definition_sites
+    }
+    definition_sites = [
+        definition_site for definition_site, owner in owners.items() if owner is not None
+    ]
+    if definition_sites and all(owner.editable for owner in owners.values() if owner is not None):
+        return definition_sites
     written = in_place_writes.is_written(demand.site.module.structure, demand.site.node)
     if written and demand.data.placement is Placement.SHARD:
         return []  # what is gathered is a copy
@@ -187,11 +198,11 @@ def _how(data: Data, reader: str) -> str | None:
         return "count"
     if data.placement is Placement.SHARD and data.opaque and reader in ("backward()", "item()"):
         return "mean"
-    if data.placement in (Placement.ROWS, Placement.COUPLED) and data.births:
+    if data.placement in (Placement.ROWS, Placement.COUPLED) and data.definition_sites:
         return "gather"
     if data.placement is Placement.SHARD and data.form is Form.SHAPE:
         return "shape"
-    if data.placement is Placement.SHARD and data.form is Form.STACKED and data.births:
+    if data.placement is Placement.SHARD and data.form is Form.STACKED and data.definition_sites:
         return "gather"  # each of the pieces
     if data.placement is Placement.SHARD and data.form not in _NEVER_GATHERED:
         return "gather"
@@ -216,9 +227,9 @@ def _reduce(plan: Plan, node: cst.BaseExpression, how: str, demand: Demand) -> b
         node = _before_rounding(plan, demand.site.node)
         if _is_whole_too_late(demand, node):
             return _sum_argument(plan, demand)
-        how = "count" if node in demand.data.births else "sum"
+        how = "count" if node in demand.data.definition_sites else "sum"
     weighted = demand.data.placement is Placement.WEIGHTED
-    weight = demand.data.counted[0] if weighted and node in demand.data.births else ""
+    weight = demand.data.counted[0] if weighted and node in demand.data.definition_sites else ""
     known = plan.reductions.get(node)
     trained_on = demand.reader == "backward()" or (known is not None and known.trained_on)
     plan.record(Reduction(node, how, weight, trained_on))
@@ -281,11 +292,11 @@ def _count(plan: Plan, node: cst.BaseExpression) -> None:
     """Let a number of rows, or rows that something goes through, be those of all ranks."""
     held = plan.facts.values.get(node, UNKNOWN).data
     counts = [data for data in held if data.placement is Placement.COUNT]
-    born = any(node in data.births for data in counts)
+    defined = any(node in data.definition_sites for data in counts)
     named = isinstance(node, cst.Name) and {data.form for data in counts} == {Form.NUMBER}
     if not counts and held:
         plan.record(Reduction(node, "gather"))
-    elif not counts or named or (born and isinstance(node, (cst.Call, cst.Subscript))):
+    elif not counts or named or (defined and isinstance(node, (cst.Call, cst.Subscript))):
         plan.record(Reduction(node, "count"))
     else:
         plan.record(Reduction(node, "sum"))

@@ -55,7 +55,7 @@ class RunState(ABC):
         self.choices = choices or Choices()
         self.facts = Facts()
         self.heap: dict[tuple[cst.CSTNode, tuple[cst.CSTNode, ...], object], Instance] = {}
-        self.born_in: dict[Instance, frozenset[cst.CSTNode]] = {}
+        self.made_in: dict[Instance, frozenset[cst.CSTNode]] = {}
         self.scopes: dict[ModuleFile, Scope] = {}
         self.loop_ends: dict[object, dict[str, Value]] = {}
         self.batch_loops: set[object] = set()  # that were seen to take a batch in each round
@@ -150,7 +150,7 @@ class RunState(ABC):
         if key not in self.heap:
             maker = self.frames[-1].receiver if self.frames else None
             self.heap[key] = Instance(node, module, kind, maker=maker, calls=key[1])
-            self.born_in[self.heap[key]] = frozenset(
+            self.made_in[self.heap[key]] = frozenset(
                 loop.node for frame in self.frames for loop in frame.loops if loop.taken
             )
         return self.heap[key]
@@ -173,7 +173,9 @@ class RunState(ABC):
     def demand(self, node: cst.CSTNode, what: Value, reader: str) -> None:
         """Note that something reads a value that ranks hold only in part."""
         for atom in what.atoms:
-            for counting in atom.births if isinstance(atom, Data) and atom.is_position else ():
+            for counting in (
+                atom.definition_sites if isinstance(atom, Data) and atom.is_position else ()
+            ):
                 self.demand(counting, self.seen(counting), uses.ROWS_OF_ALL)
         if self.collating:
             self.mixes(node, *what.data)
@@ -188,7 +190,7 @@ class RunState(ABC):
             if alone and reader == uses.A_CONDITION and data.placement is Placement.SHARD:
                 continue  # several rows have no truth value: something else comes here
             # What is gathered for one call may make the next one's whole; a count stands alone.
-            counted = data.births if data.placement is Placement.COUNT else None
+            counted = data.definition_sites if data.placement is Placement.COUNT else None
             key = (node, data.placement, counted)
             if key not in self.facts.demands:
                 site = Site(node, self.project.owner(node) or self.module)
@@ -336,7 +338,7 @@ class RunState(ABC):
         if self._is_of_this_call(made):
             return False
         loops = {loop.node for frame in self.frames for loop in frame.loops if loop.takes_batches}
-        return not loops <= self.born_in.get(made, frozenset())
+        return not loops <= self.made_in.get(made, frozenset())
 
     def _is_of_this_call(self, made: Instance) -> bool:
         """Whether a function in progress made an object after the batch at hand had come."""

@@ -57,7 +57,8 @@ class Number:
 class Data:
     """A tensor, an array or a number, with its placement.
 
-    ``loaders`` are the loaders whose batches it comes from. ``births`` are the expressions at
+    ``loaders`` are the loaders whose batches it comes from. ``definition_sites`` are the
+    expressions at
     which a reduction could be inserted instead of at the use. An ``opaque`` value comes out of
     code that is not seen: it may be a loss as well as rows. ``names`` are the expressions at which
     its rows last got a name, and could be gathered. ``dim`` is the dimension of the batch among
@@ -71,7 +72,7 @@ class Data:
 
     placement: Placement
     loaders: frozenset[Instance] = frozenset()
-    births: frozenset[cst.BaseExpression] = frozenset()
+    definition_sites: frozenset[cst.BaseExpression] = frozenset()
     names: frozenset[cst.BaseExpression] = frozenset()
     dim: int = 0
     ndim: int = 0
@@ -104,7 +105,7 @@ class Data:
     @property
     def counting(self) -> frozenset[cst.BaseExpression]:
         """Where a range, or what is computed of one, is told how far it goes; empty for others."""
-        return self.births if self.form in (Form.RANGE, Form.COMPUTED) else frozenset()
+        return self.definition_sites if self.form in (Form.RANGE, Form.COMPUTED) else frozenset()
 
     @property
     def reduced(self) -> bool:
@@ -116,7 +117,7 @@ class Data:
         return replace(
             self,
             placement=placement,
-            births=frozenset(),
+            definition_sites=frozenset(),
             form=Form.TENSOR,
             opaque=False,
             ndim=0,
@@ -130,7 +131,8 @@ class Data:
 class Whole:
     """A tensor that every rank holds whole, and that may be a batch made by hand.
 
-    Its rows would lie along dimension ``dim``, and along ``at_birth`` at the places ``births``,
+    Its rows would lie along dimension ``dim``, and along ``dim_at_definition`` at the places
+    ``definition_sites``,
     where it could be split. ``flat`` marks one whose rows are laid out one after the other, several
     for a sample perhaps; ``mixed`` one that is flattened across them: they cannot be told apart.
     ``stacked`` marks a stack of matrices, ``guessed`` what may be no tensor at all, ``last`` one
@@ -138,10 +140,10 @@ class Whole:
     """
 
     dim: int
-    at_birth: int
-    births: frozenset[cst.CSTNode] = frozenset()
+    dim_at_definition: int
+    definition_sites: frozenset[cst.CSTNode] = frozenset()
     flat: bool = False
-    flat_at_birth: bool = False
+    flat_at_definition: bool = False
     mixed: bool = False
     stacked: bool = False
     guessed: bool = False
@@ -725,11 +727,11 @@ def _both(one: Data, other: Data) -> Data:
     """Two tensors of one kind as one, from wherever either comes."""
     scalar = one.placement in (Placement.MEAN, Placement.SUM)
     # Where one of them could not be reduced, reducing the other would leave half of it to do.
-    named = bool(one.births and other.births) or not scalar
+    named = bool(one.definition_sites and other.definition_sites) or not scalar
     return Data(
         one.placement,
         one.loaders | other.loaders,
-        one.births | other.births if named else frozenset(),
+        one.definition_sites | other.definition_sites if named else frozenset(),
         one.names | other.names,
         one.dim,
         one.ndim if one.ndim == other.ndim else 0,

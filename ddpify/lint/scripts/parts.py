@@ -118,9 +118,11 @@ def make_whole(control: Control, part: Part) -> Fix | None:
     """The runtime's function around a value, where it gets its name or else where it is read."""
     script = control.script
     dd = runtime(script)
-    births = [one for one in part.demand.data.births if script.owners.get(one) is script.module]
-    named = len(births) == 1 and part.demand.data.placement is not Placement.COUNT
-    node = births[0] if named else part.node
+    definition_sites = [
+        one for one in part.demand.data.definition_sites if script.owners.get(one) is script.module
+    ]
+    named = len(definition_sites) == 1 and part.demand.data.placement is not Placement.COUNT
+    node = definition_sites[0] if named else part.node
     if dd is None or part.demand.site.module is not script.module:
         return None
     if control.rank_guards(node):

@@ -93,7 +93,7 @@ def count_sizes(run: RunState, sizes: Iterable[cst.BaseExpression]) -> None:
     for size in [part for one in sizes for part in _counting(run, one)]:
         for data in run.seen(size).data:
             if data.placement is Placement.COUNT:
-                before = data.births if data.form is not Form.ROUNDED else ()
+                before = data.definition_sites if data.form is not Form.ROUNDED else ()
                 run.facts.shape_uses.update(before)  # of this rank's rows
                 run.demand(size, value(data), uses.ROWS_OF_ALL)
 

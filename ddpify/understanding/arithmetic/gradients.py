@@ -51,7 +51,9 @@ def _note_rows(run: RunState, node: cst.Attribute, rows: Data) -> None:
         run.facts.row_gradients.setdefault(node, run.site(node))
     elif not any(_is_normalised(structure, one) for one in written):
         run.demand(
-            node, value(replace(rows, form=Form.PACKED, births=frozenset())), uses.A_GRADIENT
+            node,
+            value(replace(rows, form=Form.PACKED, definition_sites=frozenset())),
+            uses.A_GRADIENT,
         )
 
 
@@ -77,13 +79,13 @@ def of_inputs(
         return None
     held = [a for a in outputs.atoms if isinstance(a, Data)]
     if held and all(a.placement is Placement.SUM for a in held):
-        return value(replace(rows[0], births=frozenset(), form=Form.PIECES))
+        return value(replace(rows[0], definition_sites=frozenset(), form=Form.PIECES))
     shown = argument(node, "outputs", 0) if isinstance(node, cst.Call) else None
     if shown is not None and any(a.reduced for a in held) and not run.frames_forward():
         run.facts.scaled_losses.setdefault(shown.value, run.site(shown.value))
         if run.no_grad:
             run.facts.scaled_without_graph.add(shown.value)
-        return value(replace(rows[0], births=frozenset(), form=Form.PIECES))
+        return value(replace(rows[0], definition_sites=frozenset(), form=Form.PIECES))
     return None
 
 

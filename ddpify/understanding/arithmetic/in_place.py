@@ -59,7 +59,7 @@ def changed(
         run.mixes(node, data)
         return value(data)
     if not run.module.editable:
-        packed = replace(data, births=frozenset(), form=Form.PACKED)
+        packed = replace(data, definition_sites=frozenset(), form=Form.PACKED)
         run.demand(target, value(packed), uses.A_CHANGE)
         return value(data)
     made = across_samples.on_all_rows(run, node, target, data)

@@ -71,7 +71,7 @@ def function(
         return None
     for _, held in pattern.lengths:
         for data in tensor_sizes.counts(held):
-            run.facts.shape_uses.update(data.births)
+            run.facts.shape_uses.update(data.definition_sites)
     copied = _for_each_row(pattern, args[0])
     return copied or _applied(run, node, args, pattern)
 
@@ -156,7 +156,7 @@ def _one(
         return _no_rows(run, node, (shown, atom), pattern)
     name = _row_name(atom, pattern)
     if name == "":
-        return value(replace(atom.placed(Placement.ROWS), births=frozenset({shown})))
+        return value(replace(atom.placed(Placement.ROWS), definition_sites=frozenset({shown})))
     if name is None:
         return None
     place = _place(name, pattern)
@@ -231,7 +231,7 @@ def _moved(rows: Data, name: str, place: int, pattern: _Pattern) -> Data:
         dim=place,
         ndim=pattern.ndim,
         form=form,
-        births=rows.counting,
+        definition_sites=rows.counting,
         opaque=False,
         one_each=pattern.ndim == 1,
     )

@@ -28,7 +28,7 @@ _Shown = tuple[cst.BaseExpression, Data]
 def taken(rows: Data, index: cst.BaseSlice) -> Data:
     """One sample of a batch's rows, at a position that a loop counts."""
     by = {code_of(index.value)} if isinstance(index, cst.Index) else ()
-    return replace(rows, births=frozenset(), dim=NO_ROWS, taken_by=frozenset(by))
+    return replace(rows, definition_sites=frozenset(), dim=NO_ROWS, taken_by=frozenset(by))
 
 
 def one_by_one(run: RunState, row: Data, rows: cst.BaseExpression) -> Data:
@@ -49,7 +49,7 @@ def meet_others(run: RunState, node: cst.CSTNode, operands: Sequence[_Shown]) ->
     if not any(_differ(one, other) for (_, one), (_, other) in permutations(operands, 2)):
         return None
     for shown, data in operands:
-        rows = replace(data, births=frozenset(), dim=max(data.dim, 0), form=Form.PACKED)
+        rows = replace(data, definition_sites=frozenset(), dim=max(data.dim, 0), form=Form.PACKED)
         if run.collating:
             run.mixes(node, rows)
         else:

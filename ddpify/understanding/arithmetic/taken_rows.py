@@ -28,14 +28,14 @@ def by_positions(run: RunState, node: cst.Subscript, rows: Data, index: Value) -
         return None
     if run.collating:
         run.mixes(node, rows)
-        return replace(rows, births=frozenset(), form=Form.MASKED)
+        return replace(rows, definition_sites=frozenset(), form=Form.MASKED)
     first, *others = node.slice
     plain = rows.form is Form.TENSOR and rows.dim == 0 and not rows.opaque
     if not plain or others or not isinstance(first.slice, cst.Index) or not run.module.editable:
         return None
     current_batch.used(run, node, [rows])
     run.facts.taken_rows[node] = run.site(node)
-    return replace(rows, births=frozenset(), form=Form.MASKED, ndim=0)
+    return replace(rows, definition_sites=frozenset(), form=Form.MASKED, ndim=0)
 
 
 def _counts_own_rows(index: Data) -> bool:

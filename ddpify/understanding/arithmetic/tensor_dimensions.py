@@ -202,7 +202,7 @@ def keeps_dimensions(kwargs: Mapping[str, Value]) -> bool:
 
 def _within_rows(name: str, data: Data, *, pair: bool) -> Value:
     """What a function of each row's own elements gives; with ``pair``, values and indices."""
-    kept = replace(data, births=data.counting, form=kept_form(data))
+    kept = replace(data, definition_sites=data.counting, form=kept_form(data))
     if name in (*PARTING, "unbind"):
         kept = replace(kept, form=Form.PIECES)
     indices = replace(kept, form=Form.ORDER) if name in ORDERING else kept

@@ -106,7 +106,7 @@ def item(run: RunState, node: cst.Subscript, atom: Data) -> Value:
         if atom.form is Form.GATHERED and atom.dim == 0 and (single or _is_fixed(run, node)):
             return value(atom.placed(Placement.REPLICATE))
         single &= atom.placement.partial
-        kept = replace(atom, births=tensor_pairs.births(atom), ndim=0)
+        kept = replace(atom, definition_sites=tensor_pairs.definition_sites(atom), ndim=0)
         return value(replace(kept, one_each=atom.one_each or single))
     return value(_index(run, node, atom))
 
@@ -144,14 +144,16 @@ def pieces(run: RunState, rows: Value, sizes: Value) -> Value:
 
     What was taken for picked rows are several tensors of rows then, in a list that a loader gave.
     """
-    run.facts.shape_uses.update(b for data in tensor_sizes.counts(sizes) for b in data.births)
+    run.facts.shape_uses.update(
+        b for data in tensor_sizes.counts(sizes) for b in data.definition_sites
+    )
     return value(*(_piece(one) for one in rows.data))
 
 
 def _piece(rows: Data) -> Data:
     whole = rows.placement is Placement.SHARD  # an item of what it is parted into has rows
     form = Form.MASKED if rows.ragged else Form.PIECES if whole else Form.TENSOR
-    return replace(rows, placement=Placement.SHARD, births=frozenset(), form=form)
+    return replace(rows, placement=Placement.SHARD, definition_sites=frozenset(), form=form)
 
 
 def cut_by_whole_batches(
@@ -164,7 +166,9 @@ def cut_by_whole_batches(
     sizes = displayed(length[0]) or [length[0]]
     for data in cut[1].data if any(batch_sizes.names_size(run, one) for one in sizes) else ():
         if data.form is Form.STACKED and data.dim == 0:
-            unmendable = replace(data, births=frozenset(), names=frozenset(), form=Form.PACKED)
+            unmendable = replace(
+                data, definition_sites=frozenset(), names=frozenset(), form=Form.PACKED
+            )
             run.demand(cut[0], value(unmendable), uses.A_CUT)
 
 
@@ -240,7 +244,7 @@ def _index(run: RunState, node: cst.Subscript, atom: Data) -> Data:
         part_ = element.slice
         kind, index = _index_kind(run, part_)
         if kind == "ellipsis":
-            return replace(atom, births=frozenset())
+            return replace(atom, definition_sites=frozenset())
         if kind == "new":
             if dim <= atom.dim:
                 atom = replace(atom, dim=atom.dim + 1)
@@ -292,7 +296,7 @@ def _whole_rows(run: RunState, node: cst.Subscript, atom: Data) -> Data:
         kept = Form.MASKED
     else:
         kept = atom.form if atom.form in (Form.STACKED, Form.INTERLEAVED) else Form.TENSOR
-    return replace(atom, births=frozenset(), form=kept)
+    return replace(atom, definition_sites=frozenset(), form=kept)
 
 
 def is_plain_batch(data: Data) -> bool:
@@ -323,7 +327,7 @@ def _index_rows(
     counts = bounds.counted(run, node)
     if counts and not bounds.begins_later(run, part_):
         loaders = _loaders_within(run, part_, atom, counts[0])
-        return replace(atom, births=frozenset(), form=Form.TENSOR, loaders=loaders)
+        return replace(atom, definition_sites=frozenset(), form=Form.TENSOR, loaders=loaders)
     cut = batch_cuts.cut(run, node, atom, part_)
     if cut is not None:
         return cut
@@ -334,9 +338,9 @@ def _index_rows(
     for numbers in (d for d in index.data if d.form is Form.COMPUTED and not run.frames_forward()):
         assert isinstance(part_, cst.Index)
         run.demand(part_.value, value(numbers), uses.POSITIONS)
-    for order in (d for d in index.data if d.form is Form.ORDER and d.births):
+    for order in (d for d in index.data if d.form is Form.ORDER and d.definition_sites):
         assert isinstance(part_, cst.Index)
-        of_all = Data(Placement.ROWS, order.loaders, order.births)
+        of_all = Data(Placement.ROWS, order.loaders, order.definition_sites)
         if not run.frames_forward():
             run.demand(part_.value, value(of_all), uses.AN_INDEX)
     for one in index.data if kind == "index" else ():
@@ -345,7 +349,7 @@ def _index_rows(
         if one.placement is Placement.COUPLED or of_a_row:
             run.demand(part_.value, value(one), uses.AN_INDEX)
     if run.frames_forward() and loop_indices.is_of_one_sample(run, part_):
-        return replace(atom, births=frozenset(), dim=NO_ROWS)  # each time, one sample's
+        return replace(atom, definition_sites=frozenset(), dim=NO_ROWS)  # each time, one sample's
     picked = taken_rows.by_positions(run, node, atom, index)
     if picked is not None:
         return picked
@@ -353,7 +357,9 @@ def _index_rows(
         # A forward treats each sample alone: it puts rows in order, and back again.
         forms = (Form.RANGE, Form.ORDER) if run.frames_forward() else (Form.RANGE,)
         each = any(d.form in forms for d in index.data)
-        return replace(atom, births=frozenset(), form=Form.TENSOR if each else Form.MASKED)
+        return replace(
+            atom, definition_sites=frozenset(), form=Form.TENSOR if each else Form.MASKED
+        )
     row = kind == "index" and isinstance(index.constant(), int) and not atom.opaque
     counted = bool(index.positions)
     if counted and kind == "index" and run.frames_forward() and atom.dim == 0:
@@ -370,13 +376,15 @@ def _index_rows(
     if (atom.opaque and not counted) or run.frames_forward():
         # An element of an unseen container; in a forward, which treats each sample alone, the
         # dimension that is indexed is not the batch.
-        return replace(atom, births=frozenset(), form=Form.ROW if row else atom.form)
+        return replace(atom, definition_sites=frozenset(), form=Form.ROW if row else atom.form)
     bounds.count_parts(run, node)
     picked_from = frozenset({node.value})  # where the whole batch could be gathered
     for one in index.positions:
-        run.facts.positions.setdefault(node.value, set()).update(one.births)
+        run.facts.positions.setdefault(node.value, set()).update(one.definition_sites)
     return replace(
-        atom.placed(Placement.ROWS), births=picked_from, form=Form.ROW if row else Form.TENSOR
+        atom.placed(Placement.ROWS),
+        definition_sites=picked_from,
+        form=Form.ROW if row else Form.TENSOR,
     )
 
 

@@ -93,7 +93,9 @@ def _repeated(run: RunState, left: Value, right: Value) -> Value | None:
         plain = bool(lists) and len(lists) == len(listed.atoms)
         counts = [d for d in times.data if d.placement is Placement.COUNT]
         if plain and counts and not any(a.elements.data for a in lists):
-            run.facts.shape_uses.update(birth for data in counts for birth in data.births)
+            run.facts.shape_uses.update(
+                definition_site for data in counts for definition_site in data.definition_sites
+            )
             return value(tensor_sizes.rows_as_many(counts[0]))
     return None
 
@@ -175,7 +177,9 @@ def _pair(
                 return _pairs_of_all(run, left, right)
             _demand_in_forward(run, node, result)
         if placement is Placement.ROWS:
-            result = replace(result, births=births(left[1]) | births(right[1]))
+            result = replace(
+                result, definition_sites=definition_sites(left[1]) | definition_sites(right[1])
+            )
         return value(replace(result, loaders=loaders))
     for expression, data in (left, right):
         if data is not None and data.placement.partial:
@@ -256,13 +260,15 @@ def note_used_on_rows(run: RunState, operands: Iterable[Data | None]) -> None:
     rows = any(d.placement.local and not d.placement.partial for d in held)
     if rows and not run.no_grad and not run.frames_forward():
         numbers = (d for d in held if d.reduced and d.one_each)  # others are known at run time
-        run.facts.used_on_rows.update(birth for d in numbers for birth in d.births)
+        run.facts.used_on_rows.update(
+            definition_site for d in numbers for definition_site in d.definition_sites
+        )
 
 
-def births(data: Data | None) -> frozenset[cst.BaseExpression]:
+def definition_sites(data: Data | None) -> frozenset[cst.BaseExpression]:
     """Where the batch that rows were picked from could be gathered."""
     picked_ = data is not None and data.placement is Placement.ROWS
-    return data.births if data is not None and picked_ else frozenset()
+    return data.definition_sites if data is not None and picked_ else frozenset()
 
 
 def beside_whole(run: RunState, operands: Sequence[tuple[cst.BaseExpression, Data | None]]) -> bool:
@@ -334,17 +340,19 @@ def _result(
         return replace(base.placed(placement), form=Form.NUMBER)
     if placement in (Placement.COUNT, Placement.PER_COUNT):
         local = [d for d in (left, right) if d is not None and d.placement.local]
-        births = frozenset(birth for d in local for birth in d.births)
+        definition_sites = frozenset(
+            definition_site for d in local for definition_site in d.definition_sites
+        )
         multiple = Form.ROUNDED if _is_rounded(operator, left, local) else Form.MULTIPLE
         form = multiple if placement is Placement.COUNT else Form.NUMBER
-        return replace(base, placement=placement, births=births, form=form)
+        return replace(base, placement=placement, definition_sites=definition_sites, form=form)
     if placement is Placement.SUM and base.form is Form.MULTIPLE and None in (left, right):
         return base  # summed where it is counted: a share of it could be rounded on each rank
     held = [d for d in (left, right) if d is not None]
     plain = all(d.counting or d.placement is Placement.COUNT for d in held)
     if placement is Placement.SHARD and plain:
-        counting = frozenset(birth for d in held for birth in d.counting)
-        return replace(base, births=counting, form=Form.COMPUTED, ndim=0)
+        counting = frozenset(definition_site for d in held for definition_site in d.counting)
+        return replace(base, definition_sites=counting, form=Form.COMPUTED, ndim=0)
     opaque = any(d.opaque for d in (left, right) if d is not None)
     forms = {Form.MASKED if d.ragged else d.form for d in (left, right) if d is not None}
     form = next(
@@ -422,7 +430,7 @@ def compare(run: RunState, nodes: Sequence[cst.BaseExpression], values: list[Val
         run.demand(node, value(*one.positions), "a comparison")
         for data in one.data:
             if with_zero and (data.placement is Placement.COUNT or is_never_zero(run, data)):
-                run.facts.shape_uses.update(data.births)  # no rank is without a row
+                run.facts.shape_uses.update(data.definition_sites)  # no rank is without a row
             elif not data.placement.partial:
                 shards.append(data)
             elif not own:
@@ -439,12 +447,12 @@ def compare(run: RunState, nodes: Sequence[cst.BaseExpression], values: list[Val
         return mixed(run, nodes[0], shards[0], list(zip(nodes, values, strict=True)))
     rows = [d for d in shards if d.placement is Placement.ROWS]
     first = (rows or shards)[0]
-    kept = first.births if rows else first.counting
+    kept = first.definition_sites if rows else first.counting
     plain = [one for one in values if not one.data]
     other = shards[1] if len(shards) > 1 else None
     ndim = dimensions.of_pair(shards[0], other, plain)
     form = Form.TENSOR if first.form is Form.ORDER else first.form
-    return value(replace(first, births=kept, ndim=ndim, form=form, boolean=True))
+    return value(replace(first, definition_sites=kept, ndim=ndim, form=form, boolean=True))
 
 
 def _counts_rows(one: Value) -> bool:
@@ -459,11 +467,11 @@ def is_never_zero(run: RunState, number: Data) -> bool:
     """Whether this counts rows or their elements, where no mask has left them."""
     if number.placement is Placement.COUNT:
         return number.form is Form.NUMBER
-    counted = (b.func for b in number.births if isinstance(b, cst.Call))
+    counted = (b.func for b in number.definition_sites if isinstance(b, cst.Call))
     rows = [run.seen(c.value).data for c in counted if isinstance(c, cst.Attribute)]
     whole = bool(rows) and not any(data.ragged for held in rows for data in held)
     each = number.placement is Placement.SUM and number.form is Form.MULTIPLE
-    return each and whole and len(rows) == len(number.births)
+    return each and whole and len(rows) == len(number.definition_sites)
 
 
 def mixed(run: RunState, node: cst.CSTNode, one: Data, operands: Sequence[Operand]) -> Value:

@@ -87,19 +87,21 @@ def elements(data: Data, node: cst.BaseExpression | None = None) -> Value:
     """How many elements a tensor or array has: a rank counts those of its own rows."""
     if data.placement is Placement.COUPLED:  # as many as the rows of all ranks leave
         return value(replace(data, ndim=0))
-    if data.placement is Placement.ROWS and data.births and data.form is not Form.ROW:
+    if data.placement is Placement.ROWS and data.definition_sites and data.form is not Form.ROW:
         return value(replace(data, form=Form.NUMBER))
     alike = data.form is Form.ROW or data.placement.partial or not data.placement.local
-    births = frozenset() if node is None else frozenset({node})
+    definition_sites = frozenset() if node is None else frozenset({node})
     added_up = data.placed(Placement.SUM)
-    counted = replace(added_up, births=births, form=Form.MULTIPLE, found_in=frozenset())
+    counted = replace(
+        added_up, definition_sites=definition_sites, form=Form.MULTIPLE, found_in=frozenset()
+    )
     return REPLICATED if alike else value(counted)
 
 
 def shape(data: Data) -> Data:
     """The sizes of a tensor. The first of ragged rows says nothing about the batch's size."""
     placement = Placement.COUPLED if data.ragged else data.placement
-    sizes = replace(data, placement=placement, form=Form.SHAPE, births=frozenset())
+    sizes = replace(data, placement=placement, form=Form.SHAPE, definition_sites=frozenset())
     return replace(sizes, found_in=frozenset())
 
 
@@ -110,15 +112,17 @@ def first_size(sizes: Data, node: cst.BaseExpression | None = None) -> Data:
     """
     if sizes.placement is Placement.COUPLED:
         return replace(sizes, placement=Placement.SUM, form=Form.NUMBER)
-    births = sizes.births if node is None else frozenset({node})
-    return replace(sizes, placement=Placement.COUNT, form=Form.NUMBER, births=births)
+    definition_sites = sizes.definition_sites if node is None else frozenset({node})
+    return replace(
+        sizes, placement=Placement.COUNT, form=Form.NUMBER, definition_sites=definition_sites
+    )
 
 
 def whole_size(data: Data) -> Value | None:
     """The size of what is no shard: the same on all ranks, unless rows were picked by position."""
     if data.form is Form.ROW:
         return REPLICATED
-    if data.placement is Placement.ROWS and data.births:
+    if data.placement is Placement.ROWS and data.definition_sites:
         return value(replace(data, form=Form.NUMBER))
     if data.placement is Placement.COUPLED:
         return value(data)  # as large as the rows of all ranks make it
@@ -134,5 +138,9 @@ def count(data: Data, node: cst.BaseExpression) -> Value:
         return value(first_size(shape(data)))
     several = data.form in (Form.INTERLEAVED, Form.STACKED)  # rows for a sample
     form = Form.MULTIPLE if several else Form.NUMBER
-    births = frozenset({node})
-    return value(replace(data, placement=Placement.COUNT, form=form, births=births, dim=0))
+    definition_sites = frozenset({node})
+    return value(
+        replace(
+            data, placement=Placement.COUNT, form=form, definition_sites=definition_sites, dim=0
+        )
+    )

@@ -109,7 +109,7 @@ def fresh(whole: Value) -> Value:
     What has a denominator of its own is still reduced where the code for that is valid.
     """
     atoms = [
-        replace(a, births=frozenset())
+        replace(a, definition_sites=frozenset())
         if isinstance(a, Data) and a.placement.partial and a.form not in _NUMBERS and not a.counted
         else a
         for a in whole.atoms
@@ -157,12 +157,12 @@ def attribute(atom: Data, name: str, *, called: bool) -> Value:
         ndim = 2 if name == "T" else atom.ndim  # the one of matrices
         return value(replace(atom, dim=1 - atom.dim if atom.dim < 2 else atom.dim, ndim=ndim))
     if name in ("data", "real"):
-        return value(replace(atom, births=tensor_pairs.births(atom)))
+        return value(replace(atom, definition_sites=tensor_pairs.definition_sites(atom)))
     if called:
         return value(Method(value(atom), name))
     if name == "size":  # a NumPy array's number of elements
         return tensor_sizes.elements(atom)
-    return value(replace(atom, births=tensor_pairs.births(atom), ndim=0))
+    return value(replace(atom, definition_sites=tensor_pairs.definition_sites(atom), ndim=0))
 
 
 # What a tensor says of itself that is the same for a part of its rows.
@@ -304,7 +304,11 @@ def _written_out(run: RunState, operands: list[Operand], out: Value) -> Value:
     into_batch = any(isinstance(atom, Data) for atom in out.atoms)
     for shown, held in operands:
         for data in held.data:
-            rows = replace(data, births=frozenset(), form=Form.PACKED) if into_batch else data
+            rows = (
+                replace(data, definition_sites=frozenset(), form=Form.PACKED)
+                if into_batch
+                else data
+            )
             run.demand(shown, value(rows), uses.A_ROW if into_batch else uses.A_CHANGE)
     first = next(data for _, held in operands for data in held.data)
     return value(replace(first.placed(Placement.REPLICATE), form=Form.GATHERED))
@@ -341,13 +345,15 @@ def _in_given_order(
     """``index_select(x, 0, order)`` by an order of all samples is ``x[order]``; None for others."""
     index = kwargs.get("index") or (rest[1] if len(rest) > 1 else UNKNOWN)
     orders = any(isinstance(a, Data) and a.form is Form.PERMUTATION for a in index.atoms)
-    own = [a for a in index.data if a.form is Form.ORDER and a.births]  # of rows or within them
+    own = [
+        a for a in index.data if a.form is Form.ORDER and a.definition_sites
+    ]  # of rows or within them
     if name != "index_select" or not (orders or (own and run.frames_forward())):
         return None
     along = (kwargs.get("dim") or (rest[0] if rest else UNKNOWN)).constant()
     held = [d for d in rows[1].data if d.form is not Form.PERMUTATION and d.dim == along]
     for order in own if held else ():
-        of_all = Data(Placement.ROWS, order.loaders, order.births)
+        of_all = Data(Placement.ROWS, order.loaders, order.definition_sites)
         run.demand(node, value(of_all), uses.AN_INDEX)
     return value(tensor_items.regrouped(run, node, rows[0], held[0])) if held else None
 
@@ -357,7 +363,9 @@ def _selected_by(rest: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
     along = (kwargs.get("dim") or (rest[0] if rest else UNKNOWN)).constant()
     dim = along if isinstance(along, int) and along > 0 else 0
     found = _indices(rest, kwargs)
-    return value(*(replace(d, dim=dim, births=frozenset(), form=kept_form(d)) for d in found))
+    return value(
+        *(replace(d, dim=dim, definition_sites=frozenset(), form=kept_form(d)) for d in found)
+    )
 
 
 def _take_whole_numbers(run: RunState, name: str, numbers: list[Operand]) -> None:
@@ -434,7 +442,7 @@ def _counted_by(node: cst.BaseExpression, operand: cst.BaseExpression, result: V
         return result
     code = (number_of_rows(operand),)
     counted: dict[Atom, Atom] = {
-        a: replace(a, counted=code, births=frozenset({node})) for a in uncounted
+        a: replace(a, counted=code, definition_sites=frozenset({node})) for a in uncounted
     }
     return value(*(counted.get(a, a) for a in result.atoms))
 
@@ -446,7 +454,9 @@ def on_whole(
     reduced = [a for _, v in operands for a in v.atoms if isinstance(a, Data)]
     if not reduced or (name == "detach" and reduced[0].form is not Form.GATHERED):
         return REPLICATED
-    number = replace(reduced[0].placed(Placement.REPLICATE), births=reduced[0].births)
+    number = replace(
+        reduced[0].placed(Placement.REPLICATE), definition_sites=reduced[0].definition_sites
+    )
     if rule_of(name) is Rule.COUPLING and name not in across_samples.WITH_ROWS:
         return value(number)
     picked = along_batch.of_whole(name, operands, rest, kwargs)
@@ -471,7 +481,9 @@ def _pair_of_whole(
         return across_samples.ordered(rows, name)
     if name in KEEPING_DIMENSIONS and name not in CHOOSING:
         return value(Tup((value(rows), value(rows))))
-    number = value(replace(rows.placed(Placement.REPLICATE), births=rows.births))
+    number = value(
+        replace(rows.placed(Placement.REPLICATE), definition_sites=rows.definition_sites)
+    )
     return value(Tup((number, number)))
 
 
@@ -510,39 +522,43 @@ def _one(
         data = replace(data, opaque=False)  # a tensor of several dimensions, and no loss or list
     if data.placement is Placement.ROWS:
         scalar = name in _DOTS or (name in _TO_ONE and not rest and not kwargs)
-        mixed = replace(data.placed(Placement.COUPLED), births=data.births)
+        mixed = replace(data.placed(Placement.COUPLED), definition_sites=data.definition_sites)
         return value(mixed if scalar else data)
     if data.dim == NO_ROWS and name == "unsqueeze" and rest and rest[0].constant() == 0:
         return value(collating.one_row(data))
     if _picks_rows(run, name, data, rest, kwargs):
         if name in _POSITIONS_OF_SOME:
             return value(found(run, operand, data))
-        return value(replace(data, dim=0, births=frozenset(), form=Form.MASKED))
+        return value(replace(data, dim=0, definition_sites=frozenset(), form=Form.MASKED))
     dim = _dimension_after(name, data, rest, kwargs)
     if dim is not None:
         behind_one = name == "unsqueeze" and data.dim == 0 < dim and data.form is Form.TENSOR
         form = Form.STATE if behind_one else data.form
         one_each = name == "squeeze" and dimensions.may_leave_one_each(data, 1)
-        return value(replace(data, dim=dim, births=data.counting, form=form, one_each=one_each))
+        return value(
+            replace(data, dim=dim, definition_sites=data.counting, form=form, one_each=one_each)
+        )
     if name == "squeeze" and not run.collating:
         run.facts.squeezes.setdefault(node, (run.site(node), data.dim))
         data = replace(data, one_each=dimensions.may_leave_one_each(data, 1))
     if name == "squeeze" and data.form in (Form.STATE, Form.STATES):
-        return value(replace(data, dim=0, births=frozenset(), form=Form.TENSOR))  # of one layer
+        return value(
+            replace(data, dim=0, definition_sites=frozenset(), form=Form.TENSOR)
+        )  # of one layer
     if name in views.RESHAPING and run.collating and data.dim == NO_ROWS:
         alone = bool(rest) and rest[0].constant() == 1
         return value(collating.one_row(data) if alone else replace(data, ndim=0))
     if name in views.RESHAPING:
         return views.reshaped(run, name, data, rest, operand)
     if name == "argsort" and data.form is Form.PERMUTATION:
-        return value(replace(data, births=frozenset()))  # the way back
+        return value(replace(data, definition_sites=frozenset()))  # the way back
     if name == "renorm" and data.dim != NO_ROWS:
         each = len(rest) > 1 and rest[1].constant() == data.dim
-        rows = replace(data, births=frozenset())
+        rows = replace(data, definition_sites=frozenset())
         return value(rows if each else across_samples.on_all_rows(run, node, operand, data))
     if name in OVER_A_DIMENSION and data.dim == NO_ROWS:
         row = keeps_dimensions(kwargs) and named_dimensions(rest, kwargs) == [(0,)]
-        left = replace(data, births=frozenset(), ndim=0)  # still of this sample alone
+        left = replace(data, definition_sites=frozenset(), ndim=0)  # still of this sample alone
         form = Form.TENSOR if run.collating else Form.ROW
         return value(collating.one_row(left, form=form) if row else left)
     if data.counting and name in OVER_A_DIMENSION and not run.frames_forward():
@@ -562,7 +578,7 @@ def _one(
         by_default = name in ORDERING and not data.ndim and () in named_dimensions(rest, kwargs)
         return _ordered(made, operand) if by_default else made
     if name == "grad":  # torch.autograd.grad: one gradient for each input
-        return value(replace(data, births=frozenset(), form=Form.PIECES))
+        return value(replace(data, definition_sites=frozenset(), form=Form.PIECES))
     if name in REORDERING and data.counting:
         return value(replace(data, form=Form.COMPUTED))
     if name in REORDERING and _moves_rows(name, data, rest, kwargs):
@@ -572,7 +588,7 @@ def _one(
     if name == "batch_norm" and _by_batch(rest, kwargs):
         if run.frames_forward() and (run.module.editable or run.collating):
             return value(across_samples.on_all_rows(run, node, operand, data))
-        return value(replace(data.placed(coupled(run)), births=frozenset()))
+        return value(replace(data.placed(coupled(run)), definition_sites=frozenset()))
     if name in _DOTS:
         return value(replace(data.placed(Placement.SUM), one_each=True))
     by_rule = across_samples.by_rule(run, node, name, operand, data, rest)
@@ -584,7 +600,7 @@ def _one(
     form = Form.TENSOR if repeated else kept_form(data)
     if data.form is Form.ORDER and name in _SAME_ELEMENTS:
         form = data.form
-    return value(replace(data, births=data.counting, form=form))
+    return value(replace(data, definition_sites=data.counting, form=form))
 
 
 def _repeated(data: Data, times: Sequence[Value]) -> Data:
@@ -602,7 +618,7 @@ def found(run: RunState, mask: cst.BaseExpression, data: Data) -> Data:
     """The positions at which a mask holds: a rank's own, until the mask is that of all rows."""
     located = data.dim == 0 and not data.opaque and not run.frames_forward()
     found_in = frozenset({mask}) if located else data.found_in
-    return replace(data, dim=0, births=frozenset(), form=Form.MASKED, found_in=found_in)
+    return replace(data, dim=0, definition_sites=frozenset(), form=Form.MASKED, found_in=found_in)
 
 
 def _by_batch(rest: Sequence[Value], kwargs: Mapping[str, Value]) -> bool:
@@ -619,7 +635,7 @@ def _ordered(made: Value, operand: cst.BaseExpression) -> Value:
     atoms = (
         Tup(tuple(_ordered(item, operand) for item in a.items))
         if isinstance(a, Tup)
-        else replace(a, births=frozenset({operand}))
+        else replace(a, definition_sites=frozenset({operand}))
         if isinstance(a, Data) and a.form is Form.ORDER
         else a
         for a in made.atoms

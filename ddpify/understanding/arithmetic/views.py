@@ -41,7 +41,7 @@ def reshaped(
     if place and data.dim > 0:
         return value(_kept(data, place))
     if data.dim == 0 and _has_own_first(sizes):
-        return value(replace(data.placed(Placement.ROWS), births=frozenset({operand})))
+        return value(replace(data.placed(Placement.ROWS), definition_sites=frozenset({operand})))
     if _cuts_across(data, sizes):
         return _cut(run, data, operand)
     if data.dim == 0 and len(sizes) > 1 and sizes[0].constant() == 1:
@@ -121,15 +121,19 @@ def _cuts_across(data: Data, sizes: Sequence[Value]) -> bool:
 
 def _cut(run: RunState, data: Data, operand: cst.BaseExpression) -> Value:
     if not run.frames_forward():
-        return value(replace(data.placed(Placement.ROWS), births=frozenset({operand})))
-    unmendable = replace(data, births=frozenset(), form=Form.PACKED)  # no reduction suits it
+        return value(replace(data.placed(Placement.ROWS), definition_sites=frozenset({operand})))
+    unmendable = replace(
+        data, definition_sites=frozenset(), form=Form.PACKED
+    )  # no reduction suits it
     run.demand(operand, value(unmendable), uses.A_VIEW)
     return value(_kept(data, 0))
 
 
 def _kept(data: Data, dim: int) -> Data:
     """The rows along a dimension, as a new tensor."""
-    return replace(data, dim=dim, births=data.counting, form=tensor_dimensions.kept_form(data))
+    return replace(
+        data, dim=dim, definition_sites=data.counting, form=tensor_dimensions.kept_form(data)
+    )
 
 
 def _flattened(data: Data, bounds: Sequence[object]) -> Data:

@@ -35,7 +35,9 @@ def cut(run: RunState, node: cst.Subscript, rows: Data, part: cst.BaseSlice) -> 
     scope = run.module.function(node) or run.module.tree
     source = run.instance(scope, run.module, f"{joint_loaders.CUT} {code_of(part.upper)}")
     current_batch.taken(run, frozenset({source}))
-    return replace(rows, births=frozenset(), form=Form.TENSOR, loaders=rows.loaders | {source})
+    return replace(
+        rows, definition_sites=frozenset(), form=Form.TENSOR, loaders=rows.loaders | {source}
+    )
 
 
 def _is_cuttable(run: RunState, node: cst.Subscript, rows: Data) -> bool:

@@ -65,7 +65,9 @@ def expect(run: RunState, one: Value, dim: int) -> None:
     """A layer says along which dimension it takes the batch."""
     for atom in wholes(one):
         told = run.facts.confirmed if atom.dim == dim else run.facts.refuted
-        told.update((birth, atom.at_birth) for birth in atom.births)
+        told.update(
+            (definition_site, atom.dim_at_definition) for definition_site in atom.definition_sites
+        )
 
 
 def layer(
@@ -90,7 +92,10 @@ def _through(run: RunState, target: Instance, taken: Value | None) -> Value | No
         return None
     for atom in wholes(taken) if _LINEAR in _first_kinds(target) else ():
         if atom.last:
-            run.facts.refuted.update((birth, atom.at_birth) for birth in atom.births)
+            run.facts.refuted.update(
+                (definition_site, atom.dim_at_definition)
+                for definition_site in atom.definition_sites
+            )
     return value(*(replace(a, last=False) if isinstance(a, Whole) else a for a in taken.atoms))
 
 
@@ -108,9 +113,18 @@ def _note_masks(
     """A mask of positions by positions is no batch, unless it is made of one as the samples are."""
     count, places = _ATTENTION[target.kind]
     given = {str(place): one for place, one in enumerate(args)} | dict(kwargs)
-    births = {birth for one in args[:count] for atom in wholes(one) for birth in atom.births}
+    definition_sites = {
+        definition_site
+        for one in args[:count]
+        for atom in wholes(one)
+        for definition_site in atom.definition_sites
+    }
     masks = (atom for place in places for atom in wholes(given.get(place, UNKNOWN)))
-    run.facts.without_rows.update(birth for atom in masks for birth in atom.births - births)
+    run.facts.without_rows.update(
+        definition_site
+        for atom in masks
+        for definition_site in atom.definition_sites - definition_sites
+    )
 
 
 def _batch_dims(target: Instance) -> tuple[int, ...]:
@@ -177,7 +191,7 @@ def _from(atom: Atom, sources: frozenset[Instance]) -> Atom:
 def _second(atom: Atom, dim: int, form: Form) -> Atom:
     """The state that belongs to an input; that of a whole batch needs no splitting of its own."""
     if isinstance(atom, Data):
-        return replace(atom, dim=dim, births=frozenset(), form=form)
+        return replace(atom, dim=dim, definition_sites=frozenset(), form=form)
     return Number() if isinstance(atom, Whole) else atom
 
 

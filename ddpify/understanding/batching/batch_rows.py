@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.arithmetic import bounds, dimensions, tensor_sizes
-from ddpify.understanding.batching.handmade_batches import DIMENSIONS, Operand, unborn, wholes
+from ddpify.understanding.batching.handmade_batches import (
+    DIMENSIONS,
+    Operand,
+    possible_batch,
+    wholes,
+)
 from ddpify.understanding.values import (
     REPLICATED,
     UNKNOWN,
@@ -49,7 +54,7 @@ def attribute(run: RunState, atom: Whole, name: str, *, called: bool) -> Value:
     if name in _FACTS:
         return REPLICATED
     refute(run, atom)  # an object that holds tensors cannot be split as one
-    return unborn()
+    return possible_batch()
 
 
 def item(run: RunState, node: cst.Subscript, atom: Whole) -> Value:
@@ -59,7 +64,7 @@ def item(run: RunState, node: cst.Subscript, atom: Whole) -> Value:
     note_indices(run, node)
     if isinstance(_first_index(run, node).constant(), str):
         refute(run, atom)  # a file or a table that holds arrays cannot be split as one
-        return unborn()
+        return possible_batch()
     for element in node.slice:
         part = element.slice
         index = run.seen(part.value) if isinstance(part, cst.Index) else None
@@ -85,7 +90,11 @@ def note_indices(run: RunState, node: cst.Subscript) -> None:
             break
         index = run.seen(part.value) if isinstance(part, cst.Index) else UNKNOWN
         if place > max(DIMENSIONS):
-            run.facts.without_rows.update(birth for atom in wholes(index) for birth in atom.births)
+            run.facts.without_rows.update(
+                definition_site
+                for atom in wholes(index)
+                for definition_site in atom.definition_sites
+            )
 
 
 def _first_index(run: RunState, node: cst.Subscript) -> Value:
@@ -160,7 +169,12 @@ def _within(rest: Sequence[Value]) -> bool:
 
 def moved(atom: Whole, dim: int) -> Whole:
     """The same rows, along another dimension."""
-    return replace(atom, dim=dim, at_birth=atom.at_birth if atom.births else dim, last=False)
+    return replace(
+        atom,
+        dim=dim,
+        dim_at_definition=atom.dim_at_definition if atom.definition_sites else dim,
+        last=False,
+    )
 
 
 def _reshaped(run: RunState, atom: Whole, rest: Sequence[Value]) -> Value:
@@ -177,7 +191,7 @@ def _reshaped(run: RunState, atom: Whole, rest: Sequence[Value]) -> Value:
         if atom.dim == 0:
             return value(replace(atom, flat=True))
         # Rows that lie along the second dimension end up interleaved.
-        return value(replace(atom, dim=0, mixed=True)) if atom.births else UNKNOWN
+        return value(replace(atom, dim=0, mixed=True)) if atom.definition_sites else UNKNOWN
     second = sizes[1] if len(sizes) > 1 else ...
     if (first == 1 or (first is ... and atom.dim == 1)) and second == 1:
         refute(run, atom)  # a single row
@@ -186,7 +200,7 @@ def _reshaped(run: RunState, atom: Whole, rest: Sequence[Value]) -> Value:
         refute(run, atom)  # all of them become one row
     if first == 1 and second is not ...:
         return value(Number(), Whole(0, 0, mixed=True))  # a batch of one sample
-    if atom.births and atom.dim == 0 and isinstance(first, int):
+    if atom.definition_sites and atom.dim == 0 and isinstance(first, int):
         return REPLICATED
     if first is ... and second == 1 and atom.dim == 0:
         return value(atom)
@@ -246,4 +260,6 @@ def joined(operands: Iterable[Operand]) -> Value | None:
 def refute(run: RunState, atom: Whole) -> None:
     """Note that rows cannot lie along this dimension: a model treats it as something else."""
     if run.frames_forward():
-        run.facts.refuted.update((birth, atom.at_birth) for birth in atom.births)
+        run.facts.refuted.update(
+            (definition_site, atom.dim_at_definition) for definition_site in atom.definition_sites
+        )

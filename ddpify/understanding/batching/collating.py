@@ -55,7 +55,9 @@ def part_of_sample(atom: Data, position: int) -> Data:
 def sample(atom: Data) -> Data:
     """One of those samples, or a part of it."""
     form = Form.SEVERAL if atom.form is Form.SEVERAL else Form.TENSOR
-    return replace(atom, form=form, dim=NO_ROWS, births=frozenset(), names=frozenset(), ndim=0)
+    return replace(
+        atom, form=form, dim=NO_ROWS, definition_sites=frozenset(), names=frozenset(), ndim=0
+    )
 
 
 def yielded(run: RunState, node: cst.BaseExpression, loader: Instance) -> Value | None:

@@ -61,15 +61,15 @@ def made(run: RunState, short: str) -> Value | None:
     """What a function of a tensor library makes out of nothing that is known: perhaps a batch."""
     if short not in _MAKERS or not _looks_for_batches(run):
         return None
-    return unborn()
+    return possible_batch()
 
 
 def yielded(run: RunState) -> Value:
     """What an iterator of another library yields: perhaps an object that holds a batch."""
-    return unborn() if _looks_for_batches(run) else REPLICATED
+    return possible_batch() if _looks_for_batches(run) else REPLICATED
 
 
-def unborn(*, guessed: bool = False) -> Value:
+def possible_batch(*, guessed: bool = False) -> Value:
     """A tensor that has no name yet; its rows may lie along any dimension."""
     return value(Number(), *(Whole(dim, dim, guessed=guessed) for dim in DIMENSIONS))
 
@@ -91,7 +91,7 @@ def _of_size(atom: Whole, single: frozenset[int], ndim: int) -> Whole:
 def unpacked(run: RunState, part: Value) -> Value:
     """One of several things that come out of code that is not seen: perhaps a batch."""
     unknown = all(isinstance(atom, Number) for atom in part.atoms)
-    return join(part, unborn(guessed=True)) if unknown and _looks_for_batches(run) else part
+    return join(part, possible_batch(guessed=True)) if unknown and _looks_for_batches(run) else part
 
 
 def sliced(run: RunState, node: cst.Subscript) -> Value | None:
@@ -102,9 +102,9 @@ def sliced(run: RunState, node: cst.Subscript) -> Value | None:
     if isinstance(first, cst.Slice):
         bounds = [b for b in (first.lower, first.upper) if b is not None]
         moving = any(not isinstance(b, (cst.Integer, cst.UnaryOperation)) for b in bounds)
-        return unborn() if moving else None
+        return possible_batch() if moving else None
     index = run.seen(first.value) if isinstance(first, cst.Index) else UNKNOWN
-    return unborn() if wholes(index) else None
+    return possible_batch() if wholes(index) else None
 
 
 def _looks_for_batches(run: RunState) -> bool:
@@ -116,15 +116,15 @@ def wholes(one: Value) -> list[Whole]:
     return [a for a in deep_atoms(one) if isinstance(a, Whole)]
 
 
-def born(run: RunState, one: Value, node: cst.CSTNode) -> Value:
+def defined(run: RunState, one: Value, node: cst.CSTNode) -> Value:
     """What gets its first name at a place can be split there."""
     if not run.choices.by_hand or not run.module.editable or run.frames_forward():
         return one
-    return _mapped(one, lambda a: a if a.births else _named(a, node))
+    return _mapped(one, lambda a: a if a.definition_sites else _named(a, node))
 
 
 def _named(atom: Whole, node: cst.CSTNode) -> Whole:
-    return replace(atom, births=frozenset({node}), flat_at_birth=atom.flat)
+    return replace(atom, definition_sites=frozenset({node}), flat_at_definition=atom.flat)
 
 
 def returned(run: RunState, one: Value, function: Function) -> Value:
@@ -136,10 +136,10 @@ def returned(run: RunState, one: Value, function: Function) -> Value:
 
 def _outside(atom: Whole, function: Function) -> Whole:
     inside = function.module.holds
-    births = frozenset(b for b in atom.births if not inside(function.node, b))
-    if births or atom.mixed:  # what is flattened can only be split where it was not yet
+    definition_sites = frozenset(b for b in atom.definition_sites if not inside(function.node, b))
+    if definition_sites or atom.mixed:  # what is flattened can only be split where it was not yet
         return atom
-    return replace(atom, births=births, at_birth=atom.dim)
+    return replace(atom, definition_sites=definition_sites, dim_at_definition=atom.dim)
 
 
 def _mapped(
@@ -172,7 +172,7 @@ def enter(
     if not _looks_for_batches(run):
         return [held for _, held in operands]
     _note_together(run, operands)
-    named = [(shown, born(run, held, shown)) for shown, held in operands]
+    named = [(shown, defined(run, held, shown)) for shown, held in operands]
     found = [wholes(held) for _, held in named]
     if not any(found) and not any(_has_data(v) for _, v in named):
         named = [(shown, _perhaps(run, held, shown)) for shown, held in named[:1]] + named[1:]
@@ -198,7 +198,7 @@ def _note_together(run: RunState, operands: list[Operand]) -> None:
 def _perhaps(run: RunState, held: Value, shown: cst.BaseExpression) -> Value:
     """Something that is not known otherwise enters a model: it is a batch."""
     plain = all(isinstance(a, Number) for a in held.atoms)
-    return born(run, join(held, unborn()), shown) if plain else held
+    return defined(run, join(held, possible_batch()), shown) if plain else held
 
 
 def _has_data(one: Value) -> bool:
@@ -231,18 +231,20 @@ def _split_like(
     run: RunState, shard: Data, shown: cst.BaseExpression, held: Value, *, surely: bool
 ) -> None:
     if surely and held and all(isinstance(a, Number) for a in held.atoms):
-        held = value(*(replace(a, flat=True) for a in wholes(unborn())))
-    held = born(run, held, shown)
+        held = value(*(replace(a, flat=True) for a in wholes(possible_batch())))
+    held = defined(run, held, shown)
     if shard.form is Form.STACKED and wholes(held):
         run.facts.unmatched.setdefault(shown, run.site(shown))  # its parts would have to be split
         return
     mixed = shard.form is Form.INTERLEAVED
     alike = [a for a in wholes(held) if a.mixed == mixed and (mixed or a.dim == shard.dim)]
     for atom in alike:
-        places = [b for b in atom.births if surely or _is_data(run, atom, b)]
+        places = [b for b in atom.definition_sites if surely or _is_data(run, atom, b)]
         for place in places:
-            run.facts.wanted.setdefault((place, atom.at_birth), set()).update(shard.loaders)
-        if atom.flat_at_birth or (shard.flat and not atom.flat):
+            run.facts.wanted.setdefault((place, atom.dim_at_definition), set()).update(
+                shard.loaders
+            )
+        if atom.flat_at_definition or (shard.flat and not atom.flat):
             run.facts.flat.update(places)
     if wholes(held) and surely and not alike:
         run.facts.unmatched.setdefault(shown, run.site(shown))
@@ -297,11 +299,11 @@ def split(run: RunState, node: cst.CSTNode, one: Value) -> Value:
         run.facts.split_before.setdefault(node, run.site(node))
         return one
     run.facts.split_here.add(node)
-    at_birth = run.choices.batches[node]
+    dim_at_definition = run.choices.batches[node]
     source = run.instance(node, run.module, _BATCH)
     run.takes_batch()
     ndim = item_dimensions.of_expression(node, run.module) if _is_expression(node) else 0
-    return _split(one, at_birth, frozenset({source}), ndim)
+    return _split(one, dim_at_definition, frozenset({source}), ndim)
 
 
 def _is_split(run: RunState, one: Value) -> bool:

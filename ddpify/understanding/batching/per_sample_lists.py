@@ -212,7 +212,7 @@ def of_list(made: Instance) -> Data | None:
     """The rows that such a list holds; None where their items are whole by now."""
     held = [a for a in deep_atoms(made.elements) if isinstance(a, Data)]
     picked = [data for data in held if _is_of_a_row(data)]
-    counting = frozenset(b for data in held if data.is_position for b in data.births)
+    counting = frozenset(b for data in held if data.is_position for b in data.definition_sites)
     if not made.each or not (picked or counting):
         return None
     loaders = frozenset(one for data in (picked or held) for one in data.loaders)
@@ -265,8 +265,8 @@ def as_tensor(made: Instance) -> Data | None:
 def _computed(counting: list[Data]) -> Data:
     """Numbers that count rows, of which there need not be one for each row."""
     loaders = frozenset(one for data in counting for one in data.loaders)
-    births = frozenset(one for data in counting for one in data.births)
-    return Data(Placement.SHARD, loaders, births, form=Form.COMPUTED)
+    definition_sites = frozenset(one for data in counting for one in data.definition_sites)
+    return Data(Placement.SHARD, loaders, definition_sites, form=Form.COMPUTED)
 
 
 def count_all(run: RunState, shown: cst.BaseExpression, made: Instance) -> None:
@@ -282,5 +282,5 @@ def _are_numbers(item: Value) -> bool:
 
 def _is_of_a_row(data: Data) -> bool:
     """Whether this is a row, or is computed from one: that mixes the row's own elements alone."""
-    mixed = data.placement is Placement.COUPLED and bool(data.births)
+    mixed = data.placement is Placement.COUPLED and bool(data.definition_sites)
     return mixed or data.placement is Placement.ROWS

@@ -196,7 +196,7 @@ def _fill(
 
 def _is_picked(data: Data) -> bool:
     """Whether these are samples of the batch by their positions."""
-    return data.placement is Placement.ROWS and bool(data.births)
+    return data.placement is Placement.ROWS and bool(data.definition_sites)
 
 
 def _parts(run: RunState, shown: cst.BaseExpression, one: Value) -> list[Operand]:

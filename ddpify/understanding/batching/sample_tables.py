@@ -33,7 +33,7 @@ def item(run: RunState, target: cst.BaseExpression) -> None:
 def element(run: RunState, shown: cst.BaseExpression, one: Value) -> None:
     """What a set takes, or a table is read by, must be that of all samples."""
     for data in one.data:
-        if data.placement is Placement.ROWS and data.births:
+        if data.placement is Placement.ROWS and data.definition_sites:
             run.demand(shown, value(data), uses.A_TABLE)
 
 

@@ -37,7 +37,7 @@ def taken(
     for piece in _added(shown, target.value):
         for data in run.seen(piece).data:
             rows = data.placement is Placement.SHARD
-            held = replace(data, births=frozenset()) if rows else data
+            held = replace(data, definition_sites=frozenset()) if rows else data
             run.demand(piece, value(held), uses.A_KEPT_COLLECTION)
     return definition_sites.reduced(new)
 

@@ -50,11 +50,11 @@ if TYPE_CHECKING:
 
 def plain(run: RunState, node: cst.Assign) -> None:
     """``target = value``, with one target or several."""
-    result = born(run, run.eval(node.value), node.value)
+    result = defined(run, run.eval(node.value), node.value)
     if any(filled_tensors.is_filled(run, t.target, node.value) for t in node.targets):
         pass  # split where it is used
     elif not any(type(t.target) is cst.Tuple for t in node.targets):
-        result = handmade_batches.born(run, result, node.value)
+        result = handmade_batches.defined(run, result, node.value)
     elif isinstance(node.value, cst.Tuple):
         result = _named_parts(run, result, node.value)
     for target in node.targets:
@@ -117,14 +117,14 @@ def _under_a_name(
 def annotated(run: RunState, node: cst.AnnAssign) -> None:
     """``target: type = value``."""
     if node.value is not None:
-        result = born(run, run.eval(node.value), node.value)
-        assign(run, node.target, handmade_batches.born(run, result, node.value))
+        result = defined(run, run.eval(node.value), node.value)
+        assign(run, node.target, handmade_batches.defined(run, result, node.value))
 
 
 def _named_parts(run: RunState, result: Value, node: cst.Tuple) -> Value:
     """Batches and rows among the parts of a tuple get their names."""
     parts = [
-        _rows_named(handmade_batches.born(run, part, element.value), element.value)
+        _rows_named(handmade_batches.defined(run, part, element.value), element.value)
         for tup in result.of(Tup)
         for part, element in zip(tup.items, node.elements, strict=False)  # type: ignore[union-attr]
     ]
@@ -136,10 +136,12 @@ def _rows_named(part: Value, node: cst.BaseExpression) -> Value:
         return part
     rows = (isinstance(a, Data) and a.placement is Placement.SHARD for a in part.atoms)
     atoms = zip(part.atoms, rows, strict=True)
-    return value(*(definition_sites.born_at(a, node) if named else a for a, named in atoms))
+    return value(*(definition_sites.defined_at(a, node) if named else a for a, named in atoms))
 
 
-def born(run: RunState, result: Value, node: cst.BaseExpression, *, always: bool = False) -> Value:
+def defined(
+    run: RunState, result: Value, node: cst.BaseExpression, *, always: bool = False
+) -> Value:
     """A partial value that gets a name can be reduced where it gets it."""
     if not result.data or (isinstance(node, (cst.Name, cst.Tuple)) and not always):
         return result
@@ -147,7 +149,7 @@ def born(run: RunState, result: Value, node: cst.BaseExpression, *, always: bool
         return definition_sites.given_as(result, node)  # each is reduced in its own branch
     if definition_sites.are_apart(result):
         return result
-    atoms = [definition_sites.born_at(a, node) for a in result.atoms]
+    atoms = [definition_sites.defined_at(a, node) for a in result.atoms]
     return join(value(*atoms))
 
 
@@ -220,9 +222,9 @@ def _unpack(
         if shown is not None and isinstance(element.value, cst.Name):
             seen = _is_of_a_model(run, shown) or _is_a_size(shown)
             part = part if seen else handmade_batches.unpacked(run, part)
-            part = born(run, part, element.value, always=True)
+            part = defined(run, part, element.value, always=True)
             part = handmade_batches.split(
-                run, element.value, handmade_batches.born(run, part, element.value)
+                run, element.value, handmade_batches.defined(run, part, element.value)
             )
             if element.value in run.choices.reduced:
                 part = run.reduce(element.value, part)

@@ -366,7 +366,7 @@ def _returned(run: RunState, function: Function, returned: list[Value]) -> Value
             for atom in one.of(Tup):
                 run.put(made, "*", join(*atom.items))  # type: ignore[union-attr]
         return value(made)
-    return definition_sites.forget_births(join(*returned))
+    return definition_sites.forget_definition_sites(join(*returned))
 
 
 def _switches_grad_off(function: Function) -> bool:

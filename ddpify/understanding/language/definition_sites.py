@@ -13,23 +13,23 @@ from ddpify.understanding.values import UNKNOWN, Atom, Data, Number, Tup, Value,
 _NAMED = (Placement.MEAN, Placement.SUM)  # reduced where they get a name
 
 
-def born_at(atom: Atom, node: cst.BaseExpression) -> Atom:
+def defined_at(atom: Atom, node: cst.BaseExpression) -> Atom:
     """A value remembers the expression at which it got a name, to be reduced or gathered there."""
     if isinstance(atom, Data) and atom.placement is Placement.SHARD and atom.form is not Form.PAIRS:
         atom = replace(atom, names=frozenset({node}))
     if isinstance(atom, Data) and (atom.placement in _NAMED or atom.opaque):
-        return replace(atom, births=frozenset({node}))
+        return replace(atom, definition_sites=frozenset({node}))
     return atom
 
 
 def given_as(result: Value, node: cst.BaseExpression) -> Value:
     """What a function gets has a name in there: without one here, it is reduced as its argument."""
     unnamed = (
-        isinstance(a, Data) and a.placement in _NAMED and not (a.births or a.opaque)
+        isinstance(a, Data) and a.placement in _NAMED and not (a.definition_sites or a.opaque)
         for a in result.atoms
     )
     atoms = zip(result.atoms, unnamed, strict=True)
-    return value(*(born_at(a, node) if fresh else a for a, fresh in atoms))
+    return value(*(defined_at(a, node) if fresh else a for a, fresh in atoms))
 
 
 def are_apart(result: Value) -> bool:
@@ -38,22 +38,24 @@ def are_apart(result: Value) -> bool:
     What is reduced at its place already is another one.
     """
     held = [a for a in result.atoms if isinstance(a, Data)]
-    named = [a for a in held if a.placement in _NAMED or (a.reduced and a.births)]
-    return len({data.placement for data in named}) > 1 and all(data.births for data in named)
+    named = [a for a in held if a.placement in _NAMED or (a.reduced and a.definition_sites)]
+    return len({data.placement for data in named}) > 1 and all(
+        data.definition_sites for data in named
+    )
 
 
 def kept(held: Value, node: cst.BaseExpression) -> Value:
     """What a dictionary gets under a key: a partial value without a name is born there."""
-    named = isinstance(node, cst.Name) or any(data.births for data in held.data)
-    return held if named else join(*(value(born_at(atom, node)) for atom in held.atoms))
+    named = isinstance(node, cst.Name) or any(data.definition_sites for data in held.data)
+    return held if named else join(*(value(defined_at(atom, node)) for atom in held.atoms))
 
 
-def forget_births(result: Value) -> Value:
+def forget_definition_sites(result: Value) -> Value:
     """What a function returns is reduced where the caller takes it, unless it is one of several."""
     if are_apart(result):
         return result
     atoms = [
-        replace(a, births=frozenset())
+        replace(a, definition_sites=frozenset())
         if isinstance(a, Data) and (a.placement in _NAMED or a.opaque)
         else a
         for a in result.atoms
@@ -79,4 +81,4 @@ def _whole(atom: Atom, by: cst.BaseExpression | None) -> Atom:
     if atom.placement is Placement.COUNT:
         return replace(whole, form=Form.TOTAL)
     known = frozenset() if by is None else frozenset({by})
-    return replace(whole, births=known, ndim=atom.ndim, one_each=atom.one_each)
+    return replace(whole, definition_sites=known, ndim=atom.ndim, one_each=atom.one_each)

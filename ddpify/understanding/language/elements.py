@@ -64,7 +64,7 @@ def _looked_up(run: RunState, node: cst.Subscript, found: Value) -> Value:
     if run.frames_forward() or not all(_is_plain(a) for a in deep_atoms(found)):
         return found
     held = [data for index in tensor_items.indices(node) for data in run.seen(index).data]
-    rows = [data for data in held if data.placement is Placement.ROWS and data.births]
+    rows = [data for data in held if data.placement is Placement.ROWS and data.definition_sites]
     return value(*rows) if rows else found
 
 
@@ -131,7 +131,7 @@ def _kind(atom: Data) -> tuple[object, ...]:
 
 def _unborn(atom: Data) -> Data:
     """A tensor whatever the expressions that made it: two may be written alike."""
-    return replace(atom, births=frozenset(), names=frozenset())
+    return replace(atom, definition_sites=frozenset(), names=frozenset())
 
 
 def subscript_key(run: RunState, node: cst.Subscript) -> str:
@@ -146,7 +146,7 @@ def subscript_key(run: RunState, node: cst.Subscript) -> str:
                 if bound is not None:
                     for data in run.eval(bound).data:
                         if data.placement is Placement.COUNT and data.form is not Form.ROUNDED:
-                            run.facts.shape_uses.update(data.births)
+                            run.facts.shape_uses.update(data.definition_sites)
             constants.append(...)
     return "*" if len(constants) != 1 or constants[0] is ... else f"[{constants[0]!r}]"
 
@@ -254,18 +254,24 @@ def _element(run: RunState, node: cst.BaseExpression, atom: Atom) -> Value:
         if atom.form in SEVERAL_TENSORS or atom.opaque:
             return value(atom)  # a container of rows, as far as is known
         if atom.dim > 0 and atom.placement is Placement.SHARD:
-            return value(replace(atom, dim=atom.dim - 1, births=frozenset(), ndim=0))
+            return value(replace(atom, dim=atom.dim - 1, definition_sites=frozenset(), ndim=0))
         if atom.form is Form.MIXED:
             run.demand(node, value(atom), uses.POSITIONS)
             return REPLICATED
         if atom.form is Form.LISTED:  # which cannot be gathered as a tensor's rows are
             return value(replace(atom, placement=Placement.ROWS, form=Form.ROW))
-        births = {
+        definition_sites = {
             Placement.SHARD: frozenset({node}),
-            Placement.ROWS: atom.births,  # they are whole where what they were picked from is
+            # they are whole where what they were picked from is
+            Placement.ROWS: atom.definition_sites,
         }.get(atom.placement, frozenset())
-        form = Form.ROW if births else atom.form
-        row = replace(atom, placement=tensors.picked(atom.placement), births=births, form=form)
+        form = Form.ROW if definition_sites else atom.form
+        row = replace(
+            atom,
+            placement=tensors.picked(atom.placement),
+            definition_sites=definition_sites,
+            form=form,
+        )
         row = single_samples.one_by_one(run, row, node) if form is Form.ROW else row
         return value(replace(row, ndim=0, one_each=atom.one_each or atom.placement.partial))
     if isinstance(atom, Whole):

@@ -167,7 +167,7 @@ def _of_none(run: RunState, node: cst.Comparison, number: Value) -> bool | None:
     if not number or not never or run.collating:
         return None
     for data in number.data:
-        run.facts.shape_uses.update(data.births)
+        run.facts.shape_uses.update(data.definition_sites)
     operator = node.comparisons[0].operator
     if isinstance(operator, (cst.Equal, cst.LessThanEqual, cst.LessThan)):
         return False
@@ -229,7 +229,7 @@ def _lambda(run: RunState, node: cst.Lambda) -> Value:
 
 
 def _named(run: RunState, node: cst.NamedExpr) -> Value:
-    result = assignments.born(run, run.eval(node.value), node.value)
+    result = assignments.defined(run, run.eval(node.value), node.value)
     assignments.assign(run, node.target, result)
     return result
 

@@ -90,13 +90,13 @@ def _held_in(element: Value) -> Iterator[Atom]:
 
 def _is_of_one_sample(atom: Atom) -> TypeGuard[Data]:
     """Whether this is a row of the batch, or the position of one, that could be made whole."""
-    return isinstance(atom, Data) and bool(atom.births) and atom.is_of_one_sample
+    return isinstance(atom, Data) and bool(atom.definition_sites) and atom.is_of_one_sample
 
 
 def _named_target(run: RunState, target: cst.BaseExpression, element: Value) -> Value:
     """What a loop binds, with the places where batches in it get their names."""
     if isinstance(target, cst.Name):
-        return handmade_batches.split(run, target, handmade_batches.born(run, element, target))
+        return handmade_batches.split(run, target, handmade_batches.defined(run, element, target))
     if not isinstance(target, cst.Tuple) or not run.choices.by_hand:
         return element
     count = len(target.elements)

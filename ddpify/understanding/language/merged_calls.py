@@ -101,9 +101,9 @@ def _widened(one: Value) -> Value:
 
 
 def _wide(atom: Atom) -> Atom:
-    if type(atom) is Data and (atom.births or atom.names or atom.found_in):
+    if type(atom) is Data and (atom.definition_sites or atom.names or atom.found_in):
         nowhere = frozenset[cst.BaseExpression]()
-        return replace(atom, births=nowhere, names=nowhere, found_in=nowhere)
+        return replace(atom, definition_sites=nowhere, names=nowhere, found_in=nowhere)
     if type(atom) is Const and type(atom.value) in (int, float, str):
         return Number()
     if type(atom) is Tup:

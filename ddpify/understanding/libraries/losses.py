@@ -188,7 +188,7 @@ def _of_rows(run: RunState, loss: LossCall, data: list[Data], shards: list[Data]
     """What a loss of a rank's rows gives; one of a single sample is a number of that sample's."""
     alone = [d for d in shards if d.dim == NO_ROWS]
     if alone:
-        return replace(alone[0], births=frozenset(), ndim=0)
+        return replace(alone[0], definition_sites=frozenset(), ndim=0)
     placement = _placement(loss, shards)
     counted: tuple[str, ...] = ()
     if placement in (Placement.MEAN, Placement.WEIGHTED):
@@ -197,15 +197,19 @@ def _of_rows(run: RunState, loss: LossCall, data: list[Data], shards: list[Data]
         placement = Placement.WEIGHTED if counted else placement
     # What is divided by more than the number of rows is reduced right here, where the code for
     # its denominator is valid.
-    births = frozenset({loss.node}) if counted else frozenset()
+    definition_sites = frozenset({loss.node}) if counted else frozenset()
     if placement is Placement.ROWS:  # where the rows could be gathered that it picks from
-        births = frozenset(birth for d in shards for birth in d.births)
+        definition_sites = frozenset(
+            definition_site for d in shards for definition_site in d.definition_sites
+        )
     loaders = frozenset(loader for d in data for loader in d.loaders)
     names = frozenset(name for d in shards for name in d.names)
     names = names if placement is Placement.WEIGHTED else frozenset()
     left = placement is Placement.SHARD and any(d.ragged for d in shards)  # a loss for each
     form = Form.MASKED if left else Form.TENSOR
-    return Data(placement, loaders, births, names, form=form, counted=counted, one_each=True)
+    return Data(
+        placement, loaders, definition_sites, names, form=form, counted=counted, one_each=True
+    )
 
 
 def _placement(loss: LossCall, shards: list[Data]) -> Placement:

@@ -119,16 +119,18 @@ def opaque(
     for expression, one in operands:
         for data in local_data(one):
             if data.placement is Placement.COUNT:
-                run.facts.shape_uses.update(data.births)
+                run.facts.shape_uses.update(data.definition_sites)
             elif data.placement is Placement.SHARD:
                 shards.append(data)
-            elif data.placement is Placement.ROWS and by_sample and (data.births or inside):
+            elif (
+                data.placement is Placement.ROWS and by_sample and (data.definition_sites or inside)
+            ):
                 picked.append(data)
             else:
                 run.demand(expression, value(data), "code that is not seen")
     if picked:  # what a model makes of picked rows is as good as they are
-        births = frozenset(b for d in picked for b in d.births)
-        return value(replace(picked[0].placed(Placement.ROWS), births=births))
+        definition_sites = frozenset(b for d in picked for b in d.definition_sites)
+        return value(replace(picked[0].placed(Placement.ROWS), definition_sites=definition_sites))
     if not shards:
         return _of_what_is_whole(run, node, [*args, *kwargs.values()])
     loaders = frozenset(loader for d in shards for loader in d.loaders)
@@ -251,17 +253,22 @@ def _run_layers(
 
     Those of a Sequential get what the one before gives; of others, any may be what is called.
     """
-    given = [_without_births(one) for one in args]
+    given = [_without_definition_sites(one) for one in args]
     chained = target.type == container_layers.SEQUENTIAL and len(args) == 1
     for layer in container_layers.taking(target, len(args) + len(kwargs)) if any(given) else ():
         made = run.call_layer(node, layer, given, kwargs)
         if chained and made.data and all(d.placement is Placement.SHARD for d in made.data):
-            given = [_without_births(made)]
+            given = [_without_definition_sites(made)]
 
 
-def _without_births(one: Value) -> Value:
+def _without_definition_sites(one: Value) -> Value:
     return join(
-        value(*(replace(a, births=frozenset()) if isinstance(a, Data) else a for a in one.atoms))
+        value(
+            *(
+                replace(a, definition_sites=frozenset()) if isinstance(a, Data) else a
+                for a in one.atoms
+            )
+        )
     )
 
 

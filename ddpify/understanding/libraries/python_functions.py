@@ -174,9 +174,9 @@ def _as_sum(part: Data) -> Data:
     """
     form = part.form if part.placement is Placement.COUNT else Form.TENSOR
     opaque, one_each = part.opaque, part.one_each
-    births = part.births if part.placement is Placement.ROWS else frozenset()
+    definition_sites = part.definition_sites if part.placement is Placement.ROWS else frozenset()
     added = replace(part.placed(part.placement), opaque=opaque, form=form, one_each=one_each)
-    return part if part.counted else replace(added, births=births)
+    return part if part.counted else replace(added, definition_sites=definition_sites)
 
 
 def _set(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
@@ -198,7 +198,7 @@ def _enumerate(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Va
     element = elements.iterate(run, _argument(node, 0), args[0]) if args else UNKNOWN
     rows = [a for a in deep_atoms(element) if isinstance(a, Data)]
     collating.note_numbers(run, rows)
-    picked = [d for d in rows if d.placement is Placement.ROWS and d.births]
+    picked = [d for d in rows if d.placement is Placement.ROWS and d.definition_sites]
     made.hold("*", value(Tup((_position(picked), element))))
     return value(made)
 
@@ -229,7 +229,7 @@ def _zip(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
 def _range(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     """Up to the number of a batch's rows, positions in it."""
     counting = [
-        replace(data, births=frozenset({_argument(node, i)}))
+        replace(data, definition_sites=frozenset({_argument(node, i)}))
         for i, one in enumerate(args)
         for data in one.data
         if data.placement is Placement.COUNT
@@ -256,8 +256,10 @@ def _position(counting: list[Data]) -> Value:
     if not counting:
         return REPLICATED
     loaders = frozenset(loader for data in counting for loader in data.loaders)
-    births = frozenset(birth for data in counting for birth in data.births)
-    return value(Data(Placement.REPLICATE, loaders, births, form=Form.POSITION))
+    definition_sites = frozenset(
+        definition_site for data in counting for definition_site in data.definition_sites
+    )
+    return value(Data(Placement.REPLICATE, loaders, definition_sites, form=Form.POSITION))
 
 
 def _argument(node: cst.BaseExpression, number: int) -> cst.BaseExpression:
@@ -270,7 +272,9 @@ def _argument(node: cst.BaseExpression, number: int) -> cst.BaseExpression:
 def _same_elements(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     shapes = [a for one in args[:1] for a in one.data if a.form is Form.SHAPE]
     if shapes:
-        return value(*(replace(a, births=frozenset({_argument(node, 0)})) for a in shapes))
+        return value(
+            *(replace(a, definition_sites=frozenset({_argument(node, 0)})) for a in shapes)
+        )
     made = run.instance(node, run.module, "list")
     for one in args[:1]:
         for source in one.of(Instance):

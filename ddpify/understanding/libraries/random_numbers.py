@@ -175,7 +175,7 @@ def _drawn(
     for part in parts:
         _add(_kind(draw, part, name), part.node)
         if part.data.placement is Placement.COUNT:
-            run.facts.shape_uses.update(part.data.births)
+            run.facts.shape_uses.update(part.data.definition_sites)
     rows = value(_rows(first, [*parts, *([receiver] if receiver else [])]))
     current_batch.used(run, node, rows.data)
     mixed = bool(draw.given) and draw.dim > 0
@@ -204,7 +204,9 @@ def _positions(run: RunState, node: cst.Call, name: str) -> Value | None:
     shared_in_forward(run, node)
     lengths = [part for size in sizes for part in parts_in(run, size, 0, 0)]
     counts = [d for n in counted for d in run.seen(n).data]
-    run.facts.shape_uses.update(birth for data in counts for birth in data.births)
+    run.facts.shape_uses.update(
+        definition_site for data in counts for definition_site in data.definition_sites
+    )
     if counts and lengths and all(part.data.placement is Placement.COUNT for part in lengths):
         current_batch.used(run, node, counts)
         shown = [*counted, *(part.node for part in lengths)]

@@ -103,7 +103,7 @@ def _packed(rows: Data) -> Data:
 
 def elements(packed: Data) -> Data:
     """The time steps of packed sequences, ``packed.data``: as many as this rank's rows have."""
-    return replace(packed, births=frozenset(), form=Form.MASKED)
+    return replace(packed, definition_sites=frozenset(), form=Form.MASKED)
 
 
 def through_layer(layer: Instance, args: list[Value]) -> Value | None:

@@ -172,7 +172,7 @@ def saved(run: RunState, node: cst.BaseExpression, args: list[Value]) -> None:
     run.demand_all(shown, args[0], "a file")
     for held in args[0].of(Instance):
         for atom in deep_atoms(value(held)):
-            if isinstance(atom, Data) and atom.placement.local and atom.births:
+            if isinstance(atom, Data) and atom.placement.local and atom.definition_sites:
                 run.demand(shown, value(atom), "a file")
 
 

@@ -284,7 +284,7 @@ def _sized(run: RunState, node: cst.BaseExpression, short: str, counts: list[Dat
         bounds.count_sizes(run, given)
         return value(Data(Placement.REPLICATE, form=Form.GATHERED))
     for data in counts:
-        run.facts.shape_uses.update(data.births)
+        run.facts.shape_uses.update(data.definition_sites)
     shown = list(local_sizes.parts_of(run, node, short)) if isinstance(node, cst.Call) else []
     sizes = [part for part in shown if part.data.placement is Placement.COUNT]
     made = replace(counts[0].placed(Placement.SHARD), dim=sizes[0].dim if sizes else 0)
@@ -297,7 +297,9 @@ def _sized(run: RunState, node: cst.BaseExpression, short: str, counts: list[Dat
             random_numbers.shared_in_forward(run, node)
         made = replace(made, form=Form.PERMUTATION)
     if short in _COUNTING:
-        made = replace(made, form=Form.RANGE, births=frozenset(part.node for part in sizes))
+        made = replace(
+            made, form=Form.RANGE, definition_sites=frozenset(part.node for part in sizes)
+        )
     return value(made)
 
 
@@ -370,11 +372,13 @@ def _concatenated(
         handmade_batches.meet(
             run, queues.pieces(run, node)
         )  # they are under each other on each rank
-    if all(d.counted and d.births for d in inner):
+    if all(d.counted and d.definition_sites for d in inner):
         return value(*inner)  # each is reduced by itself, where its denominator is known
     if worst:
-        births = frozenset(b for d in worst if d.placement is Placement.ROWS for b in d.births)
-        return value(replace(first.placed(first.placement), births=births))
+        definition_sites = frozenset(
+            b for d in worst if d.placement is Placement.ROWS for b in d.definition_sites
+        )
+        return value(replace(first.placed(first.placement), definition_sites=definition_sites))
     return value(_rows_joined(run, node, short, pieces, inner, dim))
 
 
@@ -436,8 +440,8 @@ def _rows_joined(
     if unequal or any(d.ragged for d in inner):
         placed = replace(placed, form=Form.MASKED)
     if all(d.counting for d in inner):
-        counting = frozenset(birth for d in inner for birth in d.counting)
-        return replace(placed, form=Form.COMPUTED, births=counting)
+        counting = frozenset(definition_site for d in inner for definition_site in d.counting)
+        return replace(placed, form=Form.COMPUTED, definition_sites=counting)
     rows = all(a.form is Form.TENSOR and not a.opaque for a in pieces.data)
     if short == "stack" and dim == first.dim == 0 and pieces.data and rows:
         return placed  # the rows of a tensor, or a list with an item for each of them
@@ -448,7 +452,7 @@ def _rows_joined(
     if {d.form for d in inner} == {Form.ROW}:
         return placed  # one of each sample
     form = Form.MASKED if placed.ragged else Form.STACKED
-    return replace(placed, form=form, births=_shown_pieces(run, node))
+    return replace(placed, form=form, definition_sites=_shown_pieces(run, node))
 
 
 def _shown_pieces(run: RunState, node: cst.BaseExpression) -> frozenset[cst.BaseExpression]:

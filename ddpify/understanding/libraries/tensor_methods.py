@@ -100,7 +100,7 @@ def of_tensor(  # type: ignore[no-untyped-def]
         if run.module.editable:
             sample_hooks.of_rows(run, node, atom, args[0] if args else UNKNOWN)
         else:
-            packed = replace(atom, births=frozenset(), form=Form.PACKED)
+            packed = replace(atom, definition_sites=frozenset(), form=Form.PACKED)
             run.demand(receiver, value(packed), uses.A_HOOK)
         return REPLICATED
     if name == "size" and args:
@@ -227,7 +227,7 @@ def _note_sizes(run: RunState, one: Value) -> None:
     """Note where numbers of rows come from that are used as sizes."""
     for data in one.data:
         if data.placement is Placement.COUNT:
-            run.facts.shape_uses.update(data.births)
+            run.facts.shape_uses.update(data.definition_sites)
 
 
 def _sizes(run: RunState, one: Value) -> Value:
@@ -288,7 +288,7 @@ def of_plain(  # type: ignore[no-untyped-def]
     for _, one in operands[1:]:
         for data in one.data:
             if data.placement is Placement.COUNT:
-                run.facts.shape_uses.update(data.births)
+                run.facts.shape_uses.update(data.definition_sites)
                 return value(data.placed(Placement.SHARD))
     return tensors.function(run, node, name, operands, kwargs, args)
 
@@ -298,6 +298,6 @@ def _repeated(run: RunState, name: str, args: list[Value]) -> Value | None:
     for dim, one in enumerate(args if name in _COPYING else ()):
         for data in one.data:
             if data.placement is Placement.COUNT or tensor_sizes.is_own_number(data):
-                run.facts.shape_uses.update(data.births)
+                run.facts.shape_uses.update(data.definition_sites)
                 return value(replace(tensor_sizes.rows_as_many(data), dim=dim))
     return None

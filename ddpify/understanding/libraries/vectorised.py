@@ -55,7 +55,7 @@ def _sample(one: object, made_of: Instance) -> object:
     if not isinstance(one, Data) or not _is_rows(one) or one.dim:
         return one
     tag = frozenset({f"vmap {id(made_of.site)}"})
-    return replace(one, dim=NO_ROWS, births=frozenset(), ndim=0, taken_by=tag)
+    return replace(one, dim=NO_ROWS, definition_sites=frozenset(), ndim=0, taken_by=tag)
 
 
 def _together(made_of_one: Value) -> Value:
