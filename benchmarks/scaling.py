@@ -16,8 +16,8 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from ddpify.planning.deciding import make_plan
-from ddpify.planning.options import Options
+from ddpify.planning.conversion_options import Options
+from ddpify.planning.solver import make_plan
 from ddpify.source import read_source
 from ddpify.understanding.budget import Budget
 from ddpify.understanding.project import Project

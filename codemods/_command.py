@@ -9,10 +9,10 @@ import libcst as cst
 from libcst.codemod import CodemodCommand, SkipFile
 
 from ddpify.errors import DdpifyError
-from ddpify.planning.deciding import make_plan
+from ddpify.planning.conversion_options import Options
 from ddpify.planning.edits import Edits
-from ddpify.planning.options import Options
 from ddpify.planning.plan import Plan
+from ddpify.planning.solver import make_plan
 from ddpify.source import source_from_bytes
 from ddpify.understanding.project import Project
 

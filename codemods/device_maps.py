@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ddpify.planning.device_maps import device_maps
 from ddpify.planning.edits import Edits
+from ddpify.planning.mapped_models import device_maps
 from ddpify.planning.plan import Plan
 from ddpify.understanding.syntax import code_of
 

@@ -6,7 +6,7 @@ import libcst as cst
 from ddpify.codemods.sizes import whole_count, whole_shape
 from ddpify.codemods.trained_models import trained_models
 
-from ddpify.planning import kept_whole
+from ddpify.planning import replicated_statements
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import Refusal
@@ -84,7 +84,7 @@ def _keep_others_whole(plan: Plan, edits: Edits, draw: Draw) -> None:
     parts = plan.facts.drawn_through.get(node, set())
     known = {call for path in parts for call in path}
     for path in plan.facts.drawn_whole_through.get(node, set()) - parts:
-        call = kept_whole.site(plan.facts, path, known)
+        call = replicated_statements.site(plan.facts, path, known)
         if call is None:
             plan.refuse(_for_both(draw))
         else:

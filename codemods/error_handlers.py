@@ -9,7 +9,7 @@ import libcst as cst
 
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
-from ddpify.planning.reaching import leading_to
+from ddpify.planning.reachability import leading_to
 from ddpify.planning.refusals import Refusal
 from ddpify.understanding.facts import Site
 from ddpify.understanding.project import ModuleFile

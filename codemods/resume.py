@@ -6,8 +6,8 @@ from ddpify.codemods.trained_models import trained_models
 
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
-from ddpify.planning.resume import plan_resumption
 from ddpify.planning.resumed_loops import ResumedLoop
+from ddpify.planning.resumption import plan_resumption
 from ddpify.understanding.facts import Site
 
 

@@ -11,7 +11,7 @@ from ddpify.cli.app import app
 from ddpify.errors import DdpifyError, ExitCode
 
 if TYPE_CHECKING:
-    from ddpify.planning.options import Options
+    from ddpify.planning.conversion_options import Options
 
 _TRAINING, _LARGE = "How samples and steps are shared", "Models that do not fit on one GPU"
 _RESUME = "Restarts"

@@ -18,7 +18,7 @@ from ddpify.convert.project_output import (
 )
 from ddpify.errors import DdpifyError, ExitCode
 from ddpify.lint.files.document import LAUNCH, kind_of
-from ddpify.planning.options import Options
+from ddpify.planning.conversion_options import Options
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,12 +18,12 @@ from ddpify.convert.marking import mark
 from ddpify.convert.notebooks import SUFFIX, notebook_source, notes_of
 from ddpify.convert.packages import levels, started_from
 from ddpify.errors import DdpifyError
-from ddpify.planning.deciding import make_plan
+from ddpify.planning.conversion_options import Options
 from ddpify.planning.edits import Edits, Note
-from ddpify.planning.options import Options
 from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import AlreadyDistributed, Refusal
 from ddpify.planning.shardable import refuse_unshardable
+from ddpify.planning.solver import make_plan
 from ddpify.source import Source, read_source
 from ddpify.stack import roomy
 from ddpify.understanding.project import ModuleFile, Project

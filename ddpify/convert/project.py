@@ -10,7 +10,7 @@ from ddpify.convert.conversion import Conversion, conversions
 from ddpify.convert.folder import training_scripts
 from ddpify.convert.packages import check_package, levels
 from ddpify.errors import DdpifyError, ExitCode
-from ddpify.planning.options import Options
+from ddpify.planning.conversion_options import Options
 from ddpify.source import read_source
 from ddpify.understanding.project import Project
 

@@ -13,7 +13,7 @@ import libcst as cst
 from ddpify.planning.conditions import Earlier, negated, operand
 from ddpify.planning.gradient_readers import gradient_readers, steps
 from ddpify.planning.plan import Plan
-from ddpify.planning.reaching import Reach, leading_to
+from ddpify.planning.reachability import Reach, leading_to
 from ddpify.records import record
 from ddpify.understanding.facts import Site
 from ddpify.understanding.structure import Guard, walk

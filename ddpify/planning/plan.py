@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
-from ddpify.planning.options import Options
+from ddpify.planning.conversion_options import Options
 from ddpify.planning.refusals import Refusal
 from ddpify.records import record
 from ddpify.understanding.choices import Choices

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ddpify.planning import deciding
+from ddpify.planning import solver
 from ddpify.planning.refusals import Refusal
 from tests.convert.examples import HEAD, STEP, convert_text
 
@@ -36,7 +36,7 @@ def uninterpreted(monkeypatch: pytest.MonkeyPatch) -> None:
     def interpret(*_: object) -> None:
         raise Interpreted
 
-    monkeypatch.setattr(deciding, "_interpreted", interpret)
+    monkeypatch.setattr(solver, "_interpreted", interpret)
 
 
 @pytest.mark.usefixtures("uninterpreted")

@@ -9,12 +9,12 @@ import libcst as cst
 import pytest
 
 from ddpify.convert import convert_file
-from ddpify.planning import deciding
-from ddpify.planning.deciding import make_plan
+from ddpify.planning import solver
+from ddpify.planning.conversion_options import Options
 from ddpify.planning.gathering import forget_ways_back
-from ddpify.planning.options import Options
 from ddpify.planning.plan import Reduction
 from ddpify.planning.refusals import Refusal
+from ddpify.planning.solver import make_plan
 from ddpify.source import read_source
 from ddpify.understanding.project import Project
 from ddpify.understanding.syntax import names_of
@@ -845,7 +845,7 @@ def test_what_is_taken_back_too_often_is_never_decided_there_again(
 ) -> None:
     script = FIXTURES / "reduction_in_helper" / "train.py"
     before = convert_file(script).data  # one decision is taken back once
-    monkeypatch.setattr(deciding, "_CHANGES_OF_MIND", 0)
+    monkeypatch.setattr(solver, "_CHANGES_OF_MIND", 0)
     assert convert_file(script).data == before
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from ddpify.planning.deciding import make_plan
-from ddpify.planning.options import Options
+from ddpify.planning.conversion_options import Options
+from ddpify.planning.loader_order import take_turns
 from ddpify.planning.refusals import Refusal
-from ddpify.planning.turns import take_turns
+from ddpify.planning.solver import make_plan
 from ddpify.source import read_source
 from ddpify.understanding.interpreter import interpret
 from ddpify.understanding.project import Project

@@ -47,10 +47,10 @@ def steps_of(project: Project, known: tuple[Facts, Choices]) -> Iterator[Step]:
         Exhausted: Deciding takes more steps than the project's budget has left.
     """
     from ddpify.codemods.in_order import collect
+    from ddpify.planning.conversion_options import Options
     from ddpify.planning.cut_short import CutShort
-    from ddpify.planning.deciding import make_plan
-    from ddpify.planning.options import Options
     from ddpify.planning.refusals import Refusal
+    from ddpify.planning.solver import make_plan
 
     try:
         plan = make_plan(project, Options(force=True), known)

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 import libcst as cst
 
-from ddpify.planning import kept_whole
+from ddpify.planning import replicated_statements
 from ddpify.planning.refusals import Refusal
 from ddpify.understanding.batching.handmade_batches import DIMENSIONS
 from ddpify.understanding.choices import Choices
@@ -247,7 +247,7 @@ def _runs_once(facts: Facts, place: Site, known: set[cst.CSTNode]) -> bool:
 
 def _keep_whole(facts: Facts, choices: Choices, node: cst.CSTNode) -> bool:
     """Let what a function gets whole, beside batches elsewhere, stay so; whether that works."""
-    found = kept_whole.calls(facts, node)
+    found = replicated_statements.calls(facts, node)
     for call in found:
         choices.kept_whole[call.module.statement(call.node)] = call
     return bool(found)

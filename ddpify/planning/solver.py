@@ -12,19 +12,19 @@ import libcst as cst
 
 from ddpify import progress
 from ddpify.planning import (
-    device_maps,
+    demand_resolution,
     files_that_stay,
     gathering,
-    kept_whole,
-    mending,
+    mapped_models,
     own_backwards,
+    replicated_statements,
     split_within,
     too_deep,
 )
-from ddpify.planning.batches import split_batches
+from ddpify.planning.conversion_options import Options
 from ddpify.planning.cut_short import CutShort
 from ddpify.planning.first_look import refuse_at_once
-from ddpify.planning.options import Options
+from ddpify.planning.loader_order import lost_turns, note_beside, note_unequal, take_turns, unsplit
 from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import (
     Refusal,
@@ -41,7 +41,7 @@ from ddpify.planning.refusals import (
     unequal_batches,
     work_of_all,
 )
-from ddpify.planning.turns import lost_turns, note_beside, note_unequal, take_turns, unsplit
+from ddpify.planning.split_points import split_batches
 from ddpify.understanding import uses
 from ddpify.understanding.batching import collating
 from ddpify.understanding.budget import Exhausted
@@ -166,7 +166,7 @@ def _refuse_what_is_lost(plan: Plan) -> None:
         *own_backwards.averaged(facts, plan.project),
         *unequal_batches(facts),
         *lost_turns(plan),
-        *device_maps.by_hand(plan),
+        *mapped_models.by_hand(plan),
     )
     for refusal in found:
         plan.refuse(refusal)
@@ -245,7 +245,7 @@ def _decide(plan: Plan) -> bool:
         _drop(plan, node)  # something in it is whole by now: to be decided anew
     for node in [n for n in plan.reductions if _is_unfit(plan, n)]:
         if _also_gets_whole(plan, node) and node not in plan.others:
-            plan.others[node] = kept_whole.calls(plan.facts, node)
+            plan.others[node] = replicated_statements.calls(plan.facts, node)
         del plan.reductions[node]
         plan.choices.reduced.discard(node)
         plan.barred.add(node)
@@ -255,8 +255,10 @@ def _decide(plan: Plan) -> bool:
         return True
     before = _count(plan)
     learnt = _learnt_from(plan)
-    demands = sorted(plan.facts.demands.values(), key=lambda d: not mending.in_training(plan, d))
-    left = [demand for demand in demands if not mending.mend(plan, demand, learnt)]
+    demands = sorted(
+        plan.facts.demands.values(), key=lambda d: not demand_resolution.in_training(plan, d)
+    )
+    left = [demand for demand in demands if not demand_resolution.mend(plan, demand, learnt)]
     plan.unmet = left
     if _count(plan) == before:  # else what was decided may mend it, or let lines get what is alike
         try:
@@ -409,7 +411,7 @@ def _check_alike(plan: Plan, node: cst.CSTNode) -> None:
         demand = Demand(plan.site(node), data, uses.ANOTHER_CALL)
         if any(loader.site in plan.choices.trained for loader in data.loaders):
             raise refuse_reading(demand)
-        mending.replicate(plan, demand)
+        demand_resolution.replicate(plan, demand)
 
 
 def _is_summed_twice(plan: Plan, node: cst.CSTNode) -> bool:
