@@ -38,9 +38,9 @@ def _run(given: list[str]) -> int:
 
 def _lint(given: list[str]) -> int | None:
     """The exit code of a plain ``lint``; None where the command line is not plain."""
-    from ddpify.lint import light_libcst, options
+    from ddpify.lint import light_libcst, lint_options
 
-    read = options.read(given)
+    read = lint_options.read(given)
     if read is None:
         return None
     light_libcst.install()

@@ -12,7 +12,7 @@ from ddpify.lint.config import Settings
 from ddpify.lint.diagnostics import Diagnostic, by_place
 from ddpify.lint.files.relevance import MOST_FILES, files_without_training, is_program
 from ddpify.lint.files.unit_tests import is_unit_test
-from ddpify.lint.scripts.kinds import OTHER
+from ddpify.lint.scripts.script_kinds import OTHER
 from ddpify.records import record
 from ddpify.source import Source
 from ddpify.understanding.budget import Exhausted

@@ -16,7 +16,7 @@ from ddpify.lint.diagnostics import Diagnostic, by_place
 from ddpify.lint.engine import Result, lint
 from ddpify.lint.files import discovery
 from ddpify.lint.files.document import PYTHON, Document, kind_of
-from ddpify.lint.options import Options
+from ddpify.lint.lint_options import Options
 
 CLEAN, FOUND = 0, 1
 
@@ -167,15 +167,15 @@ def _fix(
     to_stdout: bool,
 ) -> tuple[Document, Result]:
     """Apply fixes to a file, or show what they would do; what is left afterwards."""
-    from ddpify.lint import mending
+    from ddpify.lint import applied_fixes
 
     try:
-        mended, count = mending.mend(document, result, settings, unsafe=options.unsafe_fixes)
+        mended, count = applied_fixes.mend(document, result, settings, unsafe=options.unsafe_fixes)
     except DdpifyError as error:
         print(f"ddpify: {document.path}: not fixed ({error})", file=sys.stderr)
         return document, result
     if options.diff:
-        outcome.diffs += mending.diffs(document, mended)
+        outcome.diffs += applied_fixes.diffs(document, mended)
         return document, result
     outcome.fixed += count
     if to_stdout:

@@ -12,11 +12,11 @@ from dataclasses import replace
 from ddpify.lint.certainty import confidence_of
 from ddpify.lint.diagnostics import Confidence, Diagnostic, by_place
 from ddpify.lint.registry import Finding, Rule, findings, load, load_all
-from ddpify.lint.scripts.kinds import SINGLE
+from ddpify.lint.scripts.conversion_steps import Step
 from ddpify.lint.scripts.one_process import concerns_no_rank
 from ddpify.lint.scripts.positions import Positions
 from ddpify.lint.scripts.script import Script
-from ddpify.lint.scripts.steps import Step
+from ddpify.lint.scripts.script_kinds import SINGLE
 from ddpify.lint.unfinished import Unfinished
 from ddpify.understanding.libraries.frameworks import frameworks_of
 from ddpify.understanding.project import ModuleFile

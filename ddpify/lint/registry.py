@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ddpify.codes import BY_NAME, CODES
 from ddpify.lint.diagnostics import Confidence, Fix, Severity
-from ddpify.lint.scripts.kinds import CONVERTED, SINGLE
+from ddpify.lint.scripts.script_kinds import CONVERTED, SINGLE
 from ddpify.records import record
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ddpify import cli
-from ddpify.lint import options
+from ddpify.lint import lint_options
 from ddpify.lint.cache import digest_of
 from tests.conftest import Ddpify
 from tests.lint.setups import SETUPS
@@ -410,14 +410,14 @@ def test_hash_seeds_change_nothing(script: Path, seed: str) -> None:
 def test_plain_command_lines_mean_the_same_to_typer(
     line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: list[tuple[list[Path], options.Options]] = []
+    seen: list[tuple[list[Path], lint_options.Options]] = []
 
-    def note(paths: list[Path], given: options.Options) -> int:
+    def note(paths: list[Path], given: lint_options.Options) -> int:
         seen.append((paths, given))
         return 0
 
     monkeypatch.setattr("ddpify.lint.command.run", note)
-    read = options.read(line.split())
+    read = lint_options.read(line.split())
     assert read is not None and cli.main(["lint", *line.split()]) == 0
     paths, given = seen[0]
     as_tuples = {k: tuple(v) if isinstance(v, list) else v for k, v in asdict(given).items()}
@@ -428,4 +428,4 @@ def test_plain_command_lines_mean_the_same_to_typer(
     "line", ["--help", "--unknown", "--jobs", "--jobs x", "-qx", "--fix=1", "-- a.py", "-o=x"]
 )
 def test_other_command_lines_are_left_to_typer(line: str) -> None:
-    assert options.read(line.split()) is None
+    assert lint_options.read(line.split()) is None

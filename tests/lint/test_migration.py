@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ddpify.lint.command import run
-from ddpify.lint.options import Options
+from ddpify.lint.lint_options import Options
 
 _TRAINING = """
     dataset = TensorDataset(torch.randn(32, 4), torch.randn(32, 1))

@@ -14,7 +14,7 @@ from ddpify.lint import runner
 from ddpify.lint.config import Settings
 from ddpify.lint.diagnostics import Diagnostic
 from ddpify.lint.registry import load
-from ddpify.lint.scripts.kinds import CONVERTED, SINGLE
+from ddpify.lint.scripts.script_kinds import CONVERTED, SINGLE
 from tests.conftest import Ddpify
 from tests.lint.setups import SETUPS
 

@@ -93,7 +93,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.scripts.accumulation import Window, condition, windows
+from ddpify.lint.scripts.gradient_accumulation import Window, condition, windows
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.structure import walk
 from ddpify.understanding.taint.definite_assignment import target_names

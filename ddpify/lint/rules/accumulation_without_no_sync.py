@@ -77,7 +77,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Fix, Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.scripts.accumulation import Window, condition, windows
+from ddpify.lint.scripts.gradient_accumulation import Window, condition, windows
 from ddpify.lint.scripts.repairs import at_head_of
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import DDP

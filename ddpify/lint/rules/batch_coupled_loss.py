@@ -64,8 +64,8 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.loss_inputs import reaches_loss
 from ddpify.lint.scripts.mixing import mixes_samples
-from ddpify.lint.scripts.reaching import reaches_loss
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk

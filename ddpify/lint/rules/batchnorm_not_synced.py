@@ -54,7 +54,7 @@ from collections.abc import Iterator
 
 from ddpify.lint.diagnostics import Applicability, Edit, Fix, Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.scripts.layers import synchronises_batchnorm
+from ddpify.lint.scripts.model_layers import synchronises_batchnorm
 from ddpify.lint.scripts.repairs import spelled
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.understood import Wrap

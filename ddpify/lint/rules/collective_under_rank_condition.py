@@ -63,7 +63,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.scripts.meetings import reached_collective
+from ddpify.lint.scripts.collective_calls import reached_collective
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.set_by_rank import object_guards
 from ddpify.understanding.libraries.distributed import has_group

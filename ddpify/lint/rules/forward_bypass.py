@@ -51,8 +51,8 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Fix, Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.scripts.layers import is_part_of
-from ddpify.lint.scripts.reaching import reaches_loss
+from ddpify.lint.scripts.loss_inputs import reaches_loss
+from ddpify.lint.scripts.model_layers import is_part_of
 from ddpify.lint.scripts.resolved import is_resolved
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import is_wrapper

@@ -87,7 +87,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.scripts.reaching import takes
+from ddpify.lint.scripts.loss_inputs import takes
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import is_wrapper
 from ddpify.understanding.structure import walk

@@ -77,7 +77,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Fix, Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.scripts.layers import synchronises_batchnorm
+from ddpify.lint.scripts.model_layers import synchronises_batchnorm
 from ddpify.lint.scripts.repairs import add_argument
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.model_structure import layers

@@ -44,7 +44,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Fix, Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.scripts.joined import is_joined
+from ddpify.lint.scripts.group_state import is_joined
 from ddpify.lint.scripts.repairs import spelled
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.structure import Guard

@@ -70,7 +70,7 @@ import libcst as cst
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.divisions import divisions
-from ddpify.lint.scripts.parts import make_whole
+from ddpify.lint.scripts.partial_reads import make_whole
 from ddpify.lint.scripts.repairs import runtime
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.runtime_names import MEAN, SUM

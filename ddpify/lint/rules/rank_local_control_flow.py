@@ -147,13 +147,13 @@ import libcst as cst
 from ddpify.lint.certainty import surely_asks_rank
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.collective_calls import collective_of
 from ddpify.lint.scripts.decided import is_decided_by_own
-from ddpify.lint.scripts.meetings import collective_of
 from ddpify.lint.scripts.picked import asks_for_any, counts_picked
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.understood import ALL_COLLECTIVES
 from ddpify.lint.scripts.unseen_code import UnseenCode
-from ddpify.lint.scripts.whole_data import is_own
+from ddpify.lint.scripts.unsharded_totals import is_own
 from ddpify.understanding.structure import Guard, walk
 from ddpify.understanding.taint.sources import CLOCK
 

@@ -54,7 +54,7 @@ import libcst as cst
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
-from ddpify.lint.scripts.whole_data import is_own
+from ddpify.lint.scripts.unsharded_totals import is_own
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.taint.sources import ANY_RANK

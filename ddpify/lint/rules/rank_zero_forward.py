@@ -56,8 +56,8 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Fix, Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.scripts.layers import has_buffers
-from ddpify.lint.scripts.reaching import reaches_loss
+from ddpify.lint.scripts.loss_inputs import reaches_loss
+from ddpify.lint.scripts.model_layers import has_buffers
 from ddpify.lint.scripts.resolved import is_resolved
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import DDP, is_wrapper

@@ -51,7 +51,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.scripts.parts import make_whole
+from ddpify.lint.scripts.partial_reads import make_whole
 from ddpify.lint.scripts.rates import rate_knows_ranks
 from ddpify.lint.scripts.repairs import runtime
 from ddpify.lint.scripts.script import Script

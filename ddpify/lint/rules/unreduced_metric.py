@@ -59,13 +59,13 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.rules.rank_local_control_flow import decides
 from ddpify.lint.scripts.displays import displayed
 from ddpify.lint.scripts.meters import Meters
-from ddpify.lint.scripts.parts import make_whole
+from ddpify.lint.scripts.partial_reads import make_whole
 from ddpify.lint.scripts.repairs import runtime
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.sure_parts import is_surely_own
 from ddpify.lint.scripts.targets import targets
 from ddpify.lint.scripts.unseen_code import UnseenCode
-from ddpify.lint.scripts.whole_data import sees_all_data
+from ddpify.lint.scripts.unsharded_totals import sees_all_data
 from ddpify.understanding.taint.call_graph import called
 from ddpify.understanding.taint.definite_assignment import target_names
 from ddpify.understanding.taint.reaching_definitions import reaching_definition

@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Edit, Fix
-from ddpify.lint.scripts.joined import is_joined
+from ddpify.lint.scripts.group_state import is_joined
 from ddpify.lint.scripts.repairs import add_argument, spelled
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import SAMPLER

@@ -21,7 +21,7 @@ from ddpify.understanding.taint.sources import ANY_RANK
 from ddpify.understanding.values import Function, Instance
 
 if TYPE_CHECKING:
-    from ddpify.lint.scripts.reading import Reading
+    from ddpify.lint.scripts.sharded_values import Reading
 
 # What starts the processes of a script; a name that ends with a dot is a prefix.
 _STARTING = ("torch.multiprocessing.", "multiprocessing.", "torch.distributed.launcher.")

@@ -12,7 +12,7 @@ import libcst as cst
 
 from ddpify.lint.scripts.picked import asks_for_any
 from ddpify.lint.scripts.script import Script
-from ddpify.lint.scripts.whole_data import is_own
+from ddpify.lint.scripts.unsharded_totals import is_own
 from ddpify.understanding.structure import walk
 from ddpify.understanding.taint.dependencies import Dependency
 from ddpify.understanding.taint.flow_edges import FlowEdge

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ddpify.lint.scripts.layers import has_parameters
+from ddpify.lint.scripts.model_layers import has_parameters
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.object_kinds import is_model
 from ddpify.understanding.values import Class, Function, Instance

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from ddpify.lint.scripts.reading import Reading
+from ddpify.lint.scripts.sharded_values import Reading
 from ddpify.understanding.operators.table import COUPLING, OF_MATRICES
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.syntax import argument

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.lint.scripts.kinds import DISTRIBUTED, MAY_ASK
 from ddpify.lint.scripts.no_group import starts_no_group
+from ddpify.lint.scripts.script_kinds import DISTRIBUTED, MAY_ASK
 from ddpify.understanding.libraries.distributed import (
     DDP,
     FSDP,

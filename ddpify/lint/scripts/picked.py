@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.scripts.script import Script
-from ddpify.lint.scripts.whole_data import is_own
+from ddpify.lint.scripts.unsharded_totals import is_own
 from ddpify.understanding.structure import walk
 from ddpify.understanding.taint.flow_edges import FlowEdge
 from ddpify.understanding.taint.reaching_definitions import reaching_definition

@@ -6,8 +6,8 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Applicability, Edit, Fix
 from ddpify.lint.scripts.control import Control
-from ddpify.lint.scripts.joined import is_joined
-from ddpify.lint.scripts.reading import Reading
+from ddpify.lint.scripts.group_state import is_joined
+from ddpify.lint.scripts.sharded_values import Reading
 from ddpify.understanding.libraries import runtime_names
 from ddpify.understanding.syntax import code_of, dotted
 

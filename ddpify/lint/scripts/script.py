@@ -8,12 +8,12 @@ from functools import cache, cached_property
 
 import libcst as cst
 
-from ddpify.lint.scripts import doubts, parts
+from ddpify.lint.scripts import doubts, partial_reads
 from ddpify.lint.scripts.control import Control
-from ddpify.lint.scripts.parts import Part
+from ddpify.lint.scripts.conversion_steps import Step, steps_of
+from ddpify.lint.scripts.partial_reads import Part
 from ddpify.lint.scripts.positions import Positions
-from ddpify.lint.scripts.reading import Reading
-from ddpify.lint.scripts.steps import Step, steps_of
+from ddpify.lint.scripts.sharded_values import Reading
 from ddpify.understanding.libraries.distributed import REDUCING
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
@@ -71,7 +71,7 @@ class Script(Reading):
     @cached_property
     def parts(self) -> list[Part]:
         """What a script with ddpify's runtime reads although a rank holds a part of it."""
-        return parts.parts(self)
+        return partial_reads.parts(self)
 
     def trains(self, node: cst.CSTNode) -> bool:
         """Whether a block reaches ``backward()``, where a graph is recorded."""

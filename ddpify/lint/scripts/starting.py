@@ -14,7 +14,7 @@ import libcst as cst
 from ddpify.understanding.syntax import code_of
 
 if TYPE_CHECKING:
-    from ddpify.lint.scripts.reading import Reading
+    from ddpify.lint.scripts.sharded_values import Reading
 
 _COMMANDS = tuple(
     "subprocess.Popen subprocess.run subprocess.call subprocess.check_call subprocess.check_output"

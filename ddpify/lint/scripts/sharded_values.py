@@ -7,7 +7,7 @@ from functools import cached_property
 
 import libcst as cst
 
-from ddpify.lint.scripts.kinds import DISTRIBUTED, MAY_ASK, OTHER, SINGLE
+from ddpify.lint.scripts.script_kinds import DISTRIBUTED, MAY_ASK, OTHER, SINGLE
 from ddpify.lint.scripts.understood import Understood
 from ddpify.understanding.libraries.distributed import (
     DDP,

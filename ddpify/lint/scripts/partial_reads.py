@@ -22,7 +22,7 @@ from ddpify.understanding.taint.locations import Location
 
 if TYPE_CHECKING:
     from ddpify.lint.scripts.control import Control
-    from ddpify.lint.scripts.reading import Reading
+    from ddpify.lint.scripts.sharded_values import Reading
 
 _UNSEEN = ("code that is not seen", uses.A_DRAW, uses.A_KEPT_TENSOR)
 _TOTALS = ("a running total", "a collection that outlives the batch")
