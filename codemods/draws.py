@@ -24,11 +24,11 @@ def edit(plan: Plan, edits: Edits) -> None:
     alias, wrapped = plan.options.alias, frozenset(trained_models(plan))
     for call in plan.choices.kept_whole.values():
         _put_under_whole(plan, edits, call)
-    for node, site in plan.facts.made_whole.items():
+    for node, site in plan.facts.made_replicated.items():
         if isinstance(node, cst.BaseExpression):
             edits.wrap(node, f"{alias}.split")
             edits.note(site, _text(node), rule=_rule_of(plan, node))
-    for node, site in plan.facts.whole_rows.items():
+    for node, site in plan.facts.replicated_rows.items():
         assert isinstance(node, cst.BaseExpression)
         if site.module.editable:
             edits.wrap(node, f"{alias}.split")
@@ -41,7 +41,7 @@ def edit(plan: Plan, edits: Edits) -> None:
     for node, draw in plan.facts.draws.items():
         if not draw.site.module.editable or not _is_shared(draw, wrapped):
             continue
-        if node in plan.facts.drawn_whole:
+        if node in plan.facts.drawn_replicated:
             plan.refuse(_for_both(draw))
         elif isinstance(node, cst.Call):
             _keep_others_whole(plan, edits, draw)
@@ -83,7 +83,7 @@ def _keep_others_whole(plan: Plan, edits: Edits, draw: Draw) -> None:
     node = draw.site.node
     parts = plan.facts.drawn_through.get(node, set())
     known = {call for path in parts for call in path}
-    for path in plan.facts.drawn_whole_through.get(node, set()) - parts:
+    for path in plan.facts.drawn_replicated_through.get(node, set()) - parts:
         call = replicated_statements.site(plan.facts, path, known)
         if call is None:
             plan.refuse(_for_both(draw))

@@ -11,7 +11,7 @@ from ddpify.understanding.facts import Event, Site
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
 from ddpify.understanding.taint.scopes import parameters
-from ddpify.understanding.values import UNKNOWN, Data, Instance, Number, Whole
+from ddpify.understanding.values import UNKNOWN, Data, Instance, Number, ReplicatedTensor
 
 NameOf = Callable[[cst.CSTNode, ModuleFile], str | None]
 
@@ -49,7 +49,9 @@ def where_it_stays(plan: Plan, model: Instance, event: Event, name_of: NameOf) -
 def _gives_back_any(plan: Plan, model: Instance, place: cst.CSTNode) -> bool:
     """Whether what gives a model back at a place does so with tensors, too."""
     held = plan.facts.values.get(place, UNKNOWN).atoms
-    return model in held and any(isinstance(atom, (Data, Whole, Number)) for atom in held)
+    return model in held and any(
+        isinstance(atom, (Data, ReplicatedTensor, Number)) for atom in held
+    )
 
 
 def _is_bound(call: Site) -> bool:

@@ -8,7 +8,7 @@ import libcst as cst
 
 from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import Refusal
-from ddpify.understanding.values import UNKNOWN, Data, Instance, Number, Whole
+from ddpify.understanding.values import UNKNOWN, Data, Instance, Number, ReplicatedTensor
 
 _DISPLAYS = (cst.List, cst.Tuple, cst.Set)
 
@@ -70,6 +70,6 @@ def _is_tensor(plan: Plan, node: cst.BaseExpression) -> bool:
     """Whether a name stands for nothing but a tensor that all ranks hold."""
     atoms = plan.facts.values.get(node, UNKNOWN).atoms
     return bool(atoms) and all(
-        isinstance(a, (Number, Whole)) or (isinstance(a, Data) and not a.placement.local)
+        isinstance(a, (Number, ReplicatedTensor)) or (isinstance(a, Data) and not a.placement.local)
         for a in atoms
     )

@@ -13,7 +13,7 @@ from ddpify.understanding.syntax import brief
 def edit(plan: Plan, edits: Edits) -> None:
     """Call a trained model through ``spread`` where its arguments are the same on all ranks."""
     trained = set(trained_models(plan))
-    for node, call in plan.facts.whole_calls.items():
+    for node, call in plan.facts.replicated_calls.items():
         shared = any(model in plan.facts.trained_by_rows for model in call.models)
         if call.gathered and not call.in_loop and not shared:
             edits.note(call.site, "every rank trains this on all rows that were collected")

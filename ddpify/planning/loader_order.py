@@ -38,8 +38,8 @@ def note_unequal(facts: Facts, choices: Choices) -> bool:
     before = len(choices.unequal)
     for pair in facts.together:
         trained = all(loader.site in choices.trained for loader in pair)
-        whole = any(loader.site in choices.replicated for loader in pair)
-        if trained and not whole and not same_sizes(facts, pair):
+        replicated = any(loader.site in choices.replicated for loader in pair)
+        if trained and not replicated and not same_sizes(facts, pair):
             choices.unequal.add(frozenset(loader.place for loader in pair))
     return len(choices.unequal) > before
 
@@ -120,7 +120,7 @@ def lost_turns(plan: Plan) -> Iterator[Refusal]:
                 "take the next batch after the last use of this one; or let the loader drop the"
                 " last, short batch: drop_last=True",
             )
-    for node, site in plan.facts.reduced_whole.items():
+    for node, site in plan.facts.reduced_replicated.items():
         both = node in plan.facts.reduced and node in plan.reductions
         if plan.aside and both and plan.reductions[node].how != "mean":
             yield Refusal(

@@ -62,8 +62,8 @@ def averaged(facts: Facts, project: Project) -> Iterator[Refusal]:
 def _backwards(facts: Facts, project: Project) -> Iterator[tuple[ModuleFile, cst.FunctionDef]]:
     for module in project.files:
         for made in module.structure.all(cst.ClassDef):
-            whole = made in facts.applied_to_all and made not in facts.applied
-            if whole or not _is_function(facts, made):
+            replicated = made in facts.applied_to_all and made not in facts.applied
+            if replicated or not _is_function(facts, made):
                 continue
             for one in module.structure.inside(made.body, cst.FunctionDef):
                 if one.name.value == "backward":

@@ -367,7 +367,7 @@ def work_of_all(facts: Facts) -> Iterator[Refusal]:
     a model that treats rows alone is called on a rank's part of them.
     """
     split = {model.site for model in facts.trained_by_rows}
-    for call in facts.whole_calls.values():
+    for call in facts.replicated_calls.values():
         beside = bool(split) and not call.in_loop
         beside |= call.site.module.editable and all(map(facts.row_calls.get, call.models))
         if call.gathered and not beside and not any(m.site in split for m in call.models):

@@ -28,7 +28,7 @@ def calls(facts: Facts, node: cst.CSTNode) -> list[Site]:
     """The calls that lead to a reduction with what is whole; none where one of them takes rows."""
     parts = facts.reduced_through.get(node, set())
     known = {call for path in parts for call in path}
-    found = [site(facts, path, known) for path in facts.whole_through.get(node, set()) - parts]
+    found = [site(facts, path, known) for path in facts.replicated_through.get(node, set()) - parts]
     return [] if None in found else [call for call in found if call is not None]
 
 

@@ -349,7 +349,7 @@ def _is_half_gathered(plan: Plan, node: cst.CSTNode) -> bool:
 def _also_gets_whole(plan: Plan, node: cst.CSTNode) -> bool:
     """Whether a function gets the parts of ranks there in one call, what is whole in another."""
     parts = plan.facts.reduced_through.get(node, set())
-    return any(calls not in parts for calls in plan.facts.whole_through.get(node, ()) if parts)
+    return any(calls not in parts for calls in plan.facts.replicated_through.get(node, ()) if parts)
 
 
 def _keep_others_whole(plan: Plan) -> bool:

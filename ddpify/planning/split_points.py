@@ -203,7 +203,7 @@ def _keep_untrained_whole(facts: Facts, choices: Choices) -> bool:
 
 def _split_evaluations(facts: Facts, choices: Choices) -> bool:
     """Split all batches where a function that reduces its results gets them whole elsewhere."""
-    both = [site for node, site in facts.reduced_whole.items() if node in facts.reduced]
+    both = [site for node, site in facts.reduced_replicated.items() if node in facts.reduced]
     if not both:
         return False
     if choices.split_all or _lasts(facts, choices):

@@ -9,7 +9,7 @@ import libcst as cst
 
 from ddpify.records import record
 from ddpify.understanding.project import ModuleFile
-from ddpify.understanding.values import Data, Instance, Value, Whole, join
+from ddpify.understanding.values import Data, Instance, ReplicatedTensor, Value, join
 
 
 @record
@@ -104,7 +104,7 @@ class SampleHook:
 
 
 @record
-class WholeCall:
+class ReplicatedCall:
     """A call of a model on what every rank holds, while a batch is at hand."""
 
     site: Site
@@ -176,7 +176,7 @@ class Entry:
     site: Site
     training: bool
     tested: bool
-    held: tuple[Whole, ...]
+    held: tuple[ReplicatedTensor, ...]
     model: Instance
 
 
@@ -211,18 +211,24 @@ class Facts:
     named_sizes: dict[cst.CSTNode, Site] = field(default_factory=dict)  # x.view(batch_size, ...)
     draws: dict[cst.CSTNode, Draw] = field(default_factory=dict)  # random rows for a batch
     counted_slices: dict[cst.CSTNode, Draw] = field(default_factory=dict)  # noise[: len(batch)]
-    drawn_whole: dict[cst.CSTNode, Site] = field(default_factory=dict)  # for what all ranks hold
+    drawn_replicated: dict[cst.CSTNode, Site] = field(
+        default_factory=dict
+    )  # for what all ranks hold
     # Loops over what a loader's batch holds, of which each round is a step of its own.
     part_steps: dict[cst.CSTNode, Site] = field(default_factory=dict)
     # The calls that lead to a draw for this rank's rows, and for what all ranks hold.
     drawn_through: dict[cst.CSTNode, set[Calls]] = field(default_factory=dict)
-    drawn_whole_through: dict[cst.CSTNode, set[Calls]] = field(default_factory=dict)
-    made_whole: dict[cst.CSTNode, Site] = field(default_factory=dict)  # of the loader's batch size
-    whole_rows: dict[cst.CSTNode, Site] = field(default_factory=dict)  # beside a rank's, of as many
+    drawn_replicated_through: dict[cst.CSTNode, set[Calls]] = field(default_factory=dict)
+    made_replicated: dict[cst.CSTNode, Site] = field(
+        default_factory=dict
+    )  # of the loader's batch size
+    replicated_rows: dict[cst.CSTNode, Site] = field(
+        default_factory=dict
+    )  # beside a rank's, of as many
     states: dict[cst.CSTNode, States] = field(default_factory=dict)  # of recurrent layers
     lengths: dict[cst.CSTNode, States] = field(default_factory=dict)  # of all sequences of a batch
     padded: dict[cst.CSTNode, Site] = field(default_factory=dict)  # to a rank's longest sequence
-    whole_calls: dict[cst.CSTNode, WholeCall] = field(default_factory=dict)
+    replicated_calls: dict[cst.CSTNode, ReplicatedCall] = field(default_factory=dict)
     sharded_calls: set[cst.CSTNode] = field(default_factory=set)
     row_calls: dict[Instance, bool] = field(default_factory=dict)  # from rows, whether to rows
     trained_by_rows: set[Instance] = field(default_factory=set)  # which perhaps train on a rank's
@@ -233,10 +239,10 @@ class Facts:
     shared: dict[Instance, str] = field(default_factory=dict)
     wrapped: dict[Instance, Site] = field(default_factory=dict)
     reduced: dict[cst.CSTNode, set[Data]] = field(default_factory=dict)  # what reductions got
-    reduced_whole: dict[cst.CSTNode, Site] = field(default_factory=dict)  # of something whole
+    reduced_replicated: dict[cst.CSTNode, Site] = field(default_factory=dict)  # of something whole
     # The calls that lead to a reduction with this rank's part, and with what is whole already.
     reduced_through: dict[cst.CSTNode, set[Calls]] = field(default_factory=dict)
-    whole_through: dict[cst.CSTNode, set[Calls]] = field(default_factory=dict)
+    replicated_through: dict[cst.CSTNode, set[Calls]] = field(default_factory=dict)
     # Reductions that get rows of all ranks on one way through the script, a rank's on another.
     half_gathered: set[cst.CSTNode] = field(default_factory=set)
     # Layers that go along the samples of the batch, as if those were the steps of a sequence.

@@ -18,7 +18,7 @@ class Loop:
     node: cst.For | cst.While
     taken: bool = False  # a batch in each round, as far as is known
     asked: bool = False  # about it, when it was not known
-    takes_whole: bool = False  # batches that are not split
+    takes_replicated: bool = False  # batches that are not split
     # The loaders that batches come from, those that may give the same batch together.
     loaders: list[frozenset[Instance]] = field(default_factory=list)
     own: frozenset[Instance] = frozenset()  # of those, the ones that the loop itself goes through

@@ -33,10 +33,10 @@ from ddpify.understanding.values import (
     Function,
     Instance,
     Number,
+    ReplicatedTensor,
     Scope,
     Tup,
     Value,
-    Whole,
     deep_atoms,
     library_value,
     value,
@@ -165,7 +165,7 @@ class Interpreter(RunState):
     def reduce(self, node: cst.BaseExpression, result: Value) -> Value:
         """The value of an expression that is to be reduced, and a note that it needed it."""
         path = self.call_path
-        if self.all_whole and not result.data:
+        if self.all_replicated and not result.data:
             return result
         if result.data:
             self.facts.reduced.setdefault(node, set()).update(result.data)
@@ -178,11 +178,11 @@ class Interpreter(RunState):
             if any(isinstance(a, Data) and a.reduced for a in result.atoms):
                 self.facts.half_reduced.add(node)
         else:
-            self.facts.reduced_whole.setdefault(node, self.site(node))
-            known = any(isinstance(a, (Data, Number, Whole)) for a in result.atoms)
+            self.facts.reduced_replicated.setdefault(node, self.site(node))
+            known = any(isinstance(a, (Data, Number, ReplicatedTensor)) for a in result.atoms)
             known &= not any(frame.against_default for frame in self.frames)
             if known and self.meets_split_batches():
-                self.facts.whole_through.setdefault(node, set()).add(path)
+                self.facts.replicated_through.setdefault(node, set()).add(path)
         return definition_sites.reduced(result, node)
 
     def call(

@@ -69,7 +69,7 @@ class RunState(ABC):
         self.modes = Modes()
         self.criteria: set[tuple[Instance, bool]] = set()  # modules, and whether they are some
         self.training: bool | None = None  # the mode of the model in progress, where it is known
-        self.all_whole = 0  # inside of so many blocks where every rank holds all rows
+        self.all_replicated = 0  # inside of so many blocks where every rank holds all rows
         self.running_entry = False  # and not code that nothing calls
         self.tried: Function | None = None  # on a rank's rows
         self.tried_writes: list[tuple[Instance, str, Value | None]] = []  # and what was there
@@ -77,11 +77,13 @@ class RunState(ABC):
         self.of_all_ranks: set[Instance] = set()  # lists that are made of gathered rows
         # Iterators over batches, with the loaders of these.
         self.over_loaders: dict[Instance, frozenset[Instance]] = {}
-        self.taking_whole = 0  # how many comprehensions in progress go through such batches
+        self.taking_replicated = 0  # how many comprehensions in progress go through such batches
         self.rows_taken: list[Data] = []  # by loops over a batch's rows, the innermost last
         # The loaders that the batch at hand comes from, for each way of getting here.
         self.at_hand: frozenset[frozenset[Instance]] = frozenset()
-        self.whole_at_hand: frozenset[frozenset[Instance]] = frozenset()  # those that may be whole
+        self.current_replicated: frozenset[frozenset[Instance]] = (
+            frozenset()
+        )  # those that may be whole
         # Whether this pass changes what it has read before: only then does the next one differ.
         self.reads_change = False
         self.functions: dict[cst.CSTNode, Function] = {}
@@ -255,13 +257,13 @@ class RunState(ABC):
             self.training = outer
 
     @contextmanager
-    def with_all_whole(self, active: bool = True) -> Iterator[None]:
+    def with_all_replicated(self, active: bool = True) -> Iterator[None]:
         """Inside, the script says that every rank holds all rows."""
-        self.all_whole += active
+        self.all_replicated += active
         try:
             yield
         finally:
-            self.all_whole -= active
+            self.all_replicated -= active
 
     @contextmanager
     def trying(self, function: Function | None = None) -> Iterator[Facts]:
@@ -301,13 +303,13 @@ class RunState(ABC):
                 self.rows_taken.pop()
 
     @contextmanager
-    def through_whole(self, active: bool) -> Iterator[None]:
+    def through_replicated(self, active: bool) -> Iterator[None]:
         """Inside, each round takes a batch that every rank gets whole."""
-        self.taking_whole += active
+        self.taking_replicated += active
         try:
             yield
         finally:
-            self.taking_whole -= active
+            self.taking_replicated -= active
 
     # ------------------------------------------------------------------ names
     def bind(self, name: str, new: Value) -> None:
@@ -355,7 +357,7 @@ class RunState(ABC):
         """Whether a batch that is split among the ranks is the one at hand."""
         loops = [loop for frame in self.frames for loop in frame.loops]
         batch = not self.collating and any(loop.takes_batches for loop in loops)
-        return batch and not self.in_whole_loop()
+        return batch and not self.in_replicated_loop()
 
     def takes_batch(self, source: str = "") -> None:
         """Note that the innermost loop takes a batch in each round.
@@ -369,13 +371,13 @@ class RunState(ABC):
 
     def meets_split_batches(self) -> bool:
         """Whether the batch at hand, if there is one, may be split among the ranks."""
-        whole = bool(self.at_hand) and self.at_hand <= self.whole_at_hand
-        return self.running_entry and not self.in_whole_loop() and not whole
+        replicated = bool(self.at_hand) and self.at_hand <= self.current_replicated
+        return self.running_entry and not self.in_replicated_loop() and not replicated
 
-    def in_whole_loop(self) -> bool:
+    def in_replicated_loop(self) -> bool:
         """Whether the batch at hand is one that every rank gets whole."""
-        looped = any(loop.takes_whole for frame in self.frames for loop in frame.loops)
-        return bool(self.taking_whole) or looped
+        looped = any(loop.takes_replicated for frame in self.frames for loop in frame.loops)
+        return bool(self.taking_replicated) or looped
 
     # ------------------------------------------------------------------ code
     @abstractmethod

@@ -128,7 +128,7 @@ class Data:
 
 
 @record
-class Whole:
+class ReplicatedTensor:
     """A tensor that every rank holds whole, and that may be a batch made by hand.
 
     Its rows would lie along dimension ``dim``, and along ``dim_at_definition`` at the places
@@ -473,7 +473,7 @@ Atom = (
     | QualifiedName
     | Number
     | Data
-    | Whole
+    | ReplicatedTensor
     | Tup
     | Params
     | Method

@@ -53,12 +53,12 @@ def parts(script: Reading) -> list[Part]:
     """What a script with the runtime reads in part, each place once; nothing of another script."""
     if not script.has_runtime:
         return []
-    whole = _made_whole(script)
+    replicated = _made_whole(script)
     found: dict[cst.CSTNode, Part] = {}
     for demand in script.facts.demands.values():
         node = _place(script, demand)
         remedy = _remedy(demand, strict=script.strict)
-        if node is None or remedy is None or _is_reduced_later(script, demand, whole):
+        if node is None or remedy is None or _is_reduced_later(script, demand, replicated):
             continue
         found.setdefault(node, Part(node, demand, remedy))
     order = script.structure.order
@@ -100,7 +100,7 @@ def _made_whole(script: Reading) -> set[Location]:
     }
 
 
-def _is_reduced_later(script: Reading, demand: Demand, whole: set[Location]) -> bool:
+def _is_reduced_later(script: Reading, demand: Demand, replicated: set[Location]) -> bool:
     """Whether what is made of a value goes into a reduction: a total that is reduced at the end."""
     node = demand.site.node
     structure = script.structure_of(node)
@@ -111,7 +111,7 @@ def _is_reduced_later(script: Reading, demand: Demand, whole: set[Location]) -> 
         starts |= {location for edge in script.flow.edges_at(above) for location in edge.targets}
         if isinstance(above, cst.BaseStatement):
             break
-    return bool(script.flow.derived(starts) & whole)
+    return bool(script.flow.derived(starts) & replicated)
 
 
 def make_whole(control: Control, part: Part) -> Fix | None:

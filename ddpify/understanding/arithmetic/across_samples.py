@@ -117,9 +117,9 @@ def _in_order(run: RunState, name: str, operand: cst.BaseExpression, data: Data)
 
 def ordered(data: Data, name: str) -> Value:
     """What sorting the rows of all ranks gives: their order, behind the rows for ``sort``."""
-    whole = data.placed(Placement.REPLICATE)
-    order = value(replace(whole, form=Form.PERMUTATION))
-    rows = value(replace(whole, form=Form.GATHERED))
+    replicated = data.placed(Placement.REPLICATE)
+    order = value(replace(replicated, form=Form.PERMUTATION))
+    rows = value(replace(replicated, form=Form.GATHERED))
     return order if name == "argsort" else value(Tup((rows, order)))
 
 
@@ -179,8 +179,8 @@ def by_rule(
         return value(data.placed(Placement.COUPLED))
     run.demand(operand, value(data), uses.A_STATISTIC)
     rows = rule is None or name in WITH_ROWS
-    whole = data.placed(Placement.REPLICATE)
-    return value(replace(whole, form=Form.GATHERED)) if rows else REPLICATED
+    replicated = data.placed(Placement.REPLICATE)
+    return value(replace(replicated, form=Form.GATHERED)) if rows else REPLICATED
 
 
 def _is_no_batch_of(name: str, data: Data) -> bool:
@@ -249,14 +249,14 @@ def taken_by_position(
     written = isinstance(above, cst.AugAssign) and above.target is node  # which is judged there
     if written or (index is not None and not is_fixed(index)):
         return None
-    whole = atom.placed(Placement.REPLICATE)
+    replicated = atom.placed(Placement.REPLICATE)
     if run.collating:
         run.mixes(node, atom)
         one = index is not None and (isinstance(index.constant(), int) or bool(index.data))
-        return whole if one else replace(whole, form=Form.GATHERED, flat=True)
+        return replicated if one else replace(replicated, form=Form.GATHERED, flat=True)
     run.demand(node.value, value(atom), uses.A_STATISTIC)
     bounds.count_sizes(run, [*bounds.of_slices(node), *_counted_index(node, index)])
-    return whole if index is not None else replace(whole, form=Form.GATHERED, flat=True)
+    return replicated if index is not None else replace(replicated, form=Form.GATHERED, flat=True)
 
 
 def _counted_index(node: cst.Subscript, index: Value | None) -> list[cst.BaseExpression]:

@@ -47,7 +47,7 @@ def of_all_ranks(
     return across_samples.coupled_operands(run, node, own, rows=kept)
 
 
-def of_whole(
+def of_replicated(
     name: str, operands: Sequence[Operand], rest: Sequence[Value], kwargs: Mapping[str, Value]
 ) -> Value | None:
     """What such a function gives of the rows of all ranks; None where it leaves their number."""

@@ -15,7 +15,7 @@ from ddpify.understanding.arithmetic.tensor_pairs import Operand
 from ddpify.understanding.batching import batch_rows, handmade_batches
 from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.values import Data, Number, Value, Whole, value
+from ddpify.understanding.values import Data, Number, ReplicatedTensor, Value, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
@@ -72,9 +72,9 @@ def on_batches(run: RunState, equation: object, operands: list[Operand]) -> Valu
     if not _is_plain_equation(equation):
         return None
     inputs, output = _letters(equation)  # type: ignore[arg-type]
-    kept: list[Whole] = []
+    kept: list[ReplicatedTensor] = []
     for letters, (_, held) in zip(inputs, listed(run, operands), strict=False):
-        for atom in handmade_batches.wholes(held):
+        for atom in handmade_batches.replicated_tensors(held):
             place = output.find(letters[atom.dim]) if atom.dim < len(letters) else -1
             if place < 0:
                 batch_rows.refute(run, atom)

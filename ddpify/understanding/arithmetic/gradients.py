@@ -18,7 +18,15 @@ from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import Structure
 from ddpify.understanding.syntax import argument, dotted
-from ddpify.understanding.values import Atom, Data, Number, Value, Whole, deep_atoms, value
+from ddpify.understanding.values import (
+    Atom,
+    Data,
+    Number,
+    ReplicatedTensor,
+    Value,
+    deep_atoms,
+    value,
+)
 
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
@@ -29,13 +37,13 @@ _FREE_OF_SCALE = frozenset("sign zero_ sgn".split())
 
 def read(run: RunState, node: cst.Attribute, atom: Atom) -> None:
     """Note a reading of ``x.grad``, where ``x`` is rows of the batch or a tensor by itself."""
-    if run.frames_forward() or run.collating or run.in_whole_loop():
+    if run.frames_forward() or run.collating or run.in_replicated_loop():
         return
     rows = isinstance(atom, Data) and atom.placement is Placement.SHARD
     if rows and not _is_free_of_scale(run.module.structure, node):
         _note_rows(run, node, atom)  # type: ignore[arg-type]
     alike = isinstance(atom, Data) and not atom.placement.local  # as large as a batch, say
-    whole = alike or isinstance(atom, (Number, Whole))
+    whole = alike or isinstance(atom, (Number, ReplicatedTensor))
     if whole and run.in_batch_loop() and _requires_gradient(run.module.structure, node.value):
         run.facts.loose_gradients.setdefault(node, run.site(node))
 
@@ -95,7 +103,7 @@ def of_others(run: RunState, node: cst.BaseExpression, outputs: Value, inputs: V
     A rank gets the gradient of its own samples, which nothing averages.
     """
     of_batch = any(isinstance(a, Data) and (a.placement.local or a.reduced) for a in outputs.atoms)
-    alike = any(isinstance(a, (Number, Whole)) for a in deep_atoms(inputs))
+    alike = any(isinstance(a, (Number, ReplicatedTensor)) for a in deep_atoms(inputs))
     if of_batch and alike and run.in_batch_loop():
         run.facts.loose_gradients.setdefault(node, run.site(node))
 

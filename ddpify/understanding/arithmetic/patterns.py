@@ -23,9 +23,9 @@ from ddpify.understanding.values import (
     Data,
     Instance,
     Number,
+    ReplicatedTensor,
     Tup,
     Value,
-    Whole,
     deep_atoms,
     join,
     value,
@@ -148,8 +148,8 @@ def _one(
 ) -> Value | None:
     """What becomes of one thing that the tensor may be; None where the pattern does not show it."""
     shown, atom = operand
-    if isinstance(atom, Whole):
-        return _whole(run, atom, pattern)
+    if isinstance(atom, ReplicatedTensor):
+        return _replicated(run, atom, pattern)
     if not isinstance(atom, Data):
         return None if isinstance(atom, (Instance, Tup)) else value(Number())
     if atom.placement is not Placement.SHARD:
@@ -237,7 +237,7 @@ def _moved(rows: Data, name: str, place: int, pattern: _Pattern) -> Data:
     )
 
 
-def _whole(run: RunState, atom: Whole, pattern: _Pattern) -> Value | None:
+def _replicated(run: RunState, atom: ReplicatedTensor, pattern: _Pattern) -> Value | None:
     """What becomes of a batch that the script makes by hand."""
     group = _group_at(atom.dim, 0, pattern.left)
     if group is None or len(group) != 1:

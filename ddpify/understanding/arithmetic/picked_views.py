@@ -87,10 +87,10 @@ def _write_through(
         run.demand(view, value(Data(Placement.SHARD, loaders, form=Form.PACKED)), uses.A_ROW)
     for data in rows:
         row_writes.write_into_all(run, view, data)
-    whole = [a for a in seen.of(Data) if a.form is Form.GATHERED]  # type: ignore[union-attr]
-    if whole:
+    replicated = [a for a in seen.of(Data) if a.form is Form.GATHERED]  # type: ignore[union-attr]
+    if replicated:
         held = tensor_pairs.held_tensors([(one, run.seen(one)) for one in given])
-        tensor_pairs.beside_whole(run, [(base, whole[0]), *held])  # type: ignore[list-item]
+        tensor_pairs.beside_replicated(run, [(base, replicated[0]), *held])  # type: ignore[list-item]
 
 
 def _base(run: RunState, view: cst.BaseExpression) -> cst.BaseExpression:

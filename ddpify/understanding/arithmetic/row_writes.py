@@ -47,7 +47,7 @@ def write(run: RunState, target: cst.Subscript, owner: Value, new: Value) -> Non
             write_into_all(run, target, data)
     elif rows:
         run.demand(target, value(*new.positions), uses.A_ROW)
-    _write_whole(run, target, owner)
+    _write_replicated(run, target, owner)
     _note_gathered_argument(run, target, owner)
 
 
@@ -135,10 +135,10 @@ def _is_told_where(call: cst.Call) -> bool:
     return any(a.keyword is not None and a.keyword.value in ("out", "inplace") for a in call.args)
 
 
-def _write_whole(run: RunState, target: cst.Subscript, owner: Value) -> None:
+def _write_replicated(run: RunState, target: cst.Subscript, owner: Value) -> None:
     """Ask for positions and values of all ranks where the rows of all are written into."""
-    whole = [a for a in owner.atoms if isinstance(a, Data) and a.form is Form.GATHERED]
-    if not whole:
+    replicated = [a for a in owner.atoms if isinstance(a, Data) and a.form is Form.GATHERED]
+    if not replicated:
         return
     at = [e.slice.value for e in target.slice if isinstance(e.slice, cst.Index)]
     bounds.count_sizes(run, [*bounds.of_slices(target), *at])
@@ -146,7 +146,7 @@ def _write_whole(run: RunState, target: cst.Subscript, owner: Value) -> None:
     given = [*at, *_given(run, target)]
     shown = [(one, per_sample_lists.as_index(run.seen(one))) for one in given]
     held = tensor_pairs.held_tensors(shown)
-    tensor_pairs.beside_whole(run, [(target.value, whole[0]), *held])
+    tensor_pairs.beside_replicated(run, [(target.value, replicated[0]), *held])
 
 
 def _given(run: RunState, target: cst.Subscript) -> list[cst.BaseExpression]:

@@ -99,7 +99,7 @@ def item(run: RunState, node: cst.Subscript, atom: Data) -> Value:
         if atom.form is Form.GATHERED:
             bounds.count_sizes(run, by)
             bounds.count_all_rows(run, by)
-        tensor_pairs.beside_whole(
+        tensor_pairs.beside_replicated(
             run, [(node.value, atom), *tensor_pairs.held_tensors([(i, run.seen(i)) for i in by])]
         )
         single = _is_one_position(run, node)
@@ -156,7 +156,7 @@ def _piece(rows: Data) -> Data:
     return replace(rows, placement=Placement.SHARD, definition_sites=frozenset(), form=form)
 
 
-def cut_by_whole_batches(
+def cut_by_global_batches(
     run: RunState, cut: tensor_pairs.Operand, length: tensor_pairs.Operand
 ) -> None:
     """Ask for a whole that cannot be had where tensors under each other are cut by a batch's size.
@@ -258,7 +258,7 @@ def _index(run: RunState, node: cst.Subscript, atom: Data) -> Data:
             atom = replace(atom, dim=atom.dim - 1)  # that dimension is gone
         else:
             dim += 1
-    return _whole_rows(run, node, atom)
+    return _all_rows(run, node, atom)
 
 
 def _dimensions_left(run: RunState, node: cst.Subscript, atom: Data) -> int:
@@ -286,7 +286,7 @@ def _is_first_column(run: RunState, node: cst.Subscript) -> bool:
     return not indices_ or indices_ == [0]
 
 
-def _whole_rows(run: RunState, node: cst.Subscript, atom: Data) -> Data:
+def _all_rows(run: RunState, node: cst.Subscript, atom: Data) -> Data:
     """Part of every row: there are as many rows for each sample as before."""
     if atom.counting:
         return atom
@@ -323,7 +323,7 @@ def _index_rows(
     run: RunState, node: cst.Subscript, atom: Data, part_: cst.BaseSlice, kind: str, index: Value
 ) -> Data:
     if kind == "whole":
-        return _whole_rows(run, node, atom)
+        return _all_rows(run, node, atom)
     counts = bounds.counted(run, node)
     if counts and not bounds.begins_later(run, part_):
         loaders = _loaders_within(run, part_, atom, counts[0])
@@ -333,7 +333,7 @@ def _index_rows(
         return cut
     if any(isinstance(a, Data) and a.form is Form.PERMUTATION for a in index.atoms):
         return regrouped(run, node, node.value, atom)
-    if tensor_pairs.beside_whole(run, [(node.value, atom), *_positions_of_all(index, node)]):
+    if tensor_pairs.beside_replicated(run, [(node.value, atom), *_positions_of_all(index, node)]):
         return replace(atom.placed(Placement.REPLICATE), form=Form.GATHERED)
     for numbers in (d for d in index.data if d.form is Form.COMPUTED and not run.frames_forward()):
         assert isinstance(part_, cst.Index)
@@ -428,13 +428,17 @@ def _by_gathered(run: RunState, node: cst.Subscript) -> Value | None:
     gathered = [atom for _, atom in held if atom.form is Form.GATHERED]  # type: ignore[union-attr]
     if not gathered:
         return None
-    tensor_pairs.beside_whole(run, held)  # type: ignore[arg-type]
+    tensor_pairs.beside_replicated(run, held)  # type: ignore[arg-type]
     return value(gathered[0])
 
 
 def rows_of_weights(run: RunState, node: cst.Subscript) -> Value | None:
     """The rows of a parameter that rows, or what may be a batch, pick; else None."""
-    held = [atom for index in indices(node) for atom in handmade_batches.wholes(run.seen(index))]
+    held = [
+        atom
+        for index in indices(node)
+        for atom in handmade_batches.replicated_tensors(run.seen(index))
+    ]
     return rows_by_index(run, node) or (value(*held) if held else None)
 
 

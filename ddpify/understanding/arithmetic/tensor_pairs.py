@@ -53,7 +53,8 @@ def binary(run: RunState, node: cst.CSTNode, operator: str, left: Operand, right
     handmade_batches.meet(run, [left] if matrix else [left, right])
     if not left[1].data and not right[1].data:
         if operator == "@" and (
-            handmade_batches.wholes(left[1]) or handmade_batches.wholes(right[1])
+            handmade_batches.replicated_tensors(left[1])
+            or handmade_batches.replicated_tensors(right[1])
         ):
             return batch_rows.product(run, [left, right])
         return batch_rows.joined([left, right]) or _plain(operator, left[1], right[1])
@@ -151,7 +152,7 @@ def _pair(
     of_others = single_samples.meet_others(run, node, [(e, d) for e, d in (left, right) if d])
     if of_others is not None:
         return of_others
-    _count_whole(run, left, right)
+    _count_replicated(run, left, right)
     a, b = _placement(operator, left[1], right[1]), _placement(operator, right[1], left[1])
     placement = _met(run, operator, left[1], right[1])
     held = [d for d in (left[1], right[1]) if d is not None]
@@ -161,7 +162,7 @@ def _pair(
     loaders = frozenset(loader for d in held for loader in d.loaders)
     if operator != "@" and across_samples.split_beside(run, left, right):
         return value(replace(base.placed(Placement.SHARD), loaders=loaders, dim=base.dim))
-    if beside_whole(run, [left, right]):
+    if beside_replicated(run, [left, right]):
         return value(replace(base.placed(Placement.REPLICATE), loaders=loaders, form=Form.GATHERED))
     note_used_on_rows(run, held)
     if placement is Placement.PER_COUNT and b is Placement.COUNT and right[1] is not None:
@@ -205,7 +206,7 @@ def _names(*operands: tuple[cst.BaseExpression, Data | None]) -> frozenset[cst.B
     return frozenset(name for e, d in rows for name in (d.names or {e}))
 
 
-def _count_whole(
+def _count_replicated(
     run: RunState,
     left: tuple[cst.BaseExpression, Data | None],
     right: tuple[cst.BaseExpression, Data | None],
@@ -271,7 +272,9 @@ def definition_sites(data: Data | None) -> frozenset[cst.BaseExpression]:
     return data.definition_sites if data is not None and picked_ else frozenset()
 
 
-def beside_whole(run: RunState, operands: Sequence[tuple[cst.BaseExpression, Data | None]]) -> bool:
+def beside_replicated(
+    run: RunState, operands: Sequence[tuple[cst.BaseExpression, Data | None]]
+) -> bool:
     """Whether this rank's rows meet the whole batch's: then they must be gathered as well."""
     if not any(d is not None and d.form is Form.GATHERED for _, d in operands):
         return False
@@ -441,7 +444,7 @@ def compare(run: RunState, nodes: Sequence[cst.BaseExpression], values: list[Val
         by_hand = batch_rows.joined(zip(nodes, values, strict=True))
         rows_of_all = [d for _, d in tensors if d is not None and d.form is Form.GATHERED]
         return by_hand or (value(*rows_of_all[:1]) if rows_of_all else REPLICATED)
-    if beside_whole(run, tensors):
+    if beside_replicated(run, tensors):
         return value(replace(shards[0].placed(Placement.REPLICATE), form=Form.GATHERED))
     if len(shards) == 2 and crossed(run, *shards):
         return mixed(run, nodes[0], shards[0], list(zip(nodes, values, strict=True)))

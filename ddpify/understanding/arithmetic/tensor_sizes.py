@@ -71,7 +71,7 @@ def size(data: Data, node: cst.BaseExpression, rest: Sequence[Value]) -> Value:
     dim = dimensions.place(rest[0].constant(), data.ndim) if rest else ...
     if isinstance(dim, int) and 0 <= dim != data.dim:
         return REPLICATED
-    known = whole_size(data)
+    known = global_size(data)
     if known is not None:
         return known
     if data.ragged and dim in (..., data.dim):
@@ -118,7 +118,7 @@ def first_size(sizes: Data, node: cst.BaseExpression | None = None) -> Data:
     )
 
 
-def whole_size(data: Data) -> Value | None:
+def global_size(data: Data) -> Value | None:
     """The size of what is no shard: the same on all ranks, unless rows were picked by position."""
     if data.form is Form.ROW:
         return REPLICATED
@@ -131,7 +131,7 @@ def whole_size(data: Data) -> Value | None:
 
 def count(data: Data, node: cst.BaseExpression) -> Value:
     """The number of this rank's rows, born at the expression that asks for it."""
-    known = whole_size(data)
+    known = global_size(data)
     if known is not None:
         return known
     if data.ragged:

@@ -146,7 +146,7 @@ def attribute(atom: Data, name: str, *, called: bool) -> Value:
     if name == "shape" and not atom.placement.local:
         return REPLICATED
     if name == "shape":
-        return tensor_sizes.whole_size(atom) or value(tensor_sizes.shape(atom))
+        return tensor_sizes.global_size(atom) or value(tensor_sizes.shape(atom))
     if name == "ndim" and atom.ndim:
         return value(Const(atom.ndim))
     if name in _ALIKE:
@@ -219,10 +219,10 @@ def _function(
     alone = [(n, d) for n, d in data if d.dim == NO_ROWS]
     data = alone or data  # what meets a single sample is that sample's
     if not data:
-        return on_whole(name, operands, rest, kwargs)
+        return on_replicated(name, operands, rest, kwargs)
     if name in _WRITING_BY_INDEX and not operands[0][1].data:
         return _written_by_index(run, node, operands)
-    if tensor_pairs.beside_whole(run, tensor_pairs.held_tensors(operands)):
+    if tensor_pairs.beside_replicated(run, tensor_pairs.held_tensors(operands)):
         return value(replace(data[0][1].placed(Placement.REPLICATE), form=Form.GATHERED))
     if "out" in kwargs:
         return _written_out(run, operands, kwargs["out"])
@@ -447,7 +447,7 @@ def _counted_by(node: cst.BaseExpression, operand: cst.BaseExpression, result: V
     return value(*(counted.get(a, a) for a in result.atoms))
 
 
-def on_whole(
+def on_replicated(
     name: str, operands: list[Operand], rest: Sequence[Value], kwargs: Mapping[str, Value]
 ) -> Value:
     """The same for what is whole already: rows stay rows, unless the function adds them up."""
@@ -459,11 +459,11 @@ def on_whole(
     )
     if rule_of(name) is Rule.COUPLING and name not in across_samples.WITH_ROWS:
         return value(number)
-    picked = along_batch.of_whole(name, operands, rest, kwargs)
+    picked = along_batch.of_replicated(name, operands, rest, kwargs)
     if picked is not None:
         return picked
     if reduced[0].form is Form.GATHERED and gives_a_pair(name, rest, kwargs):
-        return _pair_of_whole(name, reduced[0], rest, kwargs)
+        return _pair_of_replicated(name, reduced[0], rest, kwargs)
     over_rows = name in OVER_A_DIMENSION and goes_over_rows(name, reduced[0], rest, kwargs)
     if name == "argsort" and over_rows and reduced[0].ndim < 2:
         return value(replace(reduced[0].placed(Placement.REPLICATE), form=Form.PERMUTATION))
@@ -471,7 +471,7 @@ def on_whole(
     return value(number if gone else reduced[0])
 
 
-def _pair_of_whole(
+def _pair_of_replicated(
     name: str, rows: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]
 ) -> Value:
     """Values and indices of the rows of all ranks, or along them."""
@@ -498,7 +498,9 @@ def on_batches(
     results = [
         batch_rows.function(run, name, atom, rest, kwargs)
         for atom in next(
-            handmade_batches.wholes(held) for _, held in operands if handmade_batches.wholes(held)
+            handmade_batches.replicated_tensors(held)
+            for _, held in operands
+            if handmade_batches.replicated_tensors(held)
         )
     ]
     return join(REPLICATED, *results)

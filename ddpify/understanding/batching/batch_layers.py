@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.batching.handmade_batches import wholes
+from ddpify.understanding.batching.handmade_batches import replicated_tensors
 from ddpify.understanding.forms import SEVERAL_TENSORS, Form
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
@@ -19,9 +19,9 @@ from ddpify.understanding.values import (
     Data,
     Instance,
     Number,
+    ReplicatedTensor,
     Tup,
     Value,
-    Whole,
     deep_atoms,
     join,
     value,
@@ -63,7 +63,7 @@ _APART = (Form.TENSOR, *SEVERAL_TENSORS, Form.YIELDED, Form.MASKED, Form.STATE)
 
 def expect(run: RunState, one: Value, dim: int) -> None:
     """A layer says along which dimension it takes the batch."""
-    for atom in wholes(one):
+    for atom in replicated_tensors(one):
         told = run.facts.confirmed if atom.dim == dim else run.facts.refuted
         told.update(
             (definition_site, atom.dim_at_definition) for definition_site in atom.definition_sites
@@ -79,24 +79,26 @@ def layer(
         expect(run, one, dim)
     if target.kind in _ATTENTION:
         _note_masks(run, target, args, kwargs)
-    if target.type in RECURRENT and args and (wholes(args[0]) or args[0].data):
+    if target.type in RECURRENT and args and (replicated_tensors(args[0]) or args[0].data):
         return _recurrent(target, args, batch_dims)
     if any(one.data for one in args):
         return None
-    return _through(run, target, next((one for one in args if wholes(one)), None))
+    return _through(run, target, next((one for one in args if replicated_tensors(one)), None))
 
 
 def _through(run: RunState, target: Instance, taken: Value | None) -> Value | None:
     """What a layer makes of a batch: a Linear sums over the last dimension, which has no rows."""
     if taken is None:
         return None
-    for atom in wholes(taken) if _LINEAR in _first_kinds(target) else ():
+    for atom in replicated_tensors(taken) if _LINEAR in _first_kinds(target) else ():
         if atom.last:
             run.facts.refuted.update(
                 (definition_site, atom.dim_at_definition)
                 for definition_site in atom.definition_sites
             )
-    return value(*(replace(a, last=False) if isinstance(a, Whole) else a for a in taken.atoms))
+    return value(
+        *(replace(a, last=False) if isinstance(a, ReplicatedTensor) else a for a in taken.atoms)
+    )
 
 
 def _first_kinds(layer: Instance) -> set[str]:
@@ -116,10 +118,10 @@ def _note_masks(
     definition_sites = {
         definition_site
         for one in args[:count]
-        for atom in wholes(one)
+        for atom in replicated_tensors(one)
         for definition_site in atom.definition_sites
     }
-    masks = (atom for place in places for atom in wholes(given.get(place, UNKNOWN)))
+    masks = (atom for place in places for atom in replicated_tensors(given.get(place, UNKNOWN)))
     run.facts.without_rows.update(
         definition_site
         for atom in masks
@@ -192,7 +194,7 @@ def _second(atom: Atom, dim: int, form: Form) -> Atom:
     """The state that belongs to an input; that of a whole batch needs no splitting of its own."""
     if isinstance(atom, Data):
         return replace(atom, dim=dim, definition_sites=frozenset(), form=form)
-    return Number() if isinstance(atom, Whole) else atom
+    return Number() if isinstance(atom, ReplicatedTensor) else atom
 
 
 def form_of_states(layer: Instance) -> Form:

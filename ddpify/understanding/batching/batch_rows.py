@@ -13,7 +13,7 @@ from ddpify.understanding.batching.handmade_batches import (
     DIMENSIONS,
     Operand,
     possible_batch,
-    wholes,
+    replicated_tensors,
 )
 from ddpify.understanding.values import (
     REPLICATED,
@@ -22,9 +22,9 @@ from ddpify.understanding.values import (
     Data,
     Method,
     Number,
+    ReplicatedTensor,
     Tup,
     Value,
-    Whole,
     value,
 )
 
@@ -43,7 +43,7 @@ _NUMBERS = frozenset("size item tolist dim numel nelement ndimension backward __
 PRODUCTS = frozenset("mm spmm addmm mv matmul".split())
 
 
-def attribute(run: RunState, atom: Whole, name: str, *, called: bool) -> Value:
+def attribute(run: RunState, atom: ReplicatedTensor, name: str, *, called: bool) -> Value:
     """An attribute of a tensor that may be a batch."""
     if called:
         return value(Method(value(atom), name))
@@ -57,7 +57,7 @@ def attribute(run: RunState, atom: Whole, name: str, *, called: bool) -> Value:
     return possible_batch()
 
 
-def item(run: RunState, node: cst.Subscript, atom: Whole) -> Value:
+def item(run: RunState, node: cst.Subscript, atom: ReplicatedTensor) -> Value:
     """``tensor[...]``: part of the rows is another batch, part of the rest the same one."""
     dim, place = atom.dim, 0
     last = atom.last and len(node.slice) == 1
@@ -75,7 +75,7 @@ def item(run: RunState, node: cst.Subscript, atom: Whole) -> Value:
             continue
         if place == dim:
             return _rows(run, replace(atom, last=last), dim, part, index)
-        if index is not None and not wholes(index) and not _listed(part):
+        if index is not None and not replicated_tensors(index) and not _listed(part):
             dim -= 1
         else:
             place += 1
@@ -92,7 +92,7 @@ def note_indices(run: RunState, node: cst.Subscript) -> None:
         if place > max(DIMENSIONS):
             run.facts.without_rows.update(
                 definition_site
-                for atom in wholes(index)
+                for atom in replicated_tensors(index)
                 for definition_site in atom.definition_sites
             )
 
@@ -102,13 +102,15 @@ def _first_index(run: RunState, node: cst.Subscript) -> Value:
     return run.seen(first.value) if isinstance(first, cst.Index) else UNKNOWN
 
 
-def _rows(run: RunState, atom: Whole, dim: int, part: cst.BaseSlice, index: Value | None) -> Value:
+def _rows(
+    run: RunState, atom: ReplicatedTensor, dim: int, part: cst.BaseSlice, index: Value | None
+) -> Value:
     if isinstance(part, cst.Slice) and part.lower is part.upper is part.step is None:
         return value(moved(atom, dim))
     if _takes_one(part):
-        return value(Number(), Whole(dim, dim, mixed=True))  # a batch of one sample
-    kept = Whole(dim, dim, last=atom.last and isinstance(part, cst.Slice))
-    several = index is None or _listed(part) or bool(wholes(index))
+        return value(Number(), ReplicatedTensor(dim, dim, mixed=True))  # a batch of one sample
+    kept = ReplicatedTensor(dim, dim, last=atom.last and isinstance(part, cst.Slice))
+    several = index is None or _listed(part) or bool(replicated_tensors(index))
     if several or any(isinstance(a, Data) for a in index.atoms):  # type: ignore[union-attr]
         return value(kept)
     refute(run, atom)
@@ -127,7 +129,7 @@ def _takes_one(part: cst.BaseSlice) -> bool:
     return isinstance(part, cst.Slice) and bounds.is_one_long(part)
 
 
-def element(run: RunState, atom: Whole) -> Value:
+def element(run: RunState, atom: ReplicatedTensor) -> Value:
     """What a loop over a tensor gets."""
     if atom.dim == 0:
         refute(run, atom)
@@ -136,7 +138,11 @@ def element(run: RunState, atom: Whole) -> Value:
 
 
 def function(
-    run: RunState, name: str, atom: Whole, rest: Sequence[Value], keywords: Mapping[str, Value]
+    run: RunState,
+    name: str,
+    atom: ReplicatedTensor,
+    rest: Sequence[Value],
+    keywords: Mapping[str, Value],
 ) -> Value:
     """A tensor function or method by its last name; ``rest`` are the arguments after the tensor."""
 
@@ -167,7 +173,7 @@ def _within(rest: Sequence[Value]) -> bool:
     return len(named) > 2 or (len(named) == 2 and 0 not in named)
 
 
-def moved(atom: Whole, dim: int) -> Whole:
+def moved(atom: ReplicatedTensor, dim: int) -> ReplicatedTensor:
     """The same rows, along another dimension."""
     return replace(
         atom,
@@ -177,7 +183,7 @@ def moved(atom: Whole, dim: int) -> Whole:
     )
 
 
-def _reshaped(run: RunState, atom: Whole, rest: Sequence[Value]) -> Value:
+def _reshaped(run: RunState, atom: ReplicatedTensor, rest: Sequence[Value]) -> Value:
     """``view(-1, ...)`` joins the rows with what lies beside them; other sizes are new."""
     given = [a.items for one in rest[:1] for a in one.atoms if isinstance(a, Tup)]
     sizes = [one.constant() for one in (given[0] if len(given) == 1 else rest)]
@@ -187,7 +193,7 @@ def _reshaped(run: RunState, atom: Whole, rest: Sequence[Value]) -> Value:
     if first == -1:
         elements = sizes == [-1, 1] and not (atom.flat or atom.mixed)
         if elements and atom.dim == 0:  # a row for each of them: these are others
-            return value(Whole(0, 0))
+            return value(ReplicatedTensor(0, 0))
         if atom.dim == 0:
             return value(replace(atom, flat=True))
         # Rows that lie along the second dimension end up interleaved.
@@ -199,16 +205,20 @@ def _reshaped(run: RunState, atom: Whole, rest: Sequence[Value]) -> Value:
     if sizes == [1, -1]:
         refute(run, atom)  # all of them become one row
     if first == 1 and second is not ...:
-        return value(Number(), Whole(0, 0, mixed=True))  # a batch of one sample
+        return value(Number(), ReplicatedTensor(0, 0, mixed=True))  # a batch of one sample
     if atom.definition_sites and atom.dim == 0 and isinstance(first, int):
         return REPLICATED
     if first is ... and second == 1 and atom.dim == 0:
         return value(atom)
-    return value(*(Whole(dim, dim) for dim in DIMENSIONS))
+    return value(*(ReplicatedTensor(dim, dim) for dim in DIMENSIONS))
 
 
 def _along(
-    run: RunState, name: str, atom: Whole, rest: Sequence[Value], keywords: Mapping[str, Value]
+    run: RunState,
+    name: str,
+    atom: ReplicatedTensor,
+    rest: Sequence[Value],
+    keywords: Mapping[str, Value],
 ) -> Value:
     given = keywords.get("dim") or keywords.get("axis") or (rest[-1] if rest else None)
     dim = given.constant() if given is not None else None
@@ -220,7 +230,11 @@ def _along(
 
 
 def _pieces(
-    run: RunState, name: str, atom: Whole, rest: Sequence[Value], keywords: Mapping[str, Value]
+    run: RunState,
+    name: str,
+    atom: ReplicatedTensor,
+    rest: Sequence[Value],
+    keywords: Mapping[str, Value],
 ) -> Value:
     """The parts of a tensor along one dimension."""
     place = 0 if name == "unbind" else 1
@@ -229,35 +243,39 @@ def _pieces(
     if dim == atom.dim:
         refute(run, atom)
         batches_of_it = dim > 0 and name != "unbind" and not run.frames_forward()
-        return value(Tup((value(Number(), Whole(dim, dim)),))) if batches_of_it else REPLICATED
+        return (
+            value(Tup((value(Number(), ReplicatedTensor(dim, dim)),)))
+            if batches_of_it
+            else REPLICATED
+        )
     gone = name == "unbind" and isinstance(dim, int) and dim < atom.dim
     return value(Tup((value(moved(atom, atom.dim - gone)),)))
 
 
 def product(run: RunState, operands: Sequence[Operand]) -> Value:
     """``a @ b`` sums over the columns of one and the rows of the other, if they are matrices."""
-    if any(atom.stacked for _, held in operands for atom in wholes(held)):
-        first = next(wholes(held) for _, held in operands if wholes(held))
+    if any(atom.stacked for _, held in operands for atom in replicated_tensors(held)):
+        first = next(replicated_tensors(held) for _, held in operands if replicated_tensors(held))
         return value(Number(), *(replace(atom, stacked=True) for atom in first))
     for (_, held), contracted in zip(operands[:2], (1, 0), strict=False):
-        for atom in wholes(held):
+        for atom in replicated_tensors(held):
             if atom.dim == contracted:
                 refute(run, atom)
-    rows = [a for a in wholes(operands[0][1]) if a.dim == 0]
-    columns = [a for a in wholes(operands[-1][1]) if a.dim > 0]
+    rows = [a for a in replicated_tensors(operands[0][1]) if a.dim == 0]
+    columns = [a for a in replicated_tensors(operands[-1][1]) if a.dim > 0]
     return value(Number(), *(rows or columns))
 
 
 def joined(operands: Iterable[Operand]) -> Value | None:
     """The result of arithmetic of replicated operands: the batch that the first of them is."""
     for _, held in operands:
-        found = [a for a in held.atoms if isinstance(a, Whole)]
+        found = [a for a in held.atoms if isinstance(a, ReplicatedTensor)]
         if found:
             return value(Number(), *(replace(atom, last=False) for atom in found))
     return None
 
 
-def refute(run: RunState, atom: Whole) -> None:
+def refute(run: RunState, atom: ReplicatedTensor) -> None:
     """Note that rows cannot lie along this dimension: a model treats it as something else."""
     if run.frames_forward():
         run.facts.refuted.update(

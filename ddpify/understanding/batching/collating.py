@@ -125,7 +125,7 @@ def length(one: Value) -> Data | None:
 
 def parts_of(samples: Data) -> Iterator[Data]:
     """The lists of which each has a part of all samples, as ``zip(*samples)`` gives them."""
-    for part in _whole_parts(samples):
+    for part in _replicated_parts(samples):
         yield replace(samples_of(part), ndim=part.ndim)
 
 
@@ -189,13 +189,13 @@ def put_together(given: Value) -> Value | None:
     for atom in given.atoms:
         if not isinstance(atom, Data) or atom.form is not Form.SAMPLES:
             return None
-        made.append(value(Tup(tuple(value(one) for one in _whole_parts(atom)))))
+        made.append(value(Tup(tuple(value(one) for one in _replicated_parts(atom)))))
         if not made[-1].atoms[0].items:  # type: ignore[union-attr]
             return None
     return join(*made)
 
 
-def _whole_parts(atom: Data) -> Iterator[Data]:
+def _replicated_parts(atom: Data) -> Iterator[Data]:
     """Each part of the samples, for all of them."""
     counts = {item_dimensions.parts_of_samples(loader) for loader in atom.loaders}
     for position in range(counts.pop() if len(counts) == 1 else 0):

@@ -54,7 +54,7 @@ def _aged(run: RunState, atom: Atom, places: set[object]) -> Atom:
 
 def _is_made_for(run: RunState, rows: Data) -> bool:
     """Whether the script makes these rows for a batch that may come later."""
-    return bool(rows.names) and rows.names <= run.facts.made_whole.keys()
+    return bool(rows.names) and rows.names <= run.facts.made_replicated.keys()
 
 
 def asked(run: RunState, sources: frozenset[Instance]) -> None:
@@ -67,10 +67,10 @@ def asked(run: RunState, sources: frozenset[Instance]) -> None:
     taken(run, sources)
 
 
-def taken_whole(run: RunState, sources: frozenset[Instance]) -> None:
+def took_replicated(run: RunState, sources: frozenset[Instance]) -> None:
     """``next()`` has given a batch that every rank gets whole."""
     if sources and not any(loader.site in run.choices.beside for loader in sources):
-        run.whole_at_hand |= {sources}
+        run.current_replicated |= {sources}
         taken(run, sources)
 
 

@@ -1,7 +1,8 @@
 """Batches that a script makes by hand: which tensors hold the rows of one, and where to split it.
 
 Where no loader feeds the training, every process makes the whole global batch, and must keep its
-own rows of it. A tensor that may be such a batch is a :class:`Whole` for each dimension that its
+own rows of it. A tensor that may be such a batch is a :class:`ReplicatedTensor` for each dimension
+that its
 rows may lie along. These follow the data to the models, whose layers tell which dimensions are
 possible. A conversion splits what enters a trained model, and then what meets the result: targets,
 states, masks.
@@ -28,9 +29,9 @@ from ddpify.understanding.values import (
     Function,
     Instance,
     Number,
+    ReplicatedTensor,
     Tup,
     Value,
-    Whole,
     deep_atoms,
     join,
     value,
@@ -71,7 +72,7 @@ def yielded(run: RunState) -> Value:
 
 def possible_batch(*, guessed: bool = False) -> Value:
     """A tensor that has no name yet; its rows may lie along any dimension."""
-    return value(Number(), *(Whole(dim, dim, guessed=guessed) for dim in DIMENSIONS))
+    return value(Number(), *(ReplicatedTensor(dim, dim, guessed=guessed) for dim in DIMENSIONS))
 
 
 def without(made: Value, single: frozenset[int], ndim: int) -> Value:
@@ -80,11 +81,17 @@ def without(made: Value, single: frozenset[int], ndim: int) -> Value:
     What has one sample behind its time steps is no batch, though it enters a model. ``ndim`` is
     how many dimensions it has, 0 where that is not known.
     """
-    kept = (a for a in made.atoms if not (isinstance(a, Whole) and a.dim == 0 and 0 in single))
-    return value(*(_of_size(a, single, ndim) if isinstance(a, Whole) else a for a in kept))
+    kept = (
+        a
+        for a in made.atoms
+        if not (isinstance(a, ReplicatedTensor) and a.dim == 0 and 0 in single)
+    )
+    return value(
+        *(_of_size(a, single, ndim) if isinstance(a, ReplicatedTensor) else a for a in kept)
+    )
 
 
-def _of_size(atom: Whole, single: frozenset[int], ndim: int) -> Whole:
+def _of_size(atom: ReplicatedTensor, single: frozenset[int], ndim: int) -> ReplicatedTensor:
     return replace(atom, mixed=atom.dim in single, last=atom.dim == ndim - 1)
 
 
@@ -104,16 +111,16 @@ def sliced(run: RunState, node: cst.Subscript) -> Value | None:
         moving = any(not isinstance(b, (cst.Integer, cst.UnaryOperation)) for b in bounds)
         return possible_batch() if moving else None
     index = run.seen(first.value) if isinstance(first, cst.Index) else UNKNOWN
-    return possible_batch() if wholes(index) else None
+    return possible_batch() if replicated_tensors(index) else None
 
 
 def _looks_for_batches(run: RunState) -> bool:
     return run.choices.by_hand and not run.frames_forward()
 
 
-def wholes(one: Value) -> list[Whole]:
+def replicated_tensors(one: Value) -> list[ReplicatedTensor]:
     """What a value, or what its parts, may be of a batch."""
-    return [a for a in deep_atoms(one) if isinstance(a, Whole)]
+    return [a for a in deep_atoms(one) if isinstance(a, ReplicatedTensor)]
 
 
 def defined(run: RunState, one: Value, node: cst.CSTNode) -> Value:
@@ -123,7 +130,7 @@ def defined(run: RunState, one: Value, node: cst.CSTNode) -> Value:
     return _mapped(one, lambda a: a if a.definition_sites else _named(a, node))
 
 
-def _named(atom: Whole, node: cst.CSTNode) -> Whole:
+def _named(atom: ReplicatedTensor, node: cst.CSTNode) -> ReplicatedTensor:
     return replace(atom, definition_sites=frozenset({node}), flat_at_definition=atom.flat)
 
 
@@ -134,7 +141,7 @@ def returned(run: RunState, one: Value, function: Function) -> Value:
     return _mapped(one, lambda a: _outside(a, function))
 
 
-def _outside(atom: Whole, function: Function) -> Whole:
+def _outside(atom: ReplicatedTensor, function: Function) -> ReplicatedTensor:
     inside = function.module.holds
     definition_sites = frozenset(b for b in atom.definition_sites if not inside(function.node, b))
     if definition_sites or atom.mixed:  # what is flattened can only be split where it was not yet
@@ -143,7 +150,9 @@ def _outside(atom: Whole, function: Function) -> Whole:
 
 
 def _mapped(
-    one: Value, change: Callable[[Whole], Whole], known: dict[int, Value] | None = None
+    one: Value,
+    change: Callable[[ReplicatedTensor], ReplicatedTensor],
+    known: dict[int, Value] | None = None,
 ) -> Value:
     """A value with each batch in it, also in its tuples, changed; ``known`` are done already."""
     known = {} if known is None else known
@@ -154,8 +163,10 @@ def _mapped(
     return known[id(one)]
 
 
-def _mapped_atom(atom: Atom, change: Callable[[Whole], Whole], known: dict[int, Value]) -> Atom:
-    if isinstance(atom, Whole):
+def _mapped_atom(
+    atom: Atom, change: Callable[[ReplicatedTensor], ReplicatedTensor], known: dict[int, Value]
+) -> Atom:
+    if isinstance(atom, ReplicatedTensor):
         return change(atom)
     if isinstance(atom, Tup):
         items = tuple(_mapped(item, change, known) for item in atom.items)
@@ -173,10 +184,10 @@ def enter(
         return [held for _, held in operands]
     _note_together(run, operands)
     named = [(shown, defined(run, held, shown)) for shown, held in operands]
-    found = [wholes(held) for _, held in named]
+    found = [replicated_tensors(held) for _, held in named]
     if not any(found) and not any(_has_data(v) for _, v in named):
         named = [(shown, _perhaps(run, held, shown)) for shown, held in named[:1]] + named[1:]
-        found = [wholes(held) for _, held in named]
+        found = [replicated_tensors(held) for _, held in named]
     for position, held in enumerate(found):
         if held:
             tested = run.modes.at(run.facts, run.site(node), model) is False
@@ -221,9 +232,9 @@ def meet(
     if not shards:
         return
     for shown, held in operands:
-        if unseen and shards[0].dim > 0 and wholes(held):
+        if unseen and shards[0].dim > 0 and replicated_tensors(held):
             run.facts.unmatched.setdefault(shown, run.site(shown))
-        elif wholes(held) or not _has_data(held):
+        elif replicated_tensors(held) or not _has_data(held):
             _split_like(run, shards[0], shown, held, surely=surely)
 
 
@@ -231,13 +242,15 @@ def _split_like(
     run: RunState, shard: Data, shown: cst.BaseExpression, held: Value, *, surely: bool
 ) -> None:
     if surely and held and all(isinstance(a, Number) for a in held.atoms):
-        held = value(*(replace(a, flat=True) for a in wholes(possible_batch())))
+        held = value(*(replace(a, flat=True) for a in replicated_tensors(possible_batch())))
     held = defined(run, held, shown)
-    if shard.form is Form.STACKED and wholes(held):
+    if shard.form is Form.STACKED and replicated_tensors(held):
         run.facts.unmatched.setdefault(shown, run.site(shown))  # its parts would have to be split
         return
     mixed = shard.form is Form.INTERLEAVED
-    alike = [a for a in wholes(held) if a.mixed == mixed and (mixed or a.dim == shard.dim)]
+    alike = [
+        a for a in replicated_tensors(held) if a.mixed == mixed and (mixed or a.dim == shard.dim)
+    ]
     for atom in alike:
         places = [b for b in atom.definition_sites if surely or _is_data(run, atom, b)]
         for place in places:
@@ -246,11 +259,11 @@ def _split_like(
             )
         if atom.flat_at_definition or (shard.flat and not atom.flat):
             run.facts.flat.update(places)
-    if wholes(held) and surely and not alike:
+    if replicated_tensors(held) and surely and not alike:
         run.facts.unmatched.setdefault(shown, run.site(shown))
 
 
-def _is_data(run: RunState, atom: Whole, place: cst.CSTNode) -> bool:
+def _is_data(run: RunState, atom: ReplicatedTensor, place: cst.CSTNode) -> bool:
     """Whether what meets a batch in arithmetic has rows, and is no constant of the script."""
     if not atom.guessed:
         return not _constant(place) or _is_as_long_as_a_batch(run, place)
@@ -309,7 +322,7 @@ def split(run: RunState, node: cst.CSTNode, one: Value) -> Value:
 def _is_split(run: RunState, one: Value) -> bool:
     """Whether this is a rank's rows already, of batches that are trained on."""
     rows = all(data.placement is Placement.SHARD for data in one.data)
-    return rows and not wholes(one) and trained_on(run, one.data)
+    return rows and not replicated_tensors(one) and trained_on(run, one.data)
 
 
 def trained_on(run: RunState, rows: Iterable[Data]) -> bool:
@@ -332,9 +345,9 @@ def _split_atoms(one: Value, dim: int, sources: frozenset[Instance], ndim: int) 
     for atom in one.atoms:
         if isinstance(atom, Tup):
             yield Tup(tuple(_split(item_, dim, sources, 0) for item_ in atom.items))
-        elif isinstance(atom, Instance) and wholes(value(atom)):
+        elif isinstance(atom, Instance) and replicated_tensors(value(atom)):
             yield replace(rows, form=Form.BATCH)
-        elif isinstance(atom, (Whole, Number)):
+        elif isinstance(atom, (ReplicatedTensor, Number)):
             yield rows
         elif not isinstance(atom, Const):
             yield atom

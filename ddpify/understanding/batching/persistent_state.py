@@ -32,8 +32,8 @@ from ddpify.understanding.values import (
     Namespace,
     Number,
     Params,
+    ReplicatedTensor,
     Value,
-    Whole,
     may_be_integer,
     value,
 )
@@ -182,7 +182,7 @@ def _fill(
 ) -> None:
     """What is made whole for this batch alone, as means by class, is filled from all its rows."""
     kept = next(in_place_writes.holders(target), None)
-    if kept is None or not _is_whole(run.eval(kept)):
+    if kept is None or not _is_replicated(run.eval(kept)):
         return
     if run.in_batch_loop() and _outlives_batch(run, kept):
         return
@@ -208,7 +208,7 @@ def _parts(run: RunState, shown: cst.BaseExpression, one: Value) -> list[Operand
 def _is_kept(run: RunState, target: cst.BaseExpression) -> bool:
     """Whether what is written is a tensor that all ranks hold, from batch to batch."""
     kept = next(in_place_writes.holders(target), None)
-    return kept is not None and _outlives_batch(run, kept) and _is_whole(run.eval(kept))
+    return kept is not None and _outlives_batch(run, kept) and _is_replicated(run.eval(kept))
 
 
 def _demand(run: RunState, shown: cst.BaseExpression, data: Data, *, by_index: bool) -> None:
@@ -219,10 +219,10 @@ def _demand(run: RunState, shown: cst.BaseExpression, data: Data, *, by_index: b
     run.demand(shown, value(data), uses.A_KEPT_TENSOR)
 
 
-def _is_whole(held: Value) -> bool:
+def _is_replicated(held: Value) -> bool:
     """Whether a tensor, or a layer's parameter, is the same on all ranks."""
     return bool(held.atoms) and all(
-        isinstance(a, (Number, Const, Whole, Params))
+        isinstance(a, (Number, Const, ReplicatedTensor, Params))
         or (isinstance(a, Instance) and is_model(a) and isinstance(a.type, str))
         or (isinstance(a, Data) and not a.placement.local)
         for a in held.atoms

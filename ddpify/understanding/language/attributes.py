@@ -29,10 +29,10 @@ from ddpify.understanding.values import (
     Number,
     Params,
     QualifiedName,
+    ReplicatedTensor,
     Super,
     Tup,
     Value,
-    Whole,
     join,
     library_value,
     value,
@@ -72,9 +72,13 @@ def _having(owner: Value, name: str) -> Sequence[Atom]:
     """
     classes = [a.type for a in owner.atoms if isinstance(a, Instance) and isinstance(a.type, Class)]
     if name in _OF_TENSORS_TOO or all(one.find(name) is None for one in classes):
-        batch = any(isinstance(atom, Whole) for atom in owner.atoms)
+        batch = any(isinstance(atom, ReplicatedTensor) for atom in owner.atoms)
         return [a for a in owner.atoms if not (batch and isinstance(a, Number))]
-    return [atom for atom in owner.atoms if not isinstance(atom, (Data, Whole, Number, Const))]
+    return [
+        atom
+        for atom in owner.atoms
+        if not isinstance(atom, (Data, ReplicatedTensor, Number, Const))
+    ]
 
 
 def attribute_of(run: RunState, node: cst.BaseExpression, atom: Atom, name: str) -> Value:
@@ -92,7 +96,7 @@ def attribute_of(run: RunState, node: cst.BaseExpression, atom: Atom, name: str)
     if isinstance(atom, Data):
         called = _is_called(run, node)
         return tensors.attribute(atom, name, called=called)
-    if isinstance(atom, Whole):
+    if isinstance(atom, ReplicatedTensor):
         return batch_rows.attribute(run, atom, name, called=_is_called(run, node))
     if isinstance(atom, Tup) and name in _FIELDS and not _is_called(run, node):
         return join(*atom.items)

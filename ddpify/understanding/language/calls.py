@@ -43,10 +43,10 @@ from ddpify.understanding.values import (
     Instance,
     Method,
     QualifiedName,
+    ReplicatedTensor,
     Scope,
     Tup,
     Value,
-    Whole,
     deep_atoms,
     join,
     value,
@@ -75,13 +75,13 @@ class _Call(NamedTuple):
         """What its result goes by."""
         named = tuple(sorted(self.kwargs.items(), key=lambda pair: pair[0]))
         place = self.site.node if self.site else None
-        modes = bool(run.no_grad), bool(run.all_whole), self.forward, run.training
+        modes = bool(run.no_grad), bool(run.all_replicated), self.forward, run.training
         args = tuple(self.args), named, _captured(self.function)
         return self.function.node, place, self.receiver, args, modes
 
     def joint_key(self, run: RunState) -> object:
         """What the calls have in common that are taken together."""
-        modes = bool(run.no_grad), bool(run.all_whole), self.forward, run.training
+        modes = bool(run.no_grad), bool(run.all_replicated), self.forward, run.training
         given = tuple(map(merged_calls.sorts, (*self.args, *self.kwargs.values())))
         shape = len(self.args), tuple(self.kwargs), given, _captured(self.function)
         return self.function.node, self.receiver, shape, modes
@@ -433,7 +433,7 @@ def _bind_further(run: RunState, function: Function, kwargs: Keywords, scope: Sc
 def _computes(function: Function, args: list[Value], kwargs: Keywords) -> bool:
     """Whether a call gives a function rows to compute something of, and not to train on them."""
     given = (atom for one in (*args, *kwargs.values()) for atom in one.atoms)
-    if not any(isinstance(a, (Data, Whole)) for a in given):
+    if not any(isinstance(a, (Data, ReplicatedTensor)) for a in given):
         return False
     return function.node not in function.module.structure.holding_backward
 

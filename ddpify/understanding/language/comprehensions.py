@@ -76,11 +76,14 @@ def _bind(run: RunState, outermost: cst.CompFor) -> Value:
 def _item(run: RunState, node: Comprehension) -> Value:
     """What is computed in each round, while the batch of that round is the one at hand."""
     iterable = run.seen(node.for_in.iter)
-    whole = bool(instances.given_whole(run, iterable))
+    replicated = bool(instances.replicated_loaders(run, iterable))
     through = _goes_through_batches(run, iterable)
     element = elements.iterate(run, node.for_in.iter, iterable) if through else UNKNOWN
     current_batch.taken(run, joint_loaders.last(run, element))
-    with run.taking_rows(random_numbers.rows_of(run, node.for_in.iter)), run.through_whole(whole):
+    with (
+        run.taking_rows(random_numbers.rows_of(run, node.for_in.iter)),
+        run.through_replicated(replicated),
+    ):
         if isinstance(node, cst.DictComp):
             run.eval(node.key)
             item = definition_sites.kept(run.eval(node.value), node.value)

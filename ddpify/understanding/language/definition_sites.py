@@ -65,20 +65,20 @@ def forget_definition_sites(result: Value) -> Value:
 
 def reduced(result: Value, by: cst.BaseExpression | None = None) -> Value:
     """A value after its reduction over the ranks, which is known to come from there."""
-    return join(value(*(_whole(a, by) for a in result.atoms)))
+    return join(value(*(_replicated(a, by) for a in result.atoms)))
 
 
-def _whole(atom: Atom, by: cst.BaseExpression | None) -> Atom:
+def _replicated(atom: Atom, by: cst.BaseExpression | None) -> Atom:
     if isinstance(atom, Tup):
         return Tup(tuple(reduced(item, by) for item in atom.items))
     if not isinstance(atom, Data) or not atom.placement.local:
         return atom
     if atom.form is Form.SHAPE:
         return Number()
-    whole = atom.placed(Placement.REPLICATE)
+    replicated = atom.placed(Placement.REPLICATE)
     if atom.placement is Placement.SHARD:
-        return replace(whole, form=Form.GATHERED, ndim=atom.ndim, one_each=atom.one_each)
+        return replace(replicated, form=Form.GATHERED, ndim=atom.ndim, one_each=atom.one_each)
     if atom.placement is Placement.COUNT:
-        return replace(whole, form=Form.TOTAL)
+        return replace(replicated, form=Form.TOTAL)
     known = frozenset() if by is None else frozenset({by})
-    return replace(whole, definition_sites=known, ndim=atom.ndim, one_each=atom.one_each)
+    return replace(replicated, definition_sites=known, ndim=atom.ndim, one_each=atom.one_each)

@@ -35,9 +35,9 @@ from ddpify.understanding.values import (
     Instance,
     Number,
     Params,
+    ReplicatedTensor,
     Tup,
     Value,
-    Whole,
     deep_atoms,
     join,
     may_be_integer,
@@ -78,7 +78,7 @@ def _indexed(owner: Value, key: str) -> list[Atom]:
 
     ``return out, weights`` beside ``return out`` go by one condition, as does ``model(x)[0]``.
     """
-    batch = any(isinstance(atom, Whole) for atom in owner.atoms)
+    batch = any(isinstance(atom, ReplicatedTensor) for atom in owner.atoms)
     others = [a for a in owner.atoms if not (batch and isinstance(a, Number))]
     return taken_apart(others) if key != "*" else others
 
@@ -158,7 +158,7 @@ def _item_of(run: RunState, node: cst.Subscript, atom: Atom, key: str) -> Value:
         return _instance_item(run, node, atom, key)
     if isinstance(atom, Data):
         return tensor_items.item(run, node, atom)
-    if isinstance(atom, Whole):
+    if isinstance(atom, ReplicatedTensor):
         return tensor_items.rows_by_index(run, node) or batch_rows.item(run, node, atom)
     if isinstance(atom, Number) and atom.loaded is not None and key.startswith("['"):
         return loaded_files.out_of_file(run, node)
@@ -199,7 +199,7 @@ def _instance_item(run: RunState, node: cst.Subscript, atom: Instance, key: str)
         # A layer, as good as its model; or a layer's parameter, of which the index takes rows.
         layer = container_layers.at(atom, key) if run.frames_forward() else None
         return layer or tensor_items.rows_of_weights(run, node) or value(atom)
-    if atom.type == "list" and _is_whole(run, atom):
+    if atom.type == "list" and _is_replicated(run, atom):
         rows = tensor_items.rows_by_index(run, node)
         if rows is not None:
             return rows
@@ -220,7 +220,7 @@ def _list_slice(run: RunState, node: cst.Subscript, listed: Instance) -> Value:
     return value(made)
 
 
-def _is_whole(run: RunState, listed: Instance) -> bool:
+def _is_replicated(run: RunState, listed: Instance) -> bool:
     """Whether a list was there before the batch at hand, and holds nothing of one."""
     inside = run.frames_forward() or not run.in_batch_loop() or not run.is_older(listed)
     return not inside and not any(True for _ in local_data(value(listed)))
@@ -274,7 +274,7 @@ def _element(run: RunState, node: cst.BaseExpression, atom: Atom) -> Value:
         )
         row = single_samples.one_by_one(run, row, node) if form is Form.ROW else row
         return value(replace(row, ndim=0, one_each=atom.one_each or atom.placement.partial))
-    if isinstance(atom, Whole):
+    if isinstance(atom, ReplicatedTensor):
         return batch_rows.element(run, atom)
     return value(atom) if isinstance(atom, Params) else REPLICATED
 
@@ -313,6 +313,6 @@ def _part(run: RunState, atom: Atom, position: int, count: int) -> Value:
         return atom.elements if atom.type in CONTAINERS else instances.item(atom)
     if isinstance(atom, Data):
         return tensors.part(atom, position)
-    if isinstance(atom, Whole):
+    if isinstance(atom, ReplicatedTensor):
         return REPLICATED
     return value(atom) if isinstance(atom, (Number, Params)) else UNKNOWN

@@ -53,9 +53,9 @@ def for_(run: RunState, node: cst.For) -> bool:
 
     def bind() -> None:
         element = elements.iterate(run, node.iter, iterable)
-        whole = frozenset(instances.given_whole(run, iterable))
-        run.frame.loops[-1].takes_whole = bool(whole)
-        current_batch.taken_whole(run, whole)
+        replicated = frozenset(instances.replicated_loaders(run, iterable))
+        run.frame.loops[-1].takes_replicated = bool(replicated)
+        current_batch.took_replicated(run, replicated)
         held = any(isinstance(a, Data) and a.form in _BATCHES for a in _held_in(element))
         # Parts of a tensor, as split() gives them, are no new batches.
         loaded = held and not all(isinstance(a, Data) for a in iterable.atoms)
@@ -64,7 +64,7 @@ def for_(run: RunState, node: cst.For) -> bool:
             joint_loaders.taken_at_once(run, node.iter, element)
             run.frame.loops[-1].loaders.append(joint_loaders.sources(element))
         if any(isinstance(a, Instance) for a in iterable.atoms):
-            run.frame.loops[-1].own = joint_loaders.sources(element) or whole
+            run.frame.loops[-1].own = joint_loaders.sources(element) or replicated
             if loaded or instances.loaders_of(run, iterable) or _is_own(iterable):
                 current_batch.passed(run, joint_loaders.last(run, element))
             current_batch.taken(run, joint_loaders.last(run, element))

@@ -20,9 +20,9 @@ from ddpify.understanding.values import (
     Const,
     Data,
     Number,
+    ReplicatedTensor,
     Tup,
     Value,
-    Whole,
     deep_atoms,
     join,
 )
@@ -123,4 +123,4 @@ def _sort(atom: Atom) -> object:
         return atom.placement, atom.dim, atom.form, atom.opaque, atom.counted
     if type(atom) is Const and (atom.value is None or type(atom.value) is bool):
         return str(atom.value)
-    return "plain" if type(atom) in (Const, Number, Whole) else None
+    return "plain" if type(atom) in (Const, Number, ReplicatedTensor) else None

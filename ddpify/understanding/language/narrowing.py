@@ -18,9 +18,9 @@ from ddpify.understanding.values import (
     Function,
     Instance,
     QualifiedName,
+    ReplicatedTensor,
     Tup,
     Value,
-    Whole,
 )
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def _types(kind: Value) -> Iterator[str]:
 
 def is_tensor(atom: Atom) -> bool | None:
     """Whether something is a tensor, as far as is known."""
-    if isinstance(atom, Whole) or (isinstance(atom, Data) and atom.form is Form.TENSOR):
+    if isinstance(atom, ReplicatedTensor) or (isinstance(atom, Data) and atom.form is Form.TENSOR):
         return True
     return False if isinstance(atom, (Tup, Const, Function, Class)) else None
 

@@ -29,7 +29,7 @@ def execute(run: RunState, node: cst.BaseStatement) -> bool:
         current_batch.turned(run, node, run.choices.turns[node].loaders)
     if type(node) is cst.SimpleStatementLine:
         if run.choices.kept_whole and node in run.choices.kept_whole:
-            with run.with_all_whole():
+            with run.with_all_replicated():
                 return _line(run, node)
         return _line(run, node)
     return _reaches_end(run, node)
@@ -84,14 +84,14 @@ def _delete(run: RunState, node: cst.Del) -> None:
 
 
 def _with(run: RunState, node: cst.With) -> bool:
-    silent = whole = False
+    silent = replicated = False
     for item in node.items:
         result = run.eval(item.item)
         silent |= _is_one_of(result, object_kinds.NO_GRAD)
-        whole |= _is_one_of(result, (runtime_names.ALL_WHOLE,))
+        replicated |= _is_one_of(result, (runtime_names.ALL_REPLICATED,))
         if item.asname is not None:
             assignments.assign(run, item.asname.name, result)
-    with run.without_grad(silent), run.with_all_whole(whole):
+    with run.without_grad(silent), run.with_all_replicated(replicated):
         return run.block(node.body)
 
 

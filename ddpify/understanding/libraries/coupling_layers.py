@@ -65,8 +65,8 @@ def through(
         made = _split_again(run, node, above, rows[0])
         return value(Tup((made, REPLICATED)))
     made = across_samples.of_all_rows(run, node.args[0].value, rows[0])
-    whole = replace(rows[0].placed(Placement.REPLICATE), form=Form.GATHERED, ndim=rows[0].ndim)
-    return value(Tup((value(whole), made)))
+    replicated = replace(rows[0].placed(Placement.REPLICATE), form=Form.GATHERED, ndim=rows[0].ndim)
+    return value(Tup((value(replicated), made)))
 
 
 def _sums_up_bags(layer: Instance, args: list[Value]) -> bool:

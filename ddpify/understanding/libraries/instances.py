@@ -211,7 +211,7 @@ def iterate(run: RunState, node: cst.BaseExpression, atom: Instance) -> Value:
     if is_loader(atom):
         run.facts.iterated.add(atom)
         _run_samplers(run, node, atom)
-        if _is_whole(run, atom):
+        if _is_replicated(run, atom):
             return REPLICATED
         known = collating.yielded(run, node, atom) or nested_batches.yielded(atom)
         return known or value(Data(Placement.SHARD, frozenset({atom}), form=Form.BATCH))
@@ -256,7 +256,7 @@ def _run_samplers(run: RunState, node: cst.BaseExpression, loader: Instance) -> 
                     run.iterate(node, value(one))
 
 
-def _is_whole(run: RunState, loader: Instance) -> bool:
+def _is_replicated(run: RunState, loader: Instance) -> bool:
     """Whether every rank gets the batches of a loader whole, by decision or as the script says."""
     stated = run.choices.stated and run.facts.shared.get(loader) != SHARDED
     return stated or loader.site in run.choices.replicated
@@ -274,9 +274,9 @@ def _loaders_of(run: RunState, atom: Instance) -> frozenset[Instance]:
     return frozenset({atom}) if is_loader(atom) else run.over_loaders.get(atom, frozenset())
 
 
-def given_whole(run: RunState, iterable: Value) -> frozenset[Instance]:
+def replicated_loaders(run: RunState, iterable: Value) -> frozenset[Instance]:
     """Those of them whose batches every rank gets whole."""
-    return frozenset(loader for loader in loaders_of(run, iterable) if _is_whole(run, loader))
+    return frozenset(loader for loader in loaders_of(run, iterable) if _is_replicated(run, loader))
 
 
 def passes_on(run: RunState, args: list[Value], result: Value) -> Value:

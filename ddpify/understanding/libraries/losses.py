@@ -95,9 +95,9 @@ def call(run: RunState, loss: LossCall) -> Value:
         joint_loaders.combine(run, rows, targets)
     _tell_orders_apart(run, shown[:2])
     if not shards:
-        whole = [a for one in loss.args for a in one.atoms if isinstance(a, Data)]
-        return value(whole[0].placed(Placement.REPLICATE)) if whole else REPLICATED
-    if tensor_pairs.beside_whole(run, [(n, a) for n, v in shown for a in v.of(Data)]):  # type: ignore[misc]
+        replicated = [a for one in loss.args for a in one.atoms if isinstance(a, Data)]
+        return value(replicated[0].placed(Placement.REPLICATE)) if replicated else REPLICATED
+    if tensor_pairs.beside_replicated(run, [(n, a) for n, v in shown for a in v.of(Data)]):  # type: ignore[misc]
         return value(shards[0].placed(Placement.REPLICATE))
     tensor_pairs.note_used_on_rows(run, [a for one in loss.args for a in one.of(Data)])  # type: ignore[misc]
     coupled = _weighs_anew(run, loss) or _measures_across(run, loss)

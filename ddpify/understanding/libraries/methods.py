@@ -41,9 +41,9 @@ from ddpify.understanding.values import (
     Method,
     Number,
     Params,
+    ReplicatedTensor,
     Tup,
     Value,
-    Whole,
     join,
     value,
 )
@@ -60,13 +60,13 @@ def call_method(
     """A method of a tensor, a number, a container or a library object."""
     results = []
     name = IN_PLACE.get(method.name, method.name)
-    known = any(isinstance(atom, (Instance, Whole)) for atom in method.receiver.atoms)
+    known = any(isinstance(atom, (Instance, ReplicatedTensor)) for atom in method.receiver.atoms)
     for atom in method.receiver.atoms:
         if known and isinstance(atom, Number):
             continue  # what else may come here is the same kind of object, as far as is known
         if isinstance(atom, Data):
             results.append(of_tensor(run, node, atom, name, args, kwargs))
-        elif isinstance(atom, Whole):
+        elif isinstance(atom, ReplicatedTensor):
             results.append(of_batch(run, node, atom, method.name, args, kwargs))
         elif isinstance(atom, Instance):
             results.append(_object_method(run, node, atom, method.name, args, kwargs))

@@ -110,7 +110,7 @@ def opaque(
     """The result of code that is not seen, given these arguments."""
     operands = argument_pairs(node, args, kwargs)
     handmade_batches.meet(run, operands, surely=target is not None, unseen=target is not None)
-    if target is None and tensor_pairs.beside_whole(run, tensor_pairs.held_tensors(operands)):
+    if target is None and tensor_pairs.beside_replicated(run, tensor_pairs.held_tensors(operands)):
         return REPLICATED
     shards: list[Data] = []
     picked: list[Data] = []
@@ -132,7 +132,7 @@ def opaque(
         definition_sites = frozenset(b for d in picked for b in d.definition_sites)
         return value(replace(picked[0].placed(Placement.ROWS), definition_sites=definition_sites))
     if not shards:
-        return _of_what_is_whole(run, node, [*args, *kwargs.values()])
+        return _of_replicated(run, node, [*args, *kwargs.values()])
     loaders = frozenset(loader for d in shards for loader in d.loaders)
     return value(Data(Placement.SHARD, loaders, opaque=True, form=_form(shards)))
 
@@ -142,11 +142,16 @@ def _takes_one(target: Instance) -> bool:
     return is_model(target) or target.kind.startswith("torchvision.transforms.")
 
 
-def _of_what_is_whole(run: RunState, node: cst.BaseExpression, given: list[Value]) -> Value:
+def _of_replicated(run: RunState, node: cst.BaseExpression, given: list[Value]) -> Value:
     """What unseen code makes of arguments among which are no rows of this rank."""
-    held = next((one for one in given if handmade_batches.wholes(one)), None)
+    held = next((one for one in given if handmade_batches.replicated_tensors(one)), None)
     if held is not None:
-        return value(*(replace(whole, last=False) for whole in handmade_batches.wholes(held)))
+        return value(
+            *(
+                replace(replicated, last=False)
+                for replicated in handmade_batches.replicated_tensors(held)
+            )
+        )
     reduced = [a for one in given for a in deep_atoms(one) if isinstance(a, Data)]
     return value(reduced[0] if reduced else run.instance(node, run.module, "an object"))
 

@@ -341,10 +341,10 @@ def _iter(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
 def _next(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     element = elements.iterate(run, node, args[0]) if args else UNKNOWN
     loop = run.frame.loops[-1] if run.frame.loops else None
-    whole = instances.given_whole(run, args[0]) if args else frozenset()
+    whole = instances.replicated_loaders(run, args[0]) if args else frozenset()
     if whole and loop is not None and not loop.taken:
-        loop.takes_whole = True
-    current_batch.taken_whole(run, whole)
+        loop.takes_replicated = True
+    current_batch.took_replicated(run, whole)
     if any(isinstance(a, Data) for a in deep_atoms(element)):
         shown = node.args[0].value if isinstance(node, cst.Call) and node.args else None
         run.takes_batch(shown.value if isinstance(shown, cst.Name) else "")

@@ -93,7 +93,7 @@ def method(run: RunState, node: cst.BaseExpression, atom: object, name: str) -> 
         return _of_tensor(run, node, atom, name)
     shuffled(run, node, name)
     if name in _FILLING:
-        _note_whole(run, node)
+        _note_replicated(run, node)
     if isinstance(atom, Instance):
         return _of_distribution(run, node, atom, name)
     if name in _ARRAYS and not isinstance(atom, Data):
@@ -136,7 +136,7 @@ def of_a_batchs_size(run: RunState, node: cst.BaseExpression) -> Value | None:
     loaders = batch_sizes.sized_like(run, node)
     if not loaders or not run.module.editable:
         return None
-    run.facts.made_whole.setdefault(node, run.site(node))
+    run.facts.made_replicated.setdefault(node, run.site(node))
     rows = Data(Placement.SHARD, loaders)
     current_batch.used(run, node, [rows])
     return value(rows)
@@ -159,8 +159,8 @@ def _drawn(
     first = receiver or next(iter(parts), None)
     if first is None:
         if name in _LIKE and run.in_batch_loop() and node.args and run.seen(node.args[0].value):
-            run.facts.drawn_whole.setdefault(node, run.site(node))
-        _note_whole(run, node)
+            run.facts.drawn_replicated.setdefault(node, run.site(node))
+        _note_replicated(run, node)
         return None
     if run.collating:  # in the rank's own stream
         return value(_rows(first, parts))
@@ -227,12 +227,12 @@ def _is_total(atom: Atom) -> bool:
     return isinstance(atom, Data) and atom.form is Form.TOTAL
 
 
-def _note_whole(run: RunState, node: cst.Call) -> None:
+def _note_replicated(run: RunState, node: cst.Call) -> None:
     """Note the way to a draw for what all ranks hold, where a batch may be at hand."""
     known = any(run.seen(argument.value).atoms for argument in node.args)
     split = run.facts.iterated or run.choices.batches  # by a loader, or by hand
     if known and split and run.meets_split_batches():
-        run.facts.drawn_whole_through.setdefault(node, set()).add(run.call_path)
+        run.facts.drawn_replicated_through.setdefault(node, set()).add(run.call_path)
 
 
 def _kind(draw: Draw, part: Part, name: str) -> list[cst.BaseExpression]:

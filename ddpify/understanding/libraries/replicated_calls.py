@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.facts import Facts, WholeCall
+from ddpify.understanding.facts import Facts, ReplicatedCall
 from ddpify.understanding.forms import Form
 from ddpify.understanding.libraries import coupling_layers, criteria, escaping_loaders, object_kinds
 from ddpify.understanding.placement import Placement
@@ -32,7 +32,7 @@ def note(
     if local:
         rowwise = all(_is_rows(a) for a in local) and all(_is_rows(a) for a in result.atoms)
         run.facts.row_calls[model] = run.facts.row_calls.get(model, True) and rowwise
-        run.facts.whole_calls.pop(node, None)
+        run.facts.replicated_calls.pop(node, None)
         run.facts.sharded_calls.add(node)
         if run.modes.at(run.facts, run.site(node), model) is not False:
             run.facts.trained_by_rows.add(model)
@@ -41,11 +41,11 @@ def note(
         on_all = on_all and not is_loss_of_a_model(run.facts, node, given, result)
         if not on_all and not run.in_batch_loop():
             return
-        known = run.facts.whole_calls.get(node)
+        known = run.facts.replicated_calls.get(node)
         models = (known.models if known else frozenset()) | {model}
         gathered = on_all or (known is not None and known.gathered)
         in_loop = run.in_batch_loop() or (known is not None and known.in_loop)
-        run.facts.whole_calls[node] = WholeCall(run.site(node), models, gathered, in_loop)
+        run.facts.replicated_calls[node] = ReplicatedCall(run.site(node), models, gathered, in_loop)
 
 
 def _is_local(atom: Atom) -> bool:

@@ -19,7 +19,7 @@ from ddpify.understanding.language.arguments import Keywords
 from ddpify.understanding.libraries import sequences, side_effects
 from ddpify.understanding.libraries.distributed import held_model
 from ddpify.understanding.libraries.object_kinds import is_loader, is_model
-from ddpify.understanding.libraries.runtime_names import MODULE, SHARDED, SPREAD_CALL, WHOLE
+from ddpify.understanding.libraries.runtime_names import MODULE, REPLICATING, SHARDED, SPREAD_CALL
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
     REPLICATED,
@@ -92,7 +92,7 @@ def _shard_batch(
 
 def _split(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
     given = _first(args, kwargs, "x")
-    return given if run.all_whole else _rows(given, kwargs)
+    return given if run.all_replicated else _rows(given, kwargs)
 
 
 def _rows(whole: Value, kwargs: Keywords) -> Value:
@@ -195,7 +195,7 @@ def _object(name: str) -> Callable[..., Value]:
 
 _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "shard": _loader(SHARDED),
-    "replicate": _loader(WHOLE),
+    "replicate": _loader(REPLICATING),
     "cycle": _cycle,
     "at_hand": _at_hand,
     "first": _split,

@@ -12,8 +12,8 @@ REPLICATE, SPLIT = f"{MODULE}.replicate", f"{MODULE}.split"
 SHARD_BATCH = f"{MODULE}.shard_batch"
 BROADCAST = f"{MODULE}.broadcast"
 MAIN_SAVES, LOCAL_MAIN_FIRST = f"{MODULE}.main_saves", f"{MODULE}.local_main_first"
-ALL_WHOLE = f"{MODULE}.whole"  # a block in which every rank holds all rows
-SHARDED, WHOLE = "sharded", "whole"  # how a loader is shared
+ALL_REPLICATED = f"{MODULE}.whole"  # a block in which every rank holds all rows
+SHARDED, REPLICATING = "sharded", "whole"  # how a loader is shared
 
 
 def _named(names: str) -> frozenset[str]:

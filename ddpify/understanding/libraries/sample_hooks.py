@@ -69,9 +69,9 @@ def _note(
     run.undo_tried()
     run.reads_change = changed
     run.facts.sample_hooks.setdefault(node, SampleHook(run.site(node), gradient, dim))
-    whole = [_gathered(one) for one in given]
+    replicated = [_gathered(one) for one in given]
     if any(hook.of(Function, Bound)):
-        made = run.call(node, hook, whole, {})
+        made = run.call(node, hook, replicated, {})
         held = [a for a in made.atoms if isinstance(a, Data)]
         rowless = bool(held) and all(a.reduced for a in held)
         known = run.facts.sample_hooks[node]

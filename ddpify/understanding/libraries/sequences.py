@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.batching import batch_layers, current_batch
-from ddpify.understanding.batching.handmade_batches import wholes
+from ddpify.understanding.batching.handmade_batches import replicated_tensors
 from ddpify.understanding.facts import States
 from ddpify.understanding.forms import Form
 from ddpify.understanding.language.arguments import Keywords, argument_pairs, local_data
@@ -21,9 +21,9 @@ from ddpify.understanding.values import (
     Instance,
     Method,
     Number,
+    ReplicatedTensor,
     Tup,
     Value,
-    Whole,
     deep_atoms,
     value,
 )
@@ -53,7 +53,7 @@ def call(
     rows = next((d for one in (*args, *kwargs.values()) for d in local_data(one)), None)
     short = name.rpartition(".")[2]
     if rows is None:
-        return _of_whole_batches(run, short, args, kwargs)
+        return _of_global_batches(run, short, args, kwargs)
     if short in _PACKING:
         if short == "pack_padded_sequence":
             _note_lengths(run, node, rows, args, kwargs)
@@ -85,9 +85,9 @@ def _note_lengths(
     run.facts.lengths.setdefault(lengths, States(run.site(lengths), 0, code))
 
 
-def _of_whole_batches(run: RunState, short: str, args: list[Value], kwargs: Keywords) -> Value:
+def _of_global_batches(run: RunState, short: str, args: list[Value], kwargs: Keywords) -> Value:
     """What is made of a batch by hand: what packs it tells along which dimension its rows lie."""
-    held = wholes(args[0]) if args else []
+    held = replicated_tensors(args[0]) if args else []
     if not held:
         return REPLICATED
     taken = value(Number(), *held)
@@ -140,7 +140,7 @@ def note_states(
         return
     shown, states = given[1]
     held = list(deep_atoms(states))
-    if run.choices.by_hand and any(isinstance(a, (Data, Whole)) for a in held):
+    if run.choices.by_hand and any(isinstance(a, (Data, ReplicatedTensor)) for a in held):
         return  # it meets the batch, and is split where it is made
     dim = 0 if layer.type in _CELLS else 1
     code = _rows_code(given[0][0], rows, layer)

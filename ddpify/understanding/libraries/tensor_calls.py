@@ -42,9 +42,9 @@ from ddpify.understanding.values import (
     Data,
     Instance,
     Number,
+    ReplicatedTensor,
     Tup,
     Value,
-    Whole,
     deep_atoms,
     join,
     value,
@@ -89,7 +89,7 @@ def tensor_function(  # type: ignore[no-untyped-def]
     if short == "split" and len(operands) > 1 and tensor_sizes.counts(operands[1][1]):
         return tensor_items.pieces(run, operands[0][1], operands[1][1])
     if short == "split" and len(operands) > 1:
-        tensor_items.cut_by_whole_batches(run, *operands[:2])
+        tensor_items.cut_by_global_batches(run, *operands[:2])
     sized = _of_a_size(run, node, name, short, operands)
     if sized is not None:
         return sized
@@ -115,7 +115,7 @@ def tensor_function(  # type: ignore[no-untyped-def]
     involved = [(n, v) for n, v in operands if v.data]
     if involved and short in _ROW_BY_ROW:
         handmade_batches.meet(
-            run, [(n, v) for n, v in operands if v.data or handmade_batches.wholes(v)]
+            run, [(n, v) for n, v in operands if v.data or handmade_batches.replicated_tensors(v)]
         )
     if involved and tensors.broadcasts(short):  # rows of all would meet a rank's there
         involved = [(n, v) for n, v in operands if any(isinstance(a, Data) for a in v.atoms)]
@@ -133,7 +133,7 @@ def tensor_function(  # type: ignore[no-untyped-def]
     if not involved:
         for shown, held in operands:
             run.demand(shown, per_sample_lists.numbers(held), uses.POSITIONS)
-        return _on_whole(name, short, operands, args[1:], kwargs)
+        return _on_replicated(name, short, operands, args[1:], kwargs)
     written = [a for a in operands[0][1].data if a.placement is Placement.SHARD]
     for data in written if len(written) == len(operands[0][1].atoms) else ():
         changed = in_place.changed(run, node, short, operands, data, args[1:], kwargs)
@@ -228,13 +228,13 @@ def _of_a_list(
     return None
 
 
-def _on_whole(  # type: ignore[no-untyped-def]
+def _on_replicated(  # type: ignore[no-untyped-def]
     name: str, short: str, operands: list[tuple[cst.BaseExpression, Value]], rest, kwargs
 ) -> Value:
     """A function of what all ranks hold."""
     reduced = [a for _, v in operands for a in deep_atoms(v) if isinstance(a, Data)]
     if reduced and any(isinstance(a, Data) for a in operands[0][1].atoms):
-        return tensors.on_whole(short, operands, rest, kwargs)
+        return tensors.on_replicated(short, operands, rest, kwargs)
     if reduced:
         return value(reduced[0])
     return REPLICATED if name.startswith(("torch.", "numpy.", "math.")) else UNKNOWN
@@ -260,7 +260,7 @@ def _on_batches(
         ones = single_rows.rows_of_one(run, node, short)
         made = handmade_batches.without(made, ones, single_rows.dimensions(run, node, short))
         return _as_before(made, operands) if short in _CONVERTING else made
-    if not any(handmade_batches.wholes(held) for _, held in operands):
+    if not any(handmade_batches.replicated_tensors(held) for _, held in operands):
         return None
     if short == "einsum" and args:
         made = einsum.on_batches(run, *einsum.given(name, operands))
@@ -273,7 +273,12 @@ def _on_batches(
 
 def _as_before(made: Value, operands: list[tuple[cst.BaseExpression, Value]]) -> Value:
     """A tensor made of an array has its rows where the array may have them."""
-    known = {atom.dim for _, held in operands[:1] for atom in held.atoms if isinstance(atom, Whole)}
+    known = {
+        atom.dim
+        for _, held in operands[:1]
+        for atom in held.atoms
+        if isinstance(atom, ReplicatedTensor)
+    }
     return value(*(a for a in made.atoms if not known or getattr(a, "dim", None) in {None, *known}))
 
 
@@ -361,7 +366,7 @@ def _concatenated(
         return value(replace(first.placed(Placement.REPLICATE), form=Form.GATHERED))
     along_others = dim not in (0, ...)
     shown = queues.pieces(run, node) if along_others or short in ("stack", "hstack") else []
-    if tensor_pairs.beside_whole(run, tensor_pairs.held_tensors(shown)):
+    if tensor_pairs.beside_replicated(run, tensor_pairs.held_tensors(shown)):
         return value(replace(first.placed(Placement.REPLICATE), form=Form.GATHERED))
     if run.collating and not _shown_pieces(run, node) and {d.form for d in inner} == {Form.TENSOR}:
         return value(first.placed(first.placement))  # each sample's one row
@@ -396,10 +401,10 @@ def _under_replicated(run: RunState, node: cst.BaseExpression, rows: Data, dim: 
     if not (plain and inside and dim == rows.dim):
         return False
     shown = queues.pieces(run, node)
-    return any(held.atoms and all(map(_is_whole, held.atoms)) for _, held in shown)
+    return any(held.atoms and all(map(_is_replicated, held.atoms)) for _, held in shown)
 
 
-def _is_whole(piece: Atom) -> bool:
+def _is_replicated(piece: Atom) -> bool:
     """Whether this is a tensor that all ranks hold, without a row for each sample."""
     return isinstance(piece, Number) or (isinstance(piece, Data) and piece.reduced)
 

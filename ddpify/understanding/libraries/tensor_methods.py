@@ -33,9 +33,9 @@ from ddpify.understanding.values import (
     Atom,
     Const,
     Data,
+    ReplicatedTensor,
     Tup,
     Value,
-    Whole,
     join,
     value,
 )
@@ -56,7 +56,7 @@ _COPYING = ("expand", "repeat", "tile")
 
 
 def of_batch(  # type: ignore[no-untyped-def]
-    run: RunState, node: cst.BaseExpression, atom: Whole, name: str, args, kwargs
+    run: RunState, node: cst.BaseExpression, atom: ReplicatedTensor, name: str, args, kwargs
 ) -> Value:
     """A method of a tensor that may be a batch made by hand."""
     if name == "backward":
@@ -133,7 +133,7 @@ def of_tensor(  # type: ignore[no-untyped-def]
     if name == "split" and args and tensor_sizes.counts(args[0]):
         return tensor_items.pieces(run, value(atom), args[0])
     if name == "split" and isinstance(node, cst.Call) and node.args:
-        tensor_items.cut_by_whole_batches(
+        tensor_items.cut_by_global_batches(
             run, (receiver, value(atom)), (node.args[0].value, args[0])
         )
     # For others a number of rows is a size, of a view perhaps.
