@@ -22,7 +22,7 @@ _RULE = "same-seed-everywhere"
 def edit(plan: Plan, edits: Edits) -> None:
     """Change the draws outside of a wrapped model's forward, where ranks share the generators."""
     alias, wrapped = plan.options.alias, frozenset(trained_models(plan))
-    for call in plan.choices.kept_whole.values():
+    for call in plan.choices.replicated_statements.values():
         _put_under_whole(plan, edits, call)
     for node, site in plan.facts.made_replicated.items():
         if isinstance(node, cst.BaseExpression):

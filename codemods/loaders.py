@@ -78,8 +78,8 @@ def _cuts(plan: Plan, edits: Edits) -> None:
 
 def _turns(plan: Plan, edits: Edits) -> None:
     """Where a step goes by the batch of one loader again, after that of another has come."""
-    for statement, turn in plan.choices.turns.items():
-        if statement in plan.facts.turned:
+    for statement, turn in plan.choices.switches.items():
+        if statement in plan.facts.switched:
             edits.insert_before(statement, f"{plan.options.alias}.at_hand({turn.code})\n")
             edits.note(plan.site(statement), f"goes by the latest batch of {turn.code}")
 
@@ -95,7 +95,7 @@ def _cycles(plan: Plan, edits: Edits) -> None:
 def _handed(plan: Plan, edits: Edits) -> None:
     """Give code that is not seen the whole batches of split loaders: it knows of no other ranks."""
     split = {loader for loader in plan.facts.iterated_loaders if loader.site not in plan.replicated}
-    for node, site in plan.facts.handed.items():
+    for node, site in plan.facts.escaping_loaders.items():
         held = plan.facts.values.get(node, UNKNOWN)
         loaders = {a for a in deep_atoms(held) if isinstance(a, Instance) and is_loader(a)}
         if not loaders & split:

@@ -59,7 +59,7 @@ def mend(plan: Plan, demand: Demand, learnt: frozenset[cst.BaseExpression]) -> b
         return all(done)
     if not trained:
         replicate(plan, demand)
-    elif demand.reader in uses.UNMENDABLE:
+    elif demand.reader in uses.UNREDUCIBLE:
         return False  # a model would otherwise get the whole batch on each rank
     else:
         return (

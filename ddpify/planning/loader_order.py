@@ -15,8 +15,8 @@ import libcst as cst
 from ddpify.planning.bindings import loader_name
 from ddpify.planning.refusals import Refusal, places
 from ddpify.understanding.batching.joint_loaders import equally_large, same_sizes
-from ddpify.understanding.choices import Choices, Turn
-from ddpify.understanding.facts import Facts, OutOfTurn
+from ddpify.understanding.choices import BatchSwitch, Choices
+from ddpify.understanding.facts import Facts, LateUse
 from ddpify.understanding.values import Instance
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def note_beside(facts: Facts, choices: Choices) -> None:
 def note_unequal(facts: Facts, choices: Choices) -> bool:
     """Remember pairs of loaders that are trained on together, with batches of different sizes."""
     before = len(choices.unequal)
-    for pair in facts.together:
+    for pair in facts.used_together:
         trained = all(loader.site in choices.trained for loader in pair)
         replicated = any(loader.site in choices.replicated for loader in pair)
         if trained and not replicated and not same_sizes(facts, pair):
@@ -50,12 +50,12 @@ def take_turns(plan: Plan) -> bool:
     Before a line that calls a model, the batch is made the one at hand. A reduction names the
     loader.
     """
-    uses = [use for use in plan.facts.out_of_turn.values() if _is_unequal(plan, use)]
-    before = len(plan.choices.turns)
+    uses = [use for use in plan.facts.late_uses.values() if _is_unequal(plan, use)]
+    before = len(plan.choices.switches)
     for use in uses:
         if use.site.node not in plan.reductions:
             _turn_to(plan, use)
-    if len(plan.choices.turns) > before:
+    if len(plan.choices.switches) > before:
         return True
     named = {use.site.node: loader_name(plan, use.site, use.loaders) for use in uses}
     found = {n: name for n, name in named.items() if n in plan.reductions and name}
@@ -64,24 +64,24 @@ def take_turns(plan: Plan) -> bool:
     return bool(fresh)
 
 
-def _is_unequal(plan: Plan, use: OutOfTurn) -> bool:
-    pairs = {frozenset((a.place, b.place)) for a in use.loaders for b in use.at_hand}
+def _is_unequal(plan: Plan, use: LateUse) -> bool:
+    pairs = {frozenset((a.place, b.place)) for a in use.loaders for b in use.current_loaders}
     return bool(pairs & plan.choices.unequal)
 
 
-def _turn_to(plan: Plan, use: OutOfTurn) -> None:
+def _turn_to(plan: Plan, use: LateUse) -> None:
     """Choose the innermost line of the calls in progress at which the loader has a name."""
     for site in (use.site, *reversed(use.calls)):
         statement = site.module.statement(site.node)
         name = loader_name(plan, site, use.loaders)
         if name and isinstance(statement, cst.SimpleStatementLine) and site.module.editable:
-            plan.choices.turns.setdefault(statement, Turn(use.loaders, name))
+            plan.choices.switches.setdefault(statement, BatchSwitch(use.loaders, name))
             return
 
 
 def unsplit(facts: Facts, choices: Choices) -> set[Instance]:
     """The loaders to run whole, since their batches meet those that are trained on."""
-    turns: list[_Met] = [(use.loaders, use.at_hand) for use in facts.out_of_turn.values()]
+    turns: list[_Met] = [(use.loaders, use.current_loaders) for use in facts.late_uses.values()]
     met = [one | other for one, other in turns if _may_differ(one, other)]
     met += [pair for pair in facts.in_step if not same_sizes(facts, pair)]
     known = choices.trained | choices.replicated
@@ -100,18 +100,19 @@ def _may_differ(loaders: frozenset[Instance], others: frozenset[Instance]) -> bo
 
 def lost_turns(plan: Plan) -> Iterator[Refusal]:
     """Uses of a batch after that of another loader came, which may be shared in another way."""
-    for node, use in plan.facts.out_of_turn.items():
-        if _may_differ(use.loaders, use.at_hand):
+    for node, use in plan.facts.late_uses.items():
+        if _may_differ(use.loaders, use.current_loaders):
             yield Refusal(
                 use.site.module,
                 node,
                 f"this uses a batch of one loader ({places(use.loaders)}) after the next one came"
-                f" from another ({places(use.at_hand)}), which may have another number of samples",
+                f" from another ({places(use.current_loaders)}), which may have another number of "
+                f"samples",
                 "take the other batch after the last use of this one, or use each in lines of their"
                 " own, where its loader has a name",
             )
     for node, use in plan.facts.past_batches.items():
-        if _may_differ(use.loaders, use.at_hand):
+        if _may_differ(use.loaders, use.current_loaders):
             yield Refusal(
                 use.site.module,
                 node,

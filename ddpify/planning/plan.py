@@ -90,10 +90,10 @@ class Plan:
             frozenset(made.split.items()),
             frozenset(made.batches.items()),
             frozenset(made.unequal),
-            frozenset(made.turns.items()),
+            frozenset(made.switches.items()),
             frozenset(made.named.items()),
             frozenset(made.cuts.items()),
-            frozenset(made.kept_whole),
+            frozenset(made.replicated_statements),
             (made.by_hand, made.stated, made.split_all, made.alone, len(self.refusals)),
         )
 

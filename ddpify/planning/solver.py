@@ -359,7 +359,9 @@ def _keep_others_whole(plan: Plan) -> bool:
     """
     found = {node: calls for node, calls in plan.others.items() if calls and node in plan.barred}
     for calls in found.values():
-        plan.choices.kept_whole |= {call.module.statement(call.node): call for call in calls}
+        plan.choices.replicated_statements |= {
+            call.module.statement(call.node): call for call in calls
+        }
     plan.barred -= found.keys()
     plan.others = {node: [] for node in plan.others}
     if found:

@@ -249,7 +249,7 @@ def _keep_whole(facts: Facts, choices: Choices, node: cst.CSTNode) -> bool:
     """Let what a function gets whole, beside batches elsewhere, stay so; whether that works."""
     found = replicated_statements.calls(facts, node)
     for call in found:
-        choices.kept_whole[call.module.statement(call.node)] = call
+        choices.replicated_statements[call.module.statement(call.node)] = call
     return bool(found)
 
 

@@ -136,12 +136,14 @@ class States:
 
 
 @record
-class OutOfTurn:
-    """A use of a batch of ``loaders`` while one of the loaders ``at_hand`` has come after it."""
+class LateUse:
+    """A use of a batch of ``loaders`` while one of the loaders ``current_loaders`` has come after
+    it.
+    """
 
     site: Site
     loaders: frozenset[Instance]
-    at_hand: frozenset[Instance]
+    current_loaders: frozenset[Instance]
     calls: Calls = ()
 
 
@@ -187,17 +189,17 @@ class Facts:
     values: dict[cst.CSTNode, Value] = field(default_factory=dict)
     loaders: list[Instance] = field(default_factory=list)
     # Loaders whose batches are at hand together, with the place; of those, the ones in step.
-    together: dict[frozenset[Instance], Site] = field(default_factory=dict)
+    used_together: dict[frozenset[Instance], Site] = field(default_factory=dict)
     in_step: set[frozenset[Instance]] = field(default_factory=set)
     # Loaders whose rows are combined one by one, which works with as many of each alone.
     combined: set[frozenset[Instance]] = field(default_factory=set)
     beside: set[Instance] = field(default_factory=set)  # taken while others' are at hand
-    out_of_turn: dict[cst.CSTNode, OutOfTurn] = field(default_factory=dict)
-    past_batches: dict[cst.CSTNode, OutOfTurn] = field(default_factory=dict)  # the next one came
+    late_uses: dict[cst.CSTNode, LateUse] = field(default_factory=dict)
+    past_batches: dict[cst.CSTNode, LateUse] = field(default_factory=dict)  # the next one came
     cuttable: dict[cst.CSTNode, Site] = field(default_factory=dict)  # by what is sliced: rows[:n]
-    turned: set[cst.CSTNode] = field(default_factory=set)  # of the chosen turns, those needed
+    switched: set[cst.CSTNode] = field(default_factory=set)  # of the chosen turns, those needed
     joined: set[Instance] = field(default_factory=set)  # to rows of others, of another number
-    two_sizes: dict[cst.CSTNode, OutOfTurn] = field(default_factory=dict)  # made of two batches
+    two_sizes: dict[cst.CSTNode, LateUse] = field(default_factory=dict)  # made of two batches
     cycled: dict[cst.CSTNode, Site] = field(default_factory=dict)  # itertools.cycle(loader)
     # Loaders whose collate function is understood: the dimension of the rows, of all or each part.
     layouts: dict[Instance, Layout] = field(default_factory=dict)
@@ -254,7 +256,9 @@ class Facts:
     half_reduced: set[cst.CSTNode] = field(default_factory=set)
     used_on_rows: set[cst.CSTNode] = field(default_factory=set)  # reductions, in a training step
     iterated: set[Instance] = field(default_factory=set)
-    handed: dict[cst.BaseExpression, Site] = field(default_factory=dict)  # loaders, to unseen code
+    escaping_loaders: dict[cst.BaseExpression, Site] = field(
+        default_factory=dict
+    )  # loaders, to unseen code
     # Calls of unseen code that take the rows of all ranks; those that give a batch back.
     unseen_calls: set[cst.CSTNode] = field(default_factory=set)
     given_back: dict[cst.CSTNode, frozenset[Instance]] = field(default_factory=dict)

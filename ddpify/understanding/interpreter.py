@@ -67,7 +67,7 @@ class Interpreter(RunState):
         for known in (self.results, self.scopes, self.called, self.latest):
             known.clear()
         self.ways.start_pass()
-        self.at_hand = frozenset()
+        self.current_loaders = frozenset()
         self.modes.answers.clear()
         self.criteria.clear()
         before = self.facts

@@ -80,7 +80,7 @@ class RunState(ABC):
         self.taking_replicated = 0  # how many comprehensions in progress go through such batches
         self.rows_taken: list[Data] = []  # by loops over a batch's rows, the innermost last
         # The loaders that the batch at hand comes from, for each way of getting here.
-        self.at_hand: frozenset[frozenset[Instance]] = frozenset()
+        self.current_loaders: frozenset[frozenset[Instance]] = frozenset()
         self.current_replicated: frozenset[frozenset[Instance]] = (
             frozenset()
         )  # those that may be whole
@@ -371,7 +371,7 @@ class RunState(ABC):
 
     def meets_split_batches(self) -> bool:
         """Whether the batch at hand, if there is one, may be split among the ranks."""
-        replicated = bool(self.at_hand) and self.at_hand <= self.current_replicated
+        replicated = bool(self.current_loaders) and self.current_loaders <= self.current_replicated
         return self.running_entry and not self.in_replicated_loop() and not replicated
 
     def in_replicated_loop(self) -> bool:

@@ -25,4 +25,4 @@ A_ROW = "a write into the row at one position"  # which is another sample on eac
 SHOWING = frozenset({"print()", "str()", "repr()", "a formatted string", "an f-string"})
 
 # What neither a reduction nor gathered rows mend.
-UNMENDABLE = frozenset({A_KEPT_TENSOR, A_VIEW, A_SLICE, A_GRADIENT, A_ROW, A_HOOK, A_CUT})
+UNREDUCIBLE = frozenset({A_KEPT_TENSOR, A_VIEW, A_SLICE, A_GRADIENT, A_ROW, A_HOOK, A_CUT})

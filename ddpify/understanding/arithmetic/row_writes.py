@@ -115,8 +115,8 @@ def write_into_all(run: RunState, target: cst.BaseExpression, rows: Data) -> Non
         for name in rows.names:
             run.demand(name, value(replace(rows, names=frozenset())), uses.A_STATISTIC)
         return
-    unmendable = Data(Placement.SHARD, rows.loaders, form=Form.PACKED)
-    run.demand(target, value(unmendable), uses.A_ROW)
+    unreducible = Data(Placement.SHARD, rows.loaders, form=Form.PACKED)
+    run.demand(target, value(unreducible), uses.A_ROW)
 
 
 def is_fresh(shown: cst.BaseExpression) -> bool:

@@ -166,10 +166,10 @@ def cut_by_global_batches(
     sizes = displayed(length[0]) or [length[0]]
     for data in cut[1].data if any(batch_sizes.names_size(run, one) for one in sizes) else ():
         if data.form is Form.STACKED and data.dim == 0:
-            unmendable = replace(
+            unreducible = replace(
                 data, definition_sites=frozenset(), names=frozenset(), form=Form.PACKED
             )
-            run.demand(cut[0], value(unmendable), uses.A_CUT)
+            run.demand(cut[0], value(unreducible), uses.A_CUT)
 
 
 def _first_is_new(run: RunState, node: cst.Subscript) -> bool:

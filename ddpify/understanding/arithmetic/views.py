@@ -122,10 +122,10 @@ def _cuts_across(data: Data, sizes: Sequence[Value]) -> bool:
 def _cut(run: RunState, data: Data, operand: cst.BaseExpression) -> Value:
     if not run.frames_forward():
         return value(replace(data.placed(Placement.ROWS), definition_sites=frozenset({operand})))
-    unmendable = replace(
+    unreducible = replace(
         data, definition_sites=frozenset(), form=Form.PACKED
     )  # no reduction suits it
-    run.demand(operand, value(unmendable), uses.A_VIEW)
+    run.demand(operand, value(unreducible), uses.A_VIEW)
     return value(_kept(data, 0))
 
 

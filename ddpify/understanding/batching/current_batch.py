@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.batching import joint_loaders
-from ddpify.understanding.facts import OutOfTurn
+from ddpify.understanding.facts import LateUse
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Atom, Data, Instance, Tup, Value, deep_atoms, value
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def taken(run: RunState, sources: frozenset[Instance]) -> None:
     """A batch has come from one of these loaders."""
     if sources:
-        run.at_hand = frozenset({sources})
+        run.current_loaders = frozenset({sources})
 
 
 def passed(run: RunState, sources: frozenset[Instance]) -> None:
@@ -61,7 +61,7 @@ def asked(run: RunState, sources: frozenset[Instance]) -> None:
     """``next()`` has given a batch, perhaps while a loop in progress has another loader's."""
     loops = [loop for frame in run.frames for loop in frame.loops]
     in_use = any(group.isdisjoint(sources) for loop in loops for group in loop.loaders)
-    if in_use and any(owner.isdisjoint(sources) for owner in run.at_hand):
+    if in_use and any(owner.isdisjoint(sources) for owner in run.current_loaders):
         run.facts.beside |= sources
     passed(run, sources)
     taken(run, sources)
@@ -74,11 +74,11 @@ def took_replicated(run: RunState, sources: frozenset[Instance]) -> None:
         taken(run, sources)
 
 
-def turned(run: RunState, statement: cst.CSTNode, loaders: frozenset[Instance]) -> None:
+def switched(run: RunState, statement: cst.CSTNode, loaders: frozenset[Instance]) -> None:
     """Before a statement, the batch of these loaders is made the one at hand, if it is not."""
     made = {one.place for one in loaders}
-    if any({one.place for one in owner} != made for owner in run.at_hand):
-        run.facts.turned.add(statement)
+    if any({one.place for one in owner} != made for owner in run.current_loaders):
+        run.facts.switched.add(statement)
     taken(run, loaders)
 
 
@@ -90,7 +90,7 @@ def left(run: RunState) -> None:
         taken(run, around[-2] if len(around) > 1 else ended)
 
 
-def gone_through(run: RunState, sources: frozenset[Instance]) -> None:
+def comprehension_ended(run: RunState, sources: frozenset[Instance]) -> None:
     """A comprehension has ended that went through batches of these loaders."""
     around = [loop.own for frame in run.frames for loop in frame.loops if loop.own]
     if sources:
@@ -102,14 +102,14 @@ def used(run: RunState, node: cst.CSTNode, rows: Iterable[Data]) -> None:
     for data in rows:
         shown = run.no_grad and data.placement is Placement.SHARD  # rows that nothing learns of
         if data.past and not shown:
-            found = OutOfTurn(run.site(node), data.loaders, data.loaders, run.call_path)
+            found = LateUse(run.site(node), data.loaders, data.loaders, run.call_path)
             run.facts.past_batches.setdefault(node, found)
         loaders = frozenset(one for one in data.loaders if one.role == "loader")
         made = {one.place for one in data.loaders}  # what was decided names those of earlier runs
-        for owner in run.at_hand:
+        for owner in run.current_loaders:
             if loaders and made.isdisjoint(one.place for one in owner):
-                found = OutOfTurn(run.site(node), loaders, owner, run.call_path)
-                run.facts.out_of_turn.setdefault(node, found)
+                found = LateUse(run.site(node), loaders, owner, run.call_path)
+                run.facts.late_uses.setdefault(node, found)
 
 
 def reduced(run: RunState, node: cst.CSTNode, parts: Iterable[Data]) -> None:
@@ -120,5 +120,5 @@ def reduced(run: RunState, node: cst.CSTNode, parts: Iterable[Data]) -> None:
     for data in parts:
         counted = data.ragged or data.placement is Placement.WEIGHTED
         if not counted and joint_loaders.unequal(run, data.loaders, data.loaders):
-            found = OutOfTurn(run.site(node), data.loaders, data.loaders)
+            found = LateUse(run.site(node), data.loaders, data.loaders)
             run.facts.two_sizes.setdefault(node, found)

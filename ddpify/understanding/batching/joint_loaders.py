@@ -61,7 +61,7 @@ def taken_at_once(run: RunState, node: cst.CSTNode, element: Value) -> None:
     """A loop gets batches of several loaders in each round, in step with each other."""
     for pair in _side_by_side(element):
         run.facts.in_step.add(pair)
-        run.facts.together.setdefault(pair, run.site(node))
+        run.facts.used_together.setdefault(pair, run.site(node))
 
 
 def _side_by_side(element: Value) -> Iterator[Pair]:
@@ -86,7 +86,7 @@ def taken_besides(run: RunState, node: cst.CSTNode, element: Value) -> None:
     alike = frozenset(loader for group in taken if group & new for loader in group) | new
     for other in {loader for group in taken for loader in group} - alike:
         for loader in new:
-            run.facts.together.setdefault(frozenset({loader, other}), run.site(node))
+            run.facts.used_together.setdefault(frozenset({loader, other}), run.site(node))
     if loops and new:
         loops[-1].loaders.append(new)
 

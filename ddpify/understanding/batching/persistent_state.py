@@ -77,8 +77,8 @@ def _holds_rows(run: RunState, target: cst.BaseExpression, local: Data) -> None:
     That of its ``data`` is another's: the tensor keeps its own size, and what it held behind them.
     """
     if isinstance(target, cst.Attribute) and target.attr.value == "data":
-        unmendable = Data(Placement.SHARD, local.loaders, form=Form.PACKED)
-        run.demand(target, value(unmendable), uses.A_KEPT_TENSOR)
+        unreducible = Data(Placement.SHARD, local.loaders, form=Form.PACKED)
+        run.demand(target, value(unreducible), uses.A_KEPT_TENSOR)
         return
     kept = next(in_place_writes.holders(target), None)
     rows = value(local.placed(Placement.SHARD))

@@ -39,7 +39,11 @@ class _End:
 
 def _branches(run: RunState, node: cst.If, truth: bool | None) -> bool:
     """Run the branches that can be taken, each from the same start, and join what they do."""
-    start, batch, against = dict(run.frame.scope.names), run.at_hand, run.frame.against_default
+    start, batch, against = (
+        dict(run.frame.scope.names),
+        run.current_loaders,
+        run.frame.against_default,
+    )
     expected = branch_tests.by_defaults(run, node.test) if truth is None and not against else None
     taken = joint_loaders.Taken(run)
     ends: list[_End] = []
@@ -50,13 +54,13 @@ def _branches(run: RunState, node: cst.If, truth: bool | None) -> bool:
         if truth is not (not holds) and _side(run, node, holds):
             names = dict(run.frame.scope.names)
             ends.append(_End(names, possible, run.frame.against_default))
-            left |= run.at_hand
+            left |= run.current_loaders
         if holds:
-            run.at_hand = batch
+            run.current_loaders = batch
             taken.turn()
             run.frame.scope.names.clear()
             run.frame.scope.names.update(start)
-    run.at_hand = left
+    run.current_loaders = left
     taken.join()
     if node.orelse is None and len(ends) > 1 and _asks_a_setting(node.test):
         _drop_outdated(*ends)
@@ -131,21 +135,25 @@ def condition(run: RunState, test: cst.BaseExpression) -> bool | None:
 
 def try_(run: RunState, node: cst.Try) -> bool:
     """A ``try``: its body may end anywhere before a handler runs."""
-    start, batch, against = dict(run.frame.scope.names), run.at_hand, run.frame.against_default
+    start, batch, against = (
+        dict(run.frame.scope.names),
+        run.current_loaders,
+        run.frame.against_default,
+    )
     ends = []
     if run.block(node.body) and (node.orelse is None or run.block(node.orelse.body)):
         ends.append(dict(run.frame.scope.names))
-    middle, anywhere = dict(run.frame.scope.names), run.at_hand | batch
-    left = run.at_hand if ends else frozenset()
+    middle, anywhere = dict(run.frame.scope.names), run.current_loaders | batch
+    left = run.current_loaders if ends else frozenset()
     for handler in node.handlers:
         join_ends(run, [start, middle])
-        run.at_hand = anywhere
+        run.current_loaders = anywhere
         if handler.name is not None and isinstance(handler.name.name, cst.Name):
             run.bind(handler.name.name.value, UNKNOWN)
         if run.block(handler.body):
             ends.append(dict(run.frame.scope.names))
-            left |= run.at_hand
-    run.at_hand = left or anywhere
+            left |= run.current_loaders
+    run.current_loaders = left or anywhere
     reached = join_ends(run, ends)
     run.frame.against_default = against
     if node.finalbody is not None:

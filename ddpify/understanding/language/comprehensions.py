@@ -93,7 +93,7 @@ def _item(run: RunState, node: Comprehension) -> Value:
         item = _kept_of_batches(
             run, node.value if isinstance(node, cst.DictComp) else node.elt, item
         )
-    current_batch.gone_through(run, joint_loaders.sources(element))
+    current_batch.comprehension_ended(run, joint_loaders.sources(element))
     return item
 
 

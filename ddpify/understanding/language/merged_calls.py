@@ -33,7 +33,7 @@ _GROWTHS = 8  # of an argument of calls that are taken together
 
 
 @dataclass(eq=False, repr=False, slots=True)
-class Together:
+class MergedCalls:
     """Calls that share one body: what they give, and how often each argument has grown.
 
     ``mixed``: not all that the body gives need be what one of the calls gives.
@@ -69,7 +69,7 @@ class Ways:
 
     _of_functions: Counter[cst.CSTNode] = field(default_factory=Counter)
     _on_objects: Counter[tuple[cst.CSTNode, object]] = field(default_factory=Counter)
-    _together: dict[object, Together] = field(default_factory=dict)
+    _together: dict[object, MergedCalls] = field(default_factory=dict)
 
     def start_pass(self) -> None:
         """What calls have given together stays, so that a pass starts with what the last has."""
@@ -83,11 +83,11 @@ class Ways:
         few = self._of_functions[function] <= _APART
         return few or self._on_objects[function, receiver] <= _APART_ON_ONE
 
-    def together(self, key: object, given: Sequence[Value]) -> tuple[Together, bool]:
+    def together(self, key: object, given: Sequence[Value]) -> tuple[MergedCalls, bool]:
         """The calls that share a key, with this one, and whether it gives more than the others."""
         known = self._together.get(key)
         if known is None:
-            made = Together([*map(_widened, given)], [0] * len(given))
+            made = MergedCalls([*map(_widened, given)], [0] * len(given))
             self._together[key] = made
             return made, True
         return known, known.take(given)

@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 def execute(run: RunState, node: cst.BaseStatement) -> bool:
     """Run one statement; whether the next one is reached."""
-    if run.choices.turns and node in run.choices.turns:
-        current_batch.turned(run, node, run.choices.turns[node].loaders)
+    if run.choices.switches and node in run.choices.switches:
+        current_batch.switched(run, node, run.choices.switches[node].loaders)
     if type(node) is cst.SimpleStatementLine:
-        if run.choices.kept_whole and node in run.choices.kept_whole:
+        if run.choices.replicated_statements and node in run.choices.replicated_statements:
             with run.with_all_replicated():
                 return _line(run, node)
         return _line(run, node)

@@ -24,7 +24,7 @@ def note_loaders(
         return
     for expression, one in argument_pairs(node, args, kwargs):
         if any(isinstance(a, Instance) and is_loader(a) for a in deep_atoms(one)):
-            run.facts.handed.setdefault(expression, run.site(node))
+            run.facts.escaping_loaders.setdefault(expression, run.site(node))
 
 
 def rows_of_all(run: RunState, node: cst.BaseExpression, first: Value) -> Value | None:
