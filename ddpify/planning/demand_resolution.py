@@ -21,7 +21,7 @@ _NUMBERS_OF_ROWS = (Placement.COUNT, Placement.PER_COUNT)
 _NEVER_GATHERED = (Form.PACKED, Form.INTERLEAVED, Form.MIXED, Form.LISTED)
 
 
-def mend(plan: Plan, demand: Demand, learnt: frozenset[cst.BaseExpression]) -> bool:
+def resolve(plan: Plan, demand: Demand, learnt: frozenset[cst.BaseExpression]) -> bool:
     """Decide what gives a reader a whole value; whether anything does."""
     trained = any(loader.site in plan.choices.trained for loader in demand.data.loaders)
     if demand.data.found_in and demand.data.placement not in _NUMBERS_OF_ROWS:
@@ -44,10 +44,10 @@ def mend(plan: Plan, demand: Demand, learnt: frozenset[cst.BaseExpression]) -> b
     if demand.reader == "backward()" and gathering.gather_for_unseen(plan, demand):
         return True
     if plan.barred.intersection((*editable, *demand.data.names)):
-        mended = _mend_before_calls(plan, demand)
-        if not mended and not trained:
+        resolved = _resolve_before_calls(plan, demand)
+        if not resolved and not trained:
             replicate(plan, demand)
-        return mended or not trained
+        return resolved or not trained
     if how == "gather" and trained and _again_and_again(plan, demand, editable):
         return True
     apart = _divided_apart(plan, editable) if how == "mean" else []
@@ -140,7 +140,7 @@ def _again_and_again(
     return looped and gathering.gather_arguments(plan, demand)
 
 
-def _mend_before_calls(plan: Plan, demand: Demand) -> bool:
+def _resolve_before_calls(plan: Plan, demand: Demand) -> bool:
     """Make whole what goes into the function that reads it, since other calls need other ways."""
     how = _how(demand.data, demand.reader)
     kept = how is not None and demand.reader.startswith("a collection")
@@ -225,7 +225,7 @@ def _reduce(plan: Plan, node: cst.BaseExpression, how: str, demand: Demand) -> b
         if not demand.site.module.editable:
             return _sum_argument(plan, demand)
         node = _before_rounding(plan, demand.site.node)
-        if _is_whole_too_late(demand, node):
+        if _is_replicated_too_late(demand, node):
             return _sum_argument(plan, demand)
         how = "count" if node in demand.data.definition_sites else "sum"
     weighted = demand.data.placement is Placement.WEIGHTED
@@ -240,7 +240,7 @@ def _reduce(plan: Plan, node: cst.BaseExpression, how: str, demand: Demand) -> b
     return True
 
 
-def _is_whole_too_late(demand: Demand, node: cst.BaseExpression) -> bool:
+def _is_replicated_too_late(demand: Demand, node: cst.BaseExpression) -> bool:
     """Whether a number of rows is no sum of the ranks' by now, or stands where it is changed."""
     rounded = demand.data.form is Form.ROUNDED and node is demand.site.node
     above = demand.site.module.parents[node]
@@ -271,10 +271,10 @@ def _sum_divisors(plan: Plan, demand: Demand) -> bool:
         for node in divisors:
             plan.record(Reduction(node, "sum"))
         return True
-    return _evaluates_whole(plan, demand)
+    return _evaluates_replicated(plan, demand)
 
 
-def _evaluates_whole(plan: Plan, demand: Demand) -> bool:
+def _evaluates_replicated(plan: Plan, demand: Demand) -> bool:
     """Let a batch that is not trained on be whole; whether this is one."""
     if in_training(plan, demand):
         return False
@@ -310,7 +310,7 @@ def _sum_argument(plan: Plan, demand: Demand) -> bool:
             for node in counts:
                 plan.record(Reduction(node, "sum"))
             return True
-    return _evaluates_whole(plan, demand)
+    return _evaluates_replicated(plan, demand)
 
 
 def in_training(plan: Plan, demand: Demand) -> bool:

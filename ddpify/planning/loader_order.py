@@ -44,7 +44,7 @@ def note_unequal(facts: Facts, choices: Choices) -> bool:
     return len(choices.unequal) > before
 
 
-def take_turns(plan: Plan) -> bool:
+def switch_batches(plan: Plan) -> bool:
     """Let what goes by a batch that is not at hand go by it; whether there was any.
 
     Before a line that calls a model, the batch is made the one at hand. A reduction names the
@@ -54,7 +54,7 @@ def take_turns(plan: Plan) -> bool:
     before = len(plan.choices.switches)
     for use in uses:
         if use.site.node not in plan.reductions:
-            _turn_to(plan, use)
+            _switch_to(plan, use)
     if len(plan.choices.switches) > before:
         return True
     named = {use.site.node: loader_name(plan, use.site, use.loaders) for use in uses}
@@ -69,7 +69,7 @@ def _is_unequal(plan: Plan, use: LateUse) -> bool:
     return bool(pairs & plan.choices.unequal)
 
 
-def _turn_to(plan: Plan, use: LateUse) -> None:
+def _switch_to(plan: Plan, use: LateUse) -> None:
     """Choose the innermost line of the calls in progress at which the loader has a name."""
     for site in (use.site, *reversed(use.calls)):
         statement = site.module.statement(site.node)
@@ -98,7 +98,7 @@ def _may_differ(loaders: frozenset[Instance], others: frozenset[Instance]) -> bo
     return any(not equally_large(frozenset(pair), in_step=False) for pair in pairs)
 
 
-def lost_turns(plan: Plan) -> Iterator[Refusal]:
+def lost_batches(plan: Plan) -> Iterator[Refusal]:
     """Uses of a batch after that of another loader came, which may be shared in another way."""
     for node, use in plan.facts.late_uses.items():
         if _may_differ(use.loaders, use.current_loaders):

@@ -24,7 +24,13 @@ from ddpify.planning import (
 from ddpify.planning.conversion_options import Options
 from ddpify.planning.cut_short import CutShort
 from ddpify.planning.first_look import refuse_at_once
-from ddpify.planning.loader_order import lost_turns, note_beside, note_unequal, take_turns, unsplit
+from ddpify.planning.loader_order import (
+    lost_batches,
+    note_beside,
+    note_unequal,
+    switch_batches,
+    unsplit,
+)
 from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import (
     Refusal,
@@ -100,7 +106,7 @@ def make_plan(
             return plan
     for demand in plan.unmet:
         plan.refuse(refuse_reading(demand))
-    plan.refuse(_unsettled(plan))
+    plan.refuse(_undecided(plan))
     return plan
 
 
@@ -111,7 +117,7 @@ def _bar_dropped(plan: Plan) -> bool:
     return bool(circling)
 
 
-def _unsettled(plan: Plan) -> Refusal:
+def _undecided(plan: Plan) -> Refusal:
     """The place that was decided on most often, and is open still."""
     node = next((node for node, _ in plan.dropped.most_common(1)), None)
     module = plan.project.entry if node is None else plan.site(node).module
@@ -138,8 +144,8 @@ def _decide_more(plan: Plan) -> bool:
     return (
         gathering.split_again(plan)
         or _decide(plan)
-        or _run_whole(plan)
-        or take_turns(plan)
+        or _run_replicated(plan)
+        or switch_batches(plan)
         or _look_by_hand(plan)
     )
 
@@ -165,7 +171,7 @@ def _refuse_what_is_lost(plan: Plan) -> None:
         *own_backwards.divided(facts, plan.project),
         *own_backwards.averaged(facts, plan.project),
         *unequal_batches(facts),
-        *lost_turns(plan),
+        *lost_batches(plan),
         *mapped_models.by_hand(plan),
     )
     for refusal in found:
@@ -186,7 +192,7 @@ def _interpreted(project: Project, choices: Choices) -> Facts:
         raise CutShort(project, error) from None
 
 
-def _run_whole(plan: Plan) -> bool:
+def _run_replicated(plan: Plan) -> bool:
     """Let loaders run whole whose batches meet others; whether there are any."""
     found = unsplit(plan.facts, plan.choices)
     for loader in found:
@@ -244,7 +250,7 @@ def _decide(plan: Plan) -> bool:
     for node in outdated:
         _drop(plan, node)  # something in it is whole by now: to be decided anew
     for node in [n for n in plan.reductions if _is_unfit(plan, n)]:
-        if _also_gets_whole(plan, node) and node not in plan.others:
+        if _also_gets_replicated(plan, node) and node not in plan.others:
             plan.others[node] = replicated_statements.calls(plan.facts, node)
         del plan.reductions[node]
         plan.choices.reduced.discard(node)
@@ -258,7 +264,7 @@ def _decide(plan: Plan) -> bool:
     demands = sorted(
         plan.facts.demands.values(), key=lambda d: not demand_resolution.in_training(plan, d)
     )
-    left = [demand for demand in demands if not demand_resolution.mend(plan, demand, learnt)]
+    left = [demand for demand in demands if not demand_resolution.resolve(plan, demand, learnt)]
     plan.unmet = left
     if _count(plan) == before:  # else what was decided may mend it, or let lines get what is alike
         try:
@@ -295,8 +301,8 @@ def _learnt_from(plan: Plan) -> frozenset[cst.BaseExpression]:
         for definition_site in demand.data.definition_sites
     )
     first = all(_is_made_by_a_model(plan, b) or _lies_first(plan, b) for b in definition_sites)
-    unsettled = any(d.reader == uses.AN_INDEX for d in plan.facts.demands.values())
-    return frozenset() if first and not unsettled else definition_sites
+    undecided = any(d.reader == uses.AN_INDEX for d in plan.facts.demands.values())
+    return frozenset() if first and not undecided else definition_sites
 
 
 def _lies_first(plan: Plan, node: cst.BaseExpression) -> bool:
@@ -335,7 +341,9 @@ def _is_picked_before(node: cst.CSTNode, data: Data) -> bool:
 
 def _is_unfit(plan: Plan, node: cst.CSTNode) -> bool:
     """Whether no one reduction suits all that comes to a place."""
-    return _also_gets_whole(plan, node) or _is_mixed(plan, node) or _is_half_gathered(plan, node)
+    return (
+        _also_gets_replicated(plan, node) or _is_mixed(plan, node) or _is_half_gathered(plan, node)
+    )
 
 
 def _is_half_gathered(plan: Plan, node: cst.CSTNode) -> bool:
@@ -346,7 +354,7 @@ def _is_half_gathered(plan: Plan, node: cst.CSTNode) -> bool:
     return all(data.names - {node} for data in got if data.placement is Placement.SHARD)
 
 
-def _also_gets_whole(plan: Plan, node: cst.CSTNode) -> bool:
+def _also_gets_replicated(plan: Plan, node: cst.CSTNode) -> bool:
     """Whether a function gets the parts of ranks there in one call, what is whole in another."""
     parts = plan.facts.reduced_through.get(node, set())
     return any(calls not in parts for calls in plan.facts.replicated_through.get(node, ()) if parts)

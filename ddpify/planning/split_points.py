@@ -58,7 +58,7 @@ def split_batches(facts: Facts, choices: Choices) -> bool:
     if choices.batches.keys() != before:
         return True
     _refuse_unmatched(facts)
-    return _keep_untrained_whole(facts, choices) or _split_evaluations(facts, choices)
+    return _keep_untrained_replicated(facts, choices) or _split_evaluations(facts, choices)
 
 
 def _refuse_split_in_one_call(facts: Facts) -> None:
@@ -186,7 +186,7 @@ def _possible(facts: Facts, entry: Entry) -> list[Place]:
     return []
 
 
-def _keep_untrained_whole(facts: Facts, choices: Choices) -> bool:
+def _keep_untrained_replicated(facts: Facts, choices: Choices) -> bool:
     """Do not split what no loss comes from; whether there was any such batch.
 
     What enters a model beside rows that are trained on must have as many.
@@ -207,7 +207,7 @@ def _split_evaluations(facts: Facts, choices: Choices) -> bool:
     if not both:
         return False
     if choices.split_all or _lasts(facts, choices):
-        if all(_keep_whole(facts, choices, site.node) for site in both):
+        if all(_keep_replicated(facts, choices, site.node) for site in both):
             return True
         raise Refusal(
             both[0].module,
@@ -245,7 +245,7 @@ def _runs_once(facts: Facts, place: Site, known: set[cst.CSTNode]) -> bool:
     return bool(calls) and all(_runs_once(facts, call, known | {function}) for call in calls)
 
 
-def _keep_whole(facts: Facts, choices: Choices, node: cst.CSTNode) -> bool:
+def _keep_replicated(facts: Facts, choices: Choices, node: cst.CSTNode) -> bool:
     """Let what a function gets whole, beside batches elsewhere, stay so; whether that works."""
     found = replicated_statements.calls(facts, node)
     for call in found:

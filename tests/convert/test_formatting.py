@@ -57,10 +57,10 @@ def test_single_quotes_show_without_black_that_black_did_not_write(
     ],
 )
 def test_a_further_argument_stands_as_the_others_do(
-    tmp_path: Path, shown: str, mended: str
+    tmp_path: Path, shown: str, resolved: str
 ) -> None:
     text = "from tqdm import tqdm\n" + HEAD + STEP.replace("in feed:", f"in {shown}:")
-    assert f"for a, b in {mended}:\n" in convert_text(tmp_path, text).data.decode()
+    assert f"for a, b in {resolved}:\n" in convert_text(tmp_path, text).data.decode()
 
 
 def test_parentheses_become_those_of_the_call(tmp_path: Path) -> None:

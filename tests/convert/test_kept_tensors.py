@@ -126,8 +126,8 @@ for a, b in feed:
         ),
     ],
 )
-def test_rows_at_labels_are_those_of_all_ranks(tmp_path: Path, write: str, mended: str) -> None:
-    assert mended in added(tmp_path, HEAD + BANK.replace("WRITE", write))
+def test_rows_at_labels_are_those_of_all_ranks(tmp_path: Path, write: str, resolved: str) -> None:
+    assert resolved in added(tmp_path, HEAD + BANK.replace("WRITE", write))
 
 
 def test_a_table_of_counts_takes_the_samples_of_all_ranks_one_by_one(tmp_path: Path) -> None:
@@ -297,10 +297,10 @@ for i, (a, b) in enumerate(feed):
     ],
 )
 def test_a_slice_of_a_table_takes_the_rows_of_all_ranks(
-    tmp_path: Path, shape: str, write: str, mended: str
+    tmp_path: Path, shape: str, write: str, resolved: str
 ) -> None:
     """The table is the caller's, who had it before the batch."""
-    assert mended in added(tmp_path, HEAD + TABLE.replace("WRITE", write).replace("SHAPE", shape))
+    assert resolved in added(tmp_path, HEAD + TABLE.replace("WRITE", write).replace("SHAPE", shape))
 
 
 def test_a_table_that_is_made_for_a_batch_takes_the_ranks_own_rows(tmp_path: Path) -> None:

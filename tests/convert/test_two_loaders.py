@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ddpify.planning.conversion_options import Options
-from ddpify.planning.loader_order import take_turns
+from ddpify.planning.loader_order import switch_batches
 from ddpify.planning.refusals import Refusal
 from ddpify.planning.solver import make_plan
 from ddpify.source import read_source
@@ -362,7 +362,7 @@ def test_a_name_that_is_given_already_is_no_decision(tmp_path: Path) -> None:
     # As where a name does not settle whose batch it is: the line is still out of turn.
     plan.facts = interpret(project, replace(plan.choices, named={}))
     assert plan.facts.late_uses
-    assert not take_turns(plan)
+    assert not switch_batches(plan)
 
 
 MOVED = """\
