@@ -123,13 +123,13 @@ def check(script: Script) -> Iterator[Finding]:
         return
     for loader in script.training_loaders:
         held = datasets(loader)
-        if loader.module is script.module and held and all(_is_whole(script, d) for d in held):
+        if loader.module is script.module and held and all(_is_full(script, d) for d in held):
             yield Finding(
                 loader.site, "every rank reads the whole stream: all train on the same samples"
             )
 
 
-def _is_whole(script: Script, dataset: Instance) -> bool:
+def _is_full(script: Script, dataset: Instance) -> bool:
     """Whether a data set's own code yields the same on all ranks."""
     if not isinstance(dataset.type, Class) or not is_iterable(dataset):
         return False

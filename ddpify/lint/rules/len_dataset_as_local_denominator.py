@@ -67,7 +67,7 @@ def check(script: Script) -> Iterator[Finding]:
     for node, top, bottom in divisions(script):
         if TOTAL not in script.labels(top) or _is_summed_then(script, node):
             continue
-        if unseen.may_be_whole(top) and not script.strict:
+        if unseen.may_be_reduced(top) and not script.strict:
             continue
         if _is_scaled_up(script, node):
             continue

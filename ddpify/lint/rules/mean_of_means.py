@@ -70,7 +70,7 @@ import libcst as cst
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.divisions import divisions
-from ddpify.lint.scripts.partial_reads import make_whole
+from ddpify.lint.scripts.partial_reads import reduce_part
 from ddpify.lint.scripts.repairs import runtime
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.runtime_names import MEAN, SUM
@@ -113,7 +113,7 @@ def _losses(script: Script) -> Iterator[Finding]:
                 part.node,
                 "ranks' parts of a batch differ in size, and their gradients are averaged alike:"
                 f" {dd}.mean() weights the loss",
-                make_whole(script.control, part),
+                reduce_part(script.control, part),
             )
 
 

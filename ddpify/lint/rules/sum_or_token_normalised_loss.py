@@ -51,7 +51,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.scripts.partial_reads import make_whole
+from ddpify.lint.scripts.partial_reads import reduce_part
 from ddpify.lint.scripts.rates import rate_knows_ranks
 from ddpify.lint.scripts.repairs import runtime
 from ddpify.lint.scripts.script import Script
@@ -115,7 +115,7 @@ def _in_parts(script: Script, backward: cst.Call) -> Iterator[Finding]:
                 backward,
                 "the loss sums over this rank's part of the batch, and gradients are averaged:"
                 f" {dd}.sum() adds it up",
-                make_whole(script.control, part),
+                reduce_part(script.control, part),
             )
 
 

@@ -59,7 +59,7 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.rules.rank_local_control_flow import decides
 from ddpify.lint.scripts.displays import displayed
 from ddpify.lint.scripts.meters import Meters
-from ddpify.lint.scripts.partial_reads import make_whole
+from ddpify.lint.scripts.partial_reads import reduce_part
 from ddpify.lint.scripts.repairs import runtime
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.sure_parts import is_surely_own
@@ -113,7 +113,7 @@ def check(script: Script) -> Iterator[Finding]:
                 and is_surely_own(script, one)
                 and not (_is_path(script, one) or _is_of_a_step(script, one))
             ]
-            if any(map(unseen.may_be_whole, parts)):
+            if any(map(unseen.may_be_reduced, parts)):
                 continue
             parts = [
                 one
@@ -158,7 +158,7 @@ def _parts(script: Script) -> Iterator[Finding]:
                 part.node,
                 f"{script.code(part.node, 40)} is this rank's part of the batch:"
                 f" {dd}.{part.remedy}() makes it that of all ranks",
-                make_whole(script.control, part),
+                reduce_part(script.control, part),
             )
 
 

@@ -53,7 +53,7 @@ def parts(script: Reading) -> list[Part]:
     """What a script with the runtime reads in part, each place once; nothing of another script."""
     if not script.has_runtime:
         return []
-    replicated = _made_whole(script)
+    replicated = _made_replicated(script)
     found: dict[cst.CSTNode, Part] = {}
     for demand in script.facts.demands.values():
         node = _place(script, demand)
@@ -90,7 +90,7 @@ def _place(script: Reading, demand: Demand) -> cst.BaseExpression | None:
     return site.node if site is not None else None  # type: ignore[return-value]
 
 
-def _made_whole(script: Reading) -> set[Location]:
+def _made_replicated(script: Reading) -> set[Location]:
     """The slots that a reduction reads, anywhere."""
     return {
         location
@@ -114,7 +114,7 @@ def _is_reduced_later(script: Reading, demand: Demand, replicated: set[Location]
     return bool(script.flow.derived(starts) & replicated)
 
 
-def make_whole(control: Control, part: Part) -> Fix | None:
+def reduce_part(control: Control, part: Part) -> Fix | None:
     """The runtime's function around a value, where it gets its name or else where it is read."""
     script = control.script
     dd = runtime(script)

@@ -155,11 +155,11 @@ class Reading(Understood):
         if isinstance(node, cst.Call) and "builtins.range" in self.names(node.func):
             return False
         return any(
-            self.is_sharded(one) and (self.strict or not self._may_be_left_whole(one))
+            self.is_sharded(one) and (self.strict or not self._may_stay_replicated(one))
             for one in self.loaders_in(node)
         )
 
-    def _may_be_left_whole(self, loader: Instance) -> bool:
+    def _may_stay_replicated(self, loader: Instance) -> bool:
         """Whether a condition that asks nothing about the launch decides if there is a sampler."""
         held = loader.arguments.get("sampler", UNKNOWN).atoms
         made = [one for one in held if isinstance(one, Instance) and isinstance(one.site, cst.Call)]

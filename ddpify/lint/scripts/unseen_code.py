@@ -31,7 +31,7 @@ class UnseenCode:
     def __init__(self, script: Script) -> None:
         self.script = script
 
-    def may_be_whole(self, node: cst.BaseExpression) -> bool:
+    def may_be_reduced(self, node: cst.BaseExpression) -> bool:
         """Whether such a function got a rank's total, and what it gave is in an expression."""
         if self._hands_over(node):
             return True

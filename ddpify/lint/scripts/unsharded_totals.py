@@ -40,20 +40,20 @@ def sees_all_data(
     seen = set() if seen is None else seen
     module = script.owners.get(node, script.module)
     parts = [one for one in script.flow.made_of.of(node, module) if _may_be_part(script, one)]
-    return bool(parts) and all(_is_whole(script, one, seen) for one in parts)
+    return bool(parts) and all(_is_full(script, one, seen) for one in parts)
 
 
 def _may_be_part(script: Script, one: Dependency) -> bool:
     return one.location is not None and bool(script.flow.labels.get(one.location, set()) & _PARTS)
 
 
-def _is_whole(script: Script, one: Dependency, seen: set[Location]) -> bool:
+def _is_full(script: Script, one: Dependency, seen: set[Location]) -> bool:
     assert one.location is not None
     if one.location in seen:
         return True  # ``best = max(best, score)``: what else it is made of decides
     seen.add(one.location)
     if one.location[0] == "result" and isinstance(one.location[1], cst.FunctionDef):
-        return _goes_over_whole(script, one.location[1], one.node) or _passes_whole(
+        return _goes_over_all(script, one.location[1], one.node) or _passes_full_total(
             script, one, seen
         )
     if one.location[0] != "name":
@@ -63,18 +63,18 @@ def _is_whole(script: Script, one: Dependency, seen: set[Location]) -> bool:
         for edge in script.flow.edges_into({one.location})
         if script.takes_batches(edge) or any(_may_be_part(script, inner) for inner in edge.source)
     ]
-    return bool(edges) and all(_copies_whole(script, edge, seen) for edge in edges)
+    return bool(edges) and all(_copies_full_total(script, edge, seen) for edge in edges)
 
 
-def _passes_whole(script: Script, one: Dependency, seen: set[Location]) -> bool:
+def _passes_full_total(script: Script, one: Dependency, seen: set[Location]) -> bool:
     """Whether all that a function's result has of a rank's own comes in as arguments, whole."""
     if one.location is None or script.flow.labels.get(one.location, set()) & {LOCAL, TOTAL}:
         return False
     parts = [inner for inner in one.given or () if _may_be_part(script, inner)]
-    return bool(parts) and all(_is_whole(script, inner, seen) for inner in parts)
+    return bool(parts) and all(_is_full(script, inner, seen) for inner in parts)
 
 
-def _copies_whole(script: Script, edge: FlowEdge, seen: set[Location]) -> bool:
+def _copies_full_total(script: Script, edge: FlowEdge, seen: set[Location]) -> bool:
     if runs_alone(script.control, edge.node):
         return True  # where there is one rank, its part is all
     if edge.value is None or edge.adds or edge.passes or script.takes_batches(edge):
@@ -82,7 +82,7 @@ def _copies_whole(script: Script, edge: FlowEdge, seen: set[Location]) -> bool:
     return sees_all_data(script, edge.value, seen)
 
 
-def _goes_over_whole(script: Script, function: cst.FunctionDef, call: cst.CSTNode | None) -> bool:
+def _goes_over_all(script: Script, function: cst.FunctionDef, call: cst.CSTNode | None) -> bool:
     """Whether all loops over loaders in a function go over whole ones, where this call runs it."""
     loops = [one for one in walk(function.body) if isinstance(one, cst.For)]
     given = dict(_given(script, function, call)) if isinstance(call, cst.Call) else {}
