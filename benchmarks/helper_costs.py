@@ -65,7 +65,7 @@ def meeting(ranks: int) -> float:
     """Microseconds of rank 0's work until it has met all others."""
     from torch._C._distributed_c10d import TCPStore
 
-    from ddpify.runtime.meeting import meet
+    from ddpify.runtime.rendezvous import meet
 
     server = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
     client = TCPStore("127.0.0.1", server.port, is_master=False, wait_for_workers=False)

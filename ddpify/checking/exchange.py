@@ -10,7 +10,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from ddpify.runtime.meeting import shared_store
+from ddpify.runtime.rendezvous import shared_store
 
 CHUNK = 1 << 20
 _KINDS = ("jsonl", "err", "stack")

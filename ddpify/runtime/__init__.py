@@ -35,13 +35,13 @@ from ddpify.runtime.reraising import reraise
 from ddpify.runtime.resume import resumable, snapshot
 from ddpify.runtime.rng import shared_generator
 from ddpify.runtime.sample_hooks import batch_gradient_hook, batch_hook
+from ddpify.runtime.several_loaders import at_hand, first
 from ddpify.runtime.sharded_files import load_sharded, save_sharded
 from ddpify.runtime.share import whole
 from ddpify.runtime.spread import spread
 from ddpify.runtime.squeezing import squeeze
 from ddpify.runtime.start import init
 from ddpify.runtime.taking import take
-from ddpify.runtime.turns import at_hand, first
 
 __all__ = [
     "at_hand",

@@ -14,9 +14,9 @@ from torch.utils.data.datapipes.datapipe import IterDataPipe, MapDataPipe
 
 from ddpify.runtime.batch import Dimensions
 from ddpify.runtime.classes import subclass_of
+from ddpify.runtime.distributed_order import DistributedBatches
 from ddpify.runtime.indices import compact
 from ddpify.runtime.joined import JoinedBatches, report_batch
-from ddpify.runtime.order import DistributedBatches
 from ddpify.runtime.parts import PartCollate, PartSampler, WholeCollate
 from ddpify.runtime.position import position
 from ddpify.runtime.process import warn_once, world, world_size

@@ -18,7 +18,7 @@ import torch.distributed as dist
 from torch.distributed.constants import default_pg_timeout
 
 from ddpify.runtime.failures import end_rank, leave, note_in
-from ddpify.runtime.meeting import meet, shared_store
+from ddpify.runtime.rendezvous import meet, shared_store
 from ddpify.runtime.rng import broadcast_device_state, broadcast_random_state
 
 LAUNCH_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT")

@@ -17,9 +17,9 @@ from torch import nn
 from ddpify.runtime.accumulation import accumulation
 from ddpify.runtime.adoption import load_whole_values, watch_optimizers
 from ddpify.runtime.dtensor import full_tensors, is_dtensor
+from ddpify.runtime.dtensor_dispatch import read_as_whole
 from ddpify.runtime.plain import unsharded
 from ddpify.runtime.process import world_size
-from ddpify.runtime.reading import read_as_whole
 from ddpify.runtime.replication import AveragedGradients
 from ddpify.runtime.units import SHARDING, ShardedModule, Sharding
 

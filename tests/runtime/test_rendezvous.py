@@ -9,7 +9,7 @@ from torch._C._distributed_c10d import TCPStore
 
 from ddpify import runtime as dd
 from ddpify.ports import free_port
-from ddpify.runtime.meeting import meet, shared_store
+from ddpify.runtime.rendezvous import meet, shared_store
 from tests.runtime.ranks import launch
 
 
