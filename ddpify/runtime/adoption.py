@@ -13,7 +13,7 @@ _replaced: dict[int, "weakref.ref[torch.Tensor]"] = {}
 _watching: list[Any] = []
 
 
-def load_whole_values(module: nn.Module) -> None:
+def load_full_values(module: nn.Module) -> None:
     """Let ``load_state_dict`` of a module with sharded parameters accept whole tensors too."""
     if any(is_dtensor(parameter) for parameter in module._parameters.values()):
         cast(Any, module).register_load_state_dict_pre_hook(_shard_loaded)
@@ -22,7 +22,7 @@ def load_whole_values(module: nn.Module) -> None:
 def _shard_loaded(module: nn.Module, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
     for name, parameter in module._parameters.items():
         value: Any = state_dict.get(prefix + name)
-        if _is_whole(value, parameter):
+        if _is_full(value, parameter):
             state_dict[prefix + name] = like_shard(value, parameter)
 
 
@@ -42,7 +42,7 @@ def _before_step(optimizer: Optimizer, args: Any, kwargs: Any) -> None:
         _refuse_old(parameters)
     with_state = (p for p in parameters if is_dtensor(p) and optimizer.state.get(p))
     first = next(with_state, None)
-    if first is not None and any(_is_whole(v, first) for v in optimizer.state[first].values()):
+    if first is not None and any(_is_full(v, first) for v in optimizer.state[first].values()):
         _shard_states(optimizer)
 
 
@@ -62,7 +62,7 @@ def _shard_states(optimizer: Optimizer) -> None:
     """Cut the whole tensors that ``load_state_dict`` put there to the ranks' parts."""
     for parameter, state in optimizer.state.items():
         for name, value in state.items():
-            if _is_whole(value, parameter):
+            if _is_full(value, parameter):
                 state[name] = like_shard(value, parameter)
 
 
@@ -73,11 +73,11 @@ def divide_states(optimizer: Optimizer, state_dict: dict[str, Any]) -> None:
     for key, parameter in zip(stored, parameters, strict=False):  # load_state_dict names a mismatch
         state = state_dict["state"].get(key, {})
         for name, value in state.items():
-            if _is_whole(value, parameter):
+            if _is_full(value, parameter):
                 state[name] = like_shard(value, parameter)
 
 
-def _is_whole(value: Any, parameter: Any) -> bool:
+def _is_full(value: Any, parameter: Any) -> bool:
     """Whether a plain tensor stands where a part of it belongs."""
     return (
         is_dtensor(parameter)

@@ -22,7 +22,7 @@ def anything_is_sharded() -> bool:
     return DTENSOR in sys.modules
 
 
-class Whole(torch.autograd.Function):
+class FullTensor(torch.autograd.Function):
     """A plain, whole tensor from parts.
 
     Its gradient is the mean of the ranks' gradients, as DistributedDataParallel and FSDP have
@@ -52,7 +52,7 @@ def full_tensor(x: Any) -> Any:
     norm. Returns a plain tensor of the same shape on every rank, differentiable; anything else
     as it is. A collective where x is in parts.
     """
-    return Whole.apply(x) if is_dtensor(x) else x  # type: ignore[no-untyped-call]
+    return FullTensor.apply(x) if is_dtensor(x) else x  # type: ignore[no-untyped-call]
 
 
 def full_tensors(x: Any) -> Any:

@@ -19,7 +19,7 @@ _READERS = frozenset(
     " __array__ __contains__ __iter__ unbind".split()
 )
 # They would draw other numbers than one process does, or have no rule for it.
-_WHOLE_CHANGES = frozenset(
+_FULL_CHANGES = frozenset(
     "__setitem__ normal_ uniform_ bernoulli_ exponential_ cauchy_ log_normal_ geometric_"
     " random_".split()
 )
@@ -36,7 +36,7 @@ _ON_LISTS = ("_foreach", "_fused", "_amp_foreach")
 _LOST = "_ddpify_is_a_copy"
 
 
-def read_as_whole() -> None:
+def read_as_full() -> None:
     """Let the DTensors of this process be used as the whole tensors that they stand for."""
     from torch.distributed.tensor import DTensor
 
@@ -51,8 +51,8 @@ def _torch_function(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any
     with torch._C.DisableTorchFunctionSubclass():
         if name in _READERS or (name in _NEED_EVEN_PARTS and _has_uneven_parts(args)):
             return func(*full_tensors(args), **kwargs)
-        if name in _WHOLE_CHANGES or getattr(func, "__module__", "") == "torch.nn.init":
-            return _change_whole(func, args, kwargs)
+        if name in _FULL_CHANGES or getattr(func, "__module__", "") == "torch.nn.init":
+            return _change_full(func, args, kwargs)
         if func == torch.Tensor.data.__set__:  # type: ignore[attr-defined]
             return _set_data(func, *args)
         if name in _VIEWS:
@@ -76,7 +76,7 @@ def _change(func: Any, args: Any, kwargs: Any) -> Any:
     return func(args[0], *(_part_like(value, args[0]) for value in args[1:]), **kwargs)
 
 
-def _change_whole(func: Any, args: Any, kwargs: Any) -> Any:
+def _change_full(func: Any, args: Any, kwargs: Any) -> Any:
     """A change in place of which only the whole tensor is capable: drawn or assigned elements."""
     target = args[0] if args else kwargs["tensor"]
     if not is_dtensor(target):

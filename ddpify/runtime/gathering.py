@@ -66,7 +66,7 @@ def gathered(obj: Any) -> Any:
     for part in found.parts:
         memo[id(part)] = _like(part, _once(shared, part))
     for model in found.models:
-        memo[id(model)] = _whole_model(model, shared)
+        memo[id(model)] = _full_model(model, shared)
     return copy.deepcopy(obj, memo) if is_main() else None
 
 
@@ -84,7 +84,7 @@ def _like(part: Any, whole: Any) -> Any:
     return nn.Parameter(whole, requires_grad=part.requires_grad) if is_parameter else whole
 
 
-def _whole_model(model: nn.Module, shared: dict[Any, Any]) -> Any:
+def _full_model(model: nn.Module, shared: dict[Any, Any]) -> Any:
     """On rank 0, a plain copy of a sharded model with whole parameters."""
     sharding: Sharding = vars(model)[SHARDING]
     sharding.reshard()

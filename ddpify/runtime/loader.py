@@ -17,7 +17,7 @@ from ddpify.runtime.classes import subclass_of
 from ddpify.runtime.distributed_order import DistributedBatches
 from ddpify.runtime.indices import compact
 from ddpify.runtime.joined import JoinedBatches, report_batch
-from ddpify.runtime.parts import PartCollate, PartSampler, WholeCollate
+from ddpify.runtime.parts import GlobalCollate, PartCollate, PartSampler
 from ddpify.runtime.position import position
 from ddpify.runtime.process import warn_once, world, world_size
 from ddpify.runtime.shared_loader import SharedLoader, generators_of
@@ -167,7 +167,7 @@ def _share_samples(shared: SharedLoader) -> None:
 def _share_rows(shared: SharedLoader, dim: Dimensions) -> None:
     place = world()
     if place.size > 1:
-        shared.collate_fn = WholeCollate(shared.collate_fn, place.rank, place.size, dim)
+        shared.collate_fn = GlobalCollate(shared.collate_fn, place.rank, place.size, dim)
         shared.__dict__["ddpify_in_batch"] = True
 
 

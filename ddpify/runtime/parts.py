@@ -113,7 +113,7 @@ class PartCollate:
         return (share.local, share.total, share.rows), self.collate(own)
 
 
-class WholeCollate(PartCollate):
+class GlobalCollate(PartCollate):
     """A collate_fn that puts a whole global batch together, and keeps this rank's rows of it."""
 
     def __init__(

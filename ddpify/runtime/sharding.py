@@ -15,9 +15,9 @@ import torch
 from torch import nn
 
 from ddpify.runtime.accumulation import accumulation
-from ddpify.runtime.adoption import load_whole_values, watch_optimizers
+from ddpify.runtime.adoption import load_full_values, watch_optimizers
 from ddpify.runtime.dtensor import full_tensors, is_dtensor
-from ddpify.runtime.dtensor_dispatch import read_as_whole
+from ddpify.runtime.dtensor_dispatch import read_as_full
 from ddpify.runtime.plain import unsharded
 from ddpify.runtime.process import world_size
 from ddpify.runtime.replication import AveragedGradients
@@ -59,7 +59,7 @@ def shard_model(sharding: Sharding, fill: Callable[[nn.Module], None] | None = N
     units = sharding.unit_of()
     for module in model.modules():
         _make_enterable(units[module], module)
-        load_whole_values(module)
+        load_full_values(module)
     if fill is not None:
         fill(model)
     # Which unit is the outermost is settled now: else it would be the one that is called first.
@@ -69,7 +69,7 @@ def shard_model(sharding: Sharding, fill: Callable[[nn.Module], None] | None = N
     new = set(model.parameters())
     for parameter in new:
         _divide_gradients(parameter)
-    read_as_whole()
+    read_as_full()
     accumulation.sharded.add(model)
     watch_optimizers([parameter for parameter in replaced if parameter not in new])
     return model

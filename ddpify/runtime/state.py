@@ -99,7 +99,7 @@ def encode(value: Any, name: str = "value") -> Any:
     if isinstance(value, torch.Tensor):
         # What is sharded is cut on the CPU: no device need have room for all of it.
         place = "cpu" if is_dtensor(value) else value.device.type
-        return "tensor", _whole(value), place, _stays(value, name)
+        return "tensor", _full(value), place, _stays(value, name)
     for kind, types, form in _FORMS:
         if isinstance(value, types):
             return kind, form(value, name)
@@ -170,7 +170,7 @@ def _is_script_class(kind: type) -> bool:
     return bool(path) and not installed and kind.__module__ not in sys.stdlib_module_names
 
 
-def _whole(tensor: Any) -> torch.Tensor:
+def _full(tensor: Any) -> torch.Tensor:
     """A tensor's values: of one in parts, on rank 0 and on the CPU, elsewhere nothing."""
     if not is_dtensor(tensor):
         plain: torch.Tensor = tensor.detach()
@@ -250,7 +250,7 @@ def _encode_module(module: nn.Module, name: str) -> dict[str, Any]:
     grads = {key: p.grad for key, p in module.named_parameters() if p.grad is not None}
     return {
         "state": encode(dict(module.state_dict()), f"{name}.state_dict()"),
-        "gradients": {key: _whole(grad) for key, grad in grads.items()},
+        "gradients": {key: _full(grad) for key, grad in grads.items()},
         "trained": {key: p.requires_grad for key, p in module.named_parameters()},
         "training": [layer.training for layer in module.modules()],
     }
