@@ -92,7 +92,7 @@ def _keep_others_whole(plan: Plan, edits: Edits, draw: Draw) -> None:
 
 
 def _put_under_whole(plan: Plan, edits: Edits, call: Site) -> None:
-    edits.put_under(call.module.statement(call.node), f"with {plan.options.alias}.whole():")
+    edits.put_under(call.module.statement(call.node), f"with {plan.options.alias}.replicated():")
     text = f"{brief(call.node)}: for all ranks alike, not for the batch"
     edits.note(call, text, rule=_RULE)
 

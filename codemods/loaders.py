@@ -80,7 +80,7 @@ def _turns(plan: Plan, edits: Edits) -> None:
     """Where a step goes by the batch of one loader again, after that of another has come."""
     for statement, turn in plan.choices.switches.items():
         if statement in plan.facts.switched:
-            edits.insert_before(statement, f"{plan.options.alias}.at_hand({turn.code})\n")
+            edits.insert_before(statement, f"{plan.options.alias}.use_batch_of({turn.code})\n")
             edits.note(plan.site(statement), f"goes by the latest batch of {turn.code}")
 
 

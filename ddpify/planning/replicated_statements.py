@@ -1,6 +1,7 @@
 """Statements whose calls are for all ranks alike, beside calls of the same functions on a batch.
 
-They are put under ``with dd.whole():``, in which reductions and draws leave what they get as it is.
+They are put under ``with dd.replicated():``, in which reductions and draws leave what they get as
+it is.
 """
 
 from __future__ import annotations

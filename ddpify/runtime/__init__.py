@@ -35,16 +35,15 @@ from ddpify.runtime.reraising import reraise
 from ddpify.runtime.resume import resumable, snapshot
 from ddpify.runtime.rng import shared_generator
 from ddpify.runtime.sample_hooks import batch_gradient_hook, batch_hook
-from ddpify.runtime.several_loaders import at_hand, first
+from ddpify.runtime.several_loaders import first, use_batch_of
 from ddpify.runtime.sharded_files import load_sharded, save_sharded
-from ddpify.runtime.share import whole
+from ddpify.runtime.share import replicated
 from ddpify.runtime.spread import spread
 from ddpify.runtime.squeezing import squeeze
 from ddpify.runtime.start import init
 from ddpify.runtime.taking import take
 
 __all__ = [
-    "at_hand",
     "barrier",
     "batch_gradient_hook",
     "batch_hook",
@@ -70,6 +69,7 @@ __all__ = [
     "pad_packed_sequence",
     "rank",
     "replicate",
+    "replicated",
     "reraise",
     "resumable",
     "save",
@@ -88,7 +88,7 @@ __all__ = [
     "take",
     "target_weight",
     "unwrap",
-    "whole",
+    "use_batch_of",
     "world_size",
     "wrap",
 ]

@@ -8,7 +8,7 @@ from ddpify.runtime.share import Loop, bounds, loops, share_of
 from ddpify.runtime.shared_loader import SharedLoader
 
 
-def at_hand(loader: object) -> None:
+def use_batch_of(loader: object) -> None:
     """Make the latest batch of a loader the one at hand again.
 
     For a step that takes batches of several loaders, of different sizes: ``mean``, ``sum``,
@@ -37,7 +37,7 @@ def first(x: Any, count: int, *, of: object) -> Any:
     if share is None:
         return x[:count]
     if count >= share.total:
-        at_hand(of)
+        use_batch_of(of)
         return x
     loop = Loop()
     loop.share = share_of(count, world().rank, world_size())

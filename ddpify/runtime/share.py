@@ -116,11 +116,11 @@ def current_share() -> Share | None:
     return _loops.running[-1].share if _loops.running else _loops.by_hand or _loops.ended
 
 
-def whole() -> contextlib.AbstractContextManager[None]:
+def replicated() -> contextlib.AbstractContextManager[None]:
     """Inside, what the script makes is whole on every rank, whatever batch is at hand.
 
     For functions that draw random rows for a batch in one call, and for all ranks alike in
-    another. Around a statement: ``with dd.whole():``. No communication.
+    another. Around a statement: ``with dd.replicated():``. No communication.
     """
     return sharing(None)
 

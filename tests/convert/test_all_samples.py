@@ -65,7 +65,7 @@ def test_an_evaluation_on_other_samples_than_those_of_all_steps_is_whole(
     if inside:
         text = "def main():\n" + "".join(f"    {s}\n" for s in text.splitlines()) + "main()\n"
     lines = added(tmp_path, HEAD + text)
-    assert lines[lines.index("with dd.whole():") + 1] == "print(judge(c, d))"
+    assert lines[lines.index("with dd.replicated():") + 1] == "print(judge(c, d))"
     assert not any("10" in line for line in lines)
 
 

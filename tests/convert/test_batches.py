@@ -488,7 +488,7 @@ def test_a_function_that_draws_for_a_batch_by_hand_and_elsewhere_for_all(tmp_pat
     loop = WAYS["slices"][0] + STEP.replace("brain(a)", "brain(blur(a))")
     lines = added(tmp_path, HEAD + blur + loop + "shown = blur(torch.zeros(3, 4))\n")
     assert "return x + dd.split(torch.rand(dd.global_shape(x)))" in lines
-    assert lines[-2:] == ["with dd.whole():", "shown = blur(torch.zeros(3, 4))"]
+    assert lines[-2:] == ["with dd.replicated():", "shown = blur(torch.zeros(3, 4))"]
 
 
 SENTENCES = """\
@@ -626,7 +626,7 @@ def test_a_function_that_reduces_for_batches_and_gets_all_in_the_end(tmp_path: P
     assert any(line.startswith("mask /= dd.mean(torch.mean(mask)") for line in lines)
     assert "penalty = dd.mean(masked_mae(scaler.inverse_transform(brain(a)), b))" in lines
     assert any(line.startswith("a, b = dd.shard_batch(") for line in lines)
-    at = lines.index("with dd.whole():")
+    at = lines.index("with dd.replicated():")
     assert lines[at + 1] == "return masked_mae(out, real).item()"
 
 

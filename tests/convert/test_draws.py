@@ -105,7 +105,7 @@ def test_a_function_that_also_draws_for_all_ranks_alike(tmp_path: Path) -> None:
     assert "return dd.split(torch.randn(dd.global_batch_size(n), 4))" in lines
     # Before the first batch, there is none to take it for.
     assert lines[-3:] == [
-        "with dd.whole():",
+        "with dd.replicated():",
         "print(brain(make(5)).sum(), brain(fixed).sum())",
         "x = make(7)",
     ]

@@ -354,7 +354,7 @@ def test_a_call_without_a_batch_is_kept_whole_where_nothing_else_mends_the_other
         "F.cross_entropy(z[:, :-1].transpose(1, 2), ids[:, 1:], ignore_index=0),",
         "weight=(ids[:, 1:] != 0).sum(),",
         ")",
-        "with dd.whole():",
+        "with dd.replicated():",
         "z = self.forward(seq)[:, -1]",
         "brain = dd.wrap(Net())",
     ]

@@ -48,11 +48,11 @@ def script(left: str, right: str, loop: str) -> str:
 @pytest.mark.parametrize("right", ["batch_size=4", "batch_size=6, drop_last=True"])
 def test_a_step_goes_by_each_batch_in_turn(tmp_path: Path, loop: str, right: str) -> None:
     lines = added(tmp_path, script("batch_size=6", right, loop))
-    step = lines[lines.index("dd.at_hand(left)") :]
+    step = lines[lines.index("dd.use_batch_of(left)") :]
     assert step == [
-        "dd.at_hand(left)",
+        "dd.use_batch_of(left)",
         "one = dd.mean(F.cross_entropy(brain(a), b))",
-        "dd.at_hand(right)",
+        "dd.use_batch_of(right)",
         "two = dd.mean(brain(c).pow(2).mean())",
     ]
 
@@ -71,10 +71,10 @@ def test_rows_are_drawn_and_ordered_in_turn(tmp_path: Path) -> None:
     )
     step = lines[lines.index("c = c + dd.split(torch.rand(dd.global_batch_size(c), 1))") :]
     assert step[1:3] == [
-        "dd.at_hand(left)",
+        "dd.use_batch_of(left)",
         "a = dd.split(dd.gather(a)[torch.randperm(dd.global_batch_size(a))])",
     ]
-    assert step.count("dd.at_hand(left)") == 1
+    assert step.count("dd.use_batch_of(left)") == 1
 
 
 JOINED = """\
@@ -111,7 +111,7 @@ def train(source, target):
         rule.step()
 """
     text = script("batch_size=6", "batch_size=4", f"{step}\n\ntrain(left, right)\n")
-    assert "dd.at_hand(source)" in added(tmp_path, text)
+    assert "dd.use_batch_of(source)" in added(tmp_path, text)
     unnamed = text.replace("zip(source,", "zip(DataLoader(shared, batch_size=6),")
     with pytest.raises(Refusal, match="after the next one came"):
         convert_text(tmp_path, unnamed)
@@ -146,7 +146,7 @@ def test_two_loaders_over_one_data_set_in_step(tmp_path: Path) -> None:
     lines = added(tmp_path, script("batch_size=6", "batch_size=6, shuffle=True", ZIPPED))
     assert any("dd.mean(one + two)" in line for line in lines)
     lines = added(tmp_path, script("batch_size=6", "batch_size=6, shuffle=True", ASKED))
-    assert "dd.at_hand(right)" in lines
+    assert "dd.use_batch_of(right)" in lines
 
 
 def test_a_validation_inside_the_training_loop(tmp_path: Path) -> None:
@@ -260,7 +260,7 @@ def numbers(count):
 def test_samplers_that_never_end_give_full_batches(tmp_path: Path, end: str) -> None:
     loader = "batch_size=6, sampler=Endless(shared)"
     text = script(loader, loader, ASKED).replace("features,", SAMPLER + end + "features,", 1)
-    assert ("dd.at_hand(left)" in added(tmp_path, text)) is bool(end)
+    assert ("dd.use_batch_of(left)" in added(tmp_path, text)) is bool(end)
 
 
 def test_batches_of_either_loader_in_turn(tmp_path: Path) -> None:
@@ -281,7 +281,7 @@ def test_loaders_of_one_function_are_told_apart(tmp_path: Path) -> None:
     text = text.replace("right = DataLoader(shared, batch_size=4)", "right = made(4)")
     maker = "def made(size):\n    return DataLoader(shared, batch_size=size)\n\n\n"
     lines = added(tmp_path, text.replace("left =", f"{maker}left =", 1))
-    assert lines.index("dd.at_hand(left)") < lines.index("dd.at_hand(right)")
+    assert lines.index("dd.use_batch_of(left)") < lines.index("dd.use_batch_of(right)")
 
 
 CUT = """\

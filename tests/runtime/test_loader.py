@@ -347,31 +347,31 @@ def _sizes() -> list[int]:
     inner = dd.shard(DataLoader(Indices(10), 5))
     other = dd.shard(DataLoader(Indices(9), 9))
 
-    def at_hand(x: Any) -> None:
+    def use_batch_of(x: Any) -> None:
         sizes.append(dd.global_batch_size(x))
 
     for x in outer:
-        at_hand(x)
+        use_batch_of(x)
         for y in inner:
-            at_hand(y)
-        at_hand(x)  # after an inner loop that ended
+            use_batch_of(y)
+        use_batch_of(x)  # after an inner loop that ended
         for _, y in enumerate(inner):
-            at_hand(y)
+            use_batch_of(y)
             break
-        at_hand(x)  # after one that was left
+        use_batch_of(x)  # after one that was left
         z = next(iter(other))
-        at_hand(z)  # the batch of an iterator that is gone
-    at_hand(z)  # and after the outermost loop
+        use_batch_of(z)  # the batch of an iterator that is gone
+    use_batch_of(z)  # and after the outermost loop
     for _, y in zip(outer, inner, strict=True):
-        at_hand(y)
+        use_batch_of(y)
     kept = iter(other)
-    at_hand(next(kept))
+    use_batch_of(next(kept))
     for x in outer:
-        at_hand(x)
+        use_batch_of(x)
     generated = (x for x in inner)
-    at_hand(next(generated))
+    use_batch_of(next(generated))
     next(iter(other))
-    at_hand(list(inner)[-1])  # not the batch that was asked for before it
+    use_batch_of(list(inner)[-1])  # not the batch that was asked for before it
     return sizes
 
 
@@ -440,7 +440,7 @@ def _in_turn() -> list[float]:
     for a, b in zip(left, right, strict=True):
         found.append(dd.mean(a.double().mean(), of=left).item())
         found.append(dd.mean(b.double().mean()).item())
-        dd.at_hand(left)
+        dd.use_batch_of(left)
         found += [dd.mean(a.double().mean()).item(), dd.sum(a.sum()).item()]
         found += [dd.global_batch_size(a), dd.global_batch_size(b, of=right)]
         found += [*dd.gather(b, of=right).tolist(), *dd.gather(a).tolist()]
@@ -480,7 +480,7 @@ def _wrong_turns() -> list[str]:
     loader: Any = DataLoader(range(5), 3)  # type: ignore[arg-type]
     for other in (loader, dd.shard(loader)):
         try:
-            dd.at_hand(other)
+            dd.use_batch_of(other)
         except (TypeError, RuntimeError) as error:
             told.append(str(error))
     try:

@@ -52,7 +52,7 @@ def _drawn_beside_a_batch() -> list[torch.Tensor]:
     torch.manual_seed(0)
     found = []
     for part in dd.shard(DataLoader(torch.randn(7, 3), 4)):  # type: ignore[arg-type]
-        with dd.whole():
+        with dd.replicated():
             found.append(dd.split(torch.randn(dd.global_batch_size(5), 2)))
         found.append(dd.gather(dd.split(torch.randn(dd.global_batch_size(part), 2))))
     return found

@@ -76,7 +76,9 @@ def _cycle(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: K
     return value(made)
 
 
-def _at_hand(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
+def _use_batch_of(
+    run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
+) -> Value:
     held = [a for a in _first(args, kwargs, "loader").of(Instance) if is_loader(a)]  # type: ignore[arg-type]
     current_batch.taken(run, frozenset(held))  # type: ignore[arg-type]
     return REPLICATED
@@ -197,7 +199,7 @@ _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "shard": _loader(SHARDED),
     "replicate": _loader(REPLICATING),
     "cycle": _cycle,
-    "at_hand": _at_hand,
+    "use_batch_of": _use_batch_of,
     "first": _split,
     "shard_batch": _shard_batch,
     "split": _split,
@@ -226,7 +228,7 @@ _FUNCTIONS: dict[str, Callable[..., Value]] = {
     "local_main_first": _object("local_main_first"),
     "save_sharded": _object("save_sharded"),
     "silent": _object("silent"),
-    "whole": _object("whole"),
+    "replicated": _object("replicated"),
     **dict.fromkeys(
         "init barrier rank local_rank world_size is_main global_batch_size global_shape"
         " target_weight load load_sharded shared_generator sync_gradients reraise".split(),

@@ -12,7 +12,7 @@ REPLICATE, SPLIT = f"{MODULE}.replicate", f"{MODULE}.split"
 SHARD_BATCH = f"{MODULE}.shard_batch"
 BROADCAST = f"{MODULE}.broadcast"
 MAIN_SAVES, LOCAL_MAIN_FIRST = f"{MODULE}.main_saves", f"{MODULE}.local_main_first"
-ALL_REPLICATED = f"{MODULE}.whole"  # a block in which every rank holds all rows
+ALL_REPLICATED = f"{MODULE}.replicated"  # a block in which every rank holds all rows
 SHARDED, REPLICATING = "sharded", "whole"  # how a loader is shared
 
 
