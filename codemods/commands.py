@@ -7,17 +7,17 @@ from typing import ClassVar
 from ddpify.codemods import (
     command_results,
     devices,
-    draws,
-    files,
     gradients,
     loaders,
     models,
     process_group,
+    rank0_files,
     reductions,
-    whole_calls,
+    shared_draws,
+    spread_forwards,
 )
 from ddpify.codemods._command import Command
-from ddpify.codemods.in_order import CODEMODS
+from ddpify.codemods.pipeline import CODEMODS
 
 
 class ConvertToTorchrun(Command):  # type: ignore[misc]
@@ -52,11 +52,17 @@ class ReduceValues(Command):  # type: ignore[misc]
     """Losses, metrics and counts become global where they are first read."""
 
     DESCRIPTION: ClassVar[str] = "Reduce losses, metrics and counts over the ranks."
-    EDITS = (reductions.edit, draws.edit, gradients.edit, whole_calls.edit, process_group.edit)
+    EDITS = (
+        reductions.edit,
+        shared_draws.edit,
+        gradients.edit,
+        spread_forwards.edit,
+        process_group.edit,
+    )
 
 
 class WriteOnRankZero(Command):  # type: ignore[misc]
     """Checkpoints, files, folders, logs and bars are rank 0's alone."""
 
     DESCRIPTION: ClassVar[str] = "Let rank 0 alone write files and show progress."
-    EDITS = (files.edit, command_results.edit, process_group.edit)
+    EDITS = (rank0_files.edit, command_results.edit, process_group.edit)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import libcst as cst
-from ddpify.codemods import data_parallel, helpers, loose_tensors, untrained_models
+from ddpify.codemods import data_parallel, model_helpers, unowned_parameters, untrained_models
 from ddpify.codemods.model_names import name_of_model
 from ddpify.codemods.trained_models import trained_models, whole
 
@@ -28,7 +28,7 @@ def edit(plan: Plan, edits: Edits) -> None:
     models = trained_models(plan)
     if not models:
         plan.refuse(without_a_model(plan.facts, plan.project))
-    for refusal in loose_tensors.refusals(plan):
+    for refusal in unowned_parameters.refusals(plan):
         plan.refuse(refusal)
     data_parallel.edit(plan, edits)
     for model in models:
@@ -64,7 +64,7 @@ def _last_shaping(plan: Plan, model: Instance) -> Event | None:
     first_use = next((i for i, e in enumerate(events) if e.kind in used), len(events))
     shaping = [e for e in events[:first_use] if e.kind in _SHAPING and e.site.module.editable]
     for event in reversed(shaping):
-        kept: Event | None = helpers.where_it_stays(plan, model, event, name_of_model)
+        kept: Event | None = model_helpers.where_it_stays(plan, model, event, name_of_model)
         if event.kind == "parallel" and event is not shaping[0] and _is_only_there(event.site):
             continue  # a DataParallel of one branch, after which the other one uses the model too
         if event.kind == "change" and event is not shaping[0] and _is_set_again(event.site):

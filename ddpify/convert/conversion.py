@@ -11,7 +11,7 @@ import libcst as cst
 
 from ddpify import progress
 from ddpify.codemods import process_group
-from ddpify.codemods.in_order import collect
+from ddpify.codemods.pipeline import collect
 from ddpify.convert.distributed import advice
 from ddpify.convert.formatting import formatted_alike
 from ddpify.convert.marking import mark

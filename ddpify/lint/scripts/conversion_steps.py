@@ -46,7 +46,7 @@ def steps_of(project: Project, known: tuple[Facts, Choices]) -> Iterator[Step]:
     Raises:
         Exhausted: Deciding takes more steps than the project's budget has left.
     """
-    from ddpify.codemods.in_order import collect
+    from ddpify.codemods.pipeline import collect
     from ddpify.planning.conversion_options import Options
     from ddpify.planning.cut_short import CutShort
     from ddpify.planning.refusals import Refusal

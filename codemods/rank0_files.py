@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ddpify.codemods.folders import download, folder, made_once, wait_once
 from ddpify.codemods.loggers import bar, logfile, writer
-from ddpify.codemods.writes import guard, save
+from ddpify.codemods.rank0_writes import guard, save
 
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan

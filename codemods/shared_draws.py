@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import libcst as cst
-from ddpify.codemods.sizes import whole_count, whole_shape
+from ddpify.codemods.global_sizes import whole_count, whole_shape
 from ddpify.codemods.trained_models import trained_models
 
 from ddpify.planning import replicated_statements
