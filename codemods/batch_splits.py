@@ -33,7 +33,7 @@ def edit(plan: Plan, edits: Edits) -> None:
     if split:
         _note_queues(plan, edits)
     tuples = list(
-        _whole_tuples({site: dim for site, dim in split.items() if site.node not in flat})
+        _replicated_tuples({site: dim for site, dim in split.items() if site.node not in flat})
     )
     for site, dim in split.items():
         if is_bound_name(site) and site.node not in flat:
@@ -99,7 +99,7 @@ def _tuple_of(site: Site) -> cst.Tuple | None:
     return parts if assigned else None  # type: ignore[return-value]
 
 
-def _whole_tuples(split: dict[Site, int]) -> Iterator[cst.Tuple]:
+def _replicated_tuples(split: dict[Site, int]) -> Iterator[cst.Tuple]:
     """Tuples whose elements are all split along one dimension."""
     dims = {site.node: dim for site, dim in split.items()}
     for parts in dict.fromkeys(_tuple_of(site) for site in split if not is_bound_name(site)):

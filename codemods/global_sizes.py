@@ -44,7 +44,7 @@ def _owner(shape: cst.BaseExpression) -> cst.BaseExpression:
     return shape.value
 
 
-def whole_count(size: cst.BaseExpression, alias: str, edits: Edits, extra: str = "") -> None:
+def global_count(size: cst.BaseExpression, alias: str, edits: Edits, extra: str = "") -> None:
     """The global batch's number of rows, in place of an expression for this rank's."""
     if isinstance(size, cst.Subscript) or (isinstance(size, cst.Call) and _asks_rows(size)):
         count_rows(size, alias, edits, extra)
@@ -58,7 +58,7 @@ def _asks_rows(call: cst.Call) -> bool:
     return isinstance(name, cst.Name) and name.value in ("len", "size")
 
 
-def whole_shape(shape: cst.BaseExpression, alias: str, extra: str, edits: Edits) -> None:
+def global_shape(shape: cst.BaseExpression, alias: str, extra: str, edits: Edits) -> None:
     """``x.shape`` or ``x.size()``, or a name for it, becomes the shape over all ranks."""
 
     def change(updated: cst.CSTNode) -> cst.CSTNode:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import libcst as cst
-from ddpify.codemods.global_sizes import whole_shape
+from ddpify.codemods.global_sizes import global_shape
 
 from ddpify.planning.edits import Change, Edits, wrapped
 from ddpify.planning.plan import Plan
@@ -17,7 +17,7 @@ def edit(plan: Plan, edits: Edits) -> None:
         if not site.module.editable:
             continue
         if isinstance(node, cst.Subscript):
-            whole_shape(node.value, alias, "", edits)
+            global_shape(node.value, alias, "", edits)
         else:
             edits.change(node, _of_call(f"{alias}.global_shape"))
         edits.note(site, f"{brief(node)}: of the global batch, where it has one dimension")

@@ -29,7 +29,7 @@ _NEGATED = {"True": "False", "False": "True"}
 def edit(plan: Plan, edits: Edits) -> None:
     """Let the script find no process group, and no variables of a launcher."""
     answered: dict[cst.CSTNode, tuple[Site, str]] = {}
-    for site, answer in _questions(plan):
+    for site, answer in _queries(plan):
         if not site.module.editable:
             message = "what is done here on one of several processes is not done in one process"
             plan.refuse(Refusal(site.module, site.node, message, "convert the whole project"))
@@ -42,7 +42,7 @@ def edit(plan: Plan, edits: Edits) -> None:
             edits.note(site, f"{code_of(site.node)}: answered as in one process")
 
 
-def _questions(plan: Plan) -> Iterator[tuple[Site, str]]:
+def _queries(plan: Plan) -> Iterator[tuple[Site, str]]:
     """What is asked about the launch, with the answers."""
     for _, site in plan.facts.calls_to(IS_INITIALIZED):
         yield site, "False"

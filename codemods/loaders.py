@@ -37,7 +37,7 @@ def edit(plan: Plan, edits: Edits) -> None:
             if loader.site in plan.choices.trained and not changes and _gives_one(loader):
                 edits.note(site, _ALONE, attention=True)
     _cycles(plan, edits)
-    _turns(plan, edits)
+    _switch_batches(plan, edits)
     _cuts(plan, edits)
     _handed(plan, edits)
 
@@ -76,7 +76,7 @@ def _cuts(plan: Plan, edits: Edits) -> None:
         edits.note(plan.site(node), f"{brief(node)}: this rank's part of the first rows of all")
 
 
-def _turns(plan: Plan, edits: Edits) -> None:
+def _switch_batches(plan: Plan, edits: Edits) -> None:
     """Where a step goes by the batch of one loader again, after that of another has come."""
     for statement, turn in plan.choices.switches.items():
         if statement in plan.facts.switched:

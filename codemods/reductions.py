@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 import libcst as cst
-from ddpify.codemods.global_sizes import whole_count, whole_shape
+from ddpify.codemods.global_sizes import global_count, global_shape
 from ddpify.codemods.hoisted_gathers import Known, is_named_before
 from ddpify.codemods.shared_draws import is_gathered
 
@@ -49,10 +49,10 @@ def edit(plan: Plan, edits: Edits) -> None:
         if is_bound_name(site):
             _rebind(plan, reduction, edits)
         elif reduction.how == "count":
-            whole_count(reduction.node, plan.options.alias, edits, _named(plan, reduction))
+            global_count(reduction.node, plan.options.alias, edits, _named(plan, reduction))
         elif reduction.how == "shape":
             extra = _along(plan, reduction) + _named(plan, reduction)
-            whole_shape(reduction.node, plan.options.alias, extra, edits)
+            global_shape(reduction.node, plan.options.alias, extra, edits)
         elif not is_named_before(plan, reduction, edits, named):
             function = f"{plan.options.alias}.{_function(plan, reduction)}"
             edits.wrap(reduction.node, function, _arguments(plan, reduction))
@@ -184,7 +184,7 @@ def _orders(plan: Plan, edits: Edits) -> None:
     for draw in plan.facts.orders.values():
         if draw.site.module.editable:
             for size in draw.counts:
-                whole_count(size, alias, edits)
+                global_count(size, alias, edits)
     for node, site in plan.facts.shared_draws.items():
         if site.module.editable:
             edits.change(node, _drawn_alike(alias))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import libcst as cst
-from ddpify.codemods.global_sizes import whole_count, whole_shape
+from ddpify.codemods.global_sizes import global_count, global_shape
 from ddpify.codemods.trained_models import trained_models
 
 from ddpify.planning import replicated_statements
@@ -23,7 +23,7 @@ def edit(plan: Plan, edits: Edits) -> None:
     """Change the draws outside of a wrapped model's forward, where ranks share the generators."""
     alias, wrapped = plan.options.alias, frozenset(trained_models(plan))
     for call in plan.choices.replicated_statements.values():
-        _put_under_whole(plan, edits, call)
+        _put_under_replicated(plan, edits, call)
     for node, site in plan.facts.made_replicated.items():
         if isinstance(node, cst.BaseExpression):
             edits.wrap(node, f"{alias}.split")
@@ -44,7 +44,7 @@ def edit(plan: Plan, edits: Edits) -> None:
         if node in plan.facts.drawn_replicated:
             plan.refuse(_for_both(draw))
         elif isinstance(node, cst.Call):
-            _keep_others_whole(plan, edits, draw)
+            _keep_others_replicated(plan, edits, draw)
             whole = is_gathered(plan, node)
             _change(node, draw, alias, edits, whole=whole)
             edits.note(draw.site, _text(node, whole=whole), rule=_RULE)
@@ -78,7 +78,7 @@ def _text(node: cst.BaseExpression, *, whole: bool = False) -> str:
     return f"{brief(node)}: {rows}"
 
 
-def _keep_others_whole(plan: Plan, edits: Edits, draw: Draw) -> None:
+def _keep_others_replicated(plan: Plan, edits: Edits, draw: Draw) -> None:
     """Let calls that lead here with what all ranks hold be made under ``whole``."""
     node = draw.site.node
     parts = plan.facts.drawn_through.get(node, set())
@@ -88,10 +88,10 @@ def _keep_others_whole(plan: Plan, edits: Edits, draw: Draw) -> None:
         if call is None:
             plan.refuse(_for_both(draw))
         else:
-            _put_under_whole(plan, edits, call)
+            _put_under_replicated(plan, edits, call)
 
 
-def _put_under_whole(plan: Plan, edits: Edits, call: Site) -> None:
+def _put_under_replicated(plan: Plan, edits: Edits, call: Site) -> None:
     edits.put_under(call.module.statement(call.node), f"with {plan.options.alias}.replicated():")
     text = f"{brief(call.node)}: for all ranks alike, not for the batch"
     edits.note(call, text, rule=_RULE)
@@ -109,9 +109,9 @@ def _for_both(draw: Draw) -> Refusal:
 def _change(node: cst.BaseExpression, draw: Draw, alias: str, edits: Edits, *, whole: bool) -> None:
     extra = f", dim={draw.dim}" if draw.dim else ""
     for size in draw.counts:
-        whole_count(size, alias, edits)
+        global_count(size, alias, edits)
     for shape in draw.shapes:
-        whole_shape(shape, alias, extra, edits)
+        global_shape(shape, alias, extra, edits)
     for tensor in draw.alike:
         edits.wrap(tensor, f"{alias}.global_like", extra)
     for rows in draw.given:
