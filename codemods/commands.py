@@ -4,20 +4,15 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from ddpify.codemods import (
-    command_results,
-    devices,
-    gradients,
-    loaders,
-    models,
-    process_group,
-    rank0_files,
-    reductions,
-    shared_draws,
-    spread_forwards,
-)
 from ddpify.codemods._command import Command
+from ddpify.codemods.data import loaders
+from ddpify.codemods.devices import devices
+from ddpify.codemods.files import rank0_files
+from ddpify.codemods.launch import process_group
+from ddpify.codemods.models import models, spread_forwards
 from ddpify.codemods.pipeline import CODEMODS
+from ddpify.codemods.random import shared_draws
+from ddpify.codemods.synchronisation import command_results, gradients, reductions
 
 
 class ConvertToTorchrun(Command):  # type: ignore[misc]

@@ -4,38 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ddpify.codemods import (
-    barriers,
+from ddpify.codemods.data import (
     batch_sizes,
     batch_splits,
-    checkpoints,
+    last_sizes,
+    loaders,
+    padding,
+    recurrent_states,
+)
+from ddpify.codemods.devices import devices, rank_device_maps
+from ddpify.codemods.files import barriers, checkpoints, rank0_files, rank0_queries, resumable_loops
+from ddpify.codemods.launch import launch_queries, process_group
+from ddpify.codemods.models import learning_rates, models, spread_forwards, type_tests
+from ddpify.codemods.random import order_notes, run_names, shared_draws
+from ddpify.codemods.synchronisation import (
     clocks,
     command_results,
-    devices,
     error_handlers,
     gradient_hooks,
     gradients,
-    last_sizes,
-    launch_queries,
     lazy_losses,
-    learning_rates,
-    loaders,
     micro_batches,
-    models,
-    order_notes,
-    padding,
     printed_losses,
-    process_group,
-    rank0_files,
-    rank0_queries,
-    rank_device_maps,
-    recurrent_states,
     reductions,
-    resumable_loops,
-    run_names,
-    shared_draws,
-    spread_forwards,
-    type_tests,
 )
 
 from ddpify.planning.edits import Edits

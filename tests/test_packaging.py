@@ -41,9 +41,12 @@ def python(*args: str, cwd: Path = ROOT, **variables: str) -> str:
 
 def test_every_package_is_listed() -> None:
     setuptools = PROJECT["tool"]["setuptools"]
-    folders = [path.parent for path in (ROOT / "ddpify").rglob("__init__.py")]
-    packages = {".".join(folder.relative_to(ROOT).parts) for folder in folders}
-    assert set(setuptools["packages"]) == packages | {"ddpify.codemods"}
+    packages = set()
+    for top, parent in (("ddpify", ROOT), ("codemods", ROOT)):
+        for file in (ROOT / top).rglob("__init__.py"):
+            name = ".".join(file.parent.relative_to(parent).parts)
+            packages.add(name if top == "ddpify" else f"ddpify.{name}")
+    assert set(setuptools["packages"]) == packages
     assert setuptools["package-dir"] == {"ddpify.codemods": "codemods"}
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import libcst as cst
 
 from ddpify import progress
-from ddpify.codemods import process_group
+from ddpify.codemods.launch import process_group
 from ddpify.codemods.pipeline import collect
 from ddpify.convert.distributed import advice
 from ddpify.convert.formatting import formatted_alike

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import libcst as cst
-from ddpify.codemods.collective_work import holds_shared_work
-from ddpify.codemods.rank0_values import on_all_ranks, share
+from ddpify.codemods.files.collective_work import holds_shared_work
+from ddpify.codemods.synchronisation.rank0_values import on_all_ranks, share
 
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan

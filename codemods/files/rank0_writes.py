@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import libcst as cst
-from ddpify.codemods.collective_work import (
+from ddpify.codemods.files.collective_work import (
     can_go_before,
     compute_before,
     hands_over_training,
     holds_shared_work,
     runs_on_all_ranks,
 )
-from ddpify.codemods.file_handles import opened_elsewhere
-from ddpify.codemods.folders import local_main_first
-from ddpify.codemods.rank0_values import on_main
-from ddpify.codemods.write_effects import is_open, note, on_main_else, short_name, write_nowhere
+from ddpify.codemods.files.file_handles import opened_elsewhere
+from ddpify.codemods.files.folders import local_main_first
+from ddpify.codemods.files.write_effects import (
+    is_open,
+    note,
+    on_main_else,
+    short_name,
+    write_nowhere,
+)
+from ddpify.codemods.synchronisation.rank0_values import on_main
 
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import libcst as cst
-from ddpify.codemods.write_effects import note, on_main_else, short_name, write_nowhere
+from ddpify.codemods.files.write_effects import note, on_main_else, short_name, write_nowhere
 
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan

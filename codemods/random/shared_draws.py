@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import libcst as cst
-from ddpify.codemods.global_sizes import global_count, global_shape
-from ddpify.codemods.trained_models import trained_models
+from ddpify.codemods.data.global_sizes import global_count, global_shape
+from ddpify.codemods.models.trained_models import trained_models
 
 from ddpify.planning import replicated_statements
 from ddpify.planning.edits import Edits

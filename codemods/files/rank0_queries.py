@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import libcst as cst
-from ddpify.codemods.rank0_values import first_of_node, on_all_ranks, on_main, share
+from ddpify.codemods.synchronisation.rank0_values import first_of_node, on_all_ranks, on_main, share
 
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import libcst as cst
-from ddpify.codemods.rank0_values import first_of_node
-from ddpify.codemods.write_effects import note, short_name, takes_part_in_training
+from ddpify.codemods.files.write_effects import note, short_name, takes_part_in_training
+from ddpify.codemods.synchronisation.rank0_values import first_of_node
 
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan

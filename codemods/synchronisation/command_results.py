@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import libcst as cst
-from ddpify.codemods.rank0_values import on_all_ranks
+from ddpify.codemods.synchronisation.rank0_values import on_all_ranks
 
 from ddpify.planning.edits import Change, Edits
 from ddpify.planning.plan import Plan

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 
 import libcst as cst
-from ddpify.codemods.global_sizes import global_count, global_shape
-from ddpify.codemods.hoisted_gathers import Known, is_named_before
-from ddpify.codemods.shared_draws import is_gathered
+from ddpify.codemods.data.global_sizes import global_count, global_shape
+from ddpify.codemods.random.shared_draws import is_gathered
+from ddpify.codemods.synchronisation.hoisted_gathers import Known, is_named_before
 
 from ddpify.planning.bindings import is_bound_name
 from ddpify.planning.edits import Edits, wrapped

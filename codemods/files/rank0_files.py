@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ddpify.codemods.folders import download, folder, made_once, wait_once
-from ddpify.codemods.loggers import bar, logfile, writer
-from ddpify.codemods.rank0_writes import guard, save
+from ddpify.codemods.files.folders import download, folder, made_once, wait_once
+from ddpify.codemods.files.loggers import bar, logfile, writer
+from ddpify.codemods.files.rank0_writes import guard, save
 
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan

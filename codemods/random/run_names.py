@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import libcst as cst
-from ddpify.codemods.rank0_values import on_all_ranks, share
+from ddpify.codemods.synchronisation.rank0_values import on_all_ranks, share
 
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan

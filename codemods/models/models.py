@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import libcst as cst
-from ddpify.codemods import data_parallel, model_helpers, unowned_parameters, untrained_models
-from ddpify.codemods.model_names import name_of_model
-from ddpify.codemods.trained_models import trained_models, whole
+from ddpify.codemods.devices import data_parallel
+from ddpify.codemods.models import model_helpers, unowned_parameters, untrained_models
+from ddpify.codemods.models.model_names import name_of_model
+from ddpify.codemods.models.trained_models import trained_models, whole
 
 from ddpify.planning.bindings import bindings
 from ddpify.planning.edits import Edits

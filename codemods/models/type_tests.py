@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 import libcst as cst
-from ddpify.codemods.trained_models import trained_models
+from ddpify.codemods.models.trained_models import trained_models
 
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import libcst as cst
-from ddpify.codemods.trained_models import trained_models
+from ddpify.codemods.models.trained_models import trained_models
 
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan

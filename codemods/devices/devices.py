@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import libcst as cst
-from ddpify.codemods import device_choices
-from ddpify.codemods.device_names import DeviceNames
+from ddpify.codemods.devices import device_choices
+from ddpify.codemods.devices.device_names import DeviceNames
 
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan

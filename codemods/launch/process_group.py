@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import libcst as cst
-from ddpify.codemods.first_action import first_action
+from ddpify.codemods.launch.first_action import first_action
 
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator
 
 import libcst as cst
-from ddpify.codemods.write_effects import takes_part_in_training
+from ddpify.codemods.files.write_effects import takes_part_in_training
 
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan

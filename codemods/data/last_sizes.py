@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import libcst as cst
-from ddpify.codemods.global_sizes import global_shape
+from ddpify.codemods.data.global_sizes import global_shape
 
 from ddpify.planning.edits import Change, Edits, wrapped
 from ddpify.planning.plan import Plan

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import libcst as cst
-from ddpify.codemods.folders import local_main_first
-from ddpify.codemods.write_effects import is_open, note, write_nowhere
+from ddpify.codemods.files.folders import local_main_first
+from ddpify.codemods.files.write_effects import is_open, note, write_nowhere
 
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ddpify.codemods.trained_models import trained_models
+from ddpify.codemods.models.trained_models import trained_models
 
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan

@@ -1,0 +1,1 @@
+"""Codemods of loaders and batches: what each rank gets of them."""

@@ -1,0 +1,1 @@
+"""Codemods of devices: each rank uses its own."""

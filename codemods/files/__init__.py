@@ -1,0 +1,1 @@
+"""Codemods of what is written and read: checkpoints, files, folders, loggers."""

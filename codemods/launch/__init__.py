@@ -1,0 +1,1 @@
+"""Codemods of the start: the process group, and what a script asks about its launch."""

@@ -1,0 +1,1 @@
+"""Codemods of models, their layers and their optimizers."""

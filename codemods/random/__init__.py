@@ -1,0 +1,1 @@
+"""Codemods of random numbers, and of names and orders that each process makes up."""

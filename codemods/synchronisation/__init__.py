@@ -1,0 +1,1 @@
+"""Codemods that make the values of all ranks one: reductions, gradients, decisions."""
