@@ -1,6 +1,7 @@
 """The codes of all rules, in one table: codes are never changed and never used twice.
 
-A rule's file in ``rules/`` is called as the rule, with underscores.
+A rule's file is called as the rule, with underscores. It lies in the folder of ``lint/rules/`` that
+the first character of its number names.
 """
 
 from __future__ import annotations
@@ -133,7 +134,26 @@ CODES: dict[str, str] = {
     "DDPF10": "zero-optimizer-state",
 }
 
+FOLDERS: dict[str, str] = {
+    "0": "conversion",
+    "1": "data",
+    "2": "devices",
+    "3": "models",
+    "4": "synchronisation",
+    "5": "files",
+    "6": "random",
+    "7": "launch",
+    "8": "speed",
+    "9": "deprecated",
+    "F": "sharded",
+}
+
 BY_NAME: dict[str, str] = {name: code for code, name in CODES.items()}
+
+
+def module_of(code: str) -> str:
+    """The module of a rule, within the package of all rules."""
+    return f"{FOLDERS[code[3]]}.{CODES[code].replace('-', '_')}"
 
 
 def code_of(text: str) -> str | None:

@@ -7,7 +7,7 @@ from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from ddpify.codes import BY_NAME, CODES
+from ddpify.codes import BY_NAME, CODES, module_of
 from ddpify.lint.diagnostics import Confidence, Fix, Severity
 from ddpify.lint.scripts.script_kinds import CONVERTED, SINGLE
 from ddpify.records import record
@@ -101,7 +101,7 @@ def findings(rule: Rule, script: Script) -> Iterator[Finding]:
 @cache
 def load(code: str) -> Rule:
     """The rule with this code."""
-    module = import_module(f"ddpify.lint.rules.{CODES[code].replace('-', '_')}")
+    module = import_module(f"ddpify.lint.rules.{module_of(code)}")
     found = next(held for held in vars(module).values() if isinstance(held, Rule))
     assert found.code == code
     return found

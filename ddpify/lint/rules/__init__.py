@@ -1,1 +1,1 @@
-"""One rule a file; the file is called as the rule."""
+"""One rule a file, called as the rule, in folders by subject."""

@@ -56,7 +56,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.rules.rank_local_control_flow import decides
+from ddpify.lint.rules.synchronisation.rank_local_control_flow import decides
 from ddpify.lint.scripts.displays import displayed
 from ddpify.lint.scripts.meters import Meters
 from ddpify.lint.scripts.partial_reads import reduce_part

@@ -1,0 +1,1 @@
+"""Rules about what `ddpify convert` would do: DDP002 and DDP003."""

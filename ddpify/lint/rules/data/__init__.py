@@ -1,0 +1,1 @@
+"""Rules about data: DDP1xx."""

@@ -1,0 +1,1 @@
+"""Rules about old names: DDP9xx."""

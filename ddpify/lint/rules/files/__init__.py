@@ -1,0 +1,1 @@
+"""Rules about checkpoints, files and logs: DDP5xx."""

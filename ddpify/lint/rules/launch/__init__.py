@@ -1,0 +1,1 @@
+"""Rules about the start: DDP7xx."""

@@ -1,0 +1,1 @@
+"""Rules about models and how they are wrapped: DDP3xx."""

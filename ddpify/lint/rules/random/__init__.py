@@ -1,0 +1,1 @@
+"""Rules about random numbers: DDP6xx."""

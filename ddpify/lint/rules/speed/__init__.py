@@ -1,0 +1,1 @@
+"""Rules about speed: DDP8xx."""

@@ -1,0 +1,1 @@
+"""Rules about what ranks must do together: DDP4xx."""
