@@ -36,6 +36,7 @@ from ddpify.understanding.values import (
     Params,
     Value,
     deep_atoms,
+    join,
     value,
 )
 
@@ -108,10 +109,18 @@ def new_optimizer(
     made.role = "optimizer"
     if made not in run.facts.optimizers:
         run.facts.optimizers.append(made)
+    trains(run, node, made, given)
+
+
+def trains(
+    run: RunState, node: cst.BaseExpression, optimizer: Instance, given: list[Value]
+) -> None:
+    """An optimizer is told of parameters, when it is made or later."""
     owners = dict.fromkeys(owner for g in given for owner in _owners(g))
     for owner in owners:
         run.facts.event(owner, "optimize", run.site(node))
-    made.arguments["params"] = value(*(Params(owner) for owner in owners))
+    known = optimizer.arguments.get("params", UNKNOWN)
+    optimizer.arguments["params"] = join(known, *(value(Params(owner)) for owner in owners))
 
 
 _OF_LAYERS = ("weight", "bias")

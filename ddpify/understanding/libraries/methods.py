@@ -20,7 +20,7 @@ from ddpify.understanding.libraries import (
     side_effects,
 )
 from ddpify.understanding.libraries.container_methods import of_container
-from ddpify.understanding.libraries.instances import RETURNS_MODEL, given_to_base
+from ddpify.understanding.libraries.instances import RETURNS_MODEL, given_to_base, trains
 from ddpify.understanding.libraries.model_methods import of_model, of_parameters
 from ddpify.understanding.libraries.object_kinds import is_loader, is_loss, is_model
 from ddpify.understanding.libraries.opaque import sink_method
@@ -120,6 +120,9 @@ def _object_method(  # type: ignore[no-untyped-def]
     if atom.role == "optimizer" and name == "step":
         for one in args:
             _closure(run, node, one)
+        return REPLICATED
+    if atom.role == "optimizer" and name == "add_param_group":
+        trains(run, node, atom, [*args, *kwargs.values()])
         return REPLICATED
     if atom.type in command_line_options.PARSERS and name == "add_argument":
         _add_argument(run, atom, args, kwargs)
