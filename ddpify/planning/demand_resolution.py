@@ -34,6 +34,8 @@ def resolve(plan: Plan, demand: Demand, learnt: frozenset[cst.BaseExpression]) -
     how = _how(demand.data, demand.reader)
     if how == "gather" and not all(plan.facts.values.get(n, UNKNOWN).data for n in editable):
         editable = []  # a list of tensors, of which none is gathered by that
+        if demand.reader == uses.A_KEPT_COLLECTION and not plan.choices.by_hand:
+            return _fill_whole(plan, demand)
     of_loss = demand.reader in ("backward()", uses.ARITHMETIC)
     if trained and of_loss and _cut(plan, demand):
         return True
@@ -316,6 +318,14 @@ def _sum_argument(plan: Plan, demand: Demand) -> bool:
 def in_training(plan: Plan, demand: Demand) -> bool:
     """Whether what is read comes from a batch that is trained on."""
     return any(loader.site in plan.choices.trained for loader in demand.data.loaders)
+
+
+def _fill_whole(plan: Plan, demand: Demand) -> bool:
+    """Let every rank make ``list(loader)`` of whole batches: they are split where they are used."""
+    replicate(plan, demand)
+    plan.choices.trained -= {loader.site for loader in demand.data.loaders}
+    plan.choices.by_hand = True
+    return True
 
 
 def replicate(plan: Plan, demand: Demand) -> None:

@@ -14,7 +14,7 @@ import libcst as cst
 
 from ddpify.stack import roomy
 from ddpify.understanding import uses
-from ddpify.understanding.batching import collating, current_batch, handmade_batches
+from ddpify.understanding.batching import carried_values, collating, current_batch, handmade_batches
 from ddpify.understanding.budget import Exhausted
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Facts
@@ -64,7 +64,7 @@ class Interpreter(RunState):
         self.reads_change = False
         for made in self.heap.values():
             made.forget_reads()
-        for known in (self.results, self.scopes, self.called, self.latest):
+        for known in (self.results, self.scopes, self.called, self.latest, self.defined):
             known.clear()
         self.ways.start_pass()
         self.current_loaders = frozenset()
@@ -81,7 +81,7 @@ class Interpreter(RunState):
     def _run_uncalled(self) -> None:
         """Functions that nothing has called, and those that are defined in them."""
         seen: set[cst.CSTNode] = set()
-        while new := [f for node, f in self.functions.items() if node not in seen]:
+        while new := [f for f in self.functions.values() if f.node not in seen]:
             for function in new:
                 seen.add(function.node)
                 if function.node not in self.called and function.module in self.project.entries:
@@ -122,7 +122,9 @@ class Interpreter(RunState):
             if name in scope.names and not skipped:
                 if scope is not first:
                     scope.captured.add(name)
-                return scope.names[name]
+                if scope is first:
+                    return scope.names[name]
+                return carried_values.read_around(self, name, scope.held(name))
             for module in scope.stars:
                 full = library.star_name(module, name)
                 if full is not None and name not in expressions.BUILTINS:

@@ -13,8 +13,9 @@ from contextlib import contextmanager
 import libcst as cst
 
 from ddpify.understanding import uses
+from ddpify.understanding.batching import carried_values
 from ddpify.understanding.choices import Choices
-from ddpify.understanding.contexts import Contexts, into_forward
+from ddpify.understanding.contexts import Context, Contexts, into_forward
 from ddpify.understanding.facts import Demand, Effect, Facts, Site
 from ddpify.understanding.forms import Form
 from ddpify.understanding.frames import Frame
@@ -41,6 +42,8 @@ from ddpify.understanding.values import (
 )
 
 _REDUCIBLE = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED)
+
+_LITERALS = (cst.BaseNumber, cst.BaseString)
 
 
 class RunState(ABC):
@@ -86,7 +89,13 @@ class RunState(ABC):
         )  # those that may be whole
         # Whether this pass changes what it has read before: only then does the next one differ.
         self.reads_change = False
-        self.functions: dict[cst.CSTNode, Function] = {}
+        # What objects hold: written since the last batch came; read when it was of an earlier one.
+        self.written: set[tuple[object, str]] = set()
+        self.carried: set[tuple[object, str]] = set()
+        self.aged: dict[Instance, Instance] = {}  # collections, as a later round has them
+        self.set_around: dict[tuple[object, str], Value] = {}  # parts that names of others got
+        self.functions: dict[tuple[cst.CSTNode, Context], Function] = {}
+        self.defined: set[Function] = set()  # those of them that this pass has come to
         self._contexts = Contexts()
         self.classes: dict[cst.CSTNode, Class] = {}
         self._namespaces: dict[ModuleFile, Namespace] = {}
@@ -157,10 +166,39 @@ class RunState(ABC):
             )
         return self.heap[key]
 
+    def function(self, node: cst.FunctionDef | cst.Lambda) -> Function:
+        """The function made at a place, one for each way of the last few calls that lead there.
+
+        Where it is made again on the same way, as in a loop, it stands for all that are made.
+        """
+        key = (node, self._contexts.last_calls(self.frames))
+        if key not in self.functions and self._contexts.are_too_many(node):
+            key = (node, into_forward(self.frames))
+        scope = self.frame.scope
+        made = self.functions.setdefault(key, Function(node, self.module, scope))
+        again = made in self.defined
+        if again and made.scope is not scope:
+            scope.alike = (*made.scope.alike, made.scope)
+        for name, default in self._computed_defaults(node).items():
+            made.defaults[name] = join(made.defaults[name], default) if again else default
+        made.scope = scope
+        self.defined.add(made)
+        return made
+
+    def _computed_defaults(self, node: cst.FunctionDef | cst.Lambda) -> dict[str, Value]:
+        """Defaults that are no literals: Python computes them once, where the function is made."""
+        given = (*node.params.posonly_params, *node.params.params, *node.params.kwonly_params)
+        return {
+            one.name.value: self.default(one.default)
+            for one in given
+            if one.default is not None and not isinstance(one.default, _LITERALS)
+        }
+
     def put(self, target: Instance, name: str, new: Value) -> None:
         """Let an attribute or element of an object be this too."""
         if self.tried is not None:
             self.tried_writes.append((target, name, target.attribute(name)))
+        self.written.add((target, name))
         self.reads_change |= target.put(name, new)
 
     def undo_tried(self) -> None:
@@ -321,6 +359,7 @@ class RunState(ABC):
                 outer = outer.parent
             if outer is not None:
                 outer.names[name] = join(outer.names.get(name, UNKNOWN), new)
+                carried_values.set_around(self, name, new)
             return
         scope.rebind(name, new)
         for loop in self.frame.loops:

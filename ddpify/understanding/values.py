@@ -202,7 +202,10 @@ class Device:
 
 @dataclass(eq=False, repr=False, slots=True)
 class Function:
-    """A function or lambda of the project, perhaps with some of its arguments given beforehand."""
+    """A function or lambda of the project, perhaps with some of its arguments given beforehand.
+
+    ``defaults`` holds those that are no literals, as they were where the function was made.
+    """
 
     node: cst.FunctionDef | cst.Lambda
     module: ModuleFile
@@ -210,6 +213,7 @@ class Function:
     owner: Class | None = None
     given: tuple[Value, ...] = ()
     given_by_name: dict[str, Value] = field(default_factory=dict)
+    defaults: dict[str, Value] = field(default_factory=dict)
 
 
 @record
@@ -592,6 +596,7 @@ class Scope:
     _passed: set[str] = field(default_factory=set)
     left_out: set[str] = field(default_factory=set)  # those of a computation that it does not
     captured: set[str] = field(default_factory=set)  # names that scopes inside have read
+    alike: tuple[Scope, ...] = ()  # of other calls, for functions that stand for those made there
     # Parameters that count as passed if this says so, once it matters: mostly, it never does.
     _undecided: set[str] = field(default_factory=set)
     _decide: Callable[[], bool] | None = None
@@ -612,6 +617,11 @@ class Scope:
         """The same, if this says so where it is asked for."""
         self._undecided.add(name)
         self._decide = decide
+
+    def held(self, name: str) -> Value:
+        """What a name of this scope may stand for in a function that is made in it."""
+        others = (one.names[name] for one in self.alike if name in one.names)
+        return join(self.names[name], *others)
 
     def rebind(self, name: str, new: Value) -> None:
         """Let a name be this: what a call gives it is gone."""

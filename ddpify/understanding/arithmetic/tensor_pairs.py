@@ -28,6 +28,7 @@ from ddpify.understanding.values import (
     Instance,
     Tup,
     Value,
+    deep_atoms,
     join,
     value,
     without_views,
@@ -260,10 +261,19 @@ def note_used_on_rows(run: RunState, operands: Iterable[Data | None]) -> None:
     held = [d for d in operands if d is not None]
     rows = any(d.placement.local and not d.placement.partial for d in held)
     if rows and not run.no_grad and not run.frames_forward():
-        numbers = (d for d in held if d.reduced and d.one_each)  # others are known at run time
-        run.facts.used_on_rows.update(
-            definition_site for d in numbers for definition_site in d.definition_sites
-        )
+        _note_reduced(run, held)
+
+
+def note_used_unseen(run: RunState, node: cst.CSTNode, given: Iterable[Value]) -> None:
+    """What a reduction gave enters code that is not seen: its result may meet a rank's rows."""
+    if not run.module.is_unused(node) and not run.no_grad and not run.frames_forward():
+        atoms = (atom for one in given for atom in deep_atoms(one))
+        _note_reduced(run, [a for a in atoms if isinstance(a, Data) and a.form is Form.TENSOR])
+
+
+def _note_reduced(run: RunState, held: Iterable[Data]) -> None:
+    numbers = (d for d in held if d.reduced and d.one_each)  # others are known at run time
+    run.facts.used_on_rows.update(site for d in numbers for site in d.definition_sites)
 
 
 def definition_sites(data: Data | None) -> frozenset[cst.BaseExpression]:

@@ -6,7 +6,7 @@ share of that one, though it may come from the batch of the step.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,10 +15,12 @@ import libcst as cst
 from ddpify.understanding.batching import joint_loaders
 from ddpify.understanding.facts import LateUse
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.values import Atom, Data, Instance, Tup, Value, deep_atoms, value
+from ddpify.understanding.values import Atom, Data, Instance, Scope, Tup, Value, deep_atoms, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
+
+_COLLECTIONS = ("list", "dict", "generator")
 
 
 def taken(run: RunState, sources: frozenset[Instance]) -> None:
@@ -29,11 +31,31 @@ def taken(run: RunState, sources: frozenset[Instance]) -> None:
 
 def passed(run: RunState, sources: frozenset[Instance]) -> None:
     """Before a batch comes of these loaders: what names hold of them is of an earlier batch."""
+    run.written.clear()  # what objects hold may be of an earlier batch as well
     places: set[object] = {one.place for one in sources}
-    for scope in {id(frame.scope): frame.scope for frame in run.frames}.values():
+    for scope in _scopes(run):
         for name, held in scope.names.items():
-            if any(map(_is_part, deep_atoms(held))):
+            if any(map(_is_part, _held_in(held))):
                 scope.names[name] = _of_the_past(run, held, places)
+
+
+def _scopes(run: RunState) -> Iterator[Scope]:
+    """The scopes of the calls in progress, and those around functions that are made by now."""
+    seen: set[int] = set()
+    for scope in [*(frame.scope for frame in run.frames), *(f.scope for f in run.defined)]:
+        around: Scope | None = scope
+        while around is not None and id(around) not in seen:
+            seen.add(id(around))
+            yield around
+            around = around.parent
+
+
+def _held_in(held: Value) -> Iterator[Atom]:
+    """What a name holds, and what the collections that it holds do."""
+    for atom in deep_atoms(held):
+        yield atom
+        if isinstance(atom, Instance) and atom.type in _COLLECTIONS:
+            yield from deep_atoms(atom.elements)
 
 
 def _is_part(atom: Atom) -> bool:
@@ -49,7 +71,27 @@ def _aged(run: RunState, atom: Atom, places: set[object]) -> Atom:
         return Tup(tuple(_of_the_past(run, item, places) for item in atom.items))
     if isinstance(atom, Data) and _is_part(atom) and not _is_made_for(run, atom):
         return replace(atom, past=any(one.place in places for one in atom.loaders))
+    if isinstance(atom, Instance) and _is_of_a_round(run, atom):
+        return _aged_collection(run, atom, places)
     return atom
+
+
+def _is_of_a_round(run: RunState, made: Instance) -> bool:
+    """Whether a round of a loop makes this collection, and it is no iterator of batches."""
+    in_round = made.type in _COLLECTIONS and bool(run.made_in.get(made))
+    return in_round and made not in run.over_loaders
+
+
+def _aged_collection(run: RunState, made: Instance, places: set[object]) -> Instance:
+    """A collection that a round has made for its batch: the next round makes another one there."""
+    held = {key: _of_the_past(run, one, places) for key, one in made.attributes.items()}
+    if all(held[key] == one for key, one in made.attributes.items()):
+        return made
+    if made not in run.aged:
+        run.aged[made] = Instance(made.site, made.module, made.type, calls=made.calls)
+    for key, one in held.items():
+        run.put(run.aged[made], key, one)
+    return run.aged[made]
 
 
 def _is_made_for(run: RunState, rows: Data) -> bool:

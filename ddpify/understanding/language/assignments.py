@@ -9,6 +9,7 @@ import libcst as cst
 from ddpify.understanding import uses
 from ddpify.understanding.arithmetic import picked_views, row_writes, tensor_items, tensor_pairs
 from ddpify.understanding.batching import (
+    carried_values,
     filled_tensors,
     handmade_batches,
     per_sample_lists,
@@ -89,11 +90,21 @@ def _kept(
     added: bool = False,
 ) -> None:
     """What a tensor takes that is kept from batch to batch must be whole."""
-    if type(target) is cst.Subscript:
+    if type(target) is cst.Name:
+        carried_values.assigned(run, target, shown, new)
+    elif type(target) is cst.Tuple and type(shown) is cst.Tuple:
+        for one, part in zip(target.elements, shown.elements, strict=False):
+            _kept(run, one.value, part.value, run.seen(part.value))
+    elif type(target) is cst.Subscript:
+        for owner in run.seen(target.value).of(Instance):
+            key = elements.subscript_key(run, target)
+            carried_values.stored(run, owner, key, shown, new)  # type: ignore[arg-type]
         persistent_state.item(run, target, shown, new)
         sample_tables.item(run, target)
         _under_a_name(run, target, shown, new)
     elif type(target) is cst.Attribute:
+        for owner in run.seen(target.value).of(Instance):
+            carried_values.stored(run, owner, target.attr.value, shown, new)  # type: ignore[arg-type]
         persistent_state.buffer(run, target, shown, new, added=added)
 
 

@@ -99,7 +99,7 @@ def _captured(function: Function) -> tuple[tuple[str, Value], ...]:
     while scope is not None and scope.parent is not None:
         scopes.append(scope)
         scope = scope.parent
-    held = (pair for scope in scopes for pair in scope.names.items() if pair[0] in names)
+    held = ((name, one.held(name)) for one in scopes for name in one.names if name in names)
     return tuple(sorted(held, key=lambda pair: pair[0]))
 
 
@@ -399,7 +399,7 @@ def bind_parameters(
         if given:
             scope.names[name] = given.pop(0)
         else:
-            scope.names[name] = _keyword(run, parameter, kwargs)
+            scope.names[name] = _keyword(run, function, parameter, kwargs)
             if parameter.default is not None and name not in kwargs:
                 _leave_out(run, name, receiver, scope, computes)
                 if _is_chosen_by_calls(run, function, parameter, names.index(parameter)):
@@ -409,7 +409,7 @@ def bind_parameters(
             scope.passes(parameter.name.value)
         elif computes:
             scope.left_out.add(parameter.name.value)
-        scope.names[parameter.name.value] = _keyword(run, parameter, kwargs)
+        scope.names[parameter.name.value] = _keyword(run, function, parameter, kwargs)
     if isinstance(parameters.star_arg, cst.Param):
         scope.names[parameters.star_arg.name.value] = value(Tup(tuple(given)))
 
@@ -473,10 +473,10 @@ def _leave_out(
         scope.left_out.add(name)
 
 
-def _keyword(run: RunState, parameter: cst.Param, kwargs: Keywords) -> Value:
+def _keyword(run: RunState, function: Function, parameter: cst.Param, kwargs: Keywords) -> Value:
     name = parameter.name.value
     if name in kwargs:
         return kwargs[name]
-    if parameter.default is not None:
-        return run.default(parameter.default)
-    return UNKNOWN
+    if parameter.default is None:
+        return UNKNOWN
+    return function.defaults.get(name) or run.default(parameter.default)

@@ -16,10 +16,11 @@ from ddpify.understanding.arithmetic import (
     tensor_items,
     tensors,
 )
-from ddpify.understanding.batching import batch_rows, collating, ragged_samples
+from ddpify.understanding.batching import batch_rows, carried_values, collating, ragged_samples
 from ddpify.understanding.batching.per_sample_lists import count_all
 from ddpify.understanding.forms import SEVERAL_TENSORS, Form
 from ddpify.understanding.language.arguments import local_data
+from ddpify.understanding.language.definition_sites import reduced
 from ddpify.understanding.libraries import container_layers, instances, loaded_files, object_kinds
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
@@ -209,7 +210,7 @@ def _instance_item(run: RunState, node: cst.Subscript, atom: Instance, key: str)
         return _list_slice(run, node, atom)
     exact = atom.attribute(key) if key != "*" else None
     if exact is not None:
-        return join(exact, atom.attribute("*") or UNKNOWN)
+        return join(carried_values.read(run, atom, key, exact), atom.attribute("*") or UNKNOWN)
     return atom.elements if atom.type in CONTAINERS else instances.item(atom)
 
 
@@ -316,3 +317,34 @@ def _part(run: RunState, atom: Atom, position: int, count: int) -> Value:
     if isinstance(atom, ReplicatedTensor):
         return REPLICATED
     return value(atom) if isinstance(atom, (Number, Params)) else UNKNOWN
+
+
+def collected(run: RunState, node: cst.BaseExpression, iterable: Value) -> Value:
+    """What a collection holds that is made of all that an iterable gives, as ``list(loader)`` is.
+
+    node: where the elements of the collection could be made global.
+    """
+    element = iterate(run, node, iterable)
+    through = goes_through_batches(run, iterable)
+    return kept_of_batches(run, node, element) if through else element
+
+
+def goes_through_batches(run: RunState, iterable: Value) -> bool:
+    """Whether an iterable gives batches, of a loader or of an iterator of the project's own."""
+    own = (a for a in iterable.of(Instance) if isinstance(a.type, Class))  # type: ignore[union-attr]
+    return bool(instances.loaders_of(run, iterable)) or any(
+        not object_kinds.is_model(a)  # type: ignore[arg-type]
+        for a in own
+    )
+
+
+def kept_of_batches(run: RunState, node: cst.BaseExpression, item: Value) -> Value:
+    """What is kept of each batch must be global: the next one is shared in other proportions.
+
+    Sums over the samples do not go by how a batch is shared.
+    """
+    local = [a for a in deep_atoms(item) if isinstance(a, Data) and a.placement.local]
+    local = [data for data in local if data.placement is not Placement.SUM]
+    for data in local:
+        run.demand(node, value(data), uses.A_KEPT_COLLECTION)
+    return reduced(item) if local else item

@@ -203,7 +203,7 @@ def _list(run: RunState, node: cst.List | cst.Set) -> Value:
     for position, element in enumerate(node.elements):
         item = run.eval(element.value)
         starred = isinstance(element, cst.StarredElement)
-        item = elements.iterate(run, element.value, item) if starred else item
+        item = elements.collected(run, element.value, item) if starred else item
         run.put(made, "*" if starred else f"[{position}]", item)
     return value(made)
 
@@ -223,9 +223,7 @@ def _dict(run: RunState, node: cst.Dict) -> Value:
 
 
 def _lambda(run: RunState, node: cst.Lambda) -> Value:
-    made = run.functions.setdefault(node, Function(node, run.module, run.frame.scope))
-    made.scope = run.frame.scope
-    return value(made)
+    return value(run.function(node))
 
 
 def _named(run: RunState, node: cst.NamedExpr) -> Value:

@@ -40,10 +40,11 @@ if TYPE_CHECKING:
 _BATCHES = (*SEVERAL_TENSORS, Form.YIELDED, Form.RAGGED)
 
 
-def leave(run: RunState) -> bool:
-    """Note the names that a round leaves; the statement behind is not reached."""
+def leave(run: RunState, *, ends: bool = False) -> bool:
+    """Note the names that a round leaves, which may end the loop; what is behind is not reached."""
     if run.frame.loops:
-        run.frame.loops[-1].left.append(dict(run.frame.scope.names))
+        loop = run.frame.loops[-1]
+        (loop.broken if ends else loop.left).append(dict(run.frame.scope.names))
     return False
 
 
@@ -136,13 +137,14 @@ def _loop(run: RunState, node, body, orelse, bind) -> bool:  # type: ignore[no-u
         run.batch_loops.add(key)  # what stands before next() comes after it in the next round
         run.reads_change |= loop.asked
     endless = isinstance(node, cst.While) and isinstance(node.test, cst.Name)
-    reached = branches.join_ends(run, [before, *loop.left])
+    branches.join_ends(run, [before, *loop.left])
     forward_attributes.drop(scope.names)
     if run.loop_ends.get(key) != scope.names:
         run.loop_ends[key] = dict(scope.names)
         run.reads_change |= _starts_otherwise(scope, loop, before, started)
-    if orelse is not None:
-        run.block(orelse.body)
+    done = orelse is None or run.block(orelse.body)
+    reached = branches.join_ends(run, [*([dict(scope.names)] if done else []), *loop.broken])
+    forward_attributes.drop(scope.names)
     return reached or endless
 
 

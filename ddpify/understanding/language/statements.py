@@ -67,7 +67,7 @@ def _raise(run: RunState, node: cst.Raise) -> bool:
 
 
 def _leave(run: RunState, node: cst.Break | cst.Continue) -> bool:
-    return loops.leave(run)
+    return loops.leave(run, ends=isinstance(node, cst.Break))
 
 
 def _assert(run: RunState, node: cst.Assert) -> None:

@@ -48,6 +48,7 @@ def foreign(
     """A function of some other library: it reads whatever it gets."""
     escaping_loaders.note_loaders(run, node, name, args, kwargs)
     operands = argument_pairs(node, args, kwargs)
+    tensor_pairs.note_used_unseen(run, node, [v for _, v in operands])
     local = [(n, v) for n, v in operands if any(True for _ in local_data(v))]
     for expression, one in local:
         run.demand_held(expression, one, f"{name}()")
@@ -86,6 +87,7 @@ def call_unknown(
     if method == "cuda" or (method == "to" and any(side_effects.number_or_name(a) for a in args)):
         side_effects.moved(run, node, args, kwargs)
     given = [*args, *kwargs.values()]
+    tensor_pairs.note_used_unseen(run, node, given)
     if not method and any(isinstance(a, Params) for g in given for a in deep_atoms(g)):
         made = run.instance(node, run.module, "an optimizer")
         new_optimizer(run, node, made, given)  # what takes parameters and is kept, steps them

@@ -64,7 +64,8 @@ def builtin(  # type: ignore[no-untyped-def]
     if name in _OF_ONE and run.collating and args and _is_of_one_sample(args[0]):
         return value(*args[0].atoms)
     if handler is not None:
-        return instances.passes_on(run, args, handler(run, node, args))
+        result = handler(run, node, args)
+        return result if name in _COLLECTING else instances.passes_on(run, args, result)
     if name == "int" and len(args) == 1 and _is_count(args[0]):
         return value(*map(_rounded, args[0].atoms))
     if name in _READS or name in ("print", "max", "min", "any", "all", "divmod", "pow"):
@@ -281,7 +282,7 @@ def _same_elements(run: RunState, node: cst.BaseExpression, args: list[Value]) -
             if source.type == "list":  # type: ignore[union-attr]
                 for key, held in list(source.attributes.items()):  # type: ignore[union-attr]
                     run.put(made, key, held)
-        run.put(made, "*", elements.iterate(run, node, one))
+        run.put(made, "*", elements.collected(run, node, one))
     return value(made)
 
 
@@ -319,7 +320,7 @@ def _dict(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Ke
         for other in others:
             for key, held in list(other.attributes.items()):  # type: ignore[union-attr]
                 run.put(made, key, held)
-        for pair in elements.iterate(run, node, one).of(Tup) if not others else ():
+        for pair in elements.collected(run, node, one).of(Tup) if not others else ():
             run.put(made, "*", join(*pair.items[1:]))  # type: ignore[union-attr]
     for key, held in kwargs.items():
         if key == "**":
@@ -472,6 +473,11 @@ _BUILTINS: dict[str, Callable[..., Value]] = {
 }  # fmt: skip
 
 
+_COLLECTING = frozenset(
+    {"list", "tuple", "set", "sorted", "reversed"}
+)  # all that an iterable gives
+
+
 def _passing_on(handler: Callable[..., Value]) -> Callable[..., Value]:
     return lambda run, node, args, kwargs: instances.passes_on(
         run, args, handler(run, node, args, kwargs)
@@ -483,7 +489,7 @@ _ITERTOOLS = {
     "cycle": _cycle, "islice": _elements, "chain": _chained, "chain.from_iterable": _chained_from,
 }  # fmt: skip
 OF_ITERABLES: dict[str, Callable[..., Value]] = {
-    "collections.deque": _passing_on(_deque),
+    "collections.deque": _deque,
     "functools.reduce": _passing_on(_reduce),
     **{f"itertools.{name}": _passing_on(handler) for name, handler in _ITERTOOLS.items()},
 }
