@@ -46,6 +46,15 @@ class Following:
             for tensor in tensors:
                 self._provenance.mark(tensor, origins)
 
+    def converted(self, number: Any, value: Any) -> Any:
+        """``number``, which the script made of ``value`` by ``float`` or ``int``."""
+        origins = self._provenance.of(value)
+        return (
+            self._number(number, origins)
+            if type(value) is torch.Tensor
+            else tracked(number, origins)
+        )
+
     def _follow(self, func: Any, args: Any, kwargs: Any, result: Any) -> Any:
         if isinstance(result, (bool, int, float, str)) or type(result) is list:
             return self._left(func, args, result)

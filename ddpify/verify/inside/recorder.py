@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ddpify.verify.inside import calls, groups, output, samples, tracked, writes
+from ddpify.verify.inside import calls, conversions, groups, output, samples, tracked, writes
 from ddpify.verify.inside.collectives import Collectives
 from ddpify.verify.inside.following import Following, FollowingMode
 from ddpify.verify.inside.imports import Outside
@@ -95,6 +95,7 @@ class Recorder:
         self._loaders.yielded = following.batch
         self._collectives.exchanged = provenance.exchanged
         tracked.install()
+        conversions.install(root, following.converted)
         sinks = Sinks(provenance, root)
         sinks.install()
         self._steps.stepping = sinks.refresh
