@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from ddpify.checking.chance import chance_findings
 from ddpify.checking.devices import device_findings
 from ddpify.checking.findings import Finding, Report
 from ddpify.checking.order import order_findings
@@ -18,7 +19,7 @@ from ddpify.checking.recording import Recording
 from ddpify.checking.samples import sample_findings
 from ddpify.checking.silencing import split_silenced
 from ddpify.checking.state import state_findings
-from ddpify.checking.values import value_findings
+from ddpify.checking.values import Values, value_findings
 from ddpify.errors import DdpifyError, ExitCode
 from ddpify.verify import warm_worker
 from ddpify.verify.compare import failures
@@ -129,9 +130,11 @@ def judge(report: Report, run: Recording, root: Path) -> None:
     if not found or run.outcome.ok:  # a rank that failed or hangs leaves its step unfinished
         found += state_findings(run)
     found += [*device_findings(run), *outside_findings(run)]
-    values = list(value_findings(run))  # these say where a number was computed
+    numbers = Values(run)
+    values = list(value_findings(run, numbers))  # these say where a number was computed
     known = {(one.code, one.at) for one in values}
     found = [*(one for one in found if (one.code, one.at) not in known), *values]
+    found += chance_findings(run, numbers)
     staying, silenced = split_silenced(found, root)
     report.findings = [_from_here(one, root) for one in staying]
     report.silenced = [_from_here(one, root) for one in silenced]

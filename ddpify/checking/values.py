@@ -25,9 +25,8 @@ _WORDS = {"text": "{text}", "logger": "passed to {text}", "json": "passed to jso
           "save": "saved in a checkpoint", "print": "{text!r}"}  # fmt: skip
 
 
-def value_findings(run: Recording) -> Iterator[Finding]:
+def value_findings(run: Recording, values: Values) -> Iterator[Finding]:
     """Each line once; what is shown before what is decided."""
-    values = Values(run)
     reported = set()
     for one in [*_shown(run, values), *_decided(run, values)]:
         if (one.at, one.code) not in reported:

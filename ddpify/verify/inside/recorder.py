@@ -11,6 +11,7 @@ from typing import Any
 
 from ddpify.verify.inside import calls, conversions, groups, output, samples, tracked, writes
 from ddpify.verify.inside.collectives import Collectives
+from ddpify.verify.inside.equal_chance import EqualChance
 from ddpify.verify.inside.following import Following, FollowingMode
 from ddpify.verify.inside.imports import Outside
 from ddpify.verify.inside.light import LightSteps
@@ -99,7 +100,9 @@ class Recorder:
         sinks = Sinks(provenance, root)
         sinks.install()
         self._steps.stepping = sinks.refresh
-        FollowingMode(following).__enter__()  # type: ignore[no-untyped-call]
+        chance = EqualChance(self.emit, provenance)
+        chance.watch(self._loaders)
+        FollowingMode(following, chance).__enter__()  # type: ignore[no-untyped-call]
         return sinks
 
     def _moved(self, how: str) -> None:
