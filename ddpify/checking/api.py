@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from ddpify.checking.acts import act_findings
 from ddpify.checking.chance import chance_findings
 from ddpify.checking.devices import device_findings
 from ddpify.checking.findings import Finding, Report
@@ -129,7 +130,7 @@ def judge(report: Report, run: Recording, root: Path) -> None:
     found += sample_findings(run)
     if not found or run.outcome.ok:  # a rank that failed or hangs leaves its step unfinished
         found += state_findings(run)
-    found += [*device_findings(run), *outside_findings(run)]
+    found += [*device_findings(run), *outside_findings(run), *act_findings(run)]
     numbers = Values(run)
     values = list(value_findings(run, numbers))  # these say where a number was computed
     known = {(one.code, one.at) for one in values}

@@ -3,6 +3,7 @@ hang."""
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import time
@@ -10,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ddpify.verify.inside import calls, conversions, groups, output, samples, tracked, writes
+from ddpify.verify.inside.acts import Acts
 from ddpify.verify.inside.collectives import Collectives
 from ddpify.verify.inside.equal_chance import EqualChance
 from ddpify.verify.inside.following import Following, FollowingMode
@@ -90,7 +92,7 @@ class Recorder:
         return time.monotonic() - self._latest if self._collectives.inside else 0.0
 
     def follow_numbers(self, root: str) -> Sinks:
-        """Hook what follows numbers from the batches to where they are used."""
+        """Hook what follows numbers from the batches to where they are used, and outer acts."""
         provenance = Provenance(self.emit, root, lambda: self._steps.count)
         following = Following(provenance)
         self._loaders.yielded = following.batch
@@ -99,6 +101,7 @@ class Recorder:
         conversions.install(root, following.converted)
         sinks = Sinks(provenance, root)
         sinks.install()
+        Acts(self.emit, functools.partial(self.caller, importing=False)).install()
         self._steps.stepping = sinks.refresh
         chance = EqualChance(self.emit, provenance)
         chance.watch(self._loaders)
