@@ -13,6 +13,7 @@ from pathlib import Path
 from ddpify.checking.acts import act_findings
 from ddpify.checking.chance import chance_findings
 from ddpify.checking.devices import device_findings
+from ddpify.checking.exchanges import exchange_findings, exchange_notes, group_findings
 from ddpify.checking.findings import Finding, Report
 from ddpify.checking.order import order_findings
 from ddpify.checking.outside import outside_findings
@@ -122,7 +123,7 @@ def _failure(run: Recording) -> str | None:
 def judge(report: Report, run: Recording, root: Path) -> None:
     """Fill in what the recording shows; ``root``: the user's folder."""
     report.steps = [totals.steps for totals in run.totals]
-    found: list[Finding] = [*order_findings(run)]
+    found: list[Finding] = [*group_findings(run)] or [*order_findings(run)]
     if not found:
         report.failure = _failure(run)
     if run.empty and run.outcome.ok:
@@ -130,7 +131,8 @@ def judge(report: Report, run: Recording, root: Path) -> None:
     found += sample_findings(run)
     if not found or run.outcome.ok:  # a rank that failed or hangs leaves its step unfinished
         found += state_findings(run)
-    found += [*device_findings(run), *outside_findings(run), *act_findings(run)]
+    found += [*device_findings(run), *outside_findings(run), *act_findings(run),
+              *exchange_findings(run)]  # fmt: skip
     numbers = Values(run)
     values = list(value_findings(run, numbers))  # these say where a number was computed
     known = {(one.code, one.at) for one in values}
@@ -142,6 +144,7 @@ def judge(report: Report, run: Recording, root: Path) -> None:
     if left_out := sorted({SKIPPED[name] for one in run.totals for name in one.faked
                            if name in SKIPPED}):  # fmt: skip
         report.notes.append(f"run in double precision, without {', '.join(left_out)}")
+    report.notes += exchange_notes(run)
     if not any(report.steps) and report.failure is None:
         report.notes.append("no optimizer made a step: only collectives and output were watched")
 

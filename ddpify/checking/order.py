@@ -67,15 +67,7 @@ def _mismatched(mismatch: Mismatch) -> str:
 
 def _line(run: Recording, mismatch: Mismatch | None) -> str:
     """The line that only one of the ranks reaches, or rank 0's."""
-    if mismatch is None:
-        return _surplus(run)
-    mine, theirs = mismatch.mine, mismatch.theirs
-    known = [{call[2] for call in totals.collectives} for totals in run.totals]
-    if mine and mine[2] not in known[mismatch.rank]:
-        return mine[2]
-    if theirs and theirs[2] not in known[0]:
-        return theirs[2]
-    return (mine or theirs or ("", None, ""))[2]
+    return _surplus(run) if mismatch is None else mismatch.line
 
 
 def _surplus(run: Recording) -> str:
