@@ -30,6 +30,7 @@ class Mismatch:
         theirs: What the other rank does.
         cause: What is probably behind it.
         line: The line that only one of the two reaches, or that of the collective.
+        chains: The script's lines on the stack of rank 0 and of the other one.
     """
 
     number: int
@@ -38,6 +39,7 @@ class Mismatch:
     theirs: Call | None
     cause: Cause
     line: str
+    chains: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
 
     def difference(self) -> Difference:
         """The mismatch as a finding."""
@@ -84,17 +86,18 @@ def _first(rank: int, own: Totals, other: Totals, *, ended: bool) -> Mismatch | 
         place = at if aside is None else aside
         places = (_Place(place, own, other), _Place(place, other, own))
         line = next((one.line for one in places if one.line), "")
-        return Mismatch(at + 1, rank, a, b, _cause(places), line or (a or b or _NONE)[2])
+        chains = _chain(own, at), _chain(other, at)
+        return Mismatch(at + 1, rank, a, b, _cause(places), line or (a or b or _NONE)[2], chains)
     return None
 
 
-def leftover(ranks: Sequence[Totals]) -> Cause:
-    """Why a rank waits although the collectives agree as far as they go."""
-    for record in ranks[1:]:
-        found = _first(1, ranks[0], record, ended=True)
-        if found is not None:
-            return found.cause
-    return causes.CONTROL_FLOW
+def _chain(record: Totals, at: int) -> tuple[str, ...]:
+    return record.chains[at] if at < len(record.chains) else ()
+
+
+def surplus(ranks: Sequence[Totals]) -> Mismatch | None:
+    """Where a rank waits although the collectives agree as far as they go, if anywhere."""
+    return first(ranks, ended=True)
 
 
 class _Place:
