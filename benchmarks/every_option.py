@@ -1,15 +1,18 @@
 """Every fixture, converted with every option, at 1, 2 and 3 ranks.
 
-    python -m benchmarks.every_option [NAME ...]
+    python -m benchmarks.every_option [--options REGEX] [NAME ...]
 
 Options that promise the same training are compared with the original: parameters after every step,
 what is printed and written. The others change it by intent (another order, another batch, another
 precision): there the run must end well, and every rank must have the same parameters after every
-step. ``refused`` counts conversions that are refused, with a message.
+step. ``refused`` counts conversions that are refused, with a message. REGEX picks some of the
+options; "^$" is none.
 """
 
 from __future__ import annotations
 
+import argparse
+import re
 import subprocess
 import sys
 import tempfile
@@ -39,7 +42,7 @@ OTHER = (
 ON_CUDA = ("hardcoded_cuda",)
 
 
-def main(names: list[str]) -> None:
+def main(names: list[str], pattern: str) -> None:
     """Print a line for each outcome that is not right, and the totals."""
     totals: Counter[str] = Counter()
     with tempfile.TemporaryDirectory() as folder, training_runs(Path(folder)) as runs:
@@ -48,7 +51,7 @@ def main(names: list[str]) -> None:
             if names and name not in names:
                 continue
             original = runs.run(path, cuda_on_cpu=name in ON_CUDA)
-            for options in (*SAME, *OTHER):
+            for options in (one for one in (*SAME, *OTHER) if re.search(pattern, " ".join(one))):
                 _try(name, options, runs, original, totals)
             print(f"{name}: {dict(totals)}", flush=True)
 
@@ -87,4 +90,8 @@ def _judged(options: tuple[str, ...], original: Training, run: Training) -> str:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--options", default="")
+    parser.add_argument("names", nargs="*")
+    told = parser.parse_args()
+    main(told.names, told.options)
