@@ -138,7 +138,8 @@ def judge(report: Report, run: Recording, root: Path) -> None:
     known = {(one.code, one.at) for one in values}
     found = [*(one for one in found if (one.code, one.at) not in known), *values]
     found += chance_findings(run, numbers)
-    staying, silenced = split_silenced(found, root)
+    unique = {(one.code, one.at, one.message): one for one in reversed(found)}
+    staying, silenced = split_silenced([*reversed(unique.values())], root)
     report.findings = [_from_here(one, root) for one in staying]
     report.silenced = [_from_here(one, root) for one in silenced]
     if left_out := sorted({SKIPPED[name] for one in run.totals for name in one.faked
