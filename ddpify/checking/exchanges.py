@@ -16,16 +16,27 @@ TWICE = Cause(
     "leave the reduction to DistributedDataParallel, or do not wrap the model",
     ("DDP409",),
 )
+SCALES = Cause(
+    "the gradient scaler's factor differs between the ranks: each has seen overflows of its own",
+    "step and update the scaler on every rank alike; sharded models need ShardedGradScaler",
+    ("DDPF07",),
+)
 _WRAPPER = ("backward", "DistributedDataParallel")
 LEAST_STEPS = 3
 """Steps in a row that a barrier is met in, from which it belongs to the step."""
 
 
 def exchange_findings(run: Recording) -> Iterator[Finding]:
-    """Each line that reduces gradients which the wrapper has averaged."""
+    """Each line that reduces gradients which the wrapper has averaged, and unequal loss scales."""
     lines = {event["at"] for event in run.events(0, "again")}
     for at in sorted(lines):
         yield finding(TWICE, "", at, None, run.ranks)
+    for scales in zip(*(run.events(rank, "scale") for rank in run.ranks), strict=False):
+        values = [event["value"] for event in scales]
+        if len(set(values)) > 1:
+            seen = ", ".join(f"{value:g} on rank {rank}" for rank, value in enumerate(values))
+            yield finding(SCALES, seen, scales[0]["at"], None, run.ranks)
+            return
 
 
 def group_findings(run: Recording) -> Iterator[Finding]:

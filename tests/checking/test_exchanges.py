@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
 
 from ddpify.checking import Report
+from ddpify.checking.exchanges import exchange_findings
+from ddpify.verify.inside import scales
 
 Checked = Callable[..., tuple[Report, list[str]]]
 
@@ -36,3 +43,20 @@ def test_barriers_in_each_step_are_a_note(checked: Checked) -> None:
     report, _ = checked("sampled", (step, f"{step}            dist.barrier()\n"), steps=6)
     assert report.findings == []
     assert any("DDP802" in note for note in report.notes)
+
+
+def test_factors_of_the_loss_that_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.amp.GradScaler, "update", torch.amp.GradScaler.update)
+    told: list[dict[str, Any]] = []
+    scales.watch(lambda kind, **values: told.append({"event": kind, **values}), lambda: "a.py:3")
+    scaler = torch.amp.GradScaler("cpu", init_scale=8.0)
+    scaler.scale(torch.ones(1))
+    scaler.update(4.0)
+    assert told == [{"event": "scale", "value": 4.0, "at": "a.py:3"}]
+    ranks: Any = [told, [{**told[0], "value": 2.0}]]
+    run: Any = SimpleNamespace(
+        ranks=(0, 1), events=lambda rank, kind: (e for e in ranks[rank] if e["event"] == kind)
+    )
+    (one,) = exchange_findings(run)
+    assert (one.code, one.at) == ("DDPF07", "a.py:3")
+    assert "4 on rank 0, 2 on rank 1" in one.message

@@ -10,7 +10,16 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from ddpify.verify.inside import calls, conversions, groups, output, samples, tracked, writes
+from ddpify.verify.inside import (
+    calls,
+    conversions,
+    groups,
+    output,
+    samples,
+    scales,
+    tracked,
+    writes,
+)
 from ddpify.verify.inside.acts import Acts
 from ddpify.verify.inside.collectives import Collectives
 from ddpify.verify.inside.equal_chance import EqualChance
@@ -80,6 +89,7 @@ class Recorder:
         samples.watch()
         self.install()
         writes.install(self.emit, self.caller)
+        scales.watch(self.emit, self.caller)
         sinks = self.follow_numbers(self._job.root)
         output.install(self.emit, self.caller, sinks.printed)
 
