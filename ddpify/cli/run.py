@@ -33,8 +33,11 @@ def run(
         bool, typer.Option("-m", "--module", help="Run a module, as python -m does.")
     ] = False,
     max_restarts: Annotated[
-        int, typer.Option(min=0, help="How often to start again after a failure.")
-    ] = 0,
+        Optional[int],  # noqa: UP045
+        typer.Option(
+            min=0, help="How often to start again after a failure; default: 0, of MIN:MAX nodes 3."
+        ),
+    ] = None,
     log_dir: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option(help="Also write each rank's output there, in files of its own."),
@@ -55,7 +58,7 @@ def run(
             "--num-nodes",
             "--num-machines",
             metavar="N|MIN:MAX",
-            help="Nodes; a range goes on with fewer.",
+            help="Nodes; of a range all but the first may leave.",
             rich_help_panel=_NODES,
         ),
     ] = "1",
