@@ -25,6 +25,7 @@ def run(
             "--nproc-per-node",
             "--devices",
             "--num-gpus",
+            "--num-accelerators",
             metavar="N|auto|gpu|cpu",
             help="Processes on each node; auto: one a GPU, without GPUs one a CPU core.",
         ),
