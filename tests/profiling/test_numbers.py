@@ -193,6 +193,15 @@ def test_the_speed_up_is_of_samples(samples: tuple[int, int], speedup: float) ->
     assert ("8 to 32 samples a step" in as_text(found)) == (samples == (8, 32))
 
 
+def test_weak_scaling_of_a_batch_that_is_each_ranks() -> None:
+    points = [replace(GOOD, ranks=n, samples=count) for n, count in ((1, 8), (2, 32))]
+    (said,) = advise(replace(profile(*points), weak=True))
+    assert said.endswith(
+        "8 samples on 1 rank(s) and 32 on 2: the script's batch size is each "
+        "rank's already. Leave --weak out."
+    )
+
+
 def test_samples_are_those_of_all_ranks() -> None:
     ranks = [
         {**record([(0.1, 0.0, 0.0)] * 4), "samples": [9, *counts]}
