@@ -61,6 +61,7 @@ def confidence_of(script: Script, rule: Rule, finding: Finding) -> Confidence:
         runs_in_any_case(script.control, node) and _distributes_in_any_case(script)
     ):
         anyway = rule.name in _WHEREVER_WRAPPED and runs_in_any_case(script.control, node)
+        anyway = anyway or (rule.name in _WHEREVER_WRAPPED and _goes_with_a_step(script, node))
         likely = anyway or rule.name in _UNDER_OPTIONS or _runs_where_distributed(script, node)
         return min(known, Confidence.LIKELY if likely else Confidence.POSSIBLE)
     if rule.name in _BY_RANK and not is_kept_by_rank(script.control, node):
@@ -78,6 +79,19 @@ def _runs_where_distributed(script: Script, node: cst.CSTNode) -> bool:
     }
     asked = [one for one in control.guards(node) if _asks_unknown(control, one.test)]
     return bool(asked) and all((code_of(one.test), one.positive) in wrapping for one in asked)
+
+
+def _goes_with_a_step(script: Script, node: cst.CSTNode) -> bool:
+    """Whether the same loop calls ``backward()``, under all of the conditions on a node."""
+    control = script.control
+    asked = {(code_of(one.test), one.positive) for one in control.guards(node)}
+    loops = script.structure_of(node).loops(node)
+    return any(
+        asked <= {(code_of(one.test), one.positive) for one in control.guards(inner)}
+        for loop in loops[-1:]
+        for inner in walk(loop.body)
+        if inner in script.facts.backwards
+    )
 
 
 def _distributes_in_any_case(script: Script) -> bool:

@@ -252,7 +252,7 @@ class Dependencies:
         yield from self._length(node, names)
         if self._is_metric(node):
             yield Dependency(label=SANITIZED, node=node)
-        if any(sources.is_silent(name) for name in names):
+        if any(sources.is_silent(name) for name in names) or self._opens_for_writing(node, names):
             return
         yield from self._through(node, names, module, pure)
 
@@ -266,7 +266,9 @@ class Dependencies:
             if node.func.attr.value in sources.SHAPE_LIKE:
                 return
             pure = False
-            yield from self._depend(node.func.value, module, pure)
+            entry = constant_key(node)
+            for one in self._depend(node.func.value, module, pure):
+                yield replace(one, key=entry) if one.node is node.func.value else one
         else:
             pure = pure and bool(names) and all(sources.is_pure(name) for name in names)
             if self._makes_project_object(node):
@@ -288,6 +290,12 @@ class Dependencies:
         if held is None or held.constant() is None:
             return False
         return _WORLD not in sources.library_names(held)
+
+    def _opens_for_writing(self, node: cst.Call, names: list[str]) -> bool:
+        """``open(path, "w")``: nothing that is read comes from its path."""
+        mode = given_as(node, "mode", 1) if names == ["builtins.open"] else None
+        known = self.facts.values.get(mode.value, value()).constant() if mode is not None else None
+        return isinstance(known, str) and not set("r+") & set(known)
 
     def _length(self, node: cst.Call, names: list[str]) -> Iterator[Dependency]:
         if names == ["builtins.len"] and node.args:
@@ -322,7 +330,10 @@ def _is_alike(node: cst.CSTNode) -> bool:
 
 
 def constant_key(node: cst.BaseExpression) -> str | None:
-    """``key`` of ``x["key"]``."""
+    """``key`` of ``x["key"]`` and of ``x.get("key")``."""
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        first = node.args[0].value if node.args and node.func.attr.value == "get" else None
+        return str(first.evaluated_value) if isinstance(first, cst.SimpleString) else None
     if not isinstance(node, cst.Subscript) or len(node.slice) != 1:
         return None
     inner = node.slice[0].slice

@@ -87,6 +87,7 @@ import libcst as cst
 from ddpify.lint.diagnostics import Applicability, Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.added_samplers import sampler_for
+from ddpify.lint.scripts.after_wrap import through_wrapper
 from ddpify.lint.scripts.datasets import (
     chooses,
     datasets,
@@ -222,8 +223,15 @@ def _surely_trains(script: Script, loader: Instance) -> bool:
 
 
 def _calls_wrapped(script: Script, loop: cst.For) -> bool:
+    """Whether a loop calls a wrapped model, or past its wrapper what that holds."""
+    held = {model for wrap in script.wraps for model in wrap.held}
     return any(
-        isinstance(one, cst.Call) and script.may_be_wrapped(one.func)
+        isinstance(one, cst.Call)
+        and (
+            script.may_be_wrapped(one.func)
+            or through_wrapper(script, one.func) is not None
+            or not held.isdisjoint(script.instances(one.func))
+        )
         for one in script.reached(loop.body)
     )
 
