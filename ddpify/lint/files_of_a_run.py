@@ -27,7 +27,18 @@ OF_RANKS = frozenset("data device wrapping synchronisation checkpoint rng perfor
 _BY_CALLERS = frozenset(
     "rank-local-control-flow unreduced-metric write-on-all-ranks collective-under-rank-condition"
     " rank-zero-forward missing-set-epoch len-dataset-as-local-denominator rank-conditional-update"
-    " forward-bypass rank-local-learning-rate stale-unwrapped-reference".split()
+    " forward-bypass rank-local-learning-rate stale-unwrapped-reference"
+    # What goes wrong where values from other files meet: models, wrappers, batches, ranks, seeds.
+    " input-not-moved loss-tensor-not-on-device hard-coded-device global-rank-as-device"
+    " load-without-map-location collective-on-wrong-tensor collective-result-misused"
+    " clip-before-unscale-or-in-no-sync double-averaging reduced-loss-backward"
+    " gather-without-gradient exception-swallowed-around-step read-after-rank0-write"
+    " schedule-length-from-unsharded-loader requires-grad-changed-after-wrap"
+    " module-mutated-after-wrap moved-or-cast-after-wrap parameters-outside-ddp"
+    " rank-dependent-state-after-wrap rewrapped-per-step attribute-on-wrapped"
+    " forwards-then-separate-backwards autograd-grad-on-parameters wrapped-state-dict-saved"
+    " whole-module-pickled makedirs-race logger-on-all-ranks same-seed-everywhere"
+    " sampler-seed-per-rank sampler-rank-not-global sampler-with-shuffle".split()
 )
 Found = tuple[Diagnostic, ...]
 

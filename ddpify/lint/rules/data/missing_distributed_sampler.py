@@ -166,7 +166,8 @@ def _is_split_elsewhere(script: Script, loader: Instance) -> bool:
     """Whether the data set knows its rank or draws, or each rank takes a part of what comes."""
     if any(knows_its_rank(script, one) or _makes_up(script, one) for one in datasets(loader)):
         return True
-    unsure = any(map(speaks_of_ranks, datasets(loader))) or _is_called_otherwise(script, loader)
+    spoken = any(speaks_of_ranks(script, one) for one in datasets(loader))
+    unsure = spoken or _is_called_otherwise(script, loader)
     if not script.strict and (unsure or not _surely_trains(script, loader)):
         return True
     over = [
