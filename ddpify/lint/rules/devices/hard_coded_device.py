@@ -37,7 +37,8 @@ batch = torch.zeros(1).to("cuda")
 ```
 
 ## Fix safety
-Offered where the file has a name for the local rank's device.
+Safe with ddpify's runtime, which knows the rank's device. Unsafe elsewhere: the number comes from
+LOCAL_RANK, which torchrun sets.
 
 ## References
 https://docs.pytorch.org/docs/stable/elastic/run.html
@@ -52,6 +53,7 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Confidence, Fix, Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.rank_gpus import gpu_of_the_rank
 from ddpify.lint.scripts.repairs import runtime
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.spread_models import spread_models
@@ -93,7 +95,7 @@ _MAKERS = (
     group="device",
     severity=Severity.CRASH,
     applies="converted distributed",
-    fixes="safe",
+    fixes="safe unsafe",
 )
 def check(script: Script) -> Iterator[Finding]:
     """Literal devices, in every form that names one."""
@@ -172,10 +174,10 @@ def _origins(script: Script, node: cst.BaseExpression) -> set[str]:
 
 
 def _fix(script: Script, node: cst.CSTNode) -> Fix | None:
-    """The device of the rank, in a script with ddpify's runtime."""
+    """The device of the rank."""
     dd = runtime(script)
     if dd is None:
-        return None
+        return gpu_of_the_rank(script, node) if isinstance(node, (cst.Call, cst.Arg)) else None
     name = f"{dd}.device()"
     if isinstance(node, cst.Arg):
         return script.replace(node.value, name, f"use {name}")
