@@ -210,5 +210,5 @@ def _is_path(script: Script, node: cst.BaseExpression) -> bool:
 
 def _says_whose(script: Script, call: cst.Call) -> bool:
     """``f"[rank {rank}] loss {total}"``: a report that claims no more than it is."""
-    shown = [script.labels(one) for given in call.args for one in displayed(given.value)]
+    shown = [script.labels(one) for given in call.args for one in _shown(script, given.value)]
     return any(labels & ANY_RANK and TOTAL not in labels for labels in shown)
