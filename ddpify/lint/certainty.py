@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.lint.diagnostics import Confidence
+from ddpify.lint.scripts.before_group import ends_before_group
 from ddpify.lint.scripts.control import but_entries
 from ddpify.lint.scripts.one_process import joins_no_group
 from ddpify.lint.scripts.script_kinds import DISTRIBUTED
@@ -55,7 +56,9 @@ def confidence_of(script: Script, rule: Rule, finding: Finding) -> Confidence:
     known, node = min(rule.confidence, finding.confidence), finding.node
     if script.kind != DISTRIBUTED or script.has_runtime:
         return known
-    if rule.name in _OF_THE_GROUP and joins_no_group(script.control, node):
+    if rule.name in _OF_THE_GROUP and (
+        joins_no_group(script.control, node) or ends_before_group(script.control, node)
+    ):
         return Confidence.POSSIBLE
     if rule.name in _ON_ANY_PATH and not (
         runs_in_any_case(script.control, node) and _distributes_in_any_case(script)
