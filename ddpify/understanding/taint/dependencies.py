@@ -250,6 +250,8 @@ class Dependencies:
                 label = sources.of_group(label) if own_group else label
                 yield Dependency(label=label, node=node)
         yield from self._length(node, names)
+        if "builtins.next" in names:
+            yield Dependency(("batches", node), node=node)  # who asks about ranks knows its label
         if self._is_metric(node):
             yield Dependency(label=SANITIZED, node=node)
         if any(sources.is_silent(name) for name in names) or self._opens_for_writing(node, names):

@@ -200,6 +200,11 @@ class Flow:
         if unknown:
             self.solve()
 
+    def begin(self, location: Location, label: str) -> None:
+        """Let taint begin at a location; ``solve`` follows it from there."""
+        self.labels[location].add(label)
+        self._entries[location][None].add(label)
+
     def solve(self, extra: dict[cst.CSTNode, set[str]] | None = None) -> None:
         """Propagate labels; ``extra`` labels what comes out of these expressions."""
         extra = extra or {}

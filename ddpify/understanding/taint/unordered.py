@@ -110,6 +110,8 @@ class Ordering:
         last = reaching_definition(self.structures[module], node, [edge.node for edge in set_to])
         if last is not None:  # what the name stood for before is gone
             set_to = [edge for edge in set_to if edge.node is last]
+            order = self.structures[module].order
+            edges = [edge for edge in edges if order.get(edge.node, order[last]) >= order[last]]
         if not set_to or any(isinstance(m.node, (cst.For, cst.CompFor)) for m in set_to):
             return False
         if any(self._along(edge.node, depth) for edge in edges if _adds(edge)):
