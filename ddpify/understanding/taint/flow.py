@@ -8,7 +8,7 @@ of silence.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from functools import cached_property
 
 import libcst as cst
@@ -31,6 +31,7 @@ from ddpify.understanding.taint.sources import (
     TAKEN,
     TOLD,
     TOTAL,
+    WORLD,
 )
 from ddpify.understanding.taint.uncleaned import Uncleaned
 from ddpify.understanding.values import Class, Instance
@@ -53,7 +54,7 @@ class Flow:
         self.names = Locations(facts, structures)
         self.made_of = Dependencies(facts, structures, self.names)
         where: dict[Location, list[cst.CSTNode]] = defaultdict(list)
-        ranks: set[Location] = set()
+        told: dict[str, set[Location]] = defaultdict(set)
         in_place: set[Location] = set()
         copied: list[tuple[set[Location], set[Location]]] = []
         for module in structures:
@@ -63,7 +64,8 @@ class Flow:
             self.sanitized |= collector.sanitized.keys()
             for location, nodes in collector.sanitized.items():
                 where[location] += nodes
-            ranks |= collector.ranks
+            for name, locations in collector.told.items():
+                told[name] |= locations
             in_place |= collector.in_place
             copied += collector.copied
         for into, source in copied:
@@ -76,7 +78,8 @@ class Flow:
         places = {location: nodes for location, nodes in where.items() if location in known}
         self.made_of.leave_uncleaned(Uncleaned(structures, places, self.edges_into))
         self.solve()
-        self._label_ranks(ranks)
+        self._label_told(told["rank"], TOLD, ANY_RANK)
+        self._label_told(told["world_size"], WORLD, {WORLD})
 
     # ------------------------------------------------------------------ questions
     def of(self, node: cst.BaseExpression, module: ModuleFile) -> set[str]:
@@ -180,8 +183,10 @@ class Flow:
         return dict(users)
 
     # ------------------------------------------------------------------ solving
-    def _label_ranks(self, told: set[Location]) -> None:
-        """What the process group is told to be the rank is one, wherever it came from."""
+    def _label_told(self, told: set[Location], label: str, known: Set[str]) -> None:
+        """What the process group is told to be the rank is one, wherever it came from; so is the
+        number of ranks.
+        """
         todo, seen = sorted(told, key=str), set(told)
         while todo:
             for edge in self.edges_into({todo.pop()}):
@@ -193,10 +198,9 @@ class Flow:
                     }
                     todo += sorted(same - seen, key=str)
                     seen |= same
-        unknown = {location for location in seen if not self.labels[location] & ANY_RANK}
+        unknown = {location for location in seen if not self.labels[location] & known}
         for location in unknown:
-            self.labels[location].add(TOLD)
-            self._entries[location][None].add(TOLD)
+            self.begin(location, label)
         if unknown:
             self.solve()
 

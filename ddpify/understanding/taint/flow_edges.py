@@ -64,7 +64,8 @@ class Collector:
         self.copied: list[
             tuple[set[Location], set[Location]]
         ] = []  # from the second into the first
-        self.ranks: set[Location] = set()  # what the process group is told to be the rank
+        # What the process group is told to be the rank, and the number of ranks.
+        self.told: dict[str, set[Location]] = {"rank": set(), "world_size": set()}
 
     def collect(self) -> None:
         """Note every assignment, argument and result."""
@@ -262,9 +263,10 @@ class Collector:
             self.in_place |= self.dependencies.locations_of(node.args[0].value, self.module)
         if "torch.distributed.init_process_group" in names:
             for one in node.args:
-                if one.keyword is not None and one.keyword.value == "rank":
+                told = self.told.get(one.keyword.value) if one.keyword is not None else None
+                if told is not None:
                     made = self.dependencies.of(one.value, self.module)
-                    self.ranks |= {d.location for d in made if d.location and d.node is one.value}
+                    told |= {d.location for d in made if d.location and d.node is one.value}
         for parameter in spawned_ranks(self.facts, self.structure, node, names):
             source = [Dependency(label=sources.RANK), Dependency(label=sources.SPAWNED)]
             self.edges.append(FlowEdge([parameter], source, node))
