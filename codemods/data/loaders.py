@@ -77,11 +77,11 @@ def _cuts(plan: Plan, edits: Edits) -> None:
 
 
 def _switch_batches(plan: Plan, edits: Edits) -> None:
-    """Where a step goes by the batch of one loader again, after that of another has come."""
-    for statement, turn in plan.choices.switches.items():
+    """Where a step returns to the batch of one loader after that of another has come."""
+    for statement, switch in plan.choices.switches.items():
         if statement in plan.facts.switched:
-            edits.insert_before(statement, f"{plan.options.alias}.use_batch_of({turn.code})\n")
-            edits.note(plan.site(statement), f"goes by the latest batch of {turn.code}")
+            edits.insert_before(statement, f"{plan.options.alias}.use_batch_of({switch.code})\n")
+            edits.note(plan.site(statement), f"uses the latest batch of {switch.code} from here on")
 
 
 def _cycles(plan: Plan, edits: Edits) -> None:

@@ -173,7 +173,7 @@ def _on_rows(plan: Plan, reduction: Reduction) -> str:
 
 
 def _named(plan: Plan, reduction: Reduction) -> str:
-    """The argument for what goes by another batch than the one at hand."""
+    """The argument that selects another loader's batch than the current one."""
     name = plan.choices.named.get(reduction.node)
     return f", of={name}" if name else ""
 

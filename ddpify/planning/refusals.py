@@ -49,18 +49,18 @@ _REMEDIES = {
     uses.A_DRAW: "draw for the whole batch at once, as torch.rand(len(x)) does",
     uses.A_KEPT_TENSOR: "write it outside of the forward, by the labels or positions of the"
     " samples, or from a mean or a sum over the batch",
-    uses.A_CUT: "cut it by the number of samples at hand, as torch.split(x, len(batch)) does",
+    uses.A_CUT: "cut it by this rank's number of samples, as torch.split(x, len(batch)) does",
     uses.A_VIEW: "bring the samples to the front first, as x.transpose(0, 1).reshape(len(batch),"
     " -1) does; as it stands, the view gives each sample parts of others",
 }
 _LOST = "where this loss comes from cannot be followed"
-_FOLLOWED = "compute it from the batch and the model's output in code that is at hand"
+_FOLLOWED = "compute it from the batch and the model's output in code that ddpify can read"
 _ALIKE = (
     "this loss is computed from nothing that is known to be a rank's rows of a batch: every rank"
     " would do all of the work"
 )
 _SIZED = (
-    "compute it from a batch, in code that is at hand; noise takes as many rows as a batch by"
+    "compute it from a batch, in code that ddpify can read; noise takes as many rows as a batch by"
     " torch.randn(len(x), 8)"
 )
 _RUNTIME = ("ddpify.runtime", "ddpify_runtime")

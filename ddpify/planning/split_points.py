@@ -224,7 +224,7 @@ def _split_evaluations(facts: Facts, choices: Choices) -> bool:
 def _lasts(facts: Facts, choices: Choices) -> bool:
     """Whether what is trained on is split once, before the loops: all samples, for each step.
 
-    Were an evaluation's samples split as well, the last split would be the one at hand for both.
+    Were an evaluation's samples split as well, the last split would be the current batch for both.
     """
     modules = {call.module for calls in facts.callers.values() for call in calls}
     modules |= {site.module for site, _ in facts.backwards.values()}

@@ -82,7 +82,7 @@ class RunState(ABC):
         self.over_loaders: dict[Instance, frozenset[Instance]] = {}
         self.taking_replicated = 0  # how many comprehensions in progress go through such batches
         self.rows_taken: list[Data] = []  # by loops over a batch's rows, the innermost last
-        # The loaders that the batch at hand comes from, for each way of getting here.
+        # The loaders that the current batch comes from, for each way of getting here.
         self.current_loaders: frozenset[frozenset[Instance]] = frozenset()
         self.current_replicated: frozenset[frozenset[Instance]] = (
             frozenset()
@@ -373,7 +373,7 @@ class RunState(ABC):
         return bool(loops) and target.value not in loops[-1].assigned
 
     def is_older(self, made: Instance) -> bool:
-        """Whether an object was there before the batch at hand."""
+        """Whether an object was there before the current batch."""
         if self.tried is not None:
             return not self.tried.module.holds(self.tried.node, made.site)
         if self._is_of_this_call(made):
@@ -382,7 +382,7 @@ class RunState(ABC):
         return not loops <= self.made_in.get(made, frozenset())
 
     def _is_of_this_call(self, made: Instance) -> bool:
-        """Whether a function in progress made an object after the batch at hand had come."""
+        """Whether a function in progress made an object after the current batch had come."""
         for frame in reversed(self.frames):
             inside = frame.runs is not None and frame.module is made.module
             if inside and frame.module.holds(frame.runs, made.site):  # type: ignore[arg-type]
@@ -393,7 +393,7 @@ class RunState(ABC):
         return False
 
     def in_batch_loop(self) -> bool:
-        """Whether a batch that is split among the ranks is the one at hand."""
+        """Whether the current batch is split among the ranks."""
         loops = [loop for frame in self.frames for loop in frame.loops]
         batch = not self.collating and any(loop.takes_batches for loop in loops)
         return batch and not self.in_replicated_loop()
@@ -409,12 +409,12 @@ class RunState(ABC):
                 break
 
     def meets_split_batches(self) -> bool:
-        """Whether the batch at hand, if there is one, may be split among the ranks."""
+        """Whether the current batch, if there is one, may be split among the ranks."""
         replicated = bool(self.current_loaders) and self.current_loaders <= self.current_replicated
         return self.running_entry and not self.in_replicated_loop() and not replicated
 
     def in_replicated_loop(self) -> bool:
-        """Whether the batch at hand is one that every rank gets whole."""
+        """Whether the current batch is replicated."""
         looped = any(loop.takes_replicated for frame in self.frames for loop in frame.loops)
         return bool(self.taking_replicated) or looped
 

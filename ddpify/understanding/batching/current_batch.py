@@ -1,7 +1,7 @@
-"""Which batch is the one at hand: reductions go by how the batch that came last is shared.
+"""Which batch is current: reductions use the sizes of the batch that came last.
 
-``next(iter(check))`` in a training step takes another batch. What is reduced after it goes by the
-share of that one, though it may come from the batch of the step.
+``next(iter(check))`` in a training step takes another batch. What is reduced after it uses the
+sizes of that one, though it may come from the batch of the step.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def took_replicated(run: RunState, sources: frozenset[Instance]) -> None:
 
 
 def switched(run: RunState, statement: cst.CSTNode, loaders: frozenset[Instance]) -> None:
-    """Before a statement, the batch of these loaders is made the one at hand, if it is not."""
+    """Before a statement, the batch of these loaders becomes the current one, if it is not."""
     made = {one.place for one in loaders}
     if any({one.place for one in owner} != made for owner in run.current_loaders):
         run.facts.switched.add(statement)
@@ -125,7 +125,7 @@ def switched(run: RunState, statement: cst.CSTNode, loaders: frozenset[Instance]
 
 
 def left(run: RunState) -> None:
-    """A loop has ended: the batch of the loop around it is the one at hand again, if it has one."""
+    """A loop has ended: the batch of the loop around it is current again, if it has one."""
     ended = run.frame.loops[-1].own
     around = [loop.own for frame in run.frames for loop in frame.loops if loop.own]
     if ended:
@@ -140,7 +140,7 @@ def comprehension_ended(run: RunState, sources: frozenset[Instance]) -> None:
 
 
 def used(run: RunState, node: cst.CSTNode, rows: Iterable[Data]) -> None:
-    """Something goes by how the batch is shared that these rows, or parts, come from."""
+    """Something uses the sizes of the batch that these rows, or parts, come from."""
     for data in rows:
         shown = run.no_grad and data.placement is Placement.SHARD  # rows that nothing learns of
         if data.past and not shown:
@@ -155,7 +155,7 @@ def used(run: RunState, node: cst.CSTNode, rows: Iterable[Data]) -> None:
 
 
 def reduced(run: RunState, node: cst.CSTNode, parts: Iterable[Data]) -> None:
-    """Something is made whole; what comes from two batches of different sizes goes by neither."""
+    """Something is reduced; what comes from two batches of different sizes fits neither."""
     parts = list(parts)
     if node not in run.choices.named:
         used(run, node, parts)

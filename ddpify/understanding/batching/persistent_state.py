@@ -230,7 +230,7 @@ def _is_replicated(held: Value) -> bool:
 
 
 def _is_handed_in(run: RunState, name: str, at: int) -> bool:
-    """Whether a function got a tensor from a caller that had it before the batch at hand."""
+    """Whether a function got a tensor from a caller that had it before the current batch."""
     frame, caller = run.frames[at], run.frames[at - 1]
     given = argument_of(frame, name)
     if at == 0 or not isinstance(given, cst.Name):
@@ -242,7 +242,7 @@ def _is_handed_in(run: RunState, name: str, at: int) -> bool:
 
 
 def _outlives_batch(run: RunState, kept: cst.Name | cst.Attribute) -> bool:
-    """Whether a tensor was there before the batch at hand, as far as is known."""
+    """Whether a tensor was there before the current batch, as far as is known."""
     if isinstance(kept, cst.Attribute):
         owners = run.seen(kept.value).atoms
         return any(

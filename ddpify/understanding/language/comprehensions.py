@@ -70,7 +70,7 @@ def _bind(run: RunState, outermost: cst.CompFor) -> Value:
 
 
 def _item(run: RunState, node: Comprehension) -> Value:
-    """What is computed in each round, while the batch of that round is the one at hand."""
+    """What is computed in each round, while the batch of that round is current."""
     iterable = run.seen(node.for_in.iter)
     replicated = bool(instances.replicated_loaders(run, iterable))
     through = elements.goes_through_batches(run, iterable)

@@ -222,7 +222,7 @@ def _list_slice(run: RunState, node: cst.Subscript, listed: Instance) -> Value:
 
 
 def _is_replicated(run: RunState, listed: Instance) -> bool:
-    """Whether a list was there before the batch at hand, and holds nothing of one."""
+    """Whether a list was there before the current batch, and holds nothing of one."""
     inside = run.frames_forward() or not run.in_batch_loop() or not run.is_older(listed)
     return not inside and not any(True for _ in local_data(value(listed)))
 

@@ -228,7 +228,7 @@ def _is_total(atom: Atom) -> bool:
 
 
 def _note_replicated(run: RunState, node: cst.Call) -> None:
-    """Note the way to a draw for what all ranks hold, where a batch may be at hand."""
+    """Note the way to a draw of replicated values, where there may be a current batch."""
     known = any(run.seen(argument.value).atoms for argument in node.args)
     split = run.facts.iterated or run.choices.batches  # by a loader, or by hand
     if known and split and run.meets_split_batches():
