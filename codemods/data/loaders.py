@@ -43,7 +43,7 @@ def edit(plan: Plan, edits: Edits) -> None:
 
 
 def _put_together(plan: Plan, loader: Instance) -> tuple[Layout | None, str | None]:
-    """Where the rows lie in batches that every rank puts together whole, and why it does so."""
+    """Where the rows lie in batches that every rank collates in full, and why it does so."""
     mixed = plan.facts.mixed.get(loader)
     if stateful_datasets.goes_on(loader):
         return _known_layout(plan, loader, _OUT_OF_ORDER, _BY_INDEX), _IN_TURN
@@ -93,7 +93,7 @@ def _cycles(plan: Plan, edits: Edits) -> None:
 
 
 def _handed(plan: Plan, edits: Edits) -> None:
-    """Give code that is not seen the whole batches of split loaders: it knows of no other ranks."""
+    """Give whole batches of split loaders to code that cannot be read and knows no ranks."""
     split = {loader for loader in plan.facts.iterated_loaders if loader.site not in plan.replicated}
     for node, site in plan.facts.escaping_loaders.items():
         held = plan.facts.values.get(node, UNKNOWN)
@@ -102,7 +102,7 @@ def _handed(plan: Plan, edits: Edits) -> None:
             continue
         if site.module.editable and node is not site.node and loaders.issuperset(held.atoms):
             edits.wrap(node, f"{plan.options.alias}.replicate")
-            edits.note(site, f"{brief(node)}: whole batches for code that is not seen")
+            edits.note(site, f"{brief(node)}: whole batches for code that cannot be read")
         else:
             edits.note(site, _UNSEEN, attention=True)
 
@@ -139,7 +139,7 @@ _TAKES_ALL = ("sum", "min", "sorted", "reduce")
 
 
 def _padding(layout: Layout | None) -> str:
-    """The arguments for batches that every rank puts together whole."""
+    """The arguments for batches that every rank collates in full."""
     if layout is None:
         return ""
     dims: object = layout
@@ -161,7 +161,7 @@ def _mixing(mixed: Site) -> str:
 
 
 def _known_layout(plan: Plan, loader: Instance, reason: str, remedy: str) -> Layout | None:
-    """Along which dimension the rows lie in batches that every rank makes whole."""
+    """Along which dimension the rows lie in batches that every rank collates in full."""
     if collating.puts_batch_first(loader):
         return (0,)
     layout = plan.facts.layouts.get(loader)
@@ -231,7 +231,7 @@ def _changes(plan: Plan, loader: Instance) -> dict[str, str]:
 
 def _say(edits: Edits, site: Site, unsplit: str | None) -> None:
     if unsplit:
-        edits.note(site, f"loader runs whole on every rank: {unsplit}")
+        edits.note(site, f"every rank runs the whole loader: {unsplit}")
     else:
         rule = "missing-distributed-sampler"
         edits.note(site, "loader split among the ranks", rule=rule)

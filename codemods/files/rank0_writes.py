@@ -64,7 +64,7 @@ def _opened_for_it_alone(site: Site) -> cst.With | None:
 
 
 def _save_to_path(plan: Plan, edits: Edits, block: cst.With, call: cst.Call) -> None:
-    """Save to the path itself: the file must be whole before other ranks go on."""
+    """Save to the path itself: the file must be complete before other ranks continue."""
     opened = block.items[0].item
     assert isinstance(opened, cst.Call)
     what, path = code_of(call.args[0].value), code_of(opened.args[0].value)

@@ -2,7 +2,7 @@
 
 Helpers that are copied from distributed scripts (``reduce_value``, ``is_main_process``) ask whether
 there is a process group, or which rank this is. With the group that the runtime starts, they would
-add up over the ranks what is whole already, or keep ranks from what all of them do together.
+add up replicated values over the ranks, or keep ranks out of what all of them do together.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which models are trained, as wholes."""
+"""Which models are trained: the outermost ones, not their layers."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ddpify.understanding.values import UNKNOWN, Instance, Params, Value, deep_a
 
 
 def trained_models(plan: Plan) -> list[Instance]:
-    """The models, as wholes, whose parameters an optimizer steps, or the script by hand."""
+    """The outermost models whose parameters an optimizer steps, or the script by hand."""
     owners: list[Instance] = []
     for optimizer in plan.facts.optimizers:
         for atom in deep_atoms(optimizer.arguments["params"]):

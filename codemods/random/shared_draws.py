@@ -79,7 +79,7 @@ def _text(node: cst.BaseExpression, *, whole: bool = False) -> str:
 
 
 def _keep_others_replicated(plan: Plan, edits: Edits, draw: Draw) -> None:
-    """Let calls that lead here with what all ranks hold be made under ``whole``."""
+    """Let calls that lead here with replicated values run under ``replicated()``."""
     node = draw.site.node
     parts = plan.facts.drawn_through.get(node, set())
     known = {call for path in parts for call in path}

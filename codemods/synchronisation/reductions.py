@@ -71,7 +71,7 @@ def edit(plan: Plan, edits: Edits) -> None:
     for site in unused_losses(plan.facts):
         edits.note(site, "nothing here calls this: it stays as it is", attention=True)
     _named_sizes(plan, edits)
-    _unmended(plan, edits)
+    _note_unreduced(plan, edits)
     _orders(plan, edits)
 
 
@@ -257,8 +257,8 @@ def _named_sizes(plan: Plan, edits: Edits) -> None:
         edits.note(site, f"{brief(node)}: as many rows as this rank has")
 
 
-def _unmended(plan: Plan, edits: Edits) -> None:
-    """What each rank does with its own samples alone, where no wrapper mends that."""
+def _note_unreduced(plan: Plan, edits: Edits) -> None:
+    """What each rank does with its own samples alone, where no wrapper reduces that."""
     for places, text in (
         (
             _unreduced(plan, plan.facts.statistics),

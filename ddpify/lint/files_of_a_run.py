@@ -78,16 +78,16 @@ def in_other_files(
 ) -> tuple[tuple[str, ...], Found]:
     """The files that take part in what a script starts, and what is found in them.
 
-    Not what is ``found`` in the script itself to be mended there.
+    Not what is ``found`` in the script itself to be fixed there.
     """
     inner = [file for file in script.project.files if file.editable and file is not script.module]
     find = _needed if script.kind == SINGLE else _wrong
     said = find(script, inner, codes, unfinished)
-    mended = {(one.code, one.about) for one in found if one.fix is not None}
+    fixable = {(one.code, one.about) for one in found if one.fix is not None}
     more = {
         (one.path, *one.subject): one
         for one in said
-        if (one.code, (one.path, one.span.line)) not in mended
+        if (one.code, (one.path, one.span.line)) not in fixable
     }
     return tuple(str(file.path.resolve()) for file in inner), tuple(
         sorted(more.values(), key=by_place)

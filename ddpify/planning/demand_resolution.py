@@ -1,4 +1,4 @@
-"""How a demand for a whole value is met: by a reduction, or by gathered rows."""
+"""How a demand for a global value is resolved: by a reduction, or by gathered rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NEVER_GATHERED = (Form.PACKED, Form.INTERLEAVED, Form.MIXED, Form.LISTED)
 
 
 def resolve(plan: Plan, demand: Demand, learnt: frozenset[cst.BaseExpression]) -> bool:
-    """Decide what gives a reader a whole value; whether anything does."""
+    """Decide what gives a use a global value; whether anything does."""
     trained = any(loader.site in plan.choices.trained for loader in demand.data.loaders)
     if demand.data.found_in and demand.data.placement not in _NUMBERS_OF_ROWS:
         return _find_in_all(plan, demand, trained=trained)
@@ -103,7 +103,7 @@ def _means(plan: Plan, node: cst.BaseExpression) -> list[Data]:
 
 
 def _divide_by_any(plan: Plan, loss: cst.BaseExpression, demand: Demand) -> bool:
-    """Decide what makes a loss whole whichever it is; whether anything does."""
+    """Decide what makes a loss global whichever it is; whether anything does."""
     callee = plan.facts.values.get(loss.func, UNKNOWN) if isinstance(loss, cst.Call) else UNKNOWN
     counted = {data.counted for data in _means(plan, loss)}
     weight = denominators.of_any(loss, callee, counted)
@@ -143,7 +143,7 @@ def _again_and_again(
 
 
 def _resolve_before_calls(plan: Plan, demand: Demand) -> bool:
-    """Make whole what goes into the function that reads it, since other calls need other ways."""
+    """Reduce what goes into the function that reads it, since other calls need other reductions."""
     how = _how(demand.data, demand.reader)
     kept = how is not None and demand.reader.startswith("a collection")
     for call in reversed(demand.calls) if kept or how in ("mean", "sum") else ():
@@ -163,14 +163,14 @@ def _keeps_what_it_returns(plan: Plan, demand: Demand) -> bool:
     if call is None or not demand.reader.startswith("a collection"):
         return False
     returned = plan.facts.values.get(call.node, UNKNOWN)
-    # It returns rows of this batch, and of an earlier one that is whole by then.
+    # It returns rows of this batch, and of an earlier one that is gathered by then.
     pooled = any(isinstance(a, Data) and a.form is Form.GATHERED for a in returned.atoms)
     single = any(d.placement is Placement.ROWS for d in (demand.data, *returned.data))
     return bool(returned.data) and (single or pooled)
 
 
 def _editable(demand: Demand, project: Project) -> list[cst.BaseExpression]:
-    """The expressions to reduce: where the value was born, or else where it is read."""
+    """The expressions to reduce: the value's definition site, or else where it is read."""
     owners = {
         definition_site: project.owner(definition_site)
         for definition_site in demand.data.definition_sites
@@ -277,7 +277,7 @@ def _sum_divisors(plan: Plan, demand: Demand) -> bool:
 
 
 def _evaluates_replicated(plan: Plan, demand: Demand) -> bool:
-    """Let a batch that is not trained on be whole; whether this is one."""
+    """Replicate a batch that is not trained on; whether this is one."""
     if in_training(plan, demand):
         return False
     replicate(plan, demand)
@@ -329,7 +329,7 @@ def _fill_whole(plan: Plan, demand: Demand) -> bool:
 
 
 def replicate(plan: Plan, demand: Demand) -> None:
-    """Let every rank run a loader whole, since its numbers are read in a way no sum mends."""
+    """Let every rank run a whole loader, since no reduction gives what is read of it."""
     where = f"{demand.site.module.path.name}:{demand.site.line}"
     for loader in demand.data.loaders:
         plan.replicated.setdefault(loader.site, f"{demand.reader} at {where} reads whole batches")

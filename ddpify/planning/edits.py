@@ -22,7 +22,7 @@ Change = Callable[[cst.CSTNode], cst.CSTNode]
 class Note:
     """One thing that a conversion did, or that the user must look at.
 
-    ``code``: the lint rule whose pitfall it mends, as in ``DDP101``; empty where there is none.
+    ``code``: the lint rule whose pitfall it avoids, as in ``DDP101``; empty where there is none.
     ``site``: the place itself, where it is one in a tree.
     """
 

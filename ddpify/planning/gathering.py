@@ -77,7 +77,7 @@ def _parts(plan: Plan, node: cst.BaseExpression) -> list[cst.BaseExpression]:
 
 
 def gather_arguments(plan: Plan, demand: Demand) -> bool:
-    """Give a function the whole batch where it reads what no reduction makes whole.
+    """Give a function the whole batch where no reduction gives what it reads.
 
     Of rows that it returns, each rank takes its own.
     """
@@ -122,7 +122,7 @@ def _parts_of(call: Site, returned: Value) -> list[Data]:
 
 
 def forget_ways_back(plan: Plan) -> None:
-    """Leave whole what a function returns where all of it is split, only to be gathered again."""
+    """Leave a function's result replicated where all of it is split, only to be gathered again."""
     for call in list(plan.choices.split):
         above = plan.site(call).module.parents[call]
         target = above.targets[0].target if isinstance(above, cst.Assign) else None

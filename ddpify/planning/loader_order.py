@@ -80,9 +80,9 @@ def _switch_to(plan: Plan, use: LateUse) -> None:
 
 
 def unsplit(facts: Facts, choices: Choices) -> set[Instance]:
-    """The loaders to run whole, since their batches meet those that are trained on."""
-    turns: list[_Met] = [(use.loaders, use.current_loaders) for use in facts.late_uses.values()]
-    met = [one | other for one, other in turns if _may_differ(one, other)]
+    """The loaders to replicate, since their batches meet those that are trained on."""
+    pairs: list[_Met] = [(use.loaders, use.current_loaders) for use in facts.late_uses.values()]
+    met = [one | other for one, other in pairs if _may_differ(one, other)]
     met += [pair for pair in facts.in_step if not same_sizes(facts, pair)]
     known = choices.trained | choices.replicated
     return {

@@ -329,7 +329,7 @@ def taken_together(facts: Facts) -> Iterator[Refusal]:
 
 
 def loose_gradients(facts: Facts) -> Iterator[Refusal]:
-    """Gradients of tensors that every rank holds whole, and no model."""
+    """Gradients of replicated tensors, and no model."""
     for site in facts.loose_gradients.values():
         yield _at(
             site,
@@ -398,7 +398,7 @@ def places(loaders: Iterable[Instance]) -> str:
 
 
 def refuse_reading(demand: Demand) -> Refusal:
-    """A training step reads something that no reduction makes whole."""
+    """A training step reads something that no reduction makes global."""
     return Refusal(
         demand.site.module,
         demand.site.node,

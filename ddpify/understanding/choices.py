@@ -37,7 +37,7 @@ class Choices:
     trained: set[cst.CSTNode] = field(default_factory=set)  # loaders' places that feed a backward
     # Calls that return the whole batch's rows, with the loaders of that batch.
     split: dict[cst.CSTNode, frozenset[Instance]] = field(default_factory=dict)
-    # Statements in which a function gets what is whole, and a batch elsewhere, with the call.
+    # Statements in which a function gets replicated values, and a batch elsewhere, with the call.
     replicated_statements: dict[cst.CSTNode, Site] = field(default_factory=dict)
     by_hand: bool = False  # whether to look for batches that no loader makes
     # The places where batches are made by hand, and the batch dimension there.

@@ -241,8 +241,8 @@ class Facts:
     shared: dict[Instance, str] = field(default_factory=dict)
     wrapped: dict[Instance, Site] = field(default_factory=dict)
     reduced: dict[cst.CSTNode, set[Data]] = field(default_factory=dict)  # what reductions got
-    reduced_replicated: dict[cst.CSTNode, Site] = field(default_factory=dict)  # of something whole
-    # The calls that lead to a reduction with this rank's part, and with what is whole already.
+    reduced_replicated: dict[cst.CSTNode, Site] = field(default_factory=dict)  # of a global value
+    # The calls that lead to a reduction with this rank's part, and with a global value.
     reduced_through: dict[cst.CSTNode, set[Calls]] = field(default_factory=dict)
     replicated_through: dict[cst.CSTNode, set[Calls]] = field(default_factory=dict)
     # Reductions that get rows of all ranks on one way through the script, a rank's on another.
@@ -313,7 +313,7 @@ class Facts:
     # What meets a split batch, and must be split too, with the sources of those batches.
     wanted: dict[Place, set[Instance]] = field(default_factory=dict)
     flat: set[cst.CSTNode] = field(default_factory=set)  # of those, the flattened ones
-    # Of the places that were chosen to split batches at: where rows came split, and where whole.
+    # Of the places that were chosen to split batches at: where rows came split or replicated.
     split_before: dict[cst.CSTNode, Site] = field(default_factory=dict)
     split_here: set[cst.CSTNode] = field(default_factory=set)
     # Batches made by hand that enter a model while a loader's are in use.

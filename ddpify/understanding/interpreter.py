@@ -219,7 +219,7 @@ class Interpreter(RunState):
         return elements.iterate(self, node, iterable)
 
     def keeps_from_batch(self, container: Instance, node: cst.BaseExpression, new: Value) -> Value:
-        """What a container of longer life than the batch takes must be whole, or is demanded."""
+        """What a container of longer life than the batch takes must be global, or is demanded."""
         if not self.is_older(container):
             return new
         local = [a for a in deep_atoms(new) if isinstance(a, Data) and a.placement.local]

@@ -86,7 +86,7 @@ class RunState(ABC):
         self.current_loaders: frozenset[frozenset[Instance]] = frozenset()
         self.current_replicated: frozenset[frozenset[Instance]] = (
             frozenset()
-        )  # those that may be whole
+        )  # those that may be replicated
         # Whether this pass changes what it has read before: only then does the next one differ.
         self.reads_change = False
         # What objects hold: written since the last batch came; read when it was of an earlier one.
@@ -229,7 +229,7 @@ class RunState(ABC):
                 continue  # a rank's own size does for its own rows
             if alone and reader == uses.A_CONDITION and data.placement is Placement.SHARD:
                 continue  # several rows have no truth value: something else comes here
-            # What is gathered for one call may make the next one's whole; a count stands alone.
+            # What is gathered for one call may make the next one's global; a count stands alone.
             counted = data.definition_sites if data.placement is Placement.COUNT else None
             key = (node, data.placement, counted)
             if key not in self.facts.demands:
@@ -342,7 +342,7 @@ class RunState(ABC):
 
     @contextmanager
     def through_replicated(self, active: bool) -> Iterator[None]:
-        """Inside, each round takes a batch that every rank gets whole."""
+        """Inside, each round takes a replicated batch."""
         self.taking_replicated += active
         try:
             yield
@@ -475,7 +475,7 @@ class RunState(ABC):
 
     @abstractmethod
     def keeps_from_batch(self, container: Instance, node: cst.BaseExpression, new: Value) -> Value:
-        """What a container of longer life than the batch takes must be whole, or is demanded."""
+        """What a container of longer life than the batch takes must be global, or is demanded."""
 
     def eval_all(self, nodes: Iterable[cst.BaseExpression]) -> list[Value]:
         """The values of several expressions."""

@@ -21,8 +21,8 @@ A_STATISTIC = "a statistic of all samples"  # which a model's forward takes
 A_CHANGE = "a change in place"  # by rows at one position, which differ among ranks
 A_COUNT = "arithmetic of a model with the number of samples"  # of all ranks
 A_ROW = "a write into the row at one position"  # which is another sample on each rank
-# What shows rows to people: gathered there, an evaluation goes on with a rank's rows.
+# What shows rows to people: gathered there, an evaluation continues with a rank's rows.
 SHOWING = frozenset({"print()", "str()", "repr()", "a formatted string", "an f-string"})
 
-# What neither a reduction nor gathered rows mend.
+# What neither a reduction nor gathered rows resolve.
 UNREDUCIBLE = frozenset({A_KEPT_TENSOR, A_VIEW, A_SLICE, A_GRADIENT, A_ROW, A_HOOK, A_CUT})

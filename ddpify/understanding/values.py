@@ -129,7 +129,7 @@ class Data:
 
 @record
 class ReplicatedTensor:
-    """A tensor that every rank holds whole, and that may be a batch made by hand.
+    """A replicated tensor that may be a batch made by hand.
 
     Its rows would lie along dimension ``dim``, and along ``dim_at_definition`` at the places
     ``definition_sites``,

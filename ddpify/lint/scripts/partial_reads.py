@@ -37,7 +37,7 @@ _REMEDIES = {
 
 @record
 class Part:
-    """A place of this file that reads a part, and the runtime's function that makes it whole."""
+    """A place of this file that reads a part, and the runtime's function that makes it global."""
 
     node: cst.BaseExpression
     demand: Demand
@@ -66,9 +66,9 @@ def parts(script: Reading) -> list[Part]:
 
 
 def _remedy(demand: Demand, *, strict: bool) -> str | None:
-    """What would mend a reading; None where it is not known to do harm.
+    """What would correct a read; None where it is not known to do harm.
 
-    What comes out of code that is not seen may have been made whole in there.
+    What comes out of code that cannot be read may have been reduced in there.
     """
     data, reader = demand.data, demand.reader
     if reader in _UNSEEN:

@@ -175,7 +175,7 @@ def _no_rows(
     operand: tuple[cst.BaseExpression, Data],
     pattern: _Pattern,
 ) -> Value:
-    """The same of a mean or a sum, or of what is whole."""
+    """The same of a mean or a sum, or of a replicated value."""
     shown, data = operand
     if data.placement.partial and pattern.reduction in ("", *_LINEAR):
         return tensors.fresh(value(data))

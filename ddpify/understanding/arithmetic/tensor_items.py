@@ -77,7 +77,7 @@ def item(run: RunState, node: cst.Subscript, atom: Data) -> Value:
         return _batch_item(run, node, atom)
     if atom.form is Form.SIZED:
         return rows_by_index(run, node) or REPLICATED  # or no longer of as many as a batch
-    if atom.reduced:  # what is made of a reduced number is as whole as any other tensor
+    if atom.reduced:  # what is made of a reduced number is replicated like any other tensor
         taken = rows_by_index(run, node)
         if taken is not None:
             return taken
@@ -159,7 +159,7 @@ def _piece(rows: Data) -> Data:
 def cut_by_global_batches(
     run: RunState, cut: tensor_pairs.Operand, length: tensor_pairs.Operand
 ) -> None:
-    """Ask for a whole that cannot be had where tensors under each other are cut by a batch's size.
+    """Demand what cannot be had: tensors under each other are cut by a batch's size.
 
     A rank has fewer rows of each of them.
     """
@@ -474,7 +474,7 @@ def _counted_up(run: RunState, node: cst.Subscript) -> bool:
 
 
 def all_found(run: RunState, indices_: list[cst.BaseExpression]) -> bool:
-    """Whether positions at which a mask holds pick rows of what is whole: those of all ranks do."""
+    """Whether positions at which a mask holds pick replicated rows: those of all ranks do."""
     found = [(i, d) for i in indices_ for d in run.seen(i).data if d.found_in]
     for index, data in found if not run.frames_forward() else ():
         run.demand(index, value(data), uses.ROWS_OF_ALL)

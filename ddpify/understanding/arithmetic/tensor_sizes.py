@@ -130,7 +130,7 @@ def global_size(data: Data) -> Value | None:
 
 
 def count(data: Data, node: cst.BaseExpression) -> Value:
-    """The number of this rank's rows, born at the expression that asks for it."""
+    """The number of this rank's rows; its definition site is the expression that asks for it."""
     known = global_size(data)
     if known is not None:
         return known

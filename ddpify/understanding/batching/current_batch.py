@@ -110,7 +110,7 @@ def asked(run: RunState, sources: frozenset[Instance]) -> None:
 
 
 def took_replicated(run: RunState, sources: frozenset[Instance]) -> None:
-    """``next()`` has given a batch that every rank gets whole."""
+    """``next()`` has given a replicated batch."""
     if sources and not any(loader.site in run.choices.beside for loader in sources):
         run.current_replicated |= {sources}
         taken(run, sources)

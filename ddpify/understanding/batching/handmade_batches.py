@@ -1,6 +1,6 @@
 """Batches that a script makes by hand: which tensors hold the rows of one, and where to split it.
 
-Where no loader feeds the training, every process makes the whole global batch, and must keep its
+Where no loader feeds the training, every process makes the global batch, and must keep its
 own rows of it. A tensor that may be such a batch is a :class:`ReplicatedTensor` for each dimension
 that its
 rows may lie along. These follow the data to the models, whose layers tell which dimensions are

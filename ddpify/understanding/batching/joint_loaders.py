@@ -102,7 +102,7 @@ class Taken:
         self._known = [(loop, len(loop.loaders)) for loop in loops]
         self._first: list[list[frozenset[Instance]]] = [[] for _ in loops]
 
-    def turn(self) -> None:
+    def next_side(self) -> None:
         """The other side starts from what was there."""
         self._first = [loop.loaders[known:] for loop, known in self._known]
         for loop, known in self._known:

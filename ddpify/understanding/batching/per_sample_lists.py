@@ -209,7 +209,7 @@ def _rows(held: Value) -> Iterator[Atom]:
 
 
 def of_list(made: Instance) -> Data | None:
-    """The rows that such a list holds; None where their items are whole by now."""
+    """The rows that such a list holds; None where their items are replicated by now."""
     held = [a for a in deep_atoms(made.elements) if isinstance(a, Data)]
     picked = [data for data in held if _is_of_a_row(data)]
     counting = frozenset(b for data in held if data.is_position for b in data.definition_sites)

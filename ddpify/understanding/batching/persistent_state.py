@@ -180,7 +180,7 @@ def _write(
 def _fill(
     run: RunState, target: cst.BaseExpression, given: list[Operand], *, by_index: bool
 ) -> None:
-    """What is made whole for this batch alone, as means by class, is filled from all its rows."""
+    """What is made for this batch alone, as means by class, is filled from all its rows."""
     kept = next(in_place_writes.holders(target), None)
     if kept is None or not _is_replicated(run.eval(kept)):
         return

@@ -89,7 +89,7 @@ def _kept(
     *,
     added: bool = False,
 ) -> None:
-    """What a tensor takes that is kept from batch to batch must be whole."""
+    """What a tensor takes that is kept from batch to batch must be global."""
     if type(target) is cst.Name:
         carried_values.assigned(run, target, shown, new)
     elif type(target) is cst.Tuple and type(shown) is cst.Tuple:

@@ -57,7 +57,7 @@ def _branches(run: RunState, node: cst.If, truth: bool | None) -> bool:
             left |= run.current_loaders
         if holds:
             run.current_loaders = batch
-            taken.turn()
+            taken.next_side()
             run.frame.scope.names.clear()
             run.frame.scope.names.update(start)
     run.current_loaders = left

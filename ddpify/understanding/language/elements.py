@@ -123,14 +123,14 @@ def _are_alike(alone: Data, part: Data) -> bool:
     """Whether two are tensors of one kind: other models, and expressions, may have made them."""
     if _kind(alone) == _kind(part) and alone.placement is Placement.SHARD:
         return not alone.loaders.isdisjoint(part.loaders)
-    return _unborn(alone) == _unborn(part)
+    return _without_sites(alone) == _without_sites(part)
 
 
 def _kind(atom: Data) -> tuple[object, ...]:
     return atom.placement, atom.form, atom.dim
 
 
-def _unborn(atom: Data) -> Data:
+def _without_sites(atom: Data) -> Data:
     """A tensor whatever the expressions that made it: two may be written alike."""
     return replace(atom, definition_sites=frozenset(), names=frozenset())
 
@@ -263,7 +263,7 @@ def _element(run: RunState, node: cst.BaseExpression, atom: Atom) -> Value:
             return value(replace(atom, placement=Placement.ROWS, form=Form.ROW))
         definition_sites = {
             Placement.SHARD: frozenset({node}),
-            # they are whole where what they were picked from is
+            # they are replicated where what they were picked from is
             Placement.ROWS: atom.definition_sites,
         }.get(atom.placement, frozenset())
         form = Form.ROW if definition_sites else atom.form

@@ -182,7 +182,7 @@ def _conditional(run: RunState, node: cst.IfExp) -> Value:
     expected = branch_tests.by_defaults(run, node.test)
     body, other = run.eval(node.body), run.eval(node.orelse)
     placements = {d.placement for d in (*body.data, *other.data)}
-    if body.data and other.data and len(placements) > 1:  # no one reduction of the whole suits both
+    if body.data and other.data and len(placements) > 1:  # no one reduction suits both
         body, other = (
             definition_sites.given_as(body, node.body),
             definition_sites.given_as(other, node.orelse),

@@ -90,7 +90,7 @@ def _held_in(element: Value) -> Iterator[Atom]:
 
 
 def _is_of_one_sample(atom: Atom) -> TypeGuard[Data]:
-    """Whether this is a row of the batch, or the position of one, that could be made whole."""
+    """Whether this is a row of the batch, or the position of one, that could be made global."""
     return isinstance(atom, Data) and bool(atom.definition_sites) and atom.is_of_one_sample
 
 

@@ -266,7 +266,7 @@ def _run_samplers(run: RunState, node: cst.BaseExpression, loader: Instance) -> 
 
 
 def _is_replicated(run: RunState, loader: Instance) -> bool:
-    """Whether every rank gets the batches of a loader whole, by decision or as the script says."""
+    """Whether a loader is replicated, by decision or as the script says."""
     stated = run.choices.stated and run.facts.shared.get(loader) != SHARDED
     return stated or loader.site in run.choices.replicated
 
@@ -284,7 +284,7 @@ def _loaders_of(run: RunState, atom: Instance) -> frozenset[Instance]:
 
 
 def replicated_loaders(run: RunState, iterable: Value) -> frozenset[Instance]:
-    """Those of them whose batches every rank gets whole."""
+    """Those of them that are replicated."""
     return frozenset(loader for loader in loaders_of(run, iterable) if _is_replicated(run, loader))
 
 

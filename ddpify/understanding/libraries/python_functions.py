@@ -253,7 +253,7 @@ _OF_ALL_ROWS = Data(Placement.REPLICATE, form=Form.PLACE)
 
 
 def _position(counting: list[Data]) -> Value:
-    """A number that counts a rank's rows, as the births of these let it."""
+    """A number that counts a rank's rows, where their definition sites allow it."""
     if not counting:
         return REPLICATED
     loaders = frozenset(loader for data in counting for loader in data.loaders)

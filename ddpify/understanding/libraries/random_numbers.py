@@ -262,7 +262,7 @@ def _models(run: RunState) -> frozenset[Instance]:
 
 
 def _refuse(run: RunState, node: cst.BaseExpression, rows: Data) -> None:
-    """Let the batch be whole where this draws: nothing done here makes its rows right."""
+    """Let the batch be replicated where this draws: nothing done here makes its rows right."""
     # Rows of a form that no reduction here suits: gathered further up, or not at all.
     run.demand(node, value(Data(Placement.SHARD, rows.loaders, form=Form.PACKED)), uses.A_DRAW)
 

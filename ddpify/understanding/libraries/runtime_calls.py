@@ -1,4 +1,4 @@
-"""ddpify's own runtime in a script: what its functions split, wrap and make whole.
+"""ddpify's own runtime in a script: what its functions split, wrap and reduce.
 
 A script that imports it says itself what is split: batches are this rank's part only where a
 loader or a batch goes through ``shard`` or ``shard_batch``.

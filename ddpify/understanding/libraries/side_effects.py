@@ -165,7 +165,7 @@ def _into_memory(args: list[Value], kwargs: Keywords) -> bool:
 
 
 def saved(run: RunState, node: cst.BaseExpression, args: list[Value]) -> None:
-    """What goes into a file is read: it must be whole, and so must what a dictionary holds."""
+    """What goes into a file is read: it must be global, and so must what a dictionary holds."""
     if not isinstance(node, cst.Call) or not node.args or not args:
         return
     shown = node.args[0].value

@@ -329,7 +329,7 @@ class Flow:
     def _is_never_run(self, edge: FlowEdge) -> bool:
         """Whether a move is in a method that nothing in sight names, of a class without bases.
 
-        A meter's ``synchronize()`` makes nothing whole where it is not called.
+        A meter's ``synchronize()`` reduces nothing where it is not called.
         """
         structure = next(s for s in self.structures.values() if edge.node in s.parents)
         function = structure.function(edge.node)

@@ -1,4 +1,4 @@
-"""Files that ``torch.load`` reads a model from: its state, or the whole of it."""
+"""Files that ``torch.load`` reads a model from: its state, or all of it."""
 
 from __future__ import annotations
 

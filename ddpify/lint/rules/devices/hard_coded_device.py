@@ -110,7 +110,7 @@ def check(script: Script) -> Iterator[Finding]:
     unchosen = False
     for node in _shared(script):
         chosen = script.has_runtime or not _is_current(script, node)
-        if chosen or not unchosen:  # one call of set_device() mends all of them
+        if chosen or not unchosen:  # one call of set_device() fixes all of them
             text = _message(script, node, chosen)
             yield Finding(node, text, _fix(script, node), confidence=sure)
         unchosen = unchosen or not chosen

@@ -83,7 +83,7 @@ _WANTED = frozenset({LOCAL, TOTAL})  # a step's own loss is what many mean to sh
     fixes="unsafe",
 )
 def check(script: Script) -> Iterator[Finding]:
-    """Reports of totals that no collective made whole."""
+    """Reports of totals that no collective has reduced."""
     if script.has_runtime:
         yield from _parts(script)
         return
@@ -138,7 +138,7 @@ def _shown(script: Script, node: cst.BaseExpression) -> Iterator[cst.BaseExpress
 
 
 def _parts(script: Script) -> Iterator[Finding]:
-    """What a rank reads of values that ddpify's runtime would make whole."""
+    """What a rank reads of values that ddpify's runtime would reduce."""
     dd = runtime(script) or "dd"
     for part in script.parts:
         if not part.is_loss and not decides(script, part.node):
