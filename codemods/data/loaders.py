@@ -89,7 +89,7 @@ def _cycles(plan: Plan, edits: Edits) -> None:
     for node, site in plan.facts.cycled.items():
         if site.module.editable and isinstance(node, cst.Call):
             edits.put(node.func, f"{plan.options.alias}.cycle")
-            edits.note(site, "batches that are repeated are shared as they were at first")
+            edits.note(site, "repeated batches are split as they were the first time")
 
 
 def _handed(plan: Plan, edits: Edits) -> None:
@@ -108,12 +108,12 @@ def _handed(plan: Plan, edits: Edits) -> None:
 
 
 _UNSEEN = (
-    "code that is not seen gets a loader that gives each rank its part of every batch: give it one"
-    " of its own"
+    "code that ddpify cannot read gets a loader that gives each rank its part of every batch: give"
+    " it one of its own"
 )
 _PADDING = (
     "its collate function makes samples equally long: on each rank as long as the longest of the"
-    " rank's own, so that a model must not be touched by how much padding there is"
+    " rank's own, so the amount of padding must not affect the model"
 )
 _ALONE = (
     "each of its batches is one sample, which one rank trains on while the others wait: the same"
@@ -130,7 +130,7 @@ _MIXED = (
 )
 _OUT_OF_ORDER = (
     "its data set gives what comes next, whatever the index is, so that every rank must take all"
-    " samples, and where they lie in a batch is not known"
+    " samples, and the sample dimension of its batches is unknown"
 )
 _BY_INDEX = "let __getitem__ look the sample up by its index"
 _TUPLES = "return a tuple or a dictionary of tensors with a row for each sample, or of statistics"
@@ -156,7 +156,7 @@ def _mixing(mixed: Site) -> str:
     return (
         f"its collate function lets the samples of a batch depend on each other:"
         f" {brief(mixed.node)} (line {mixed.line}); every rank must put whole batches together,"
-        " and where the rows lie in them is not known"
+        " and the sample dimension of those is unknown"
     )
 
 

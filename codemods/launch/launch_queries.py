@@ -31,7 +31,7 @@ def edit(plan: Plan, edits: Edits) -> None:
     answered: dict[cst.CSTNode, tuple[Site, str]] = {}
     for site, answer in _queries(plan):
         if not site.module.editable:
-            message = "what is done here on one of several processes is not done in one process"
+            message = "this runs on one of several processes, but never where there is only one"
             plan.refuse(Refusal(site.module, site.node, message, "convert the whole project"))
             continue
         node, text = _decided(plan, site, answer)

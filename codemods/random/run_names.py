@@ -59,7 +59,7 @@ def _take_rank_0s(
             if _opens_a_file(plan, one.node):
                 plan.refuse(_no_file_of_all(plan, one.node))
             elif place is not None and on_all_ranks(plan, edits, place):
-                text = "the same on all ranks: rank 0 makes it up"
+                text = "the same on all ranks: rank 0 chooses it"
                 share(plan, edits, place, text, rule)
 
 

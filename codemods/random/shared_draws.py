@@ -93,7 +93,7 @@ def _keep_others_replicated(plan: Plan, edits: Edits, draw: Draw) -> None:
 
 def _put_under_replicated(plan: Plan, edits: Edits, call: Site) -> None:
     edits.put_under(call.module.statement(call.node), f"with {plan.options.alias}.replicated():")
-    text = f"{brief(call.node)}: for all ranks alike, not for the batch"
+    text = f"{brief(call.node)}: draws the same numbers on all ranks, not rows of the batch"
     edits.note(call, text, rule=_RULE)
 
 
@@ -101,7 +101,7 @@ def _for_both(draw: Draw) -> Refusal:
     return Refusal(
         draw.site.module,
         draw.site.node,
-        "it draws random numbers for the batch in one call and for what all ranks hold in another",
+        "it draws random rows for the batch in one call and replicated numbers in another",
         "give the batch a call of its own",
     )
 

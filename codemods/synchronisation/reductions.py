@@ -59,8 +59,8 @@ def edit(plan: Plan, edits: Edits) -> None:
         if reduction.node in plan.assumed:
             edits.note(
                 site,
-                f"{brief(reduction.node)} is taken for a mean over the samples: what it divides by"
-                " is not seen here (targets that do not count would make the ranks' parts unequal)",
+                f"{brief(reduction.node)} is taken for a mean over the samples: ddpify cannot see"
+                " what it divides by (ignored targets would make the ranks' parts unequal)",
                 attention=True,
             )
     for node in plan.choices.split:
@@ -205,7 +205,7 @@ def _orders(plan: Plan, edits: Edits) -> None:
             edits.wrap(node, f"{code_of(regrouped.rows)}.copy_")
         edits.note(
             regrouped.site,
-            f"{brief(node)}: this rank's rows of what is made of those of all ranks",
+            f"{brief(node)}: this rank's rows of a result that is computed from all rows",
         )
 
 

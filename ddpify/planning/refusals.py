@@ -56,7 +56,7 @@ _REMEDIES = {
 _LOST = "where this loss comes from cannot be followed"
 _FOLLOWED = "compute it from the batch and the model's output in code that ddpify can read"
 _ALIKE = (
-    "this loss is computed from nothing that is known to be a rank's rows of a batch: every rank"
+    "as far as ddpify can see, this loss is not computed from a rank's rows of a batch: every rank"
     " would do all of the work"
 )
 _SIZED = (
@@ -152,7 +152,7 @@ def without_a_model(facts: Facts, project: Project) -> Refusal:
     return Refusal(
         made.module if made is not None else project.entry,
         made.site if made is not None else None,
-        "the optimizer's parameters do not come from a model that is seen here",
+        "the optimizer's parameters do not come from a model that ddpify can see",
         "make them nn.Parameters of an nn.Module, and pass it model.parameters()",
     )
 
@@ -322,7 +322,7 @@ def taken_together(facts: Facts) -> Iterator[Refusal]:
         yield _at(
             site,
             f"{name.value + '()' if name is not None else 'a lambda'} is called in more ways than"
-            " are told apart, and gives parts of a batch in some and something else in others",
+            " ddpify tells apart, and returns parts of a batch in some, something else in others",
             "call it in fewer ways: this is a limit of ddpify's, not an error of the script",
             final=True,
         )
@@ -354,8 +354,8 @@ def layers_along_rows(facts: Facts) -> Iterator[Refusal]:
     for site in facts.along_rows.values():
         yield _at(
             site,
-            "this layer goes along the samples of the batch as if they were the steps of one"
-            " sequence: what it makes of a sample depends on those of the other ranks",
+            "this layer treats the samples of the batch as the steps of one sequence: its output"
+            " for a sample depends on those of the other ranks",
             "give it batch_first=True, or put the steps first, as x.transpose(0, 1) does",
         )
 
@@ -374,7 +374,7 @@ def work_of_all(facts: Facts) -> Iterator[Refusal]:
             yield _at(
                 call.site,
                 "the model would train on the whole batch on every rank: what is computed from its"
-                " samples here cannot be put together from the ranks' parts",
+                " samples here cannot be computed from the ranks' parts",
                 "compute the loss from per-sample values, a mean or a sum over the batch",
             )
 
@@ -403,7 +403,7 @@ def refuse_reading(demand: Demand) -> Refusal:
         demand.site.module,
         demand.site.node,
         f"{demand.reader} reads {_WORDS[demand.data.placement]},"
-        " which cannot be put together from the ranks' parts",
+        " which cannot be computed from the ranks' parts",
         _REMEDIES.get(
             demand.reader, "compute it from per-sample values, a mean or a sum over the batch"
         ),

@@ -91,12 +91,12 @@ class _Inside:
             return False
         if any(value.data for value in held):
             self.found.gaps.append(
-                Gap(site, f"{name} is handed on from batch to batch, and differs between ranks")
+                Gap(site, f"{name} is carried from batch to batch, and differs between ranks")
             )
             return False
         if not self._has_value_before(name):
             self.found.gaps.append(
-                Gap(site, f"{name} has no value before the loop in which it is handed on")
+                Gap(site, f"{name} has no value before the loop that carries it along")
             )
             return False
         return True

@@ -121,7 +121,7 @@ def _undecided(plan: Plan) -> Refusal:
     """The place that was decided on most often, and is open still."""
     node = next((node for node, _ in plan.dropped.most_common(1)), None)
     module = plan.project.entry if node is None else plan.site(node).module
-    message = "whether this is whole or a rank's part depends on how it is read itself"
+    message = "cannot determine whether this value is global or one rank's part"
     remedy = "compute it from per-sample values, a mean or a sum over the batch"
     return Refusal(module, node, message, remedy)
 

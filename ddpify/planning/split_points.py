@@ -80,8 +80,8 @@ def _refuse_parts(entries: list[Entry], places: list[Place]) -> None:
             raise Refusal(
                 entries[0].site.module,
                 entries[0].site.node,
-                "the samples of this batch lie along its second dimension, and where those of the"
-                " tensors lie that come with it out of one call is not known",
+                "the samples of this batch lie along its second dimension, and the batch dimension"
+                " of the tensors that come with it out of one call is unknown",
                 "put the samples first in all of them, or make them in calls of their own",
             )
 
@@ -269,7 +269,7 @@ def _refuse_unmatched(facts: Facts) -> None:
         raise Refusal(
             site.module,
             node,
-            "this meets a batch that is split among the ranks, and where its own rows are is not"
-            " known",
+            "this is combined with a batch that is split among the ranks, and its own batch"
+            " dimension is unknown",
             "take it from the same place as the batch, in one piece",
         )

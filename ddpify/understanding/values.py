@@ -58,16 +58,15 @@ class Data:
     """A tensor, an array or a number, with its placement.
 
     ``loaders`` are the loaders whose batches it comes from. ``definition_sites`` are the
-    expressions at
-    which a reduction could be inserted instead of at the use. An ``opaque`` value comes out of
-    code that is not seen: it may be a loss as well as rows. ``names`` are the expressions at which
-    its rows last got a name, and could be gathered. ``dim`` is the dimension of the batch among
-    ``ndim``, which is 0 where their number is not known: then the last may be the batch's where
-    there is ``one_each``, perhaps a single number for a sample. ``found_in`` are the masks of whose
-    rows these are the positions. ``flat``: perhaps several for each sample, which a view laid out.
-    ``boolean``: surely truth values. ``taken_by`` are the positions, as code, of a single sample.
-    ``views`` are the expressions that may have taken it as a view of some samples. ``past``: its
-    loader has given another batch since.
+    expressions at which a reduction could be inserted instead of at the use. An ``opaque`` value
+    comes out of code that ddpify cannot read: it may be a loss as well as rows. ``names`` are the
+    expressions at which its rows last got a name, and could be gathered. ``dim`` is the dimension
+    of the batch among ``ndim``, which is 0 where their number is not known: then the last may be
+    the batch's where there is ``one_each``, perhaps a single number for a sample. ``found_in`` are
+    the masks of whose rows these are the positions. ``flat``: perhaps several for each sample,
+    which a view laid out. ``boolean``: surely truth values. ``taken_by`` are the positions, as
+    code, of a single sample. ``views`` are the expressions that may have taken it as a view of some
+    samples. ``past``: its loader has given another batch since.
     """
 
     placement: Placement

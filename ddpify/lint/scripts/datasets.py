@@ -44,7 +44,7 @@ def is_iterable(dataset: Instance) -> bool:
 
 
 def is_unseen(dataset: Instance) -> bool:
-    """Whether code that is not seen makes a data set, which may know its rank or split it."""
+    """Whether code that ddpify cannot read makes a data set: it may know its rank or split it."""
     if isinstance(dataset.type, Class) or "." not in dataset.type:
         return False
     if dataset.type.split(".")[0] not in _SAME_FOR_ALL:
@@ -56,7 +56,7 @@ def is_unseen(dataset: Instance) -> bool:
 
 
 def may_be_split(script: Script, loader: Instance) -> bool:
-    """Whether a loader's data set comes out of code that is not seen."""
+    """Whether a loader's data set comes out of code that ddpify cannot read."""
     found = datasets(loader)
     if found:
         return any(map(is_unseen, found))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ddpify.lint.scripts.control import Control
 
 _GROUP = "torch.distributed.init_process_group"
-# Words of a call that may start one, in code that is not seen. They only ever keep findings.
+# Words of a call that may start one, in code that ddpify cannot read. They only ever keep findings.
 _MAY_START = re.compile(
     r"(?i)(?<!_)init_|initiali[sz]e|set_?up|launch|spawn|accelerat|distrib|(?<![a-z])dist|ddp|fabric"
     r"|hvd|horovod|mpi"

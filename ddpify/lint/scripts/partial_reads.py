@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ddpify.lint.scripts.control import Control
     from ddpify.lint.scripts.sharded_values import Reading
 
-_UNSEEN = ("code that is not seen", uses.A_DRAW, uses.A_KEPT_TENSOR)
+_UNSEEN = ("code that ddpify cannot read", uses.A_DRAW, uses.A_KEPT_TENSOR)
 _TOTALS = ("a running total", "a collection that outlives the batch")
 _REMEDIES = {
     Placement.MEAN: "mean",

@@ -1,4 +1,4 @@
-"""What is handed to code that is not seen: loaders, and batches that it may give back."""
+"""What is handed to code that ddpify cannot read: loaders, and batches that it may give back."""
 
 from __future__ import annotations
 

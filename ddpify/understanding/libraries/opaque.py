@@ -1,4 +1,4 @@
-"""Calls into code that is not seen: whatever they get may be read."""
+"""Calls into code that ddpify cannot read: whatever they get may be read."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def opaque(
     args: list[Value],
     kwargs: Keywords,
 ) -> Value:
-    """The result of code that is not seen, given these arguments."""
+    """The result of code that ddpify cannot read, given these arguments."""
     operands = argument_pairs(node, args, kwargs)
     handmade_batches.meet(run, operands, surely=target is not None, unseen=target is not None)
     if target is None and tensor_pairs.beside_replicated(run, tensor_pairs.held_tensors(operands)):
@@ -129,7 +129,7 @@ def opaque(
             ):
                 picked.append(data)
             else:
-                run.demand(expression, value(data), "code that is not seen")
+                run.demand(expression, value(data), "code that ddpify cannot read")
     if picked:  # what a model makes of picked rows is as good as they are
         definition_sites = frozenset(b for d in picked for b in d.definition_sites)
         return value(replace(picked[0].placed(Placement.ROWS), definition_sites=definition_sites))

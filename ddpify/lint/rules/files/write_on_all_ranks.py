@@ -262,7 +262,7 @@ def _has_own_path(script: Script, effect: Effect) -> bool:
 
 
 def _may_be_own(script: Script, target: cst.BaseExpression) -> bool:
-    """Whether a path may be one process's: by its words, or out of code that is not seen."""
+    """Whether a path may be one process's: by its words, or out of code that ddpify cannot read."""
     return any(
         (isinstance(one, (cst.Name, cst.Attribute)) and _OWN.search(code_of(one)))
         or (isinstance(one, (cst.Call, cst.Attribute)) and _is_unseen(script, one))

@@ -171,7 +171,7 @@ def _scope(script: Script, node: cst.CSTNode) -> cst.FunctionDef | bool | None:
 
 
 def _may_make(script: Script, call: cst.Call) -> bool:
-    """Whether a call makes the group, in the project's code or in code that is not seen."""
+    """Whether a call makes the group, in the project's code or in code that ddpify cannot read."""
     for node in script.reached(call):
         if not isinstance(node, cst.Call):
             continue
