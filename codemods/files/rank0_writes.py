@@ -25,10 +25,10 @@ from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Effect, Site
 from ddpify.understanding.libraries.actions import CONTAINERS, FILLED
+from ddpify.understanding.liveness import read_behind
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument, code_of, statements
-from ddpify.understanding.taint.liveness import read_behind
 from ddpify.understanding.values import UNKNOWN
 
 

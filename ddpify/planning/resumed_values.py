@@ -19,10 +19,10 @@ from ddpify.planning.resumed_loops import (
 )
 from ddpify.understanding.facts import Site
 from ddpify.understanding.libraries.object_kinds import is_model
+from ddpify.understanding.liveness import assigned, live_in
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import statements
-from ddpify.understanding.taint.liveness import assigned, live_in
 from ddpify.understanding.values import (
     Class,
     Instance,

@@ -13,14 +13,14 @@ from collections.abc import Mapping
 import libcst as cst
 
 from ddpify.stack import roomy
-from ddpify.understanding import uses
+from ddpify.understanding import definition_sites, uses
 from ddpify.understanding.batching import carried_values, collating, current_batch, handmade_batches
 from ddpify.understanding.budget import Exhausted
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Facts
 from ddpify.understanding.forms import Form
 from ddpify.understanding.frames import Frame
-from ddpify.understanding.language import calls, definition_sites, elements, expressions, statements
+from ddpify.understanding.language import calls, elements, expressions, statements
 from ddpify.understanding.libraries import criteria, library, object_kinds
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import ModuleFile, Project

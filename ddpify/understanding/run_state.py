@@ -12,15 +12,14 @@ from contextlib import contextmanager
 
 import libcst as cst
 
-from ddpify.understanding import uses
+from ddpify.understanding import size_uses, uses
 from ddpify.understanding.batching import carried_values
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.contexts import Context, Contexts, into_forward
 from ddpify.understanding.facts import Demand, Effect, Facts, Site
 from ddpify.understanding.forms import Form
 from ddpify.understanding.frames import Frame
-from ddpify.understanding.language import size_uses
-from ddpify.understanding.language.merged_calls import Ways
+from ddpify.understanding.merged_calls import Ways
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import ModuleFile, Project
 from ddpify.understanding.syntax import displayed

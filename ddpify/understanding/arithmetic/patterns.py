@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.records import record
+from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.arithmetic import tensor_dimensions, tensor_sizes, tensors
 from ddpify.understanding.batching import batch_rows
 from ddpify.understanding.forms import SEVERAL_TENSORS, Form
-from ddpify.understanding.language.arguments import Keywords, argument_pairs
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
     REPLICATED,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import uses
+from ddpify.understanding import size_uses, uses
 from ddpify.understanding.arithmetic import (
     across_samples,
     along_batch,
@@ -43,7 +43,6 @@ from ddpify.understanding.arithmetic.tensor_dimensions import (
 from ddpify.understanding.arithmetic.tensor_pairs import Operand
 from ddpify.understanding.batching import batch_rows, collating, handmade_batches, item_dimensions
 from ddpify.understanding.forms import Form
-from ddpify.understanding.language import size_uses
 from ddpify.understanding.libraries import sequences
 from ddpify.understanding.libraries.denominators import number_of_rows
 from ddpify.understanding.operators.rules import Rule

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, TypeGuard
 import libcst as cst
 
 from ddpify.understanding import uses
+from ddpify.understanding.liveness import reads, taken_over
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import children
-from ddpify.understanding.taint.liveness import reads, taken_over
 from ddpify.understanding.values import (
     UNKNOWN,
     Atom,

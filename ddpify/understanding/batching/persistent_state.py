@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import uses
-from ddpify.understanding.arithmetic import bounds
-from ddpify.understanding.batching import in_place_writes, sample_tables
-from ddpify.understanding.forms import SEVERAL_TENSORS, Form
-from ddpify.understanding.language.arguments import (
+from ddpify.understanding.arguments import (
     Keywords,
     argument_of,
     argument_pairs,
     local_data,
 )
+from ddpify.understanding.arithmetic import bounds
+from ddpify.understanding.batching import in_place_writes, sample_tables
+from ddpify.understanding.forms import SEVERAL_TENSORS, Form
 from ddpify.understanding.libraries.object_kinds import is_model
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import uses
+from ddpify.understanding import definition_sites, uses
 from ddpify.understanding.arithmetic import picked_views, row_writes, tensor_items, tensor_pairs
 from ddpify.understanding.batching import (
     carried_values,
@@ -20,7 +20,6 @@ from ddpify.understanding.batching import (
 from ddpify.understanding.language import (
     accumulated_rows,
     attributes,
-    definition_sites,
     elements,
     forward_attributes,
     totals,

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, TypeGuard
 
 import libcst as cst
 
+from ddpify.understanding.arguments import local_data
 from ddpify.understanding.arithmetic import gradients, tensors
 from ddpify.understanding.batching import batch_rows, carried_values
 from ddpify.understanding.language import forward_attributes, imports
-from ddpify.understanding.language.arguments import local_data
 from ddpify.understanding.libraries import instances, object_kinds
 from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import (

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import uses
+from ddpify.understanding import narrowing, uses
 from ddpify.understanding.batching import joint_loaders
-from ddpify.understanding.language import branch_tests, narrowing
+from ddpify.understanding.language import branch_tests
 from ddpify.understanding.syntax import is_main_guard
 from ddpify.understanding.values import UNKNOWN, Instance, Value, join, value
 

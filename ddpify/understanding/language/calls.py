@@ -8,18 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import libcst as cst
 
+from ddpify.understanding import definition_sites, merged_calls
 from ddpify.understanding.batching import current_batch, handmade_batches, model_inputs
 from ddpify.understanding.facts import Site
 from ddpify.understanding.forms import Form
 from ddpify.understanding.frames import Frame
-from ddpify.understanding.language import (
-    attributes,
-    definition_sites,
-    forward_attributes,
-    merged_calls,
-    overloads,
-    star_args,
-)
+from ddpify.understanding.language import attributes, forward_attributes, overloads, star_args
 from ddpify.understanding.libraries import (
     criteria,
     instances,

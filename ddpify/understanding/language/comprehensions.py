@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding import definition_sites
+from ddpify.understanding.arguments import local_data
 from ddpify.understanding.batching import (
     current_batch,
     joint_loaders,
@@ -14,8 +16,7 @@ from ddpify.understanding.batching import (
     ragged_samples,
 )
 from ddpify.understanding.forms import Form
-from ddpify.understanding.language import assignments, branches, definition_sites, elements
-from ddpify.understanding.language.arguments import local_data
+from ddpify.understanding.language import assignments, branches, elements
 from ddpify.understanding.libraries import instances, random_numbers
 from ddpify.understanding.values import (
     UNKNOWN,

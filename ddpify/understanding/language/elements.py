@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import uses
+from ddpify.understanding.arguments import local_data
 from ddpify.understanding.arithmetic import (
     bounds,
     picked_views,
@@ -18,9 +19,8 @@ from ddpify.understanding.arithmetic import (
 )
 from ddpify.understanding.batching import batch_rows, carried_values, collating, ragged_samples
 from ddpify.understanding.batching.per_sample_lists import count_all
+from ddpify.understanding.definition_sites import reduced
 from ddpify.understanding.forms import SEVERAL_TENSORS, Form
-from ddpify.understanding.language.arguments import local_data
-from ddpify.understanding.language.definition_sites import reduced
 from ddpify.understanding.libraries import container_layers, instances, loaded_files, object_kinds
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import uses
+from ddpify.understanding import definition_sites, narrowing, uses
 from ddpify.understanding.arithmetic import tensor_pairs, tensors
 from ddpify.understanding.batching import persistent_state
 from ddpify.understanding.language import (
@@ -18,9 +18,7 @@ from ddpify.understanding.language import (
     branch_tests,
     branches,
     comprehensions,
-    definition_sites,
     elements,
-    narrowing,
     star_args,
 )
 from ddpify.understanding.placement import Placement

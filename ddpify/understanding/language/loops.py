@@ -18,8 +18,8 @@ from ddpify.understanding.language import (
     totals,
 )
 from ddpify.understanding.libraries import instances, random_numbers
+from ddpify.understanding.liveness import taken_over
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.taint.liveness import taken_over
 from ddpify.understanding.values import (
     UNKNOWN,
     Atom,

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding.arguments import argument_pairs
 from ddpify.understanding.arithmetic import tensor_pairs
 from ddpify.understanding.batching import per_sample_lists, ragged_samples, sample_tables
-from ddpify.understanding.language.arguments import argument_pairs
 from ddpify.understanding.libraries.instances import generator
 from ddpify.understanding.values import (
     REPLICATED,

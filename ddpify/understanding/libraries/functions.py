@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import training_modes
+from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.arithmetic import gradients
 from ddpify.understanding.batching import collating, handmade_batches
 from ddpify.understanding.language import star_args
-from ddpify.understanding.language.arguments import Keywords, argument_pairs
 from ddpify.understanding.libraries import (
     distributed,
     loaded_files,

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding.arguments import Keywords
 from ddpify.understanding.batching import collating, handmade_batches, nested_batches
 from ddpify.understanding.forms import Form
-from ddpify.understanding.language.arguments import Keywords
 from ddpify.understanding.libraries import (
     container_layers,
     distributed,

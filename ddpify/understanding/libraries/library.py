@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.arithmetic import patterns, picked_views
-from ddpify.understanding.language.arguments import Keywords, argument_pairs
 from ddpify.understanding.libraries import (
     distributions,
     functions,

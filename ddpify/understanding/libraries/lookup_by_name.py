@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding.arguments import Keywords
 from ddpify.understanding.language import attributes, imports
-from ddpify.understanding.language.arguments import Keywords
 from ddpify.understanding.values import (
     REPLICATED,
     Atom,

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.arithmetic import picked_views
 from ddpify.understanding.language import elements
-from ddpify.understanding.language.arguments import Keywords, argument_pairs
 from ddpify.understanding.libraries import (
     autograd_functions,
     command_line_options,

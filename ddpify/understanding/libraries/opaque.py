@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding.arguments import Keywords, argument_pairs, local_data
 from ddpify.understanding.arithmetic import dimensions, patterns, tensor_pairs, tensors
 from ddpify.understanding.batching import batch_layers, handmade_batches, per_sample_lists
 from ddpify.understanding.forms import Form
-from ddpify.understanding.language.arguments import Keywords, argument_pairs, local_data
 from ddpify.understanding.libraries import (
     container_layers,
     coupling_layers,

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import uses
+from ddpify.understanding import narrowing, uses
+from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.arithmetic import across_samples, tensor_sizes
 from ddpify.understanding.batching import (
     collating,
@@ -20,8 +21,7 @@ from ddpify.understanding.batching import (
     ragged_samples,
 )
 from ddpify.understanding.forms import SEVERAL_TENSORS, Form
-from ddpify.understanding.language import attributes, elements, narrowing, star_args
-from ddpify.understanding.language.arguments import Keywords, argument_pairs
+from ddpify.understanding.language import attributes, elements, star_args
 from ddpify.understanding.libraries import instances, lookup_by_name, sorting
 from ddpify.understanding.libraries.tensor_calls import tensor_function
 from ddpify.understanding.placement import Placement

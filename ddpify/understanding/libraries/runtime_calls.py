@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding import definition_sites
+from ddpify.understanding.arguments import Keywords
 from ddpify.understanding.batching import current_batch
 from ddpify.understanding.forms import Form
-from ddpify.understanding.language import definition_sites, elements
-from ddpify.understanding.language.arguments import Keywords
+from ddpify.understanding.language import elements
 from ddpify.understanding.libraries import sequences, side_effects
 from ddpify.understanding.libraries.distributed import held_model
 from ddpify.understanding.libraries.object_kinds import is_loader, is_model

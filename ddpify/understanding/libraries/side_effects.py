@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.language.arguments import argument_pairs
+from ddpify.understanding.arguments import argument_pairs
 from ddpify.understanding.libraries.actions import (
     ACCELERATORS,
     COMMANDS,

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import uses
+from ddpify.understanding.arguments import Keywords
 from ddpify.understanding.batching import per_sample_lists
 from ddpify.understanding.language import elements
-from ddpify.understanding.language.arguments import Keywords
 from ddpify.understanding.values import Value
 
 if TYPE_CHECKING:

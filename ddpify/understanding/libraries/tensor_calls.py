@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import uses
+from ddpify.understanding.arguments import Keywords, argument_pairs, local_data
 from ddpify.understanding.arithmetic import (
     bounds,
     einsum,
@@ -31,7 +32,6 @@ from ddpify.understanding.batching import (
 )
 from ddpify.understanding.facts import Draw
 from ddpify.understanding.forms import Form
-from ddpify.understanding.language.arguments import Keywords, argument_pairs, local_data
 from ddpify.understanding.libraries import local_sizes, random_numbers
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import uses
+from ddpify.understanding.arguments import argument_pairs, local_data
 from ddpify.understanding.arithmetic import (
     bounds,
     in_place,
@@ -20,7 +21,6 @@ from ddpify.understanding.arithmetic import (
 )
 from ddpify.understanding.batching import batch_sizes, handmade_batches, in_place_writes, part_steps
 from ddpify.understanding.forms import SEVERAL_TENSORS, Form
-from ddpify.understanding.language.arguments import argument_pairs, local_data
 from ddpify.understanding.libraries import random_numbers, sample_hooks, side_effects
 from ddpify.understanding.libraries.instances import MOVES, generator
 from ddpify.understanding.libraries.opaque import sink_method

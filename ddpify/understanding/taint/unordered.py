@@ -10,13 +10,13 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from ddpify.understanding.definite_assignment import target_names
 from ddpify.understanding.facts import Facts
 from ddpify.understanding.libraries.path_objects import PATH
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import Structure
 from ddpify.understanding.taint import sources
 from ddpify.understanding.taint.call_graph import called
-from ddpify.understanding.taint.definite_assignment import target_names
 from ddpify.understanding.taint.flow import Flow
 from ddpify.understanding.taint.flow_edges import FlowEdge
 from ddpify.understanding.taint.locations import Location

@@ -8,8 +8,8 @@ import pytest
 
 from ddpify.planning.refusals import Refusal
 from ddpify.source import read_source
+from ddpify.understanding import merged_calls
 from ddpify.understanding.interpreter import Interpreter
-from ddpify.understanding.language import merged_calls
 from ddpify.understanding.project import Project
 from tests.convert.examples import HEAD, STEP, added, convert_text
 

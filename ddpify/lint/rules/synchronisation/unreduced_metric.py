@@ -67,7 +67,7 @@ from ddpify.lint.scripts.sure_parts import is_surely_own
 from ddpify.lint.scripts.targets import targets
 from ddpify.lint.scripts.unseen_code import UnseenCode
 from ddpify.lint.scripts.unsharded_totals import sees_all_data
-from ddpify.understanding.taint.definite_assignment import target_names
+from ddpify.understanding.definite_assignment import target_names
 from ddpify.understanding.taint.reaching_definitions import reaching_definition
 from ddpify.understanding.taint.sources import ANY_RANK, LOCAL, TOTAL
 
