@@ -5,9 +5,16 @@ from __future__ import annotations
 import libcst as cst
 
 from ddpify.planning.plan import Plan
-from ddpify.understanding.language.elements import CONTAINERS
 from ddpify.understanding.syntax import code_of
-from ddpify.understanding.values import UNKNOWN, Instance, Params, Value, deep_atoms, value
+from ddpify.understanding.values import (
+    CONTAINERS,
+    UNKNOWN,
+    Instance,
+    Params,
+    Value,
+    deep_atoms,
+    value,
+)
 
 
 def trained_models(plan: Plan) -> list[Instance]:

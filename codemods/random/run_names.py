@@ -11,9 +11,11 @@ from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import Refusal
 from ddpify.understanding.facts import Site
+from ddpify.understanding.libraries.clocks import is_clock
+from ddpify.understanding.libraries.distributed import library_names
 from ddpify.understanding.libraries.entropy import SEEDED
 from ddpify.understanding.libraries.paths import path_of
-from ddpify.understanding.taint.sources import ANY_RANK, CLOCK, is_clock, library_names
+from ddpify.understanding.taint.sources import ANY_RANK, CLOCK
 
 _FILES = ("tempfile.mkstemp", "tempfile.NamedTemporaryFile")
 _FORMS = ("builtins.str", "builtins.int", "builtins.round")

@@ -11,9 +11,10 @@ from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import Refusal
 from ddpify.understanding.facts import Draw, Site
+from ddpify.understanding.libraries.distributed import library_names
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import brief, code_of
-from ddpify.understanding.taint.sources import draws, library_names
+from ddpify.understanding.taint.sources import draws
 from ddpify.understanding.values import Instance
 
 _RULE = "same-seed-everywhere"

@@ -13,9 +13,9 @@ from ddpify.planning.bindings import is_bound_name
 from ddpify.planning.edits import Edits, wrapped
 from ddpify.planning.plan import Plan, Reduction
 from ddpify.planning.refusals import Refusal, unused_losses
+from ddpify.understanding.arithmetic import denominators
 from ddpify.understanding.facts import Site
 from ddpify.understanding.forms import Form
-from ddpify.understanding.libraries import denominators
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import brief, code_of
 from ddpify.understanding.values import UNKNOWN, Tup, Value

@@ -8,13 +8,13 @@ from ddpify.planning import gathering
 from ddpify.planning.bindings import loader_name
 from ddpify.planning.plan import Plan, Reduction
 from ddpify.understanding import uses
-from ddpify.understanding.arithmetic.tensor_sizes import is_own_number
+from ddpify.understanding.arithmetic import denominators
 from ddpify.understanding.batching import in_place_writes
 from ddpify.understanding.facts import Demand
 from ddpify.understanding.forms import Form
-from ddpify.understanding.libraries import denominators
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import Project
+from ddpify.understanding.shapes.tensor_sizes import is_own_number
 from ddpify.understanding.values import UNKNOWN, Data
 
 _NUMBERS_OF_ROWS = (Placement.COUNT, Placement.PER_COUNT)

@@ -20,7 +20,14 @@ from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Facts
 from ddpify.understanding.forms import Form
 from ddpify.understanding.frames import Frame
-from ddpify.understanding.language import calls, elements, expressions, statements
+from ddpify.understanding.language import (
+    attributes,
+    calls,
+    elements,
+    expressions,
+    imports,
+    statements,
+)
 from ddpify.understanding.libraries import criteria, library, object_kinds
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import ModuleFile, Project
@@ -28,10 +35,12 @@ from ddpify.understanding.run_state import RunState
 from ddpify.understanding.syntax import statements as statements_of
 from ddpify.understanding.values import (
     UNKNOWN,
+    Atom,
     Const,
     Data,
     Function,
     Instance,
+    Namespace,
     Number,
     ReplicatedTensor,
     Scope,
@@ -217,6 +226,34 @@ class Interpreter(RunState):
     def iterate(self, node: cst.BaseExpression, iterable: Value) -> Value:
         """What ``for x in iterable`` binds."""
         return elements.iterate(self, node, iterable)
+
+    def collected(self, node: cst.BaseExpression, iterable: Value) -> Value:
+        """What a collection holds that is made of all that an iterable gives."""
+        return elements.collected(self, node, iterable)
+
+    def attribute_of(self, node: cst.BaseExpression, atom: Atom, name: str) -> Value:
+        """What ``atom.name`` is."""
+        return attributes.attribute_of(self, node, atom, name)
+
+    def as_dictionary(self, node: cst.BaseExpression, atom: Instance) -> Value:
+        """The attributes of an object that holds something of a batch, by name."""
+        return attributes.as_dictionary(self, node, atom)
+
+    def defined_in(self, node: cst.BaseExpression, module: Namespace) -> Instance:
+        """The classes and functions that a module of the project has, as a dictionary."""
+        return attributes.defined(self, node, module)
+
+    def module_named(self, full: str) -> Value:
+        """The module of that name: of the project, or of a library."""
+        return imports.module(self, full)
+
+    def is_model(self, instance: Instance) -> bool:
+        """Whether an object is an ``nn.Module``."""
+        return object_kinds.is_model(instance)
+
+    def note_set_around(self, name: str, new: Value) -> None:
+        """A function has set a name of a function around it, or of the module."""
+        carried_values.set_around(self, name, new)
 
     def keeps_from_batch(self, container: Instance, node: cst.BaseExpression, new: Value) -> Value:
         """What a container of longer life than the batch takes must be global, or is demanded."""

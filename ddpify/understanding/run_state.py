@@ -13,7 +13,6 @@ from contextlib import contextmanager
 import libcst as cst
 
 from ddpify.understanding import size_uses, uses
-from ddpify.understanding.batching import carried_values
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.contexts import Context, Contexts, into_forward
 from ddpify.understanding.facts import Demand, Effect, Facts, Site
@@ -358,7 +357,7 @@ class RunState(ABC):
                 outer = outer.parent
             if outer is not None:
                 outer.names[name] = join(outer.names.get(name, UNKNOWN), new)
-                carried_values.set_around(self, name, new)
+                self.note_set_around(name, new)
             return
         scope.rebind(name, new)
         for loop in self.frame.loops:
@@ -471,6 +470,34 @@ class RunState(ABC):
     @abstractmethod
     def iterate(self, node: cst.BaseExpression, iterable: Value) -> Value:
         """What ``for x in iterable`` binds."""
+
+    @abstractmethod
+    def collected(self, node: cst.BaseExpression, iterable: Value) -> Value:
+        """What a collection holds that is made of all that an iterable gives."""
+
+    @abstractmethod
+    def attribute_of(self, node: cst.BaseExpression, atom: Atom, name: str) -> Value:
+        """What ``atom.name`` is."""
+
+    @abstractmethod
+    def as_dictionary(self, node: cst.BaseExpression, atom: Instance) -> Value:
+        """The attributes of an object that holds something of a batch, by name."""
+
+    @abstractmethod
+    def defined_in(self, node: cst.BaseExpression, module: Namespace) -> Instance:
+        """The classes and functions that a module of the project has, as a dictionary."""
+
+    @abstractmethod
+    def module_named(self, full: str) -> Value:
+        """The module of that name: of the project, or of a library."""
+
+    @abstractmethod
+    def is_model(self, instance: Instance) -> bool:
+        """Whether an object is an ``nn.Module``."""
+
+    @abstractmethod
+    def note_set_around(self, name: str, new: Value) -> None:
+        """A function has set a name of a function around it, or of the module."""
 
     @abstractmethod
     def keeps_from_batch(self, container: Instance, node: cst.BaseExpression, new: Value) -> Value:

@@ -314,6 +314,9 @@ def _grown(held: dict[str, Value], name: str, new: Value) -> bool:
     return True
 
 
+CONTAINERS = ("list", "dict", "set", "generator")  # the types of Python's containers
+
+
 @dataclass(eq=False, repr=False, slots=True)
 class Instance:
     """An object made at one place: of a project class, a library class, or a container.

@@ -11,10 +11,11 @@ import libcst as cst
 
 from ddpify.records import record
 from ddpify.understanding.arguments import Keywords, argument_pairs
-from ddpify.understanding.arithmetic import tensor_dimensions, tensor_sizes, tensors
+from ddpify.understanding.arithmetic import tensor_dimensions, tensors
 from ddpify.understanding.batching import batch_rows
 from ddpify.understanding.forms import SEVERAL_TENSORS, Form
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.shapes import tensor_sizes
 from ddpify.understanding.values import (
     REPLICATED,
     UNKNOWN,

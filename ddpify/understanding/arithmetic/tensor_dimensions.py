@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ddpify.understanding.arithmetic import dimensions
 from ddpify.understanding.forms import SEVERAL_TENSORS, Form
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.shapes import dimensions
 from ddpify.understanding.values import Const, Data, Instance, Tup, Value, join, value
 
 if TYPE_CHECKING:

@@ -10,16 +10,11 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import uses
-from ddpify.understanding.arithmetic import (
-    across_samples,
-    booleans,
-    dimensions,
-    single_samples,
-    tensor_sizes,
-)
+from ddpify.understanding.arithmetic import across_samples, booleans, single_samples
 from ddpify.understanding.batching import batch_rows, handmade_batches, joint_loaders
 from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement, combine
+from ddpify.understanding.shapes import dimensions, tensor_sizes
 from ddpify.understanding.syntax import displayed
 from ddpify.understanding.values import (
     REPLICATED,

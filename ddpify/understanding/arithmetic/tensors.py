@@ -14,13 +14,13 @@ from ddpify.understanding.arithmetic import (
     across_samples,
     along_batch,
     booleans,
-    dimensions,
+    sequences,
     single_samples,
     tensor_items,
     tensor_pairs,
-    tensor_sizes,
     views,
 )
+from ddpify.understanding.arithmetic.denominators import number_of_rows
 from ddpify.understanding.arithmetic.tensor_dimensions import (
     KEEPING_DIMENSIONS,
     ORDERING,
@@ -43,11 +43,10 @@ from ddpify.understanding.arithmetic.tensor_dimensions import (
 from ddpify.understanding.arithmetic.tensor_pairs import Operand
 from ddpify.understanding.batching import batch_rows, collating, handmade_batches, item_dimensions
 from ddpify.understanding.forms import Form
-from ddpify.understanding.libraries import sequences
-from ddpify.understanding.libraries.denominators import number_of_rows
 from ddpify.understanding.operators.rules import Rule
 from ddpify.understanding.operators.table import LOOKING_UP, rule_of
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.shapes import dimensions, tensor_sizes
 from ddpify.understanding.values import (
     NO_ROWS,
     REPLICATED,

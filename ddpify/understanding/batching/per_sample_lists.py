@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import uses
-from ddpify.understanding.arithmetic import bounds
 from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.shapes import bounds
 from ddpify.understanding.structure import Structure, walk
 from ddpify.understanding.syntax import dotted, names_of
 from ddpify.understanding.values import Atom, Data, Instance, Tup, Value, deep_atoms, join, value

@@ -17,11 +17,10 @@ from ddpify.understanding.arguments import (
     argument_pairs,
     local_data,
 )
-from ddpify.understanding.arithmetic import bounds
 from ddpify.understanding.batching import in_place_writes, sample_tables
 from ddpify.understanding.forms import SEVERAL_TENSORS, Form
-from ddpify.understanding.libraries.object_kinds import is_model
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.shapes import bounds
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import displayed
 from ddpify.understanding.values import (
@@ -154,7 +153,7 @@ def buffer(
     What is made anew from the rows, as a mask of their size is, keeps nothing.
     """
     owners, name = run.seen(target.value).of(Instance), target.attr.value
-    models = [owner for owner in owners if is_model(owner)]  # type: ignore[arg-type]
+    models = [owner for owner in owners if run.is_model(owner)]  # type: ignore[arg-type]
     registered = any((owner, name) in run.facts.buffers for owner in models)
     if not models or not run.in_batch_loop():
         return
@@ -182,7 +181,7 @@ def _fill(
 ) -> None:
     """What is made for this batch alone, as means by class, is filled from all its rows."""
     kept = next(in_place_writes.holders(target), None)
-    if kept is None or not _is_replicated(run.eval(kept)):
+    if kept is None or not _is_replicated(run, run.eval(kept)):
         return
     if run.in_batch_loop() and _outlives_batch(run, kept):
         return
@@ -208,7 +207,7 @@ def _parts(run: RunState, shown: cst.BaseExpression, one: Value) -> list[Operand
 def _is_kept(run: RunState, target: cst.BaseExpression) -> bool:
     """Whether what is written is a tensor that all ranks hold, from batch to batch."""
     kept = next(in_place_writes.holders(target), None)
-    return kept is not None and _outlives_batch(run, kept) and _is_replicated(run.eval(kept))
+    return kept is not None and _outlives_batch(run, kept) and _is_replicated(run, run.eval(kept))
 
 
 def _demand(run: RunState, shown: cst.BaseExpression, data: Data, *, by_index: bool) -> None:
@@ -219,11 +218,11 @@ def _demand(run: RunState, shown: cst.BaseExpression, data: Data, *, by_index: b
     run.demand(shown, value(data), uses.A_KEPT_TENSOR)
 
 
-def _is_replicated(held: Value) -> bool:
+def _is_replicated(run: RunState, held: Value) -> bool:
     """Whether a tensor, or a layer's parameter, is the same on all ranks."""
     return bool(held.atoms) and all(
         isinstance(a, (Number, Const, ReplicatedTensor, Params))
-        or (isinstance(a, Instance) and is_model(a) and isinstance(a.type, str))
+        or (isinstance(a, Instance) and run.is_model(a) and isinstance(a.type, str))
         or (isinstance(a, Data) and not a.placement.local)
         for a in held.atoms
     )

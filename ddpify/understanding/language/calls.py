@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import libcst as cst
 
 from ddpify.understanding import definition_sites, merged_calls
-from ddpify.understanding.batching import current_batch, handmade_batches, model_inputs
+from ddpify.understanding.batching import current_batch, handmade_batches, model_inputs, named_parts
 from ddpify.understanding.facts import Site
 from ddpify.understanding.forms import Form
 from ddpify.understanding.frames import Frame
-from ddpify.understanding.language import attributes, forward_attributes, overloads, star_args
+from ddpify.understanding.language import attributes, forward_attributes, overloads
 from ddpify.understanding.libraries import (
     criteria,
     instances,
@@ -418,7 +418,7 @@ def _bind_further(run: RunState, function: Function, kwargs: Keywords, scope: Sc
     known = {parameter.name.value for parameter in named}
     for name, one in kwargs.items():
         if name == "**":
-            run.put(extra, "*", star_args.any_part(one))
+            run.put(extra, "*", named_parts.any_part(one))
         elif name not in known:
             run.put(extra, f"[{name!r}]", one)
     scope.names[parameters.star_kwarg.name.value] = value(extra)

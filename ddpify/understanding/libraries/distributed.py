@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -16,6 +16,7 @@ from ddpify.understanding.values import (
     Const,
     Function,
     Instance,
+    QualifiedName,
     Tup,
     Value,
     value,
@@ -158,3 +159,10 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     FULLY_SHARD: _fully_shard,
     **dict.fromkeys(_SPAWNS, _spawn),
 }
+
+
+def library_names(held: Value | None) -> Iterator[str]:
+    """The qualified names of library things that a value may be."""
+    for atom in held.atoms if held is not None else ():
+        if isinstance(atom, QualifiedName):
+            yield ALIASES.get(atom.name, atom.name)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.arguments import Keywords, argument_pairs
-from ddpify.understanding.arithmetic import patterns, picked_views
+from ddpify.understanding.arithmetic import patterns, picked_views, sequences
+from ddpify.understanding.arithmetic.denominators import LossCall
 from ddpify.understanding.libraries import (
     distributions,
     functions,
@@ -15,10 +16,8 @@ from ddpify.understanding.libraries import (
     path_objects,
     python_functions,
     random_numbers,
-    sequences,
     side_effects,
 )
-from ddpify.understanding.libraries.denominators import LossCall
 from ddpify.understanding.libraries.instances import (
     bar,
     data_loader,

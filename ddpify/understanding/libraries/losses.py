@@ -10,10 +10,10 @@ import libcst as cst
 
 from ddpify.understanding import uses
 from ddpify.understanding.arithmetic import tensor_pairs
+from ddpify.understanding.arithmetic.denominators import LossCall, denominator
 from ddpify.understanding.batching import handmade_batches, joint_loaders
 from ddpify.understanding.forms import SEVERAL_TENSORS, Form
-from ddpify.understanding.libraries import loss_options
-from ddpify.understanding.libraries.denominators import LossCall, denominator
+from ddpify.understanding.operators import loss_options
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
 from ddpify.understanding.values import (

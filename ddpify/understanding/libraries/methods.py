@@ -8,7 +8,6 @@ import libcst as cst
 
 from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.arithmetic import picked_views
-from ddpify.understanding.language import elements
 from ddpify.understanding.libraries import (
     autograd_functions,
     command_line_options,
@@ -32,6 +31,7 @@ from ddpify.understanding.libraries.tensor_methods import (
 )
 from ddpify.understanding.structure import walk
 from ddpify.understanding.values import (
+    CONTAINERS,
     REPLICATED,
     UNKNOWN,
     Class,
@@ -103,7 +103,7 @@ def _laid_out(run: RunState, node: cst.Call, made: Value) -> None:
 def _object_method(  # type: ignore[no-untyped-def]
     run: RunState, node: cst.BaseExpression, atom: Instance, name: str, args, kwargs
 ) -> Value:
-    if atom.type in elements.CONTAINERS:
+    if atom.type in CONTAINERS:
         return of_container(run, node, atom, name, args, kwargs)
     if atom.type == autograd_functions.CONTEXT:
         return autograd_functions.saved(atom, name, args)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.arguments import Keywords, argument_pairs, local_data
-from ddpify.understanding.arithmetic import dimensions, patterns, tensor_pairs, tensors
+from ddpify.understanding.arithmetic import patterns, sequences, tensor_pairs, tensors
+from ddpify.understanding.arithmetic.denominators import LossCall
 from ddpify.understanding.batching import batch_layers, handmade_batches, per_sample_lists
 from ddpify.understanding.forms import Form
 from ddpify.understanding.libraries import (
@@ -17,13 +18,12 @@ from ddpify.understanding.libraries import (
     escaping_loaders,
     losses,
     random_numbers,
-    sequences,
     side_effects,
 )
-from ddpify.understanding.libraries.denominators import LossCall
 from ddpify.understanding.libraries.instances import library_object, new_optimizer
 from ddpify.understanding.libraries.object_kinds import is_model
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.shapes import dimensions
 from ddpify.understanding.values import (
     REPLICATED,
     Atom,

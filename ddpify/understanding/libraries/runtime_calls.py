@@ -14,10 +14,10 @@ import libcst as cst
 
 from ddpify.understanding import definition_sites
 from ddpify.understanding.arguments import Keywords
+from ddpify.understanding.arithmetic import sequences
 from ddpify.understanding.batching import current_batch
 from ddpify.understanding.forms import Form
-from ddpify.understanding.language import elements
-from ddpify.understanding.libraries import sequences, side_effects
+from ddpify.understanding.libraries import side_effects
 from ddpify.understanding.libraries.distributed import held_model
 from ddpify.understanding.libraries.object_kinds import is_loader, is_model
 from ddpify.understanding.libraries.runtime_names import MODULE, REPLICATING, SHARDED, SPREAD_CALL
@@ -73,7 +73,7 @@ def _loader(how: str) -> Callable[..., Value]:
 
 def _cycle(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
     made = run.instance(node, run.module, "generator")
-    made.hold("*", elements.iterate(run, node, _first(args, kwargs, "loader")))
+    made.hold("*", run.iterate(node, _first(args, kwargs, "loader")))
     return value(made)
 
 

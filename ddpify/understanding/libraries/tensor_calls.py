@@ -10,13 +10,11 @@ import libcst as cst
 from ddpify.understanding import uses
 from ddpify.understanding.arguments import Keywords, argument_pairs, local_data
 from ddpify.understanding.arithmetic import (
-    bounds,
     einsum,
     in_place,
     patterns,
     tensor_items,
     tensor_pairs,
-    tensor_sizes,
     tensors,
 )
 from ddpify.understanding.batching import (
@@ -34,6 +32,7 @@ from ddpify.understanding.facts import Draw
 from ddpify.understanding.forms import Form
 from ddpify.understanding.libraries import local_sizes, random_numbers
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.shapes import bounds, tensor_sizes
 from ddpify.understanding.values import (
     NO_ROWS,
     REPLICATED,

@@ -10,12 +10,10 @@ import libcst as cst
 from ddpify.understanding import uses
 from ddpify.understanding.arguments import argument_pairs, local_data
 from ddpify.understanding.arithmetic import (
-    bounds,
     in_place,
     last_sizes,
     tensor_items,
     tensor_pairs,
-    tensor_sizes,
     tensors,
     views,
 )
@@ -26,6 +24,7 @@ from ddpify.understanding.libraries.instances import MOVES, generator
 from ddpify.understanding.libraries.opaque import sink_method
 from ddpify.understanding.libraries.tensor_calls import tensor_function
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.shapes import bounds, tensor_sizes
 from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import (
     REPLICATED,

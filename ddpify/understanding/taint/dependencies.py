@@ -10,7 +10,7 @@ import libcst as cst
 
 from ddpify.records import record
 from ddpify.understanding.facts import Facts
-from ddpify.understanding.libraries.distributed import METRICS, is_wrapper
+from ddpify.understanding.libraries.distributed import METRICS, is_wrapper, library_names
 from ddpify.understanding.libraries.object_kinds import BARS
 from ddpify.understanding.libraries.runtime_names import BROADCAST
 from ddpify.understanding.project import ModuleFile
@@ -214,7 +214,7 @@ class Dependencies:
     def _subscript(
         self, node: cst.Subscript, module: ModuleFile, pure: bool
     ) -> Iterator[Dependency]:
-        if "os.environ" in sources.library_names(self.facts.values.get(node.value)):
+        if "os.environ" in library_names(self.facts.values.get(node.value)):
             for element in node.slice:
                 if isinstance(element.slice, cst.Index):
                     key = self.facts.values.get(element.slice.value, value())
@@ -239,7 +239,7 @@ class Dependencies:
             return
         if self._may_gather(node.func):
             yield Dependency(label=SANITIZED, node=node)
-        names = list(sources.library_names(self.facts.values.get(node.func)))
+        names = list(library_names(self.facts.values.get(node.func)))
         if BROADCAST in names:  # rank 0's, whatever it is made of
             yield Dependency(label=SANITIZED, node=node)
             return
@@ -291,7 +291,7 @@ class Dependencies:
         held = self.facts.values.get(given.value, value()) if given is not None else None
         if held is None or held.constant() is None:
             return False
-        return _WORLD not in sources.library_names(held)
+        return _WORLD not in library_names(held)
 
     def _opens_for_writing(self, node: cst.Call, names: list[str]) -> bool:
         """``open(path, "w")``: nothing that is read comes from its path."""

@@ -8,11 +8,11 @@ from functools import cached_property
 import libcst as cst
 
 from ddpify.understanding.facts import Facts
+from ddpify.understanding.libraries.distributed import library_names
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
 from ddpify.understanding.taint.flow import Flow
 from ddpify.understanding.taint.locations import Location
-from ddpify.understanding.taint.sources import library_names
 from ddpify.understanding.values import UNKNOWN, Class, Instance
 
 _TAKES_STATE = "load_state_dict"

@@ -12,10 +12,10 @@ import libcst as cst
 
 from ddpify.understanding.definite_assignment import target_names
 from ddpify.understanding.facts import Facts
+from ddpify.understanding.libraries.distributed import library_names
 from ddpify.understanding.libraries.path_objects import PATH
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import Structure
-from ddpify.understanding.taint import sources
 from ddpify.understanding.taint.call_graph import called
 from ddpify.understanding.taint.flow import Flow
 from ddpify.understanding.taint.flow_edges import FlowEdge
@@ -153,7 +153,7 @@ class Ordering:
         return listed or any(name in _NUMBERS for name in self._names(node.func))
 
     def _names(self, node: cst.CSTNode) -> list[str]:
-        return list(sources.library_names(self.facts.values.get(node)))
+        return list(library_names(self.facts.values.get(node)))
 
     def _file(self, node: cst.CSTNode) -> ModuleFile:
         return next(file for file, s in self.structures.items() if node in s.order)

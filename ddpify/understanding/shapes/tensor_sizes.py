@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import libcst as cst
 
-from ddpify.understanding.arithmetic import dimensions
 from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.shapes import dimensions
 from ddpify.understanding.values import (
     REPLICATED,
     Const,
