@@ -36,14 +36,14 @@ def resolve(plan: Plan, demand: Demand, learnt: frozenset[cst.BaseExpression]) -
         editable = []  # a list of tensors, of which none is gathered by that
         if demand.reader == uses.A_KEPT_COLLECTION and not plan.choices.by_hand:
             return _fill_whole(plan, demand)
-    of_loss = demand.reader in ("backward()", uses.ARITHMETIC)
+    of_loss = demand.reader in (uses.BACKWARD, uses.ARITHMETIC)
     if trained and of_loss and _cut(plan, demand):
         return True
     if trained and (_keeps_what_it_returns(plan, demand) or demand.data.definition_sites & learnt):
         return gathering.gather_arguments(plan, demand) or (
-            demand.reader == "backward()" and gathering.gather_for_makers(plan, demand)
+            demand.reader == uses.BACKWARD and gathering.gather_for_makers(plan, demand)
         )
-    if demand.reader == "backward()" and gathering.gather_for_unseen(plan, demand):
+    if demand.reader == uses.BACKWARD and gathering.gather_for_unseen(plan, demand):
         return True
     if plan.barred.intersection((*editable, *demand.data.names)):
         resolved = _resolve_before_calls(plan, demand)
@@ -108,7 +108,7 @@ def _divide_by_any(plan: Plan, loss: cst.BaseExpression, demand: Demand) -> bool
     counted = {data.counted for data in _means(plan, loss)}
     weight = denominators.of_any(loss, callee, counted)
     if weight:
-        plan.record(Reduction(loss, "mean", weight[0], demand.reader == "backward()"))
+        plan.record(Reduction(loss, "mean", weight[0], demand.reader == uses.BACKWARD))
         return True
     return gathering.gather_calls(plan, {loss} if isinstance(loss, cst.Call) else set())
 
@@ -145,7 +145,7 @@ def _again_and_again(
 def _resolve_before_calls(plan: Plan, demand: Demand) -> bool:
     """Reduce what goes into the function that reads it, since other calls need other reductions."""
     how = _how(demand.data, demand.reader)
-    kept = how is not None and demand.reader.startswith("a collection")
+    kept = how is not None and demand.reader == uses.A_KEPT_COLLECTION
     for call in reversed(demand.calls) if kept or how in ("mean", "sum") else ():
         parts = gathering.given_to(plan, call, demand.data.placement)
         if call.module.editable and parts and not plan.barred.intersection(parts):
@@ -160,7 +160,7 @@ def _resolve_before_calls(plan: Plan, demand: Demand) -> bool:
 def _keeps_what_it_returns(plan: Plan, demand: Demand) -> bool:
     """Whether a function keeps rows that it also returns, as a pool of earlier samples does."""
     call = next((c for c in reversed(demand.calls) if c.module.editable), None)
-    if call is None or not demand.reader.startswith("a collection"):
+    if call is None or demand.reader != uses.A_KEPT_COLLECTION:
         return False
     returned = plan.facts.values.get(call.node, UNKNOWN)
     # It returns rows of this batch, and of an earlier one that is gathered by then.
@@ -198,7 +198,7 @@ def _how(data: Data, reader: str) -> str | None:
         return "sum"
     if data.placement in (Placement.COUNT, Placement.PER_COUNT):
         return "count"
-    if data.placement is Placement.SHARD and data.opaque and reader in ("backward()", "item()"):
+    if data.placement is Placement.SHARD and data.opaque and reader in (uses.BACKWARD, uses.ITEM):
         return "mean"
     if data.placement in (Placement.ROWS, Placement.COUPLED) and data.definition_sites:
         return "gather"
@@ -213,7 +213,7 @@ def _how(data: Data, reader: str) -> str | None:
 
 def _reduce(plan: Plan, node: cst.BaseExpression, how: str, demand: Demand) -> bool:
     """Record a reduction, or what makes it needless; whether anything could be done."""
-    kept = demand.reader.startswith("a collection") or demand.reader in uses.SHOWING
+    kept = demand.reader == uses.A_KEPT_COLLECTION or demand.reader in uses.SHOWING
     if how == "gather" and not kept and not in_training(plan, demand):
         if node not in plan.reductions:  # what a training step gathers there is right here, too
             replicate(plan, demand)
@@ -233,7 +233,7 @@ def _reduce(plan: Plan, node: cst.BaseExpression, how: str, demand: Demand) -> b
     weighted = demand.data.placement is Placement.WEIGHTED
     weight = demand.data.counted[0] if weighted and node in demand.data.definition_sites else ""
     known = plan.reductions.get(node)
-    trained_on = demand.reader == "backward()" or (known is not None and known.trained_on)
+    trained_on = demand.reader == uses.BACKWARD or (known is not None and known.trained_on)
     plan.record(Reduction(node, how, weight, trained_on))
     if demand.data.placement is Placement.ROWS:
         _count_all(plan, node)

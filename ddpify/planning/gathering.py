@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.planning.plan import Plan, Reduction
+from ddpify.understanding import uses
 from ddpify.understanding.facts import Demand, Site
 from ddpify.understanding.forms import Form
 from ddpify.understanding.libraries.object_kinds import is_criterion, is_loss, is_model
@@ -28,7 +29,7 @@ def gather_names(plan: Plan, demand: Demand) -> bool:
     owners = [plan.project.owner(node) for node in nodes]
     if not nodes or not all(owner is not None and owner.editable for owner in owners):
         return False
-    of_loss = demand.reader in ("backward()", "a loss")
+    of_loss = demand.reader in (uses.BACKWARD, uses.A_LOSS)
     coupled = of_loss and demand.data.placement is Placement.COUPLED
     for node in _given_together(plan, demand, nodes) or nodes:
         plan.record(Reduction(node, "gather", coupled=coupled))

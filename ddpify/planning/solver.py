@@ -297,7 +297,7 @@ def _learnt_from(plan: Plan) -> frozenset[cst.BaseExpression]:
     definition_sites = frozenset(
         definition_site
         for demand in plan.facts.demands.values()
-        if demand.reader == "backward()" and demand.data.placement is Placement.ROWS
+        if demand.reader == uses.BACKWARD and demand.data.placement is Placement.ROWS
         for definition_site in demand.data.definition_sites
     )
     first = all(_is_made_by_a_model(plan, b) or _lies_first(plan, b) for b in definition_sites)

@@ -1,4 +1,20 @@
-"""What reads a rank's rows alone, in the words of a demand, where others ask for the reader."""
+"""The uses that demand a global value, in the words of a report.
+
+A library function that reads a value is named as its call: ``print()``. All other uses, and the
+calls on which something is decided, are constants here: decisions compare with these alone.
+"""
+
+BACKWARD = "backward()"
+ITEM = "item()"
+APPEND = "append()"
+A_LOSS = "a loss"  # which is computed from it
+A_TOTAL = "a running total"
+A_COMPARISON = "a comparison"
+A_MEMBERSHIP_TEST = "a membership test"
+A_FILE = "a file"
+AN_OPTIMIZER = "an optimizer"
+A_SIZE_FROM_THE_END = "a size that is counted from the end"
+UNREADABLE_CODE = "code that ddpify cannot read"
 
 ARITHMETIC = "arithmetic that does not commute with a sum"
 POSITIONS = "a computation with positions in the batch"

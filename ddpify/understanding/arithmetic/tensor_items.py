@@ -180,7 +180,7 @@ def _shape_item(run: RunState, node: cst.Subscript, atom: Data) -> Value:
     if index is ... or index == atom.dim:
         return value(tensor_sizes.first_size(atom, node))
     if isinstance(index, int) and index < 0 < atom.dim and _is_reckoned_with(run, node):
-        run.demand(node.value, value(atom), "a size that is counted from the end")
+        run.demand(node.value, value(atom), uses.A_SIZE_FROM_THE_END)
     return REPLICATED
 
 

@@ -435,14 +435,14 @@ def compare(run: RunState, nodes: Sequence[cst.BaseExpression], values: list[Val
     with_zero = any(one.constant() == 0 for one in values)
     own = run.frames_forward() and all(map(_counts_rows, values))  # one rank's beside its other
     for node, one in zip(nodes, values, strict=True):
-        run.demand(node, value(*one.positions), "a comparison")
+        run.demand(node, value(*one.positions), uses.A_COMPARISON)
         for data in one.data:
             if with_zero and (data.placement is Placement.COUNT or is_never_zero(run, data)):
                 run.facts.shape_uses.update(data.definition_sites)  # no rank is without a row
             elif not data.placement.partial:
                 shards.append(data)
             elif not own:
-                run.demand(node, value(data), "a comparison")
+                run.demand(node, value(data), uses.A_COMPARISON)
     handmade_batches.meet(run, list(zip(nodes, values, strict=True)))
     tensors = held_tensors(list(zip(nodes, values, strict=True)))
     if not shards:

@@ -192,7 +192,7 @@ def _accumulated(
             run.put(target, "*", ragged_samples.extended(run, node.target, target, items[taken]))
         return old
     if any(d.placement.partial for d in new.data) and run.outlives_batch(node.target):
-        run.demand(node.value, new, "a running total")
+        run.demand(node.value, new, uses.A_TOTAL)
         new = definition_sites.reduced(new)
     sample_tables.counted(run, node.target, old, new)
     result = tensor_pairs.binary(run, node, operator, (node.target, old), (node.value, new))

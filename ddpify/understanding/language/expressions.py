@@ -138,7 +138,7 @@ def _membership(run: RunState, sides: list[cst.BaseExpression], values: list[Val
     if isinstance(values[0].constant(), str):
         return REPLICATED
     for side, held in zip(sides, values, strict=True):
-        run.demand(side, held, "a membership test")
+        run.demand(side, held, uses.A_MEMBERSHIP_TEST)
     return REPLICATED
 
 

@@ -162,13 +162,13 @@ def _take_numbers(run: RunState, loss: LossCall) -> None:
     for name, one in loss_options.given_to_function(loss.name, loss.args, loss.kwargs).items():
         for partial in one.data if name in shown else ():
             if partial.placement.partial:
-                run.demand(shown[name], value(partial), "a loss")
+                run.demand(shown[name], value(partial), uses.A_LOSS)
     of_classes = loss.name in loss_options.OF_CLASSES
     for name in ("weight", "pos_weight"):
         for data in loss.options.get(name, REPLICATED).data:
             rows = data.placement in (Placement.SHARD, Placement.ROWS)
             if not rows or (of_classes and name == "weight"):
-                run.demand(shown.get(name, loss.node), value(data), "a loss")
+                run.demand(shown.get(name, loss.node), value(data), uses.A_LOSS)
 
 
 def _tell_orders_apart(run: RunState, shown: list[handmade_batches.Operand]) -> None:

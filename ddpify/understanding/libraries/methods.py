@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding import uses
 from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.arithmetic import picked_views
 from ddpify.understanding.libraries import (
@@ -152,7 +153,7 @@ def _closure(run: RunState, node: cst.BaseExpression, closure: Value) -> None:
     for function in closure.of(Function):
         for part in walk(function.node.body):  # type: ignore[union-attr]
             if isinstance(part, cst.Return) and part.value is not None:
-                run.demand(part.value, run.seen(part.value), "an optimizer")
+                run.demand(part.value, run.seen(part.value), uses.AN_OPTIMIZER)
 
 
 def _add_argument(run: RunState, atom: Instance, args: list[Value], kwargs: Keywords) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding import uses
 from ddpify.understanding.arguments import Keywords, argument_pairs, local_data
 from ddpify.understanding.arithmetic import patterns, sequences, tensor_pairs, tensors
 from ddpify.understanding.arithmetic.denominators import LossCall
@@ -129,7 +130,7 @@ def opaque(
             ):
                 picked.append(data)
             else:
-                run.demand(expression, value(data), "code that ddpify cannot read")
+                run.demand(expression, value(data), uses.UNREADABLE_CODE)
     if picked:  # what a model makes of picked rows is as good as they are
         definition_sites = frozenset(b for d in picked for b in d.definition_sites)
         return value(replace(picked[0].placed(Placement.ROWS), definition_sites=definition_sites))

@@ -100,7 +100,7 @@ def tensor_function(  # type: ignore[no-untyped-def]
             join(*(tensor_sizes.elements(data, node) for data in operands[0][1].data)) or REPLICATED
         )
     if name == "numpy.append" and len(operands) > 1 and not operands[0][1].data:
-        run.demand(*operands[1], "append()")  # a replicated list takes the rows of all ranks
+        run.demand(*operands[1], uses.APPEND)  # a replicated list takes the rows of all ranks
         return REPLICATED
     if name.startswith("numpy.") and short == "at" and not operands[0][1].data:
         for shown, one in operands[1:]:  # np.add.at(table, (labels, guesses), 1)

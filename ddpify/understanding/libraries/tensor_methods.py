@@ -253,7 +253,7 @@ def backward(
     if run.running_entry:
         run.facts.reached_backwards.add(node)
     part_steps.note(run)
-    run.demand(receiver, loss, "backward()")
+    run.demand(receiver, loss, uses.BACKWARD)
     for data in loss.of(Data):
         run.choices.trained |= {loader.site for loader in data.loaders}  # type: ignore[union-attr]
     return REPLICATED
