@@ -72,3 +72,11 @@ def test_folders_of_the_understanding_import_each_other_in_one_direction() -> No
     for at, folder in enumerate(folders):
         assert graph[folder].isdisjoint(folders[at + 1 :]), folder
         assert f"{around}.interpreter" not in graph[folder]
+
+
+def test_names_of_libraries_stand_once() -> None:
+    """Those that many rules ask for are constants next to what is known of them."""
+    names = ("torch.distributed.init_process_group", "torch.multiprocessing.start_processes")
+    for name in names:
+        files = [path for path in modules().values() if f'"{name}"' in path.read_text("utf-8")]
+        assert [path.name for path in files] == ["distributed.py"]

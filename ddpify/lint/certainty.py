@@ -20,6 +20,7 @@ from ddpify.lint.scripts.control import but_entries
 from ddpify.lint.scripts.one_process import joins_no_group
 from ddpify.lint.scripts.script_kinds import DISTRIBUTED
 from ddpify.lint.scripts.set_by_rank import object_guards
+from ddpify.understanding.libraries.distributed import INIT_GROUP
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.taint.flow_edges import FlowEdge
@@ -48,7 +49,6 @@ _WHEREVER_WRAPPED = frozenset(
     " parameters-outside-ddp".split()
 )
 _UNDER_OPTIONS = frozenset({"hard-coded-device"})
-_GROUP = "torch.distributed.init_process_group"
 
 
 def confidence_of(script: Script, rule: Rule, finding: Finding) -> Confidence:
@@ -99,7 +99,7 @@ def _goes_with_a_step(script: Script, node: cst.CSTNode) -> bool:
 
 def _distributes_in_any_case(script: Script) -> bool:
     """Whether no option decides about the process group and the wrappers."""
-    places = [wrap.site.node for wrap in script.wraps] + script.calls(_GROUP, everywhere=True)
+    places = [wrap.site.node for wrap in script.wraps] + script.calls(INIT_GROUP, everywhere=True)
     return all(runs_in_any_case(script.control, one) for one in places)
 
 

@@ -10,6 +10,7 @@ from ddpify.errors import DdpifyError
 from ddpify.understanding import uses
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Demand, Facts, Site
+from ddpify.understanding.libraries.distributed import DDP, INIT_GROUP, SAMPLER, SPAWNS
 from ddpify.understanding.libraries.frameworks import ENVIRONMENTS, training_framework
 from ddpify.understanding.libraries.runtime_names import TRAINING, is_vendored
 from ddpify.understanding.placement import Placement
@@ -18,9 +19,9 @@ from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import Data, Instance, Params
 
 DISTRIBUTED = (
-    "torch.distributed.init_process_group",
-    "torch.nn.parallel.DistributedDataParallel",
-    "torch.utils.data.distributed.DistributedSampler",
+    INIT_GROUP,
+    DDP,
+    SAMPLER,
     "torch.utils.data.DistributedSampler",
     "torch.distributed.fsdp.",
     "torch.distributed._composable",
@@ -28,7 +29,7 @@ DISTRIBUTED = (
     "apex.parallel.Reducer",
     "apex.parallel.multiproc",
     "fairscale.",
-    "torch.multiprocessing.spawn",
+    SPAWNS[0],
     "torch.distributed.rpc.",
     "torch.distributed.launcher",
 )

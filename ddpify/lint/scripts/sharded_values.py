@@ -13,6 +13,7 @@ from ddpify.understanding.libraries.distributed import (
     DDP,
     FSDP,
     FULLY_SHARD,
+    INIT_GROUP,
     SAMPLER,
     splits,
 )
@@ -30,7 +31,7 @@ from ddpify.understanding.values import UNKNOWN, Class, Const, Data, Instance, V
 
 _NONE = value(Const(None))
 _PASSING = frozenset({*BARS, "builtins.enumerate", "builtins.zip"})
-_STARTS = ("torch.distributed.init_process_group", DDP, FSDP, FULLY_SHARD, SAMPLER)
+_STARTS = (INIT_GROUP, DDP, FSDP, FULLY_SHARD, SAMPLER)
 
 
 class Reading(Understood):

@@ -11,6 +11,7 @@ import libcst as cst
 from ddpify.understanding.libraries import command_line_options
 from ddpify.understanding.libraries.distributed import (
     IN_PLACE,
+    INIT_GROUP,
     REDUCING,
     REDUCING_NAMES,
     library_names,
@@ -266,7 +267,7 @@ class Collector:
                     self.sanitized.setdefault(location, []).append(node)
         if names & IN_PLACE and node.args:
             self.in_place |= self.dependencies.locations_of(node.args[0].value, self.module)
-        if "torch.distributed.init_process_group" in names:
+        if INIT_GROUP in names:
             for one in node.args:
                 told = self.told.get(one.keyword.value) if one.keyword is not None else None
                 if told is not None:

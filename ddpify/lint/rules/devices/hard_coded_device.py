@@ -57,6 +57,7 @@ from ddpify.lint.scripts.rank_gpus import gpu_of_the_rank
 from ddpify.lint.scripts.repairs import runtime
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.spread_models import spread_models
+from ddpify.understanding.libraries.distributed import INIT_GROUP
 from ddpify.understanding.libraries.object_kinds import is_loss
 from ddpify.understanding.syntax import argument, code_of
 from ddpify.understanding.taint.sources import (
@@ -69,7 +70,6 @@ from ddpify.understanding.taint.sources import (
 )
 from ddpify.understanding.values import Device
 
-_GROUP = "torch.distributed.init_process_group"
 _CLUSTERS = ("SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 _ACCELERATORS = ("cuda", "xpu", "npu", "hpu")
 _SET_DEVICE = (
@@ -100,7 +100,7 @@ _MAKERS = (
 def check(script: Script) -> Iterator[Finding]:
     """Literal devices, in every form that names one."""
     several = script.has_runtime or _has_several_ranks_a_node(script)
-    trains = script.uses(_GROUP) and script.averages and not _may_have_its_gpu_alone(script)
+    trains = script.uses(INIT_GROUP) and script.averages and not _may_have_its_gpu_alone(script)
     if not (script.strict or several or trains):
         return  # a tool that can join a group, and may have one process on each node
     sure = Confidence.CERTAIN if several else Confidence.LIKELY
@@ -147,7 +147,7 @@ def _has_several_ranks_a_node(script: Script) -> bool:
 
     Others may have a process a node, which has GPU 0 for itself.
     """
-    return script.uses(_GROUP) and any(
+    return script.uses(INIT_GROUP) and any(
         labels & {LOCAL_RANK, SPAWNED} or {RANK, DEVICES} <= labels
         for labels in (*script.flow.labels.values(), *_chosen(script))
     )
@@ -318,9 +318,9 @@ def _literals(script: Script) -> Iterator[cst.CSTNode]:
 
 def _knows_its_gpu(script: Script) -> bool:
     """Whether the script says anywhere which GPU is the rank's own."""
-    if script.uses(*_SET_DEVICE, *_CHOOSING) or not script.uses(_GROUP):
+    if script.uses(*_SET_DEVICE, *_CHOOSING) or not script.uses(INIT_GROUP):
         return True  # whatever joins the group elsewhere may set the device, too
-    for call in script.calls("torch.device", _GROUP, everywhere=True):
+    for call in script.calls("torch.device", INIT_GROUP, everywhere=True):
         module = script.owners[call]
         known = ANY_RANK if "torch.device" in script.names(call.func) else ANY_RANK - {TOLD}
         if any(script.flow.sources(a.value, module) & known for a in call.args):
