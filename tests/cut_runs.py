@@ -21,7 +21,8 @@ from typing import Any
 import torch
 
 from ddpify.runtime.snapshots import Snapshots
-from tests.leaving import leave, make_cheap_to_fork
+from ddpify.verify.launch.forking import share_with_forks
+from tests.leaving import leave
 
 CUT = 77
 LIMIT = 60
@@ -34,7 +35,7 @@ def main() -> None:
     torch.set_num_threads(1)
     for module in IMPORTED_LATE:
         importlib.import_module(module)
-    make_cheap_to_fork()
+    share_with_forks()
     for line in sys.stdin:
         script, folder, cut = json.loads(line)
         print(json.dumps(_job(script, Path(folder), cut)), flush=True)

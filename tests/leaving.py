@@ -1,4 +1,4 @@
-"""How the tests fork processes that have imported torch, and how these end."""
+"""How a forked process of the tests ends."""
 
 from __future__ import annotations
 
@@ -8,19 +8,7 @@ import io
 import os
 import sys
 import threading
-import weakref
 from typing import Any, NoReturn
-
-
-def make_cheap_to_fork() -> None:
-    """Let forks of this process share what it has imported, and leave it alone when they end.
-
-    A collection of garbage in a fork would touch, and so copy, every object of torch. So would the
-    finalizers by which torch takes its operator libraries apart.
-    """
-    for finalizer in list(weakref.finalize._registry):  # type: ignore[attr-defined]
-        finalizer.atexit = False
-    gc.freeze()
 
 
 def leave(script: dict[str, Any]) -> NoReturn:

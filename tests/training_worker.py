@@ -30,7 +30,8 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from ddpify.ports import free_port
-from tests.leaving import leave, make_cheap_to_fork
+from ddpify.verify.launch.forking import share_with_forks
+from tests.leaving import leave
 
 SECONDS_AFTER_A_FAILURE = 15.0
 """How long the other ranks may take to end once one has failed."""
@@ -50,7 +51,7 @@ def main() -> None:
 def serve() -> None:
     """Read jobs from stdin, answer each with its ranks' exit statuses on the first stdout."""
     importlib.import_module("ddpify.runtime")  # importing it changes nothing
-    make_cheap_to_fork()
+    share_with_forks()
     answers = os.fdopen(os.dup(1), "w")
     for line in iter(sys.stdin.readline, ""):
         job = json.loads(line)
