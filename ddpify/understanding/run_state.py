@@ -72,6 +72,7 @@ class RunState(ABC):
         self.training: bool | None = None  # the mode of the model in progress, where it is known
         self.all_replicated = 0  # inside of so many blocks where every rank holds all rows
         self.running_entry = False  # and not code that nothing calls
+        self.trials = 0  # in progress
         self.tried: Function | None = None  # on a rank's rows
         self.tried_writes: list[tuple[Instance, str, Value | None]] = []  # and what was there
         self.collating = False  # whether a collate function puts samples together
@@ -309,9 +310,11 @@ class RunState(ABC):
         self.tried = function or self.tried
         self.facts = Facts(callers=outer[0].callers, switches=outer[0].switches)
         self.results, self.previous, self.ways = {}, {}, Ways()
+        self.trials += 1
         try:
             yield self.facts
         finally:
+            self.trials -= 1
             tried, writes = self.facts, self.tried_writes
             self.facts, self.results, self.previous, self.tried, self.ways, self.tried_writes = (
                 outer

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
 _PLACED = (Form.TENSOR, Form.STATE)  # forms of rows along the dimension that is noted
-_MOST_LENGTHS = 3  # of tuples that are added to: of more, it is a loop that makes them longer
+MOST_LENGTHS = 3  # of tuples that are added to: of more, it is a loop that makes them longer
 Operand = tuple[cst.BaseExpression, Value]  # what is written, and its value
 
 BINARY = {
@@ -129,7 +129,7 @@ def _added(left: list[Tup], right: list[Tup]) -> Value:
     """The sums of tuples; one that grows in a loop is told apart up to a length only."""
     sums = [a.items + b.items for a in left for b in right]
     lengths = {len(a.items) for a in left}
-    if len(lengths) > _MOST_LENGTHS:
+    if len(lengths) > MOST_LENGTHS:
         last = max(lengths) - 1
         sums = [(*one[:last], join(*one[last:])) if one[last:] else one for one in sums]
     return join(*(value(Tup(items)) for items in sums))

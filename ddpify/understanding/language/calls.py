@@ -285,7 +285,8 @@ def _of_body(run: RunState, call: _Call, key: object) -> Value:
         result = _run_body(run, call)
     finally:
         run.running.discard(key)
-    if key in run.recalled and run.previous.get(key, UNKNOWN) != result:
+    # A trial knows nothing of those before it: that of the next pass recalls the same.
+    if key in run.recalled and not run.trials and run.previous.get(key, UNKNOWN) != result:
         run.reads_change = True
     run.results[key] = run.previous[key] = result
     _note_lists(run, call, result)

@@ -15,6 +15,7 @@ from ddpify.understanding.language import (
     branches,
     elements,
     forward_attributes,
+    longer_tuples,
     totals,
 )
 from ddpify.understanding.libraries import instances, random_numbers
@@ -139,9 +140,10 @@ def _loop(run: RunState, node, body, orelse, bind) -> bool:  # type: ignore[no-u
     endless = isinstance(node, cst.While) and isinstance(node.test, cst.Name)
     branches.join_ends(run, [before, *loop.left])
     forward_attributes.drop(scope.names)
-    if run.loop_ends.get(key) != scope.names:
-        run.loop_ends[key] = dict(scope.names)
-        run.reads_change |= _starts_otherwise(scope, loop, before, started)
+    ends = longer_tuples.foreseen(started, scope.names)
+    if run.loop_ends.get(key) != ends:
+        run.loop_ends[key] = ends
+        run.reads_change |= _starts_otherwise(scope, loop, before, started, ends)
     done = orelse is None or run.block(orelse.body)
     reached = branches.join_ends(run, [*([dict(scope.names)] if done else []), *loop.broken])
     forward_attributes.drop(scope.names)
@@ -149,14 +151,18 @@ def _loop(run: RunState, node, body, orelse, bind) -> bool:  # type: ignore[no-u
 
 
 def _starts_otherwise(
-    scope: Scope, loop: Loop, before: dict[str, Value], started: dict[str, Value]
+    scope: Scope,
+    loop: Loop,
+    before: dict[str, Value],
+    started: dict[str, Value],
+    ends: dict[str, Value],
 ) -> bool:
     """Whether a round reads names that, after what this one has left, it finds to be more."""
     taken = taken_over(loop.node)
     return any(
         join(before.get(name, UNKNOWN), late) != started.get(name)
         and (name in scope.captured or not totals.is_settled(loop, name, late))
-        for name, late in scope.names.items()
+        for name, late in ends.items()
         if name in taken or name in scope.captured
     )
 
