@@ -47,6 +47,19 @@ def read(run: RunState, owner: Instance, key: str, held: Value) -> Value:
     return _marked(held)
 
 
+def places_in(held: Value) -> Iterator[tuple[object, str]]:
+    """What the objects hold that a value is made of, such as those that a collate function made."""
+    left, seen = list(deep_atoms(held)), set()
+    while left:
+        atom = left.pop()
+        if not isinstance(atom, Instance) or atom in seen:
+            continue
+        seen.add(atom)
+        for key, one in atom.attributes.items():
+            yield atom, key
+            left += deep_atoms(one)
+
+
 def read_around(run: RunState, name: str, held: Value) -> Value:
     """What a name of a function around, or of the module, holds: perhaps of an earlier batch."""
     place = (run.module, name)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.batching import joint_loaders
+from ddpify.understanding.batching import carried_values, joint_loaders
 from ddpify.understanding.facts import LateUse
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Atom, Data, Instance, Scope, Tup, Value, deep_atoms, value
@@ -20,6 +20,7 @@ from ddpify.understanding.values import Atom, Data, Instance, Scope, Tup, Value,
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
+Places = frozenset[object]  # where loaders are made; with them, collections that are being aged
 _COLLECTIONS = ("list", "dict", "generator")
 
 
@@ -29,10 +30,10 @@ def taken(run: RunState, sources: frozenset[Instance]) -> None:
         run.current_loaders = frozenset({sources})
 
 
-def passed(run: RunState, sources: frozenset[Instance]) -> None:
+def passed(run: RunState, sources: frozenset[Instance], batch: Value) -> None:
     """Before a batch comes of these loaders: what names hold of them is of an earlier batch."""
-    run.written.clear()  # what objects hold may be of an earlier batch as well
-    places: set[object] = {one.place for one in sources}
+    run.written = set(carried_values.places_in(batch))  # others may hold what is of an earlier one
+    places: Places = frozenset(one.place for one in sources)
     for scope in _scopes(run):
         for name, held in scope.names.items():
             if any(map(_is_part, _held_in(held))):
@@ -62,11 +63,11 @@ def _is_part(atom: Atom) -> bool:
     return isinstance(atom, Data) and atom.placement.local and not atom.past
 
 
-def _of_the_past(run: RunState, held: Value, places: set[object]) -> Value:
+def _of_the_past(run: RunState, held: Value, places: Places) -> Value:
     return value(*(_aged(run, atom, places) for atom in held.atoms))
 
 
-def _aged(run: RunState, atom: Atom, places: set[object]) -> Atom:
+def _aged(run: RunState, atom: Atom, places: Places) -> Atom:
     if isinstance(atom, Tup) and atom.depth == 1:  # deeper ones may grow in each round
         return Tup(tuple(_of_the_past(run, item, places) for item in atom.items))
     if isinstance(atom, Data) and _is_part(atom) and not _is_made_for(run, atom):
@@ -82,15 +83,16 @@ def _is_of_a_round(run: RunState, made: Instance) -> bool:
     return in_round and made not in run.over_loaders
 
 
-def _aged_collection(run: RunState, made: Instance, places: set[object]) -> Instance:
+def _aged_collection(run: RunState, made: Instance, places: Places) -> Instance:
     """A collection that a round has made for its batch: the next round makes another one there."""
-    held = {key: _of_the_past(run, one, places) for key, one in made.attributes.items()}
-    if all(held[key] == one for key, one in made.attributes.items()):
+    if made in places:  # it holds itself
+        return run.aged[made]
+    if not any(map(_is_part, _held_in(value(made)))):
         return made
     if made not in run.aged:
         run.aged[made] = Instance(made.site, made.module, made.type, calls=made.calls)
-    for key, one in held.items():
-        run.put(run.aged[made], key, one)
+    for key, one in list(made.attributes.items()):
+        run.put(run.aged[made], key, _of_the_past(run, one, places | {made}))
     return run.aged[made]
 
 
@@ -99,13 +101,13 @@ def _is_made_for(run: RunState, rows: Data) -> bool:
     return bool(rows.names) and rows.names <= run.facts.made_replicated.keys()
 
 
-def asked(run: RunState, sources: frozenset[Instance]) -> None:
+def asked(run: RunState, sources: frozenset[Instance], batch: Value) -> None:
     """``next()`` has given a batch, perhaps while a loop in progress has another loader's."""
     loops = [loop for frame in run.frames for loop in frame.loops]
     in_use = any(group.isdisjoint(sources) for loop in loops for group in loop.loaders)
     if in_use and any(owner.isdisjoint(sources) for owner in run.current_loaders):
         run.facts.beside |= sources
-    passed(run, sources)
+    passed(run, sources, batch)
     taken(run, sources)
 
 

@@ -68,7 +68,7 @@ def for_(run: RunState, node: cst.For) -> bool:
         if any(isinstance(a, Instance) for a in iterable.atoms):
             run.frame.loops[-1].own = joint_loaders.sources(element) or replicated
             if loaded or instances.loaders_of(run, iterable) or _is_own(iterable):
-                current_batch.passed(run, joint_loaders.last(run, element))
+                current_batch.passed(run, joint_loaders.last(run, element), element)
             current_batch.taken(run, joint_loaders.last(run, element))
         run.frame.loops[-1].rows = tuple(filter(_is_of_one_sample, deep_atoms(element)))
         assignments.assign(run, node.target, _named_target(run, node.target, element))

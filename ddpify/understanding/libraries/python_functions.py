@@ -350,7 +350,7 @@ def _next(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
         shown = node.args[0].value if isinstance(node, cst.Call) and node.args else None
         run.takes_batch(shown.value if isinstance(shown, cst.Name) else "")
         joint_loaders.taken_besides(run, node, element)
-        current_batch.asked(run, joint_loaders.sources(element))
+        current_batch.asked(run, joint_loaders.sources(element), element)
     return element
 
 
