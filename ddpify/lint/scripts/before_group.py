@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding.libraries.distributed import INIT_GROUP
 from ddpify.understanding.structure import leaves
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.taint.call_graph import called
 
 if TYPE_CHECKING:
     from ddpify.lint.scripts.control import Control
-
-_GROUP = "torch.distributed.init_process_group"
 
 
 def ends_before_group(
@@ -56,11 +55,11 @@ def _leaves_first(control: Control, node: cst.CSTNode) -> bool:
 def _starts_group(control: Control, call: cst.Call) -> bool:
     """Whether a call starts the group, in a function that it runs perhaps."""
     script = control.script
-    if _GROUP in script.names(call.func):
+    if INIT_GROUP in script.names(call.func):
         return True
     functions = [one.node for one in called(script.facts, call)]
     return any(
-        isinstance(inner, cst.Call) and _GROUP in script.names(inner.func)
+        isinstance(inner, cst.Call) and INIT_GROUP in script.names(inner.func)
         for one in functions
         for inner in script.reached(one)
     )
