@@ -9,7 +9,7 @@ from ddpify.checking.findings import Finding, finding
 from ddpify.checking.recording import Recording
 from ddpify.checking.state import skipped_updates
 from ddpify.verify.compare import causes, failures, matching
-from ddpify.verify.compare.loops import left_loop
+from ddpify.verify.compare.loops import left_loop, settled
 from ddpify.verify.compare.matching import Mismatch
 from ddpify.verify.verdict import Cause
 
@@ -43,15 +43,15 @@ def order_findings(run: Recording) -> Iterator[Finding]:
         return
     mismatch = matching.first(run.totals, ended=outcome.ok)
     # Ranks that ran out of time are at different lines because they were running.
-    settled = outcome.ok or run.timed_out
-    hang = None if settled else failures.hang(outcome.run, run.totals)
+    at_rest = outcome.ok or run.timed_out
+    hang = None if at_rest else failures.hang(outcome.run, run.totals)
     if hang is not None and hang.cause is not None:
         cause = _cause(run, mismatch) or hang.cause
         where = f"; {_mismatched(mismatch)}" if mismatch else ""
         line = _line(run, mismatch) or hang.at
         yield finding(cause, hang.text + where, line, _step(run), run.ranks)
     elif mismatch is not None:
-        cause = _cause(run, mismatch) or mismatch.cause
+        cause = _cause(run, mismatch) or settled(run.root, mismatch).cause
         line = _line(run, mismatch)
         yield finding(cause, _mismatched(mismatch), line, _step(run), (0, mismatch.rank))
 
@@ -67,16 +67,8 @@ def _mismatched(mismatch: Mismatch) -> str:
 
 def _line(run: Recording, mismatch: Mismatch | None) -> str:
     """The line that only one of the ranks reaches, or rank 0's."""
-    return _surplus(run) if mismatch is None else mismatch.line
-
-
-def _surplus(run: Recording) -> str:
-    """The line of the first collective that not every rank has begun."""
-    counts = [len(totals.collectives) for totals in run.totals]
-    if len(set(counts)) == 1:
-        return ""
-    longest = run.totals[counts.index(max(counts))]
-    return longest.collectives[min(counts)][2]
+    found = mismatch or matching.surplus(run.totals)
+    return settled(run.root, found).line if found else ""
 
 
 def _uneven(run: Recording) -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from ddpify.verify.compare import causes, matching
-from ddpify.verify.compare.loops import left_loop
-from ddpify.verify.compare.matching import Mismatch
+from ddpify.verify.compare.loops import left_loop, settled
+from ddpify.verify.compare.matching import Mismatch, Place
 from ddpify.verify.compare.records import Totals
 
 REDUCE = "all_reduce", [1], "helper.py:3"
@@ -61,3 +61,12 @@ def test_a_rank_behind_a_loop_has_left_it_unless_a_condition_is_there(tmp_path: 
     assert left_loop(tmp_path, at(8, 5))
     assert not left_loop(tmp_path, at(5, 7))
     assert not left_loop(tmp_path, at(5, 5))
+
+
+def test_a_line_under_a_condition_is_what_should_not_be_there(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(TRAIN)
+    forward = ("DistributedDataParallel.forward", None, "train.py:8")
+    places = (Place(forward, "train.py:8"), Place(REDUCE, "train.py:7"))
+    found = Mismatch(1, 1, forward, REDUCE, causes.RANK_FORWARD, "train.py:8", places=places)
+    assert settled(tmp_path, found).line == "train.py:7"
+    assert settled(tmp_path, found).cause is causes.COLLECTIVE

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ddpify.verify.compare import causes, matching
-from ddpify.verify.compare.loops import left_loop
+from ddpify.verify.compare.loops import settled
 from ddpify.verify.compare.records import Totals
 from ddpify.verify.launch.launcher import Run
 from ddpify.verify.verdict import Cause, Difference, What
@@ -95,9 +95,9 @@ def hang(run: Run, ranks: Sequence[Totals] = ()) -> Difference | None:
 
 def _cause(run: Run, ranks: Sequence[Totals]) -> Cause:
     mismatch = matching.first(ranks, ended=False) or matching.surplus(ranks)
-    if mismatch is None or left_loop(Path(run.job.root), mismatch):
+    if mismatch is None:
         return causes.CONTROL_FLOW
-    return mismatch.cause
+    return settled(Path(run.job.root), mismatch).cause
 
 
 def _waiting(run: Run, places: dict[int, Place | None], cause: Cause) -> Difference:

@@ -1,11 +1,48 @@
-"""Whether one of two ranks is in a loop of the script, and the other one behind that loop."""
+"""What the script's text adds to a mismatch: a rank that is behind a loop, or under a condition."""
 
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from pathlib import Path
 
+from ddpify.verify.compare import causes, matching
 from ddpify.verify.compare.matching import Mismatch
+
+
+def settled(root: Path, found: Mismatch) -> Mismatch:
+    """``found`` with the cause and the line that the text tells.
+
+    Where each rank is at a line that the other one has not reached, one under a condition that does
+    not hold the other is what should not be there.
+
+    Args:
+        root: The folder of the script that ran.
+        found: Where the ranks' collectives differ.
+    """
+    if left_loop(root, found):
+        return replace(found, cause=causes.CONTROL_FLOW)
+    lines = [place.line for place in found.places]
+    if len(lines) != 2 or not all(lines):
+        return found
+    for place, other in (found.places, reversed(found.places)):
+        if _conditional(root, place.line, other.line):
+            return replace(found, cause=matching.cause_of((place,)), line=place.line)
+    return found
+
+
+def _conditional(root: Path, line: str, other: str) -> bool:
+    """Whether a line is under a condition, or a handler, that another line is not under."""
+    path, _, number = line.rpartition(":")
+    there, _, else_number = other.rpartition(":")
+    if not (root / path).is_file():
+        return False
+    tree = ast.parse((root / path).read_text("utf-8", "replace"))
+    return any(
+        _holds(node, int(number)) and not (there == path and _holds(node, int(else_number)))
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.If, ast.Try))
+    )
 
 
 def left_loop(root: Path, found: Mismatch) -> bool:

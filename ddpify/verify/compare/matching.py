@@ -20,6 +20,14 @@ _FORWARD = "DistributedDataParallel.forward"
 
 
 @dataclass(frozen=True)
+class Place:
+    """A call of one rank, and the line that led to it and that another rank never reaches."""
+
+    call: Call | None
+    line: str
+
+
+@dataclass(frozen=True)
 class Mismatch:
     """The first place where rank 0 and another one do not take part in the same collective.
 
@@ -31,6 +39,7 @@ class Mismatch:
         cause: What is probably behind it.
         line: The line that only one of the two reaches, or that of the collective.
         chains: The script's lines on the stack of rank 0 and of the other one.
+        places: The calls of the two ranks, each with the line that the other one never reaches.
     """
 
     number: int
@@ -40,6 +49,7 @@ class Mismatch:
     cause: Cause
     line: str
     chains: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    places: tuple[Place, ...] = ()
 
     def difference(self) -> Difference:
         """The mismatch as a finding."""
@@ -84,10 +94,11 @@ def _first(rank: int, own: Totals, other: Totals, *, ended: bool) -> Mismatch | 
             if a == b or ended:
                 continue
         place = at if aside is None else aside
-        places = (_Place(place, own, other), _Place(place, other, own))
+        places = (_place(place, own, other), _place(place, other, own))
         line = next((one.line for one in places if one.line), "")
         chains = _chain(own, at), _chain(other, at)
-        return Mismatch(at + 1, rank, a, b, _cause(places), line or (a or b or _NONE)[2], chains)
+        return Mismatch(at + 1, rank, a, b, cause_of(places), line or (a or b or _NONE)[2],
+                        chains, places)  # fmt: skip
     return None
 
 
@@ -100,20 +111,17 @@ def surplus(ranks: Sequence[Totals]) -> Mismatch | None:
     return first(ranks, ended=True)
 
 
-class _Place:
-    """A call of one rank, and the line that led to it and that another rank never reaches."""
-
-    def __init__(self, at: int, own: Totals, other: Totals) -> None:
-        self.call = own.collectives[at] if at < len(own.collectives) else None
-        self.line = ""
-        if self.call is not None and self.call[0] != _BACKWARD:
-            known = {line for chain in other.chains for line in chain}
-            known |= {one[2] for one in other.collectives}
-            chain = own.chains[at] if at < len(own.chains) else (self.call[2],)
-            self.line = next((line for line in chain if line not in known), "")
+def _place(at: int, own: Totals, other: Totals) -> Place:
+    call = own.collectives[at] if at < len(own.collectives) else None
+    if call is None or call[0] == _BACKWARD:
+        return Place(call, "")
+    known = {line for chain in other.chains for line in chain}
+    known |= {one[2] for one in other.collectives}
+    chain = _chain(own, at) or (call[2],)
+    return Place(call, next((line for line in chain if line not in known), ""))
 
 
-def _cause(places: Sequence[_Place]) -> Cause:
+def cause_of(places: Sequence[Place]) -> Cause:
     """A call from a line that the other rank never reaches is conditional; else a loop ends, or a
     rank skips a part of it, which holds a backward."""
     for place in places:

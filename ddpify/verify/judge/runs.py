@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
-from ddpify.verify.compare import causes, failures, matching, steps
-from ddpify.verify.compare.loops import left_loop
+from ddpify.verify.compare import failures, matching, steps
+from ddpify.verify.compare.loops import settled
 from ddpify.verify.compare.records import Totals
 from ddpify.verify.launch.launcher import Run
 from ddpify.verify.verdict import Comparison, Kind
@@ -68,8 +67,7 @@ def converted(comparison: Comparison, run: Run, ranks: Sequence[Totals]) -> bool
         comparison.differences.append(hang)
     elif mismatch is not None:
         comparison.kind = Kind.NOT_EQUIVALENT
-        if left_loop(Path(run.job.root), mismatch):
-            mismatch = replace(mismatch, cause=causes.CONTROL_FLOW)
+        mismatch = settled(Path(run.job.root), mismatch)
         comparison.differences.append(mismatch.difference())
         comparison.notes.append(failures.traceback_tail(run))
     elif (found := failures.known(run)) is not None:
