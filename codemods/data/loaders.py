@@ -30,6 +30,8 @@ def edit(plan: Plan, edits: Edits) -> None:
             _say(edits, site, unsplit)
             for text in changes.values():
                 edits.note(site, text, attention=True)
+            if not unsplit and plan.options.sampler == "distributed" and _samples_itself(loader):
+                edits.note(site, _KEPT, attention=True)
             if how is not None:
                 edits.note(site, how)
             elif not unsplit and _pads(loader):
@@ -118,6 +120,10 @@ _PADDING = (
 _ALONE = (
     "each of its batches is one sample, which one rank trains on while the others wait: the same"
     " training, and no faster; larger batches, or --batch per-rank, share the work"
+)
+_KEPT = (
+    "it keeps the sampler that the script gives it: --sampler distributed takes the place of a"
+    " plain or shuffled order only"
 )
 _PADDED = "each rank puts together whole batches, as long as the longest sample, and takes its rows"
 _IN_TURN = (
@@ -213,10 +219,19 @@ def _gives_one(loader: Instance) -> bool:
     return size is None or (isinstance(size.value, cst.Integer) and size.value.evaluated_value == 1)
 
 
+def _samples_itself(loader: Instance) -> bool:
+    """Whether the script gives the loader a sampler, whose order is split as it is."""
+    call = loader.site
+    if not isinstance(call, cst.Call):
+        return False
+    given = (argument(call, name, at) for name, at in (("sampler", 3), ("batch_sampler", 4)))
+    return any(one is not None and code_of(one.value) != "None" for one in given)
+
+
 def _changes(plan: Plan, loader: Instance) -> dict[str, str]:
     """Arguments that let the training differ from the original's, and what each means."""
     found = {}
-    if plan.options.sampler == "distributed":
+    if plan.options.sampler == "distributed" and not _samples_itself(loader):
         text = "samples come in DistributedSampler's order, not in the original's"
         found[', sampler="distributed"'] = text
     if plan.options.batch == "per-rank" and loader.site in plan.choices.trained:

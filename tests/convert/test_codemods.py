@@ -1191,3 +1191,14 @@ class Net(nn.Module):
     assert added(tmp_path, text + step)[-1] == (
         "print(dd.global_batch_size(z), dd.mean(z.mean()).item())"
     )
+
+
+def test_the_script_s_own_sampler_stays_with_distributed_order(tmp_path: Path) -> None:
+    own = "batch_sampler=torch.utils.data.BatchSampler(range(6), 6, False))"
+    text = HEAD.replace("batch_size=6, shuffle=True)", own)
+    assert text != HEAD
+    found = convert_text(tmp_path, text + STEP, sampler="distributed")
+    assert 'sampler="distributed"' not in found.data.decode()
+    assert any("it keeps the sampler" in note.text for note in found.notes)
+    plain = convert_text(tmp_path, HEAD + STEP, sampler="distributed")
+    assert 'sampler="distributed"' in plain.data.decode()
