@@ -76,6 +76,16 @@ stopper = Stopper()
 class Net(nn.Module):"""
 
 
+def test_a_text_by_percent_of_the_largest_output(checked: Checked) -> None:
+    line = "        scheduler.step(score)\n"
+    shown = (
+        f"{line}        most = torch.max(model.module(x), 0)\n        if rank == 0:\n"
+        "            print('epoch %d: most %.4f' % (epoch, most.values.sum()))\n"
+    )
+    report, lines = checked("sampled", (line, shown))
+    assert found(report, lines) == {("DDP405", "print('epoch %")}
+
+
 def test_a_stopper_of_a_class_that_follows_a_converted_number(checked: Checked) -> None:
     line = "        scheduler.step(score)\n"
     report, lines = checked(

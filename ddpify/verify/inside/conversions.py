@@ -1,7 +1,8 @@
-"""``float(x)`` and ``int(x)`` in the script's own files keep what a number was computed from.
+"""``float(x)``, ``int(x)`` and ``"%.3f" % x`` in the script's own files keep what a number was
+computed from.
 
-Python makes an exact float of whatever an object's ``__float__`` returns, so that nothing could be
-remembered. The calls are led to functions here when a file is compiled; lines stay as they are.
+Python makes an exact number of whatever an object's ``__float__`` returns, so that nothing could be
+remembered. These are led to functions here when a file is compiled; lines stay as they are.
 """
 
 from __future__ import annotations
@@ -17,15 +18,26 @@ import torch
 from ddpify.verify.inside.patching import replace
 
 _KINDS = {"float": float, "int": int}
+_PERCENT = "__ddpify_percent__"
 
 
-def install(root: str, tracked: Callable[[Any, Any], Any]) -> None:
+def install(
+    root: str, tracked: Callable[[Any, Any], Any], formatted: Callable[[str, Any], None]
+) -> None:
     """Prepare Python for the files in ``root``.
 
     Args:
         root: The script's folder.
         tracked: Gives a number the origins of another value.
+        formatted: Takes each text that was made by ``%``, and the values in it.
     """
+
+    def percent(template: str, values: Any) -> str:
+        text: str = template % values
+        formatted(text, values)
+        return text
+
+    setattr(builtins, _PERCENT, percent)
     for name, kind in _KINDS.items():
         setattr(builtins, f"__ddpify_{name}__", _conversion(kind, tracked))
     folder, real = root.rstrip("/") + "/", SourceFileLoader.get_code
@@ -52,7 +64,21 @@ def followed(source: bytes, path: str) -> ast.Module:
             plain = len(node.args) == 1 and not isinstance(node.args[0], ast.Starred)
             if node.func.id in own and plain and not node.keywords:
                 node.func.id = f"__ddpify_{node.func.id}__"
-    return tree
+    _Percents().visit(tree)
+    return ast.fix_missing_locations(tree)
+
+
+class _Percents(ast.NodeTransformer):
+    """Leads texts that are made by ``%`` to the function for them."""
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        """A literal text on the left."""
+        self.generic_visit(node)
+        literal = isinstance(node.left, ast.Constant) and isinstance(node.left.value, str)
+        if not (isinstance(node.op, ast.Mod) and literal):
+            return node
+        name = ast.copy_location(ast.Name(_PERCENT, ast.Load()), node)
+        return ast.copy_location(ast.Call(name, [node.left, node.right], []), node)
 
 
 def _is_bound(tree: ast.Module, name: str) -> bool:

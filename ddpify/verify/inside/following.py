@@ -56,12 +56,16 @@ class Following:
             else tracked(number, origins)
         )
 
+    def formatted(self, text: str, values: Any) -> None:
+        """A text that the script made of ``values``."""
+        Watch.text(text, self._provenance.of(values))
+
     def _follow(self, func: Any, args: Any, kwargs: Any, result: Any) -> Any:
         if isinstance(result, (bool, int, float, str)) or type(result) is list:
             return self._left(func, args, result)
         if type(result) is torch.Tensor:
             self._made(func, args, kwargs, result)
-        elif type(result) is tuple:
+        elif isinstance(result, tuple):
             for part in result:
                 if type(part) is torch.Tensor:
                     self._made(func, args, kwargs, part)

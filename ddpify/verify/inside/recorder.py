@@ -108,7 +108,7 @@ class Recorder:
         self._loaders.yielded = following.batch
         self._collectives.exchanged = provenance.exchanged
         tracked.install()
-        conversions.install(root, following.converted)
+        conversions.install(root, following.converted, following.formatted)
         sinks = Sinks(provenance, root)
         sinks.install()
         Acts(self.emit, functools.partial(self.caller, importing=False)).install()
