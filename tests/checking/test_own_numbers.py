@@ -86,6 +86,14 @@ def test_a_text_by_percent_of_the_largest_output(checked: Checked) -> None:
     assert found(report, lines) == {("DDP405", "print('epoch %")}
 
 
+def test_a_number_that_logging_puts_into_its_message(checked: Checked) -> None:
+    reduced = "            dist.all_reduce(mean)\n"
+    report, lines = checked("averaged", (reduced, ""), (
+        '            file.write(f"{mean.item():.4f}\\n")', "            pass"
+    ))  # fmt: skip
+    assert found(report, lines) == {("DDP405", 'logging.info("')}
+
+
 def test_a_stopper_of_a_class_that_follows_a_converted_number(checked: Checked) -> None:
     line = "        scheduler.step(score)\n"
     report, lines = checked(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import logging
 from collections.abc import Callable
 from importlib.machinery import SourceFileLoader
 from typing import Any
@@ -38,6 +39,7 @@ def install(
         return text
 
     setattr(builtins, _PERCENT, percent)
+    _follow_logging(formatted)
     for name, kind in _KINDS.items():
         setattr(builtins, f"__ddpify_{name}__", _conversion(kind, tracked))
     folder, real = root.rstrip("/") + "/", SourceFileLoader.get_code
@@ -49,6 +51,19 @@ def install(
         return compile(followed(loader.get_data(path), path), path, "exec", dont_inherit=True)
 
     replace(SourceFileLoader, "get_code", get_code)
+
+
+def _follow_logging(formatted: Callable[[str, Any], None]) -> None:
+    """The same for the messages that ``logging`` puts together."""
+    real = logging.LogRecord.getMessage
+
+    def message(record: logging.LogRecord) -> str:
+        text = real(record)
+        if record.args:
+            formatted(text, record.args)
+        return text
+
+    replace(logging.LogRecord, "getMessage", message)
 
 
 def followed(source: bytes, path: str) -> ast.Module:
