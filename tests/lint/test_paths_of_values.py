@@ -107,6 +107,140 @@ for epoch in range(epochs):
         optimizer.step()
 """
 
+FLAGS = (
+    STEP
+    + """
+def save(state, best=False):
+    torch.save(state, path)
+    if best:
+        torch.save(state, "best.pt")
+
+if rank == 0:
+    save(net.state_dict(), True)
+    save(net.state_dict(), best=False)
+{more}
+"""
+)
+TASKS = """
+import argparse
+import json
+import os
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel as DDP
+
+
+def compare(options):
+    with open("compared.json", "w") as file:
+        json.dump({{}}, file)
+
+
+def main(options):
+    if options.compare:
+        compare(options)
+        {end}
+    dist.init_process_group("nccl")
+    device = int(os.environ["LOCAL_RANK"])
+    torch.cuda.set_device(device)
+    model = DDP(torch.nn.Linear(1, 1).to(device), device_ids=[device])
+    model(torch.zeros(1, 1, device=device)).sum().backward()
+
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--compare", action="store_true")
+main(parser.parse_args())
+"""
+GATHERED = """
+def sizes(tensor):
+    {own}
+    parts = [torch.zeros_like(own) for _ in range(world_size)]
+    dist.all_gather(parts, own)
+    return torch.cat(parts)
+
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for x, y in loader:
+        out = model(x.to(device))
+        loss = criterion(out, y.to(device)) + sizes(out).float().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+LISTED = """
+class Pictures(Dataset):
+    def __init__(self, folder):
+        self.files = []
+        names = []
+        for name in os.listdir(folder):
+            names.append(name)
+        {order}
+        for name in names:
+            self.files.append(os.path.join(folder, name))
+        self.files = [one for one in self.files]
+
+    def __len__(self):
+        return len(self.files)
+
+    def __getitem__(self, index):
+        return torch.load(self.files[index], map_location="cpu"), 0
+
+pictures = Pictures("data")
+chosen = DistributedSampler(pictures)
+for x, y in DataLoader(pictures, 4, sampler=chosen):
+    criterion(model(x.to(device)), y.to(device)).backward()
+    optimizer.step()
+"""
+TAKEN = """
+batches = iter(loader)
+for step in range(100):
+    x, y = next(batches)
+    loss = criterion(model(x.to(device)), y.to(device))
+    if {number} > 10:
+        break
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+"""
+LOGGED = (
+    STEP
+    + """
+log_folder = None
+
+def use(folder):
+    global log_folder
+    log_folder = folder
+
+def note(text):
+    {asks}
+        with open(os.path.join("logs", "log.txt"), "a") as file:
+            file.write(text)
+
+if rank == 0:
+    use("logs")
+note("done")
+"""
+)
+WINDOWS = """
+parser = argparse.ArgumentParser()
+parser.add_argument("--every", type=int, default={every})
+args = parser.parse_args()
+for epoch in range(epochs):
+    sampler.set_epoch(epoch)
+    for i, (x, y) in enumerate(loader):
+        criterion(model(x.to(device)), y.to(device)).backward()
+        if i % args.every == 0:
+            optimizer.step()
+            optimizer.zero_grad()
+"""
+PARTS = (
+    STEP
+    + """
+part = DistributedSampler(dataset, num_replicas={size}, rank={part})
+for x, y in DataLoader(dataset, 8, sampler=part):
+    criterion(model(x.to(device)), y.to(device)).backward()
+"""
+)
+
 
 def entries(penalty: str) -> str:
     return ENTRIES.replace("{penalty}", penalty)
@@ -161,6 +295,54 @@ def entries(penalty: str) -> str:
             + 'torch.save(net.state_dict(), f"{steps}-{rank}.pt")\n',
             id="a path with the length of a loader that is made for a rank",
         ),
+        pytest.param(
+            "DDP501",
+            FLAGS.format(more="save(net.state_dict(), best=True)"),
+            FLAGS.format(more="pass"),
+            id="a flag that says no",
+        ),
+        pytest.param(
+            "DDP411",
+            GATHERED.format(own="own = tensor * 2"),
+            GATHERED.format(own="own = torch.tensor([len(tensor)], device=device)"),
+            id="numbers that are gathered",
+        ),
+        pytest.param(
+            "DDP116",
+            LISTED.format(order="pass"),
+            LISTED.format(order="names = sorted(names)"),
+            id="a list that is sorted before it is used",
+        ),
+        pytest.param(
+            "DDP402",
+            TAKEN.format(number="loss.item()"),
+            TAKEN.format(number="step"),
+            id="a batch that next() takes",
+        ),
+        pytest.param(
+            "DDP501",
+            LOGGED.format(asks="if text:"),
+            LOGGED.format(asks="if log_folder is not None:"),
+            id="a global that rank 0 alone sets",
+        ),
+        pytest.param(
+            "DDP601",
+            SEEDED.format(share=0.1, seed=1),
+            SEEDED.format(share=0.1, seed="random.randint(1, 1000)"),
+            id="a seed that each process draws",
+        ),
+        pytest.param(
+            "DDP801",
+            WINDOWS.format(every=4),
+            WINDOWS.format(every=1),
+            id="a window of one batch",
+        ),
+        pytest.param(
+            "DDP104",
+            PARTS.format(size="torch.cuda.device_count()", part="rank"),
+            PARTS.format(size="torch.cuda.device_count()", part="0"),
+            id="one certain part",
+        ),
     ],
 )
 def test_found_where_it_is_wrong(lint_text: Lint, code: str, wrong: str, right: str) -> None:
@@ -182,3 +364,25 @@ def test_a_rate_beside_a_step_is_likely_whatever_leads_to_both(lint_text: Lint) 
     found = lint_text(SETUPS["distributed"] + options + loop)
     confidences = [one.confidence for one in found if one.code == "DDP406"]
     assert confidences == [Confidence.LIKELY]
+
+
+@pytest.mark.parametrize(("end", "found"), [("pass", True), ("return", False)])
+def test_what_ends_before_the_group_starts(lint_text: Lint, end: str, found: bool) -> None:
+    codes = {one.code for one in lint_text(TASKS.format(end=end))}
+    assert ("DDP501" in codes) is found
+
+
+@pytest.mark.parametrize(("divisor", "found"), [("size", True), ("4", False)])
+def test_the_number_that_a_group_is_told(lint_text: Lint, divisor: str, found: bool) -> None:
+    head = SETUPS["distributed"].split("local_rank =")[0]
+    text = f"""
+def work(rank, size):
+    dist.init_process_group("nccl", rank=rank, world_size=size)
+    torch.cuda.set_device(rank)
+    model = DDP(Net().to(rank), device_ids=[rank])
+    loss = criterion(model(torch.zeros(4, 10).to(rank)), torch.zeros(4).long().to(rank))
+    (loss / {divisor}).backward()
+
+mp.spawn(work, args=(torch.cuda.device_count(),), nprocs=torch.cuda.device_count())
+"""
+    assert ("DDP409" in {one.code for one in lint_text(head + text)}) is found
