@@ -366,6 +366,12 @@ def test_a_rate_beside_a_step_is_likely_whatever_leads_to_both(lint_text: Lint) 
     assert confidences == [Confidence.LIKELY]
 
 
+def test_a_model_that_moves_its_inputs_itself(lint_text: Lint) -> None:
+    moving = SETUPS["distributed"].replace("self.l2(self.l1(x)", "self.l2(self.l1(x.to(device))")
+    codes = {one.code for one in lint_text(moving + COLLATED.format(moved=""))}
+    assert "DDP208" not in codes
+
+
 @pytest.mark.parametrize(("end", "found"), [("pass", True), ("return", False)])
 def test_what_ends_before_the_group_starts(lint_text: Lint, end: str, found: bool) -> None:
     codes = {one.code for one in lint_text(TASKS.format(end=end))}

@@ -65,7 +65,9 @@ from ddpify.lint.scripts.understood import Wrap
 from ddpify.understanding.libraries import losses
 from ddpify.understanding.libraries.distributed import DDP
 from ddpify.understanding.libraries.object_kinds import is_loss
+from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument
+from ddpify.understanding.values import Class, Instance
 
 _DEFAULTS = ("torch.set_default_device", "torch.set_default_tensor_type")
 
@@ -102,8 +104,18 @@ def _moves_no_inputs(script: Script, node: cst.BaseExpression) -> bool:
     wraps = {wrap.wrapper: wrap for wrap in script.wraps if wrap.wrapper.type == DDP}
     inner = {model for wrap in wraps.values() for model in wrap.held}
     held = script.value(node).atoms
+    if any(map(_moves_itself, inner)):
+        return False
     return bool(held) and all(
         one in inner or (one in wraps and _knows_no_device(wraps[one])) for one in held
+    )
+
+
+def _moves_itself(model: Instance) -> bool:
+    """Whether a model's code moves anything: its inputs, perhaps."""
+    return isinstance(model.type, Class) and any(
+        isinstance(one, cst.Attribute) and one.attr.value in ("to", "cuda")
+        for one in walk(model.type.node)
     )
 
 
