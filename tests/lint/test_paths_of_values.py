@@ -338,6 +338,12 @@ def entries(penalty: str) -> str:
             id="a window of one batch",
         ),
         pytest.param(
+            "DDP308",
+            'if rank == 0:\n    net.load_state_dict(torch.load(path, map_location="cpu"))\n' + STEP,
+            STEP + 'if rank == 0:\n    net.load_state_dict(torch.load(path, map_location="cpu"))\n',
+            id="weights that are loaded after the last step",
+        ),
+        pytest.param(
             "DDP104",
             PARTS.format(size="torch.cuda.device_count()", part="rank"),
             PARTS.format(size="torch.cuda.device_count()", part="0"),

@@ -70,6 +70,25 @@ def is_in_training(script: Script, node: cst.CSTNode) -> bool:
     )
 
 
+def training_follows(
+    script: Script, node: cst.CSTNode, seen: frozenset[cst.CSTNode] = frozenset()
+) -> bool:
+    """Whether training goes on around a node or after it, there or where its function is called.
+
+    What calls a function may not be seen.
+    """
+    if is_in_training(script, node):
+        return True
+    function = script.structure_of(node).function(node)
+    if function is None or function in seen:
+        return False
+    callers = script.control.callers(function)
+    inner = seen | {function}
+    return (not callers and function not in script.control.spawned) or any(
+        training_follows(script, one.node, inner) for one in callers
+    )
+
+
 def through_wrapper(script: Script, node: cst.CSTNode) -> cst.Attribute | None:
     """The ``x.module`` of a wrapper ``x`` that an expression starts with."""
     while isinstance(node, (cst.Attribute, cst.Call, cst.Subscript)):

@@ -89,7 +89,12 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
-from ddpify.lint.scripts.after_wrap import events_after, is_in_training, through_wrapper
+from ddpify.lint.scripts.after_wrap import (
+    events_after,
+    is_in_training,
+    through_wrapper,
+    training_follows,
+)
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.seeds import agreed
 from ddpify.understanding.libraries.distributed import DDP
@@ -119,6 +124,7 @@ def check(script: Script) -> Iterator[Finding]:
                 script.owners.get(node) is script.module
                 and script.control.on_some_ranks(node)
                 and not _is_kept_from_first(script, node)
+                and training_follows(script, node)
             ):
                 yield Finding(
                     node,
