@@ -372,6 +372,25 @@ def test_a_rate_beside_a_step_is_likely_whatever_leads_to_both(lint_text: Lint) 
     assert confidences == [Confidence.LIKELY]
 
 
+def test_all_of_the_data_by_the_name_of_a_bar(lint_text: Lint) -> None:
+    head = "from tqdm import tqdm\n" + SETUPS["distributed"]
+    loop = LOOP.format(model="model").replace("    sampler.set_epoch(epoch)\n", "")
+    bar = "    batches = enumerate(loader)\n    if rank == 0:\n        batches = tqdm(batches)\n"
+    named = loop.replace("    for x, y in loader:\n", bar + "    for i, (x, y) in batches:\n")
+    whole = head.replace("32, sampler=sampler", "32, shuffle=True")
+    found = ["DDP101" in {one.code for one in lint_text(text + named)} for text in (whole, head)]
+    assert found == [True, False]
+
+
+@pytest.mark.parametrize(("beside", "found"), [(False, True), (True, False)])
+def test_a_wrapper_that_another_training_calls(lint_text: Lint, beside: bool, found: bool) -> None:
+    own = "criterion(model(torch.zeros(4, 10)), torch.zeros(4).long()).backward()\n"
+    elsewhere = f"def measure():\n    {own}\nmeasure()\n"
+    text = LOOP.format(model="model.module") + (own if beside else elsewhere)
+    codes = {one.code for one in lint_text(SETUPS["distributed"] + text)}
+    assert ("DDP303" in codes) is found
+
+
 def test_a_model_that_moves_its_inputs_itself(lint_text: Lint) -> None:
     moving = SETUPS["distributed"].replace("self.l2(self.l1(x)", "self.l2(self.l1(x.to(device))")
     codes = {one.code for one in lint_text(moving + COLLATED.format(moved=""))}

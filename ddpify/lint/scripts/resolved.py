@@ -10,6 +10,8 @@ from ddpify.understanding.structure import walk
 from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.values import Const, Instance
 
+_COUNTING = frozenset({"builtins.enumerate", "builtins.zip"})
+
 
 def is_resolved(
     script: Script, node: cst.BaseExpression, seen: frozenset[Location] = frozenset()
@@ -42,8 +44,15 @@ def goes_through_resolved(script: Script, node: cst.BaseExpression) -> bool:
         if not isinstance(one, (cst.Name, cst.Attribute)):
             continue
         atoms = script.value(one).atoms
-        loaders = [a for a in atoms if isinstance(a, Instance) and (is_loader(a) or a.type in BARS)]
+        loaders = [a for a in atoms if isinstance(a, Instance) and _gives_batches(script, a)]
         others = [a for a in atoms if a not in loaders and not isinstance(a, Const)]
         if loaders and not script.strict and (others or not is_resolved(script, one)):
             return False
     return True
+
+
+def _gives_batches(script: Script, one: Instance) -> bool:
+    """Whether this is a loader, or a progress bar or ``enumerate()``, which go through another."""
+    if is_loader(one) or one.type in BARS:
+        return True
+    return isinstance(one.site, cst.Call) and bool(script.names(one.site.func) & _COUNTING)

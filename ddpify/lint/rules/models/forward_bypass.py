@@ -88,7 +88,7 @@ def check(script: Script) -> Iterator[Finding]:
         if not (script.strict or _may_be_trained(script, wrappers)):
             continue
         if any(
-            _called_with_gradients(script, one) for one in wrappers
+            _called_with_gradients(script, one, call) for one in wrappers
         ) or script.control.without_grad(call):
             continue
         if reaches_loss(script, call) and not _is_detached(script, call):
@@ -140,15 +140,25 @@ def _module_of(func: cst.BaseExpression) -> cst.Attribute | None:
     return None
 
 
-def _called_with_gradients(script: Script, wrapper: Instance) -> bool:
-    """Whether a loss comes from the wrapper's own call, too: in an evaluation none does."""
+def _called_with_gradients(script: Script, wrapper: Instance, bypass: cst.Call) -> bool:
+    """Whether a loss comes from the wrapper's own call, too, in the same training: in an
+    evaluation none does.
+    """
     return any(
         event.gradient
         and isinstance(event.site.node, cst.Call)
         and script.is_wrapped(event.site.node.func)
+        and _is_beside(script, event.site.node, bypass)
         and reaches_loss(script, event.site.node)
         for event in script.events(wrapper, "call")
     )
+
+
+def _is_beside(script: Script, one: cst.Call, other: cst.Call) -> bool:
+    """Whether two calls stand in one function, or in loops of one training."""
+    functions = {script.structure_of(x).function(x) for x in (one, other)}
+    around = [set(script.control.around(x)) for x in (one, other)]
+    return len(functions) == 1 or not around[0].isdisjoint(around[1])
 
 
 def _fix(script: Script, call: cst.Call, target: cst.Attribute) -> Fix | None:
