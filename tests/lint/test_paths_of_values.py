@@ -232,6 +232,20 @@ for epoch in range(epochs):
             optimizer.step()
             optimizer.zero_grad()
 """
+MEETING = (
+    STEP
+    + """
+def meet():
+    if not dist.is_available() or not dist.is_initialized():
+        return
+    if dist.get_world_size() == 1:
+        return
+    dist.barrier()
+
+if {asks}:
+    meet()
+"""
+)
 PARTS = (
     STEP
     + """
@@ -336,6 +350,12 @@ def entries(penalty: str) -> str:
             WINDOWS.format(every=4),
             WINDOWS.format(every=1),
             id="a window of one batch",
+        ),
+        pytest.param(
+            "DDP401",
+            MEETING.format(asks="rank == 0"),
+            MEETING.format(asks="epochs > 3"),
+            id="a helper that meets where there is a group",
         ),
         pytest.param(
             "DDP308",

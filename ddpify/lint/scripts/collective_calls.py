@@ -8,7 +8,9 @@ from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.understood import ALL_COLLECTIVES
 from ddpify.understanding.libraries.distributed import INIT_GROUP, has_group
 from ddpify.understanding.taint.call_graph import called
+from ddpify.understanding.taint.sources import WORLD
 
+_STATE = {"torch.distributed.is_initialized", "torch.distributed.is_available"}
 IGNORED = {INIT_GROUP}
 
 
@@ -23,11 +25,21 @@ def reached_collective(script: Script, call: cst.Call) -> str | None:
         for name, inner in script.collectives(function.node):
             if (
                 name not in IGNORED
-                and not script.control.guards(inner)
+                and all(
+                    _asks_for_the_group(script, one.test) for one in script.control.guards(inner)
+                )
                 and not has_group(inner, {name})
             ):
                 return name
     return None
+
+
+def _asks_for_the_group(script: Script, test: cst.BaseExpression) -> bool:
+    """``dist.is_initialized()``, ``world_size > 1``: on several ranks all have one answer."""
+    if script.control.asks_rank(test):
+        return False
+    asked = (one for one in script.reached(test) if isinstance(one, cst.Call))
+    return WORLD in script.labels(test) or any(script.names(one.func) & _STATE for one in asked)
 
 
 def collective_of(script: Script, call: cst.Call) -> str | None:

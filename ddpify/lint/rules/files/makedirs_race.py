@@ -1,7 +1,7 @@
 """All ranks make the same folder.
 
 ## What it does
-Looks for `os.makedirs` and `os.mkdir` without `exist_ok=True` that all ranks reach.
+Looks for `os.makedirs`, `os.mkdir` and `Path.mkdir` without `exist_ok=True` that all ranks reach.
 
 ## Why is this bad
 The first rank makes the folder, the next raises FileExistsError. A test whether it exists does not
@@ -13,9 +13,18 @@ if not os.path.exists("out"):
     os.makedirs("out")
 ```
 
+```python
+from pathlib import Path
+Path("out").mkdir(parents=True)
+```
+
 ## Use instead
 ```python
 os.makedirs("out", exist_ok=True)
+```
+```python
+from pathlib import Path
+Path("out").mkdir(parents=True, exist_ok=True)
 ```
 
 ## Also fine
@@ -41,9 +50,11 @@ from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.repairs import add_argument
 from ddpify.lint.scripts.script import Script
+from ddpify.understanding.libraries.path_objects import PATH
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument, spreads
 from ddpify.understanding.taint.sources import ANY_RANK
+from ddpify.understanding.values import Instance
 
 
 @rule(
@@ -56,18 +67,30 @@ from ddpify.understanding.taint.sources import ANY_RANK
 )
 def check(script: Script) -> Iterator[Finding]:
     """Folders that each rank tries to make first."""
-    for call in script.calls("os.makedirs", "os.mkdir"):
+    for call in (*script.calls("os.makedirs", "os.mkdir"), *_of_paths(script)):
         if argument(call, "exist_ok", 2) is not None or spreads(call):
             continue
         fix = None
-        if "os.makedirs" in script.names(call.func):
+        if "os.mkdir" not in script.names(call.func):
             fix = add_argument(script, call, "exist_ok=True", "accept a folder that is there")
         if not _excused(script, call):
             yield Finding(call, "the second rank to get here fails with FileExistsError", fix)
 
 
+def _of_paths(script: Script) -> Iterator[cst.Call]:
+    """``Path("out").mkdir()``."""
+    for call in script.method_calls("mkdir"):
+        assert isinstance(call.func, cst.Attribute)
+        held = script.value(call.func.value).atoms
+        if held and all(isinstance(one, Instance) and one.type == PATH for one in held):
+            yield call
+
+
 def _excused(script: Script, call: cst.Call) -> bool:
-    if any(script.flow.sources(a.value, script.module) & ANY_RANK for a in call.args):
+    named = [one.value for one in call.args]
+    if isinstance(call.func, cst.Attribute) and not script.names(call.func):
+        named.append(call.func.value)
+    if any(script.flow.sources(one, script.module) & ANY_RANK for one in named):
         return True
     inside_try = script.control.in_try(call)
     return inside_try or _guarded(script, call)
