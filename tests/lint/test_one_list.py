@@ -172,7 +172,7 @@ def test_only_what_is_drawn_is_about_seeds(tmp_path: Path, made: str, code: str)
 
 
 def test_what_convert_names_is_in_the_list_for_one_process() -> None:
-    texts = [path.read_text() for path in (FIXTURES.parent / "codemods").glob("*.py")]
+    texts = [path.read_text() for path in (FIXTURES.parent / "codemods").rglob("*.py")]
     named = {
         word for text in texts for word in re.findall(r'"([a-z0-9-]+)"', text)
     } & BY_NAME.keys()
