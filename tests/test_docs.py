@@ -1,8 +1,11 @@
-"""The diffs in the documentation are what the tool prints; ``python -m tests.test_docs`` mends."""
+"""The documentation shows what the tool prints; ``python -m tests.test_docs`` renews it."""
 
 from __future__ import annotations
 
+import html
+import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -55,6 +58,25 @@ def test_every_runtime_function_is_described() -> None:
     text = (ROOT / "docs" / "runtime.md").read_text()
     described = set(re.findall(r"`(\w+)\(", "".join(re.findall(r"^### .*", text, re.M))))
     assert described == set(runtime.__all__)
+
+
+def test_the_picture_shows_what_the_commands_print(tmp_path: Path) -> None:
+    """Those of them that take no training: ``python docs/recording.py`` makes the picture anew."""
+    shown = html.unescape(re.sub(r"<[^>]+>", "", (ROOT / "docs/terminal.svg").read_text()))
+    shown = shown.replace("\N{NO-BREAK SPACE}", " ")
+    shutil.copy(ROOT / "fixtures/global_script/train.py", tmp_path)
+    for command in ("lint train.py", "convert train.py -o train_ddp.py"):
+        done = subprocess.run(
+            [sys.executable, "-m", "ddpify", *command.split()],
+            cwd=tmp_path,
+            env={**os.environ, "COLUMNS": "100"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        lines = [f"$ ddpify {command}", *done.stdout.splitlines()]
+        assert [line for line in lines if line.strip() not in shown] == []
+    assert "verdict: equivalent" in shown
 
 
 if __name__ == "__main__":
