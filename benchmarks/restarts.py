@@ -75,7 +75,7 @@ def _tried(folder: Path, script: Script, kills: int, chance: random.Random) -> b
     _run(jobs)
     said = (folder / "killed.err").read_text()
     met = len(re.findall(r"exitcode: -9\b", said))
-    resumed = said.count("going on from the snapshot")
+    resumed = said.count("resuming from the snapshot")
     whole, killed, *moved = (folder / place for place in ("whole", "killed", "on-3", "on-1"))
     same, lines = _difference(whole, killed), _same_lines(whole, killed)
     apart = [_difference(whole, one) for one in moved]

@@ -104,7 +104,7 @@ def convert(
         bool,
         typer.Option(
             "--resume",
-            help="Take snapshots, from which a restarted training goes on.",
+            help="Take snapshots, from which a restarted training continues.",
             rich_help_panel=_RESUME,
         ),
     ] = False,

@@ -101,7 +101,7 @@ class Snapshots:
         self._mute()
         if is_main() and isinstance(found, tuple):
             print(
-                f"ddpify: going on from the snapshot {found[0]} (to start anew, remove it)",
+                f"ddpify: resuming from the snapshot {found[0]} (to start anew, remove it)",
                 file=sys.stderr,
             )
         return target
@@ -196,7 +196,7 @@ class Snapshots:
         if error is not None and not self.failing:
             print(
                 f"ddpify: no snapshot at step {self.steps}: {self.folder.path}: "
-                f"{error.strerror or error}; the one before it stays, and training goes on "
+                f"{error.strerror or error}; the one before it stays, and training continues "
                 "(further failures are not reported)",
                 file=sys.stderr,
             )

@@ -85,7 +85,7 @@ def test_a_killed_training_goes_on_bit_for_bit(
     assert killed.returncode == -signal.SIGKILL
     again = train(tmp_path, 1)
     assert again.returncode == 0, again.stderr
-    assert "going on from the snapshot" in again.stderr
+    assert "resuming from the snapshot" in again.stderr
     for one, other in zip(parameters(undisturbed[0]), parameters(tmp_path), strict=True):
         assert torch.equal(one, other)
     before, after = killed.stdout.splitlines(), again.stdout.splitlines()
