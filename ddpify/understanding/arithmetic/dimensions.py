@@ -26,8 +26,9 @@ _KEEPING = frozenset(
     " exp log log2 log1p sqrt rsqrt abs neg pow square clamp clamp_min clamp_max clip sign round"
     " floor dropout normalize masked_fill where nan_to_num requires_grad_ cumsum flip roll sort"
     " argsort logical_not logical_and logical_or Variable numpy astype cumprod data fliplr flipud"
-    " logcumsumexp renorm softmin tril triu transpose swapaxes swapdims movedim moveaxis cummax"
+    " logcumsumexp renorm softmin tril triu transpose swapaxes swapdims movedim cummax"
     " cummin instance_norm layer_norm group_norm batch_norm local_response_norm rms_norm msort"
+    " moveaxis rollaxis T H mT mH adjoint matrix_transpose linear"
     " lerp dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout".split()
 )
 _LAYERS = {
@@ -39,6 +40,11 @@ _LAYERS = {
     ),
     **dict.fromkeys("Conv3d ConvTranspose3d BatchNorm3d MaxPool3d AvgPool3d".split(), 5),
 }
+# What takes or gives nothing but tensors of so many dimensions.
+_OF_MATRICES = {
+    "t": 2, "mm": 2, "addmm": 2, "bmm": 3, "baddbmm": 3, "mv": 1, "addmv": 1, "addbmm": 2,
+    "outer": 2, "ger": 2,
+}  # fmt: skip
 _KEEPING_LAYERS = frozenset(
     "Linear ReLU LeakyReLU PReLU ELU GELU SiLU Sigmoid Tanh Softmax LogSoftmax Dropout BatchNorm1d"
     " LayerNorm GroupNorm Identity".split()
@@ -49,7 +55,9 @@ def after(name: str, ndim: int, rest: Sequence[Value]) -> int:
     """How many dimensions a tensor function leaves, by its name and further arguments."""
     if keeps(name) or (rule_of(name) is Rule.ELEMENTWISE and all(map(_is_plain, rest))):
         return ndim
-    if name == "t":  # of matrices alone
+    if name in _OF_MATRICES:
+        return _OF_MATRICES[name]
+    if name == "T" and not ndim:
         return 2
     if name in ("permute", "view", "reshape", "repeat", "expand"):
         return _sizes(rest)
@@ -145,6 +153,14 @@ def of_pair(left: Data | None, right: Data | None, others: Sequence[Value]) -> i
     if rows is None or not rows.ndim or None in found:
         return 0
     return max([rows.ndim, *(ndim for ndim in found if ndim is not None)])
+
+
+def of_product(left: Data | None, right: Data | None, others: Sequence[Value]) -> int:
+    """How many dimensions ``left @ right`` has; 0 where that is not known, or a number."""
+    known = [one.ndim for one in (left, right) if one is not None and one.ndim]
+    if others or len(known) < 2:
+        return 0
+    return max(known) if min(known) > 1 else max(known) - 1
 
 
 def _of_other(atom: Atom) -> int | None:

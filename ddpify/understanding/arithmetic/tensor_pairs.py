@@ -68,7 +68,8 @@ def binary(run: RunState, node: cst.CSTNode, operator: str, left: Operand, right
         for other in _parts(right[1]):
             pair = _pair(run, node, operator, (left[0], one), (right[0], other), known=known)
             plain = [v for v, d in ((left[1], one), (right[1], other)) if d is None]
-            ndim = 0 if operator == "@" else dimensions.of_pair(one, other, plain)
+            of_both = dimensions.of_product if operator == "@" else dimensions.of_pair
+            ndim = of_both(one, other, plain)
             results.append(with_ndim(pair, ndim))
     is_mask = booleans.of_operator(operator, (left[1], right[1]))
     return booleans.marked(without_views(join(*results)), is_mask)

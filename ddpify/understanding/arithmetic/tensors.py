@@ -19,6 +19,7 @@ from ddpify.understanding.arithmetic import (
     tensor_items,
     tensor_pairs,
     tensor_sizes,
+    transpositions,
     views,
 )
 from ddpify.understanding.arithmetic.tensor_dimensions import (
@@ -46,6 +47,8 @@ from ddpify.understanding.forms import Form
 from ddpify.understanding.language import size_uses
 from ddpify.understanding.libraries import sequences
 from ddpify.understanding.libraries.denominators import number_of_rows
+from ddpify.understanding.operators.dimensions import ALONG
+from ddpify.understanding.operators.results import how_many
 from ddpify.understanding.operators.rules import Rule
 from ddpify.understanding.operators.table import LOOKING_UP, rule_of
 from ddpify.understanding.placement import Placement
@@ -135,7 +138,7 @@ def part(atom: Data, position: int) -> Value:
     if atom.form is Form.BATCH:
         ndim = item_dimensions.of_part(atom, position)
         return value(replace(atom, form=Form.TENSOR, ndim=ndim))
-    if atom.form is Form.GATHERED and atom.dim == 0:
+    if atom.form is Form.GATHERED and atom.dim == 0 and not atom.opaque:
         return value(atom.placed(Placement.REPLICATE))
     behind = atom.dim > 0 and not atom.opaque  # what is unpacked is the dimension before the rows
     return value(replace(atom, dim=atom.dim - behind, ndim=0))
@@ -153,9 +156,10 @@ def attribute(atom: Data, name: str, *, called: bool) -> Value:
         return REPLICATED
     if atom.form is Form.PACKED and name == "data":
         return value(sequences.elements(atom))
-    if name in ("T", "mT"):
-        ndim = 2 if name == "T" else atom.ndim  # the one of matrices
-        return value(replace(atom, dim=1 - atom.dim if atom.dim < 2 else atom.dim, ndim=ndim))
+    if name in transpositions.ATTRIBUTES:
+        place = transpositions.place(name, atom.dim, atom.ndim, (), {})
+        ndim = atom.ndim or 2 * (name in ("T", "H"))
+        return value(replace(atom, dim=atom.dim if place is None else place, ndim=ndim))
     if name in ("data", "real"):
         return value(replace(atom, definition_sites=tensor_pairs.definition_sites(atom)))
     if called:
@@ -183,9 +187,19 @@ def function(
     rest: Sequence[Value] = (),
 ) -> Value:
     """A tensor function or method by its last name; ``rest`` are the arguments after the tensor."""
-    made = _function(run, node, name, operands, kwargs, rest)
+    made = _each_of_several(name, _function(run, node, name, operands, kwargs, rest), kwargs)
     is_mask = booleans.of_function(name, (held for _, held in operands), rest, kwargs)
     return booleans.marked(made, is_mask)
+
+
+def _each_of_several(name: str, made: Value, kwargs: Mapping[str, Value]) -> Value:
+    """What an operator gives that gives several tensors: each of them holds what is known of it."""
+    chosen = {option for option, given in kwargs.items() if given.constant() is True}
+    count = how_many(name, chosen)
+    held = [atom for atom in made.atoms if isinstance(atom, Data)]
+    if count == 1 or len(held) != len(made.atoms) or not held:
+        return made
+    return value(Tup((made,) * count))
 
 
 def _function(
@@ -457,8 +471,9 @@ def on_replicated(
     number = replace(
         reduced[0].placed(Placement.REPLICATE), definition_sites=reduced[0].definition_sites
     )
-    if rule_of(name) is Rule.COUPLING and name not in across_samples.WITH_ROWS:
-        return value(number)
+    coupled_ = across_samples.of_replicated(name, reduced[0])
+    if coupled_ is not None and name not in ALONG:
+        return value(coupled_)
     picked = along_batch.of_replicated(name, operands, rest, kwargs)
     if picked is not None:
         return picked
@@ -540,6 +555,8 @@ def _one(
         return value(
             replace(data, dim=dim, definition_sites=data.counting, form=form, one_each=one_each)
         )
+    if name in transpositions.TRANSPOSING and not data.opaque and data.dim != NO_ROWS:
+        return across_samples.coupled(run, node, operand, data)
     if name == "squeeze" and not run.collating:
         run.facts.squeezes.setdefault(node, (run.site(node), data.dim))
         data = replace(data, one_each=dimensions.may_leave_one_each(data, 1))
@@ -671,8 +688,8 @@ def _dimension_after(
     name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]
 ) -> int | None:
     """The dimension of the rows after a function that moves, adds or drops one; None for others."""
-    if name in tensor_sizes.TRANSPOSING:
-        return tensor_sizes.transposed(name, data.dim, rest)
+    if name in transpositions.TRANSPOSING:
+        return transpositions.place(name, data.dim, data.ndim, rest, kwargs)
     if name == "unsqueeze" and rest:
         place = rest[0].constant()
         return data.dim + (isinstance(place, int) and 0 <= place <= data.dim)

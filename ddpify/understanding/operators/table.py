@@ -84,7 +84,7 @@ BY_ARGUMENTS = frozenset(
     " tensor tile transpose type renorm unflatten uniform_ unsqueeze view_as view_as_complex"
     " view_as_real zero_ zeros zeros_like grad equal dot vdot vecdot roi_align roi_pool"
     " ps_roi_align ps_roi_pool box_convert clip_boxes_to_image parallel_apply all_gather norm"
-    " det logdet slogdet".split()
+    " det logdet slogdet view reshape flatten T H mT mH adjoint matrix_transpose rollaxis".split()
 )
 
 
@@ -97,7 +97,11 @@ BATCH_FIRST_OF = {
         "conv conv_transpose max_pool avg_pool adaptive_avg_pool adaptive_max_pool lp_pool"
         " fractional_max_pool max_unpool"
     ).split()
-} | {"bmm": 3, "baddbmm": 3}
+} | {
+    "bmm": 3, "baddbmm": 3, "group_norm": 2, "instance_norm": 2, "local_response_norm": 2,
+    "prelu": 2, "channel_shuffle": 3, "interpolate": 3, "upsample": 3, "grid_sample": 4,
+    "affine_grid": 3,
+}  # fmt: skip
 
 # What looks each number of one operand up among those of the other.
 LOOKING_UP = frozenset("bucketize digitize isin searchsorted".split())

@@ -16,6 +16,7 @@ from ddpify.errors import DdpifyError
 from tests.training_runs import TrainingRuns, assert_trains_the_same
 
 SCRIPT = """\
+import numpy as np
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -115,6 +116,25 @@ IN_LOOP = [
     "z = out.clone(); z.mul_(out[0])",
     "z = out[len(out) // 2] * out",
     "z = torch.take(out, torch.tensor([0, 5, 7])).mean() * out",
+]
+IN_FORWARD += [  # results that are several, or have no rows; batches behind other dimensions
+    "h = h + torch.linalg.qr(h).R.abs().detach().sum()",
+    "a = torch.hsplit(h, 5); h = h * a[0]",
+    "r = torch.from_numpy(np.frexp(h.detach().numpy())[0]); h = h + r",
+    "h3 = h.unsqueeze(1) * h.unsqueeze(2); h = h + h3.mT.sum(1) + h3.mT.sum(2)",
+    "h3 = h.unsqueeze(1) * torch.ones(1, 4, 1); h = h + h3.mT.mean(2).sum(1, keepdim=True)",
+    "h = h + torch.permute(h, (1, 0)).sum(0)[:, None]",
+    "h = h + h.unsqueeze(1).movedim([2, 0], [0, 1]).sum(0)",
+    "h = h + F.group_norm(h[None], 1)[0]",
+    "h = h + nn.Softmax2d()(h[None, :, None])[0, :, 0]",
+    "h = h + F.interpolate(h[None], scale_factor=2)[0].mean(1, keepdim=True)",
+]
+IN_LOOP += [
+    "r = torch.hsplit(out, 3); z = out * r[0].tanh()",
+    "r = torch.corrcoef(out); z = out * (r > y.view(-1, 1)).double().mean()",
+    "z = torch.linalg.slogdet(out.T @ out).logabsdet * out",
+    "r, _ = nn.MaxPool1d(2, return_indices=True)(out); z = out + r",
+    "z = out + nn.AvgPool2d((2, 1))(out[None]).mean()",
 ]
 IN_FORWARD += [  # functions that are told a dimension
     "h = h + h.narrow(0, 0, 1)",
