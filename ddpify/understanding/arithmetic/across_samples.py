@@ -203,7 +203,7 @@ def of_replicated(name: str, rows: Data) -> Data | None:
     one = name in results.OF_A_MATRIX and rows.ndim == 2
     if one or name in results.WITHOUT_ROWS or rows.form is not Form.GATHERED:
         return replicated
-    several = rule is None or results.how_many(name, ()) > 1
+    several = rule is None or name in results.OPTIONS
     return replace(replicated, form=Form.GATHERED, flat=True, opaque=several)
 
 

@@ -117,8 +117,8 @@ def named_dimensions(
             items = atom.items
         elif isinstance(atom, Instance) and atom.type == "list":
             items = list(atom.attributes.values())
-        elif isinstance(atom, Const) and atom.value is None:
-            items = ()
+        elif isinstance(atom, Const) and isinstance(atom.value, (bool, type(None))):
+            items = ()  # as in torch.std(x, True), which is told no dimension
         found.append(tuple(item.constant() for item in items))
     return found or [(...,)]
 
@@ -190,7 +190,7 @@ def is_of_all_samples(
 ) -> bool:
     """Whether a function gives what no rank's rows alone have, as ``x.std()`` and ``x.std(0)``."""
     given = rest[1:] if name in SIZE_FIRST else rest
-    everything = not given and not {"dim", "axis"} & kwargs.keys()
+    everything = () in named_dimensions(given, kwargs)
     return name in _OF_ALL_SAMPLES and (everything or mixes_rows(name, data, rest, kwargs))
 
 

@@ -315,7 +315,9 @@ def _written_by_index(run: RunState, node: cst.BaseExpression, operands: list[Op
 def _written_out(run: RunState, operands: list[Operand], out: Value) -> Value:
     """``torch.sum(x, 0, out=y)``: all ranks write the same into what all of them hold."""
     # What comes of a batch may be a view of it, or a copy of what all ranks hold.
-    into_batch = any(isinstance(atom, Data) for atom in out.atoms)
+    into_batch = any(
+        isinstance(atom, Data) and atom.form is not Form.GATHERED for atom in out.atoms
+    )
     for shown, held in operands:
         for data in held.data:
             rows = (
@@ -473,7 +475,7 @@ def on_replicated(
     )
     coupled_ = across_samples.of_replicated(name, reduced[0])
     if coupled_ is not None and name not in ALONG:
-        return value(coupled_)
+        return _each_of_several(name, value(coupled_), kwargs)
     picked = along_batch.of_replicated(name, operands, rest, kwargs)
     if picked is not None:
         return picked

@@ -28,7 +28,7 @@ SEVERAL = {
 }
 _RESULTS = {name: count for count, names in SEVERAL.items() for name in names.split()}
 # These give one tensor more for each of these options.
-_OPTIONS = {
+OPTIONS = {
     **dict.fromkeys(
         [
             f"{kind}{places}d"
@@ -44,12 +44,12 @@ _OPTIONS = {
 
 def how_many(name: str, chosen: Container[str]) -> int:
     """How many tensors an operator gives, with these options chosen: 1 unless it is a tuple."""
-    return _RESULTS.get(name, 1) + sum(option in chosen for option in _OPTIONS.get(name, ()))
+    return _RESULTS.get(name, 1) + sum(option in chosen for option in OPTIONS.get(name, ()))
 
 
 # How tensors among several may be asked for by name.
 FIELDS = frozenset(
-    "L LD LU P Q R S U V Vh a bin_edges cloned_coefficient eigenvalues eigenvectors exponent hist indices info inverse"
-    " logabsdet mantissa max min pivots rank residuals result sign singular_values solution"
-    " tau values".split()
+    "L LD LU P Q R S U V Vh a bin_edges cloned_coefficient eigenvalues eigenvectors exponent"
+    " hist indices info inverse logabsdet mantissa max min pivots rank residuals result sign"
+    " singular_values solution tau values".split()
 )

@@ -11,9 +11,9 @@ from ddpify.understanding.operators.rules import Rule
 
 ELEMENTWISE = frozenset(
     # arithmetic and rounding
-    "abs absolute add addcdiv addcmul ceil clamp clamp_max clamp_min clip copysign div divide"
-    " fix float_power floor floor_divide fmax fmin fmod frac gcd heaviside hypot lcm ldexp lerp"
-    " maximum minimum mul multiply nan_to_num neg negative nextafter positive pow reciprocal"
+    "abs absolute add addcdiv addcmul ceil clamp clamp_max clamp_min clip complex copysign div"
+    " divide fix float_power floor floor_divide fmax fmin fmod frac gcd heaviside hypot lcm ldexp"
+    " lerp maximum minimum mul multiply nan_to_num neg negative nextafter polar positive pow reciprocal"
     " remainder round rsqrt rsub sgn sign signbit sqrt square sub subtract true_divide trunc"
     # exponentials, logarithms, angles
     " acos acosh angle arccos arccosh arcsin arcsinh arctan arctan2 arctanh asin asinh atan atan2"
@@ -70,14 +70,14 @@ OF_MATRICES = frozenset(
 BY_ARGUMENTS = frozenset(
     "BoolTensor DoubleTensor FloatTensor IntTensor LongTensor Tensor Variable addmm arange"
     " argwhere array as_tensor asarray astype bernoulli bernoulli_ broadcast_to bucketize byte"
-    " char chunk complex copy copy_ cross cuda data digitize dropout dropout1d dropout2d"
+    " char chunk copy copy_ cross cuda data digitize dropout dropout1d dropout2d"
     " dropout3d alpha_dropout feature_alpha_dropout einsum empty empty_like encode expand"
     " expand_as exponential_ fill fill_ flatnonzero flip fliplr flipud from_numpy full full_like"
     " fractional_max_pool2d fractional_max_pool3d gather gumbel_softmax imag index_add"
     " index_copy index_fill index_put index_reduce index_select isin item_ lengths"
     " masked_scatter masked_select matmul mm movedim moveaxis multinomial mv narrow new"
     " new_empty new_full new_ones new_tensor new_zeros nonzero normal_ numpy one_hot ones"
-    " ones_like permute pin_memory poisson polar put put_along_axis rand_like randint_like"
+    " ones_like permute pin_memory poisson put put_along_axis rand_like randint_like"
     " randn_like random_ ravel repeat repeat_interleave requires_grad_ reshape_as resize_"
     " resize_as_ retain_grad roll rrelu save scatter scatter_add scatter_reduce searchsorted"
     " select set_ shape share_memory_ squeeze swapaxes swapdims t take_along_axis take_along_dim"

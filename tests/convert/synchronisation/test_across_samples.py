@@ -129,6 +129,13 @@ IN_FORWARD += [  # results that are several, or have no rows; batches behind oth
     "h = h + nn.Softmax2d()(h[None, :, None])[0, :, 0]",
     "h = h + F.interpolate(h[None], scale_factor=2)[0].mean(1, keepdim=True)",
 ]
+IN_LOOP += [  # tensors that are told to hold a result
+    "b = torch.empty(0); torch.sum(out.detach(), 1, out=b); z = out + b[:, None]",
+    "b = torch.empty(0); torch.cumsum(out.detach(), 0, out=b); z = out + b",
+    "b, i = torch.empty(0), torch.empty(0).long(); torch.max(x, 1, out=(b, i)); z = out * i.sum()",
+    "z = torch.complex(out[:, :1], x[:, 1]).abs().mean() + out",
+    "z = out + torch.std(out, True)",
+]
 IN_LOOP += [
     "r = torch.hsplit(out, 3); z = out * r[0].tanh()",
     "r = torch.corrcoef(out); z = out * (r > y.view(-1, 1)).double().mean()",
