@@ -13,8 +13,9 @@ ELEMENTWISE = frozenset(
     # arithmetic and rounding
     "abs absolute add addcdiv addcmul ceil clamp clamp_max clamp_min clip complex copysign div"
     " divide fix float_power floor floor_divide fmax fmin fmod frac gcd heaviside hypot lcm ldexp"
-    " lerp maximum minimum mul multiply nan_to_num neg negative nextafter polar positive pow reciprocal"
-    " remainder round rsqrt rsub sgn sign signbit sqrt square sub subtract true_divide trunc"
+    " lerp maximum minimum mul multiply nan_to_num neg negative nextafter polar positive pow"
+    " reciprocal remainder round rsqrt rsub sgn sign signbit sqrt square sub subtract"
+    " true_divide trunc"
     # exponentials, logarithms, angles
     " acos acosh angle arccos arccosh arcsin arcsinh arctan arctan2 arctanh asin asinh atan atan2"
     " atanh cos cosh deg2rad exp exp2 expm1 log log10 log1p log2 logaddexp logaddexp2 logit"
