@@ -68,7 +68,8 @@ def changed(
     known = run.facts.regrouped[node]
     run.facts.regrouped[node] = replace(known, others=others, in_place=named)
     for shown, one in given:
-        run.demand(shown, value(*(d for d in one.data if d.placement in _PICKED)), uses.A_CHANGE)
+        unlike = (d for d in one.data if d.placement in _PICKED or d.placement.partial)
+        run.demand(shown, value(*unlike), uses.A_CHANGE)
     return value(replace(made, ndim=data.ndim))
 
 

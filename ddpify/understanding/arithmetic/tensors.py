@@ -15,6 +15,7 @@ from ddpify.understanding.arithmetic import (
     along_batch,
     booleans,
     dimensions,
+    several_operands,
     single_samples,
     tensor_items,
     tensor_pairs,
@@ -50,7 +51,7 @@ from ddpify.understanding.libraries.denominators import number_of_rows
 from ddpify.understanding.operators.dimensions import ALONG
 from ddpify.understanding.operators.results import how_many
 from ddpify.understanding.operators.rules import Rule
-from ddpify.understanding.operators.table import LOOKING_UP, rule_of
+from ddpify.understanding.operators.table import rule_of
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
     NO_ROWS,
@@ -72,7 +73,7 @@ if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
 LINEAR = frozenset(
-    "to cpu cuda float double half bfloat16 type type_as detach detach_ clone squeeze unsqueeze"
+    "to cpu cuda float double type type_as detach detach_ clone squeeze unsqueeze"
     " squeeze_ unsqueeze_ neg_ negative_ view reshape"
     " contiguous mean sum neg negative numpy requires_grad_ flatten ravel expand expand_as data"
     " retain_grad astype copy asarray array as_tensor from_numpy tensor item_".split()
@@ -80,9 +81,10 @@ LINEAR = frozenset(
 # What gives something whole of all rows, without being a sum of what each rank gives.
 _SAME_ELEMENTS = frozenset("long int detach clone contiguous numpy Variable squeeze".split())
 # What brings rows together in a tensor that all ranks hold.
-_WRITING_BY_INDEX = frozenset(
-    "index_add index_add_ index_copy index_put index_reduce index_reduce_ masked_scatter put"
-    " scatter scatter_add scatter_add_ scatter_reduce scatter_reduce_".split()
+WRITING_BY_INDEX = frozenset(
+    "index_add index_add_ index_copy index_copy_ index_fill index_fill_ index_put index_put_"
+    " index_reduce index_reduce_ masked_scatter masked_scatter_ put put_ scatter scatter_"
+    " scatter_add scatter_add_ scatter_reduce scatter_reduce_".split()
 )
 CHOOSING = frozenset({"topk", "kthvalue"})
 REORDERING = frozenset("flip roll flipud fliplr".split())
@@ -96,9 +98,6 @@ _POSITIONS_OF_SOME = ("nonzero", "argwhere", "flatnonzero")
 _DOTS = frozenset("dot vdot".split())
 _UNDER_EACH_OTHER = frozenset({"repeat", "tile"})
 _REPEATING = frozenset("expand expand_as repeat tile repeat_interleave".split())
-_WEIGHTED = frozenset(
-    "linear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d".split()
-)
 _PICKED = (Placement.ROWS, Placement.COUPLED)
 # Functions of two tensors that broadcast them against each other.
 BROADCASTING = frozenset(
@@ -234,7 +233,9 @@ def _function(
     data = alone or data  # what meets a single sample is that sample's
     if not data:
         return on_replicated(name, operands, rest, kwargs)
-    if name in _WRITING_BY_INDEX and not operands[0][1].data:
+    if name in WRITING_BY_INDEX and (
+        not operands[0][1].data or several_operands.place(node, operands, operands[0][0])
+    ):
         return _written_by_index(run, node, operands)
     if tensor_pairs.beside_replicated(run, tensor_pairs.held_tensors(operands)):
         return value(replace(data[0][1].placed(Placement.REPLICATE), form=Form.GATHERED))
@@ -252,12 +253,11 @@ def _function(
     along = along_batch.of_all_ranks(run, node, name, operands, rest, kwargs)
     if along is not None:
         return along
-    if name in _WEIGHTED and any(_has_rows(held) for _, held in operands[1:]):
-        return across_samples.coupled_operands(run, node, operands)
+    of_all = several_operands.of_all_ranks(run, node, name, operands, rest, kwargs)
+    if of_all is not None:
+        return of_all
     if broadcasts(name) and _meet_crosswise(run, [held.data for _, held in operands]):
         return tensor_pairs.mixed(run, node, data[0][1], operands)
-    if name in LOOKING_UP and len([held for _, held in operands if _has_rows(held)]) > 1:
-        return across_samples.coupled_operands(run, node, operands, rows=True)
     results = []
     for operand, one in data:
         made = _one(run, node, name, operand, one, rest, kwargs)
@@ -422,11 +422,6 @@ def _keep_own_rows(run: RunState, others: list[Operand]) -> None:
     for shown, held in others:
         picked = (data for data in held.data if data.placement in _PICKED)
         run.demand(shown, value(*picked), uses.A_CHANGE)
-
-
-def _has_rows(held: Value) -> bool:
-    """Whether this may be a rank's rows, along any dimension."""
-    return any(d.placement is Placement.SHARD and d.dim != NO_ROWS for d in held.data)
 
 
 def _meet_crosswise(run: RunState, operands: list[list[Data]]) -> bool:

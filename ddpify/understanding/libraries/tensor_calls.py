@@ -9,6 +9,7 @@ import libcst as cst
 
 from ddpify.understanding import uses
 from ddpify.understanding.arithmetic import (
+    across_samples,
     bounds,
     einsum,
     in_place,
@@ -33,6 +34,7 @@ from ddpify.understanding.facts import Draw
 from ddpify.understanding.forms import Form
 from ddpify.understanding.language.arguments import Keywords, argument_pairs, local_data
 from ddpify.understanding.libraries import local_sizes, random_numbers
+from ddpify.understanding.operators.places import NUMPYS_OWN
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
     NO_ROWS,
@@ -76,6 +78,7 @@ def tensor_function(  # type: ignore[no-untyped-def]
     run: RunState, node: cst.BaseExpression, name: str, short: str, args, kwargs
 ) -> Value:
     """Call a function of a tensor library by its qualified and its short name."""
+    short = NUMPYS_OWN.get(name, short)
     drawn = random_numbers.function(run, node, name)
     if drawn is not None:
         return drawn
@@ -139,6 +142,7 @@ def tensor_function(  # type: ignore[no-untyped-def]
         changed = in_place.changed(run, node, short, operands, data, args[1:], kwargs)
         if changed is not None:
             return changed
+    tensor_pairs.note_used_on_rows(run, [d for _, d in tensor_pairs.held_tensors(operands)])
     return tensors.function(run, node, short, involved, kwargs, args[1:])
 
 
@@ -178,6 +182,8 @@ def _of_a_size(
     if own and name.startswith("torch."):
         return value(tensor_sizes.rows_as_many(own[0]))
     sizes = numbers if short in _COUNTING else _sizes(short, operands)
+    if any(a.placement is Placement.SHARD and not a.counting for a in sizes):
+        return across_samples.coupled_operands(run, node, operands[:1], rows=False)
     if any(a.form is Form.TOTAL for a in sizes):
         return value(Data(Placement.REPLICATE, form=Form.GATHERED))
     counts = [a for a in numbers if a.placement is Placement.COUNT]
@@ -235,6 +241,8 @@ def _on_replicated(  # type: ignore[no-untyped-def]
     reduced = [a for _, v in operands for a in deep_atoms(v) if isinstance(a, Data)]
     if reduced and any(isinstance(a, Data) for a in operands[0][1].atoms):
         return tensors.on_replicated(short, operands, rest, kwargs)
+    if reduced and short in tensors.WRITING_BY_INDEX:  # as large as what is written into
+        return value(reduced[0].placed(Placement.REPLICATE))
     if reduced:
         return value(reduced[0])
     return REPLICATED if name.startswith(("torch.", "numpy.", "math.")) else UNKNOWN
@@ -340,7 +348,9 @@ def _concatenated(
         whole = [a for a in deep_atoms(pieces) if isinstance(a, Data)]
         if any(isinstance(a, Instance) and a.type == "list" for a in pieces.atoms):
             whole = [_of_positions(a) for a in whole]
-        return value(*(replace(a, flat=a.flat or a.form is Form.GATHERED) for a in whole[:1]))
+        sites = frozenset(site for a in whole if a.reduced for site in a.definition_sites)
+        first_ = [replace(a, definition_sites=sites) if a.reduced else a for a in whole[:1]]
+        return value(*(replace(a, flat=a.flat or a.form is Form.GATHERED) for a in first_))
     kept = queues.kept(run, node, inner)
     if kept is not None:
         return kept
@@ -351,6 +361,9 @@ def _concatenated(
             run.demand(piece, value(*held.data), uses.A_STATISTIC)
         gathered = inner[0].placed(Placement.REPLICATE)
         return value(replace(gathered, form=Form.GATHERED, flat=True))
+    reduced = _of_several_kinds(run, node, pieces, inner)
+    if reduced is not None:
+        return reduced
     inner = _beside_rows(run, node, inner)
     worst = [d for d in inner if d.placement is not Placement.SHARD]
     first = (worst or inner)[0]
@@ -407,6 +420,24 @@ def _under_replicated(run: RunState, node: cst.BaseExpression, rows: Data, dim: 
 def _is_replicated(piece: Atom) -> bool:
     """Whether this is a tensor that all ranks hold, without a row for each sample."""
     return isinstance(piece, Number) or (isinstance(piece, Data) and piece.reduced)
+
+
+def _of_several_kinds(
+    run: RunState, node: cst.BaseExpression, pieces: Value, inner: list[Data]
+) -> Value | None:
+    """A mean beside a sum, or a sum beside what all ranks hold: no one reduction suits them."""
+    kinds = {d.placement for d in inner}
+    whole = [a for a in deep_atoms(pieces) if isinstance(a, Number) or a in inner]
+    beside = len(whole) > len(inner) and Placement.SUM in kinds
+    if not all(kind.partial for kind in kinds) or (len(kinds) == 1 and not beside):
+        return None
+    shown = [(piece, held) for piece, held in queues.pieces(run, node) if held.data]
+    if not shown and isinstance(node, cst.Call) and node.args:
+        unlike = Data(Placement.COUPLED, inner[0].loaders, form=Form.PACKED)
+        run.demand(node.args[0].value, value(unlike), uses.ARITHMETIC)
+    for piece, held in shown:
+        run.demand(piece, value(*held.data), uses.ARITHMETIC)
+    return value(replace(inner[0].placed(Placement.REPLICATE), loaders=inner[0].loaders))
 
 
 def _beside_rows(run: RunState, node: cst.BaseExpression, inner: list[Data]) -> list[Data]:

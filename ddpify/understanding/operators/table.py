@@ -53,8 +53,8 @@ MIXING = frozenset("tril triu fftn ifftn batch_norm".split())
 
 COUPLING = frozenset(
     "addr allclose array_equal batched_nms bincount block_diag cartesian_prod cdist chain_matmul"
-    " combinations cond convolve corrcoef correlate cov diag diagflat dist ediff1d eig eigh eigvals"
-    " eigvalsh ger gradient histc histogram histogramdd histogram2d inner interp kron"
+    " combinations cond convolve corrcoef correlate cov diag diagflat diagonal dist ediff1d eig"
+    " eigh eigvals eigvalsh ger gradient histc histogram histogramdd histogram2d inner interp kron"
     " lstsq matrix_norm matrix_rank multi_dot nms outer take pca_lowrank pdist pinv"
     " pinverse polyfit qr lu solve svd svd_lowrank svdvals tensordot trace trapezoid"
     " trapz unique unique_consecutive vander cumulative_trapezoid".split()
@@ -62,7 +62,7 @@ COUPLING = frozenset(
 
 # On matrices of each sample, three dimensions and more, these treat each sample by itself.
 OF_MATRICES = frozenset(
-    "cholesky cond det diagonal eig eigh eigvals eigvalsh inv inverse logdet lstsq lu lu_factor"
+    "cholesky cond det eig eigh eigvals eigvalsh inv inverse logdet lstsq lu lu_factor"
     " matrix_exp matrix_norm matrix_power matrix_rank pinv pinverse qr slogdet solve svd svdvals"
     " tril triu".split()
 )
@@ -103,9 +103,6 @@ BATCH_FIRST_OF = {
     "prelu": 2, "channel_shuffle": 3, "interpolate": 3, "upsample": 3, "grid_sample": 4,
     "affine_grid": 3,
 }  # fmt: skip
-
-# What looks each number of one operand up among those of the other.
-LOOKING_UP = frozenset("bucketize digitize isin searchsorted".split())
 
 # What works on so many of the last dimensions: on each sample alone if the batch is before them.
 LAST_OF = {
