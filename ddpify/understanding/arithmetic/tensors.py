@@ -466,7 +466,9 @@ def on_replicated(
     if not reduced or (name == "detach" and reduced[0].form is not Form.GATHERED):
         return REPLICATED
     number = replace(
-        reduced[0].placed(Placement.REPLICATE), definition_sites=reduced[0].definition_sites
+        reduced[0].placed(Placement.REPLICATE),
+        definition_sites=reduced[0].definition_sites,
+        one_each=reduced[0].one_each and reduced[0].reduced,
     )
     coupled_ = across_samples.of_replicated(name, reduced[0])
     if coupled_ is not None and name not in ALONG:
