@@ -154,6 +154,7 @@ def _pair(
     if of_others is not None:
         return of_others
     _count_replicated(run, left, right)
+    _place_found(run, left, right)
     a, b = _placement(operator, left[1], right[1]), _placement(operator, right[1], left[1])
     placement = _met(run, operator, left[1], right[1])
     held = [d for d in (left[1], right[1]) if d is not None]
@@ -226,6 +227,14 @@ def _count_replicated(
             run.demand(shown, value(numbers), uses.A_COUNT if inside else uses.ARITHMETIC)
         elif numbers.counting and (not run.frames_forward() or _is_plain_batch(run, rows)):
             run.demand(shown, value(numbers), uses.POSITIONS)
+
+
+def _place_found(run: RunState, *operands: tuple[cst.BaseExpression, Data | None]) -> None:
+    """Ask for positions in the whole batch where positions that a mask holds meet rows."""
+    for (shown, found), (_, rows) in permutations(operands):
+        meets = rows is not None and rows.placement is Placement.SHARD and not rows.found_in
+        if found is not None and found.found_in and meets:
+            run.demand(shown, value(found), uses.POSITIONS)
 
 
 def _is_plain_batch(run: RunState, rows: Data | None) -> bool:

@@ -634,7 +634,8 @@ def _repeated(data: Data, times: Sequence[Value]) -> Data:
 
 def found(run: RunState, mask: cst.BaseExpression, data: Data) -> Data:
     """The positions at which a mask holds: a rank's own, until the mask is that of all rows."""
-    located = data.dim == 0 and not data.opaque and not run.frames_forward()
+    inside = run.frames_forward() and (run.collating or not run.module.editable)
+    located = data.dim == 0 and not data.opaque and not inside
     found_in = frozenset({mask}) if located else data.found_in
     return replace(data, dim=0, definition_sites=frozenset(), form=Form.MASKED, found_in=found_in)
 
