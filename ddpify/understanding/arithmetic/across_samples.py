@@ -305,6 +305,9 @@ def coupled_operands(
     if run.collating:
         known = rows is not None
         return collating.mixed(run, node, found[0][1], known=known, rows=bool(rows))
+    for shown, data in found:
+        run.demand(shown, value(*([data] if data.counting else [])), uses.POSITIONS)
+    found = [(shown, data) for shown, data in found if not data.counting] or found
     names = frozenset(name for shown, data in found for name in (data.names or {shown}))
     if not run.frames_forward():
         return value(replace(found[0][1].placed(Placement.COUPLED), names=names))

@@ -150,7 +150,8 @@ def along(
             within = replace(data, dim=data.dim - gone, one_each=one_each)
             results.append(_within_rows(name, within, pair=name in PAIRS))
         else:
-            number = not dims or data.one_each or data.ndim == 1
+            whole = len(dims) > 1 and data.ndim in (0, len(dims))  # over all dimensions
+            number = not dims or data.one_each or data.ndim == 1 or whole
             results.append(value(replace(_along_rows(run, name, data), one_each=number)))
     return join(*results)
 

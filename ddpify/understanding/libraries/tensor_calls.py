@@ -34,7 +34,7 @@ from ddpify.understanding.facts import Draw
 from ddpify.understanding.forms import Form
 from ddpify.understanding.language.arguments import Keywords, argument_pairs, local_data
 from ddpify.understanding.libraries import local_sizes, random_numbers
-from ddpify.understanding.operators.places import NUMPYS_OWN
+from ddpify.understanding.operators.places import NUMPYS_CHANGES, NUMPYS_OWN
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
     NO_ROWS,
@@ -59,6 +59,8 @@ if TYPE_CHECKING:
 _NUMBERS = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED)
 # What takes rows of one tensor by rows of another, as arithmetic does.
 _ROW_BY_ROW = frozenset("gather take_along_dim where lerp".split()) | tensors.BROADCASTING
+# What takes an operand's elements at positions that another gives, or as often as it says.
+_BY_INDEX = tensors.WRITING_BY_INDEX | {"repeat_interleave"}
 _FROM_VALUES = frozenset("tensor as_tensor array asarray".split())
 _CONVERTING = frozenset("tensor as_tensor from_numpy array asarray".split())
 _OF_A_SIZE = frozenset("zeros ones empty full arange eye identity linspace logspace".split())
@@ -110,6 +112,8 @@ def tensor_function(  # type: ignore[no-untyped-def]
         for shown, one in operands[1:]:  # np.add.at(table, (labels, guesses), 1)
             run.demand_held(shown, one, uses.A_TABLE)
         return REPLICATED
+    if name in NUMPYS_CHANGES and operands and operands[0][1].data:
+        return _changed_by_numpy(run, *operands[0])
     made = _of_a_list(run, short, operands)
     if made is not None:
         return made
@@ -120,7 +124,8 @@ def tensor_function(  # type: ignore[no-untyped-def]
         handmade_batches.meet(
             run, [(n, v) for n, v in operands if v.data or handmade_batches.replicated_tensors(v)]
         )
-    if involved and tensors.broadcasts(short):  # rows of all would meet a rank's there
+    beside = tensors.broadcasts(short) or short in _BY_INDEX
+    if involved and beside:  # rows of all would meet a rank's there
         involved = [(n, v) for n, v in operands if any(isinstance(a, Data) for a in v.atoms)]
     for _, held in operands:
         inner = list(local_data(held))
@@ -144,6 +149,14 @@ def tensor_function(  # type: ignore[no-untyped-def]
             return changed
     tensor_pairs.note_used_on_rows(run, [d for _, d in tensor_pairs.held_tensors(operands)])
     return tensors.function(run, node, short, involved, kwargs, args[1:])
+
+
+def _changed_by_numpy(run: RunState, shown: cst.BaseExpression, held: Value) -> Value:
+    """Rows of an array are changed in place: a copy of those of all ranks would not do."""
+    for data in held.data:
+        packed = replace(data, definition_sites=frozenset(), form=Form.PACKED)
+        run.demand(shown, value(packed), uses.A_CHANGE)
+    return REPLICATED
 
 
 def _gives_a_tuple(name: str, args: list[Value], kwargs: Keywords) -> bool:

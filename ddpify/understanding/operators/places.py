@@ -31,3 +31,7 @@ NUMPYS_OWN: dict[str, str] = {
     "numpy.choose": "numpy_choose",
     "numpy.trace": "numpy_trace",
 }
+# What changes an array in place in NumPy, at positions that may be those of other samples.
+NUMPYS_CHANGES = frozenset(
+    f"numpy.{name}" for name in "fill_diagonal place put put_along_axis putmask".split()
+)

@@ -37,6 +37,7 @@ OPTIONS = {
         ],
         ("return_indices",),
     ),
+    **dict.fromkeys("gradient histogram2d histogramdd lu".split(), ()),
     "unique": ("return_index", "return_inverse", "return_counts"),
     "unique_consecutive": ("return_inverse", "return_counts"),
 }
