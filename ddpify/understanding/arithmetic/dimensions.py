@@ -155,10 +155,13 @@ def of_pair(left: Data | None, right: Data | None, others: Sequence[Value]) -> i
     return max([rows.ndim, *(ndim for ndim in found if ndim is not None)])
 
 
-def of_product(left: Data | None, right: Data | None, others: Sequence[Value]) -> int:
-    """How many dimensions ``left @ right`` has; 0 where that is not known, or a number."""
-    known = [one.ndim for one in (left, right) if one is not None and one.ndim]
-    if others or len(known) < 2:
+def of_product(left: Data | None, right: Data | None, others: Sequence[int]) -> int:
+    """How many dimensions ``left @ right`` has; 0 where that is not known, or a number.
+
+    ``others`` are the dimensions of factors that are no data.
+    """
+    known = [one.ndim for one in (left, right) if one is not None] + [*others]
+    if len(known) < 2 or not all(known):
         return 0
     return max(known) if min(known) > 1 else max(known) - 1
 

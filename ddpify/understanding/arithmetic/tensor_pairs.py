@@ -17,7 +17,12 @@ from ddpify.understanding.arithmetic import (
     single_samples,
     tensor_sizes,
 )
-from ddpify.understanding.batching import batch_rows, handmade_batches, joint_loaders
+from ddpify.understanding.batching import (
+    batch_rows,
+    handmade_batches,
+    item_dimensions,
+    joint_loaders,
+)
 from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement, combine
 from ddpify.understanding.syntax import displayed
@@ -67,12 +72,28 @@ def binary(run: RunState, node: cst.CSTNode, operator: str, left: Operand, right
     for one in _parts(left[1]):
         for other in _parts(right[1]):
             pair = _pair(run, node, operator, (left[0], one), (right[0], other), known=known)
-            plain = [v for v, d in ((left[1], one), (right[1], other)) if d is None]
-            of_both = dimensions.of_product if operator == "@" else dimensions.of_pair
-            ndim = of_both(one, other, plain)
+            plain = [side for side, d in ((left, one), (right, other)) if d is None]
+            ndim = _dimensions(run, operator, one, other, plain)
             results.append(with_ndim(pair, ndim))
     is_mask = booleans.of_operator(operator, (left[1], right[1]))
     return booleans.marked(without_views(join(*results)), is_mask)
+
+
+def _dimensions(
+    run: RunState,
+    operator: str,
+    left: Data | None,
+    right: Data | None,
+    plain: Sequence[Operand],
+) -> int:
+    """How many dimensions an operation leaves; ``plain`` are the operands that are no data."""
+    shown = [item_dimensions.of_expression(node, run.module) for node, _ in plain]
+    if operator == "@":
+        return dimensions.of_product(left, right, shown)
+    held = [one for _, one in plain]
+    rows = left or right
+    known = rows is not None and rows.ndim and bool(shown) and all(shown)
+    return max(rows.ndim, *shown) if known else dimensions.of_pair(left, right, held)  # type: ignore[union-attr]
 
 
 def _place_among_all(run: RunState, *operands: Operand) -> None:

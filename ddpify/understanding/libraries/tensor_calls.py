@@ -175,7 +175,10 @@ def positions_of_some(run: RunState, shown: cst.BaseExpression, mask: Value) -> 
     """Those of a rank's rows, in a tuple; None where the mask is no rows."""
     rows = [d for d in mask.data if d.placement is Placement.SHARD]
     found = value(*(tensors.found(run, shown, d.placed(Placement.SHARD)) for d in rows))
-    return value(Tup((found,))) if rows else None
+    if rows:
+        return value(Tup((found,)))
+    whole = [a for a in mask.atoms if isinstance(a, Data) and a.form is Form.GATHERED]
+    return value(*(replace(a, flat=True, opaque=True) for a in whole)) if whole else None
 
 
 def _is_of_all(one: Value) -> bool:
