@@ -136,7 +136,7 @@ def _is_one_of_a_line(
         return False
     index = part.slice[0].slice
     single = isinstance(index, cst.Index) and isinstance(index.value, (cst.Name, cst.Integer))
-    plain = single and not _is_assigned(index.value, module)  # type: ignore[union-attr]
+    plain = single and not _is_assigned(index.value, module)  # type: ignore[attr-defined]
     return plain and _of(part.value, module, owner, left) == 1
 
 
