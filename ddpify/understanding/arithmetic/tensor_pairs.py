@@ -147,8 +147,19 @@ def _plain(operator: str, left: Value, right: Value) -> Value:
     tuples = [[a for a in one.atoms if isinstance(a, Tup)] for one in (left, right)]
     if operator == "+" and all(tuples):
         return _added(tuples[0], tuples[1])
+    paired = pairs_of_all([a for a in (*left.atoms, *right.atoms) if isinstance(a, Data)])
+    if paired is not None:
+        return value(paired)
     kept = [a for a in (*left.atoms, *right.atoms) if isinstance(a, (Instance, Tup, Data))]
     return join(value(*kept)) if kept else REPLICATED
+
+
+def pairs_of_all(held: Sequence[Data]) -> Data | None:
+    """Rows of all ranks beside rows of all ranks: they lie along two dimensions of the result."""
+    rows = [data for data in held if data.form is Form.GATHERED]
+    if len({data.dim for data in rows}) < 2 and not any(data.opaque for data in rows):
+        return None
+    return replace(rows[0], dim=0, ndim=0, flat=True, opaque=True)
 
 
 def _added(left: list[Tup], right: list[Tup]) -> Value:
@@ -473,6 +484,9 @@ def compare(run: RunState, nodes: Sequence[cst.BaseExpression], values: list[Val
     tensors = held_tensors(list(zip(nodes, values, strict=True)))
     if not shards:
         by_hand = batch_rows.joined(zip(nodes, values, strict=True))
+        paired = pairs_of_all([d for _, d in tensors if d is not None])
+        if paired is not None:
+            return value(paired)
         rows_of_all = [d for _, d in tensors if d is not None and d.form is Form.GATHERED]
         return by_hand or (value(*rows_of_all[:1]) if rows_of_all else REPLICATED)
     if beside_replicated(run, tensors):

@@ -481,7 +481,9 @@ def on_replicated(
     over_rows = name in OVER_A_DIMENSION and goes_over_rows(name, reduced[0], rest, kwargs)
     if name == "argsort" and over_rows and reduced[0].ndim < 2:
         return value(replace(reduced[0].placed(Placement.REPLICATE), form=Form.PERMUTATION))
-    gone = over_rows and name not in KEEPING_DIMENSIONS
+    along_one = bool(rest) or bool({"dim", "axis"} & kwargs.keys())
+    left = reduced[0].opaque and along_one  # perhaps rows along another dimension
+    gone = over_rows and name not in KEEPING_DIMENSIONS and not left
     return value(number if gone else reduced[0])
 
 

@@ -101,6 +101,8 @@ def tensor_function(  # type: ignore[no-untyped-def]
     if short in ("cat", "concat", "concatenate", "stack", "hstack", "vstack"):
         joined = _concatenated(run, node, short, args, kwargs)
         return joined or handmade_batches.made(run, short) or REPLICATED
+    if name == "numpy.shape" and operands and operands[0][1].data:
+        return across_samples.coupled_operands(run, node, operands[:1], rows=False)
     if name in ("torch.numel", "numpy.size") and len(operands) == 1:
         return (
             join(*(tensor_sizes.elements(data, node) for data in operands[0][1].data)) or REPLICATED
