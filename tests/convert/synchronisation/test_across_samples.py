@@ -129,6 +129,24 @@ IN_FORWARD += [  # results that are several, or have no rows; batches behind oth
     "h = h + nn.Softmax2d()(h[None, :, None])[0, :, 0]",
     "h = h + F.interpolate(h[None], scale_factor=2)[0].mean(1, keepdim=True)",
 ]
+IN_FORWARD += [  # weights, tables and indices of rows; positions, and what goes by several
+    "h = torch.addmm(h[0], h, torch.ones(5, 5))",
+    "h = h + torch.gradient(h, dim=0)[0]",
+    "h = h + torch.nonzero(h[:, 0] > 0).double().mean()",
+    "h = h.index_add(0, torch.arange(len(h)), h)",
+]
+IN_LOOP += [
+    "z = out + F.bilinear(x, x, torch.ones(3, 5, 5), out[0])",
+    "z = out + torch.index_fill(out, -1, y, -4.0)",
+    "z = out + torch.isin(torch.tensor([0, 1]), y).double().mean()",
+    "z = out * torch.repeat_interleave(out, y + 1, 0).mean()",
+    "z = torch.masked_scatter(out, out > out.mean(), out.t() @ out)",
+    "z = out + F.cross_entropy(out, torch.arange(len(out)) % 3)",
+    "z = out * torch.stack([F.cross_entropy(out, y), (out ** 2).sum()]).sum()",
+    "f = nn.ModuleList([nn.CrossEntropyLoss(), nn.MultiMarginLoss()]); z = out + f[1](out, y)",
+    "m = (y[None] >= y[:, None]).double(); z = out * (out[:, 0] - m.sum(1)).mean()",
+    "print(f'{out.sum().half().item():.6f}')",
+]
 IN_LOOP += [  # tensors that are told to hold a result
     "b = torch.empty(0); torch.sum(out.detach(), 1, out=b); z = out + b[:, None]",
     "b = torch.empty(0); torch.cumsum(out.detach(), 0, out=b); z = out + b",
