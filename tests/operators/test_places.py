@@ -50,7 +50,7 @@ def test_each_sample_is_looked_up_in_the_whole_table(name: str) -> None:
         return made
 
     whole = looked_up(ROWS, LINE)
-    parts = [looked_up(part, LINE) for part in ROWS.split([2, 4])]
+    parts = [looked_up(part, LINE) for part in torch.split(ROWS, [2, 4])]
     assert torch.equal(torch.cat(parts), whole)
     assert not torch.equal(looked_up(ROWS, LINE[:2]), whole)
 
@@ -72,7 +72,7 @@ def test_so_many_arguments_hold_samples(name: str) -> None:
     assert len(given) == HOLDING_ROWS[name]
     function = getattr(functional, name, None) or getattr(torch, name)
     whole = function(*given, *_more(name, 4))
-    parts = zip(*(one.split([1, 3]) for one in given), strict=True)
+    parts = zip(*(torch.split(one, [1, 3]) for one in given), strict=True)
     made = [function(*part, *_more(name, len(part[0]))) for part in parts]
     torch.testing.assert_close(torch.cat(made), whole)
 
