@@ -4,7 +4,8 @@
 
 The scripts: the converted fixtures, those of ``tests/checking/scripts``, and those of
 ``benchmarks/right``, which have FSDP2, mixed precision, accumulation, torch.compile, workers and
-torch.multiprocessing.spawn. Everything that check says of them is printed, for a reader to judge.
+torch.multiprocessing.spawn, and the ports by hand of ``benchmarks/by_hand``. Everything that check
+says of them is printed, for a reader to judge.
 """
 
 from __future__ import annotations
@@ -21,7 +22,11 @@ from ddpify.verify.launch.launcher import Worker
 
 HERE = Path(__file__).resolve().parent
 FIXTURES = HERE.parent / "fixtures"
-BY_HAND = (HERE.parent / "tests" / "checking" / "scripts", HERE / "right")
+BY_HAND = (
+    *sorted((HERE.parent / "tests" / "checking" / "scripts").glob("*.py")),
+    *sorted((HERE / "right").glob("*.py")),
+    *sorted((HERE / "by_hand").glob("*_ddp.py")),
+)
 STEPS = 30
 Where = tuple[str, Path]
 
@@ -29,9 +34,7 @@ Where = tuple[str, Path]
 def scripts() -> list[Where]:
     """All names and places; a fixture's is its folder."""
     fixtures = [(path.parent.name, path.parent) for path in sorted(FIXTURES.glob("*/train.py"))]
-    return fixtures + [
-        (path.stem, path) for folder in BY_HAND for path in sorted(folder.glob("*.py"))
-    ]
+    return fixtures + [(path.stem, path) for path in BY_HAND]
 
 
 def main(nproc: int, names: list[str]) -> None:

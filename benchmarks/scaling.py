@@ -1,11 +1,14 @@
 """How the work of understanding a script grows when the script is doubled.
 
-    python -m benchmarks.scaling [--size 16]
+    python -m benchmarks.scaling [--size 16] [--projects FOLDER...] [--entries FILE...]
 
 Generates programs that are doubled in one way each: the same helper called from twice as many
 places, a chain of calls twice as deep, twice as many branches in a row, twice as many classes under
 one loop. Prints the counted steps (see ``ddpify/understanding/budget.py``) and the CPU seconds of
 one whole planning at each size, and the ratio to the size before.
+
+With ``--projects`` or ``--entries`` it measures checkouts of public projects instead: see
+``benchmarks/projects.py``.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from benchmarks.projects import measure
 from ddpify.planning.conversion_options import Options
 from ddpify.planning.solver import make_plan
 from ddpify.source import read_source
@@ -121,10 +125,20 @@ def planned_steps(script: str, folder: Path) -> int:
 
 
 def main() -> None:
-    """Measure each way of doubling at three sizes, and print a line for each."""
+    """Measure what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--size", type=int, default=16, help="of the smallest program")
-    size = parser.parse_args().size
+    parser.add_argument("--projects", type=Path, nargs="+", default=[], help="to lint")
+    parser.add_argument("--entries", type=Path, nargs="+", default=[], help="to convert")
+    given = parser.parse_args()
+    if given.projects or given.entries:
+        measure(given.projects, given.entries)
+    else:
+        double(given.size)
+
+
+def double(size: int) -> None:
+    """Measure each way of doubling at three sizes, and print a line for each."""
     with tempfile.TemporaryDirectory() as folder:
         for name, shape in SHAPES.items():
             before = None

@@ -43,7 +43,7 @@ class Source:
         encoding: The codec that turns ``text`` back into ``data``.
         before: The file's text where it is not ``text``: it has ``async=`` as an argument, which is
             ``non_blocking=`` in ``text`` and ``data``.
-        mended: The lines where that is so.
+        renamed_async: The lines where that is so.
     """
 
     path: str
@@ -51,7 +51,7 @@ class Source:
     text: str
     encoding: str
     before: str | None = None
-    mended: tuple[int, ...] = ()
+    renamed_async: tuple[int, ...] = ()
 
     @cached_property
     def tree(self) -> libcst.Module:
@@ -98,13 +98,13 @@ def read_source(path: str | os.PathLike[str]) -> Source:
     try:
         return source_from_bytes(data, shown)
     except DdpifyError as error:
-        mended = _mended(data, shown) if b"async" in data else None
-        if mended is None:
+        source = _without_async(data, shown) if b"async" in data else None
+        if source is None:
             raise error
-        return mended
+        return source
 
 
-def _mended(data: bytes, path: str) -> Source | None:
+def _without_async(data: bytes, path: str) -> Source | None:
     """A script that Python compiles without ``async=``; None where there is something else."""
     written = _decoded(data, path)
     text, lines = without_async(written.text)
@@ -112,7 +112,7 @@ def _mended(data: bytes, path: str) -> Source | None:
         source = source_from_bytes(text.encode(written.encoding), path)
     except DdpifyError:
         return None
-    return replace(source, before=written.text, mended=lines)
+    return replace(source, before=written.text, renamed_async=lines)
 
 
 def source_from_bytes(data: bytes, path: str) -> Source:

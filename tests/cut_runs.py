@@ -10,7 +10,6 @@ PyTorch is imported once, before the forks: importing it takes longer than train
 
 from __future__ import annotations
 
-import gc
 import importlib
 import json
 import os
@@ -22,6 +21,7 @@ from typing import Any
 import torch
 
 from ddpify.runtime.snapshots import Snapshots
+from ddpify.verify.launch.forking import share_with_forks
 from tests.leaving import leave
 
 CUT = 77
@@ -35,7 +35,7 @@ def main() -> None:
     torch.set_num_threads(1)
     for module in IMPORTED_LATE:
         importlib.import_module(module)
-    gc.freeze()  # a collection in a fork would touch, and so copy, every object of torch
+    share_with_forks()
     for line in sys.stdin:
         script, folder, cut = json.loads(line)
         print(json.dumps(_job(script, Path(folder), cut)), flush=True)

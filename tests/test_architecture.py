@@ -10,6 +10,9 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 FOLDERS = {"ddpify": ROOT / "ddpify", "ddpify.codemods": ROOT / "codemods"}
 
+# The folders of the understanding, each of which imports from those before it alone.
+UNDERSTANDING = ["operators", "shapes", "batching", "arithmetic", "libraries", "taint", "language"]
+
 
 def modules() -> dict[str, Path]:
     """All modules by name."""
@@ -56,3 +59,24 @@ def test_files_and_packages_import_each_other_in_one_direction() -> None:
     assert order.index("ddpify.understanding") < order.index("ddpify.codemods")
     order = list(TopologicalSorter(packages(graph, "ddpify.lint")).static_order())
     assert order.index("ddpify.lint.scripts") < order.index("ddpify.lint.rules")
+
+
+def test_folders_of_the_understanding_import_each_other_in_one_direction() -> None:
+    known = modules()
+    around = "ddpify.understanding"
+    folders = [f"{around}.{name}" for name in UNDERSTANDING]
+    assert {one.parent.name for one in (ROOT / "ddpify/understanding").glob("*/__init__.py")} == {
+        *UNDERSTANDING
+    }
+    graph = packages({name: {*imported(path, known)} for name, path in known.items()}, around)
+    for at, folder in enumerate(folders):
+        assert graph[folder].isdisjoint(folders[at + 1 :]), folder
+        assert f"{around}.interpreter" not in graph[folder]
+
+
+def test_names_of_libraries_stand_once() -> None:
+    """Those that many rules ask for are constants next to what is known of them."""
+    names = ("torch.distributed.init_process_group", "torch.multiprocessing.start_processes")
+    for name in names:
+        files = [path for path in modules().values() if f'"{name}"' in path.read_text("utf-8")]
+        assert [path.name for path in files] == ["distributed.py"]

@@ -155,7 +155,7 @@ def test_without_a_training_loop_is_1(ddpify: Ddpify, text: str) -> None:
 def test_a_loss_that_cannot_be_followed_is_named(ddpify: Ddpify) -> None:
     write("import elsewhere\nloss = elsewhere.loss()\nloss.backward()\n")
     done = ddpify("convert", "train.py", "-o", "out.py")
-    assert_refused(done, 1, "train.py:3: where this loss comes from", "code that is at hand")
+    assert_refused(done, 1, "train.py:3: where this loss comes from", "code that ddpify can read")
 
 
 def test_a_module_that_cannot_be_read_is_named_where_the_training_loop_may_be(

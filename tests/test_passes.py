@@ -264,7 +264,34 @@ def states(x):
 for x, y in loader:
     print(states(x))
 """
+TUPLES_OF_WHAT_ROUNDS_CHANGE = """
+def states(x, keep):
+    kept, weights = (), () if keep else None
+    for layer in layers:
+        kept = kept + (x,)
+        out = layer(x, keep)
+        x = out[0] if keep else out.abs()
+        if keep:
+            weights += (out[1],)
+    return kept + (x,), weights
+for x, y in loader:
+    print(states(model(x), args.keep))
+"""
+RECURSION_OF_A_BACKWARD = """
+class Twice(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, factor, rows):
+        return rows * factor
+
+    @staticmethod
+    def backward(ctx, grad):
+        return (None,) + (Twice.apply(2, grad),)
+for x, y in loader:
+    mse_loss(Twice.apply(2, model(x)), y).backward()
+"""
 IN_ITSELF = [
+    TUPLES_OF_WHAT_ROUNDS_CHANGE,
+    RECURSION_OF_A_BACKWARD,
     TUPLE_THAT_GETS_LONGER,
     TUPLE_IN_A_NAME,
     TUPLE_IN_AN_ATTRIBUTE,
@@ -333,6 +360,11 @@ def test_another_pass_finds_the_same(script: Path) -> None:
 @pytest.mark.parametrize("text", IN_ITSELF)
 def test_what_holds_itself_stops_growing(text: str) -> None:
     assert not counted(text).reads_change
+
+
+@pytest.mark.parametrize("text", [TUPLE_THAT_GETS_LONGER, TUPLES_OF_WHAT_ROUNDS_CHANGE])
+def test_tuples_get_no_longer_with_each_pass(text: str) -> None:
+    assert counted(text).passes <= 3
 
 
 @pytest.mark.parametrize(

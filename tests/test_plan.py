@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
+from ddpify.sizing.measuring import Measurement, measure
+from ddpify.sizing.table import plan_of, render
 from tests.conftest import FIXTURES, Ddpify
 
 SCRIPT = """\
@@ -85,37 +89,51 @@ for (x,) in DataLoader(TensorDataset(torch.zeros(64, 8)), 16):
 """
 
 
-def test_activations_are_what_backward_needs(ddpify: Ddpify, tmp_path: Path) -> None:
-    script = tmp_path / "train.py"
+@pytest.fixture(scope="module")
+def stepped(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Measurement]:
+    script = tmp_path_factory.mktemp("plan") / "train.py"
     script.write_text(STEP)
-    done = ddpify("plan", script, "--json", "--memory", "0.0001")
-    assert done.code == 0, done.stderr
-    plan = json.loads(done.stdout)
+    return script, measure(script, (), 300)
+
+
+def test_activations_are_what_backward_needs(stepped: tuple[Path, Measurement]) -> None:
+    plan = plan_of(*stepped, memory=100_000)
     assert plan["batch"] == 16
     # The input, which the first layer needs, and the output of tanh, which it and the last need.
     assert plan["activations"] == 4 * 16 * (8 + 32)
+    assert stepped[1].smaller == (8, 4 * 8 * (8 + 32))
+    assert (stepped[1].per_sample, stepped[1].fixed) == (4 * (8 + 32), 0)
     rows = {row["gpus"]: row for row in plan["table"]}
     assert rows[4]["activations"] == plan["activations"] // 4
     free = 0.9 * plan["device_memory"] - rows[1]["ddp"]
     assert rows[1]["largest_batch"] == int(free / (4 * 40))
 
 
-def test_activations_under_autocast(ddpify: Ddpify, tmp_path: Path) -> None:
-    script = tmp_path / "train.py"
-    script.write_text(STEP)
-    options = ("--json", "--mixed-precision", "bfloat16")
-    plan = json.loads(ddpify("plan", script, *options).stdout)
-    # The last layer's weights are kept in bfloat16, too: the first needs no gradient of its input.
-    assert plan["activations"] == 2 * (16 * (8 + 32) + 32)
-
-
-def test_rows_end_where_ranks_have_no_sample(ddpify: Ddpify, tmp_path: Path) -> None:
-    script = tmp_path / "train.py"
-    script.write_text(STEP)
-    lines = ddpify("plan", script).stdout.splitlines()
+def test_rows_end_where_ranks_have_no_sample(stepped: tuple[Path, Measurement]) -> None:
+    lines = render(plan_of(*stepped, memory=None)).splitlines()
     (head,) = (n for n, line in enumerate(lines) if "largest batch" in line)
     gpus = [line.split()[0] for line in lines[head + 1 : lines.index("", head)]]
     assert gpus == ["1", "2", "4", "8", "16"]
+
+
+def test_parts_on_the_host(stepped: tuple[Path, Measurement]) -> None:
+    plan = plan_of(*stepped, memory=None, offload=True)
+    row = plan["table"][2]
+    # On the device: parameters and gradients of the only unit, whole; SGD has no states.
+    assert row["offloaded"] == 2 * plan["parameters"]
+    assert row["fsdp"] == row["offloaded"] + row["host"]
+    assert "CPUOffloadPolicy" in render(plan) and "on the host" in render(plan)
+
+
+def test_activations_under_autocast(stepped: tuple[Path, Measurement]) -> None:
+    found = measure(stepped[0], (), 300, "bfloat16")
+    # The last layer's weights are kept in bfloat16, too: the first needs no gradient of its input.
+    assert found.activations == 2 * (16 * (8 + 32) + 32)
+    assert (found.per_sample, found.fixed) == (2 * (8 + 32), 2 * 32)
+    assert found.activations_on(4) == 2 * (4 * (8 + 32) + 32)
+    single, half = (plan_of(stepped[0], found, None, kind) for kind in ("float32", "bfloat16"))
+    gathered = single["parameters"] // 2
+    assert single["table"][1]["fsdp"] - half["table"][1]["fsdp"] == gathered
 
 
 def test_a_step_that_fails_leaves_the_rest(ddpify: Ddpify, tmp_path: Path) -> None:

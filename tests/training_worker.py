@@ -1,8 +1,9 @@
 """Run training scripts as ranks forked from one warm process, and record what each does.
 
 Importing torch and torch._dynamo costs seconds, forking costs milliseconds. ``serve`` therefore
-imports them once, then forks the ranks of each job that it reads (one JSON object a line). A server
-of its own is needed because a process that has run a backward pass cannot be forked.
+imports them and the runtime helper once, then forks the ranks of each job that it reads (one JSON
+object a line). A server of its own is needed because a process that has run a backward pass cannot
+be forked.
 
 As a target of torchrun, ``python training_worker.py job JOB`` is one rank of a job.
 """
@@ -10,7 +11,7 @@ As a target of torchrun, ``python training_worker.py job JOB`` is one rank of a 
 from __future__ import annotations
 
 import atexit
-import gc
+import importlib
 import json
 import os
 import runpy
@@ -29,6 +30,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook
 
 from ddpify.ports import free_port
+from ddpify.verify.launch.forking import share_with_forks
 from tests.leaving import leave
 
 SECONDS_AFTER_A_FAILURE = 15.0
@@ -48,8 +50,8 @@ def main() -> None:
 
 def serve() -> None:
     """Read jobs from stdin, answer each with its ranks' exit statuses on the first stdout."""
-    # Without this, each rank's collector would touch, and so copy, every object of torch.
-    gc.freeze()
+    importlib.import_module("ddpify.runtime")  # importing it changes nothing
+    share_with_forks()
     answers = os.fdopen(os.dup(1), "w")
     for line in iter(sys.stdin.readline, ""):
         job = json.loads(line)

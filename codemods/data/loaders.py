@@ -43,7 +43,7 @@ def edit(plan: Plan, edits: Edits) -> None:
 
 
 def _put_together(plan: Plan, loader: Instance) -> tuple[Layout | None, str | None]:
-    """Where the rows lie in batches that every rank puts together whole, and why it does so."""
+    """Where the rows lie in batches that every rank collates in full, and why it does so."""
     mixed = plan.facts.mixed.get(loader)
     if stateful_datasets.goes_on(loader):
         return _known_layout(plan, loader, _OUT_OF_ORDER, _BY_INDEX), _IN_TURN
@@ -77,11 +77,11 @@ def _cuts(plan: Plan, edits: Edits) -> None:
 
 
 def _switch_batches(plan: Plan, edits: Edits) -> None:
-    """Where a step goes by the batch of one loader again, after that of another has come."""
-    for statement, turn in plan.choices.switches.items():
+    """Where a step returns to the batch of one loader after that of another has come."""
+    for statement, switch in plan.choices.switches.items():
         if statement in plan.facts.switched:
-            edits.insert_before(statement, f"{plan.options.alias}.use_batch_of({turn.code})\n")
-            edits.note(plan.site(statement), f"goes by the latest batch of {turn.code}")
+            edits.insert_before(statement, f"{plan.options.alias}.use_batch_of({switch.code})\n")
+            edits.note(plan.site(statement), f"uses the latest batch of {switch.code} from here on")
 
 
 def _cycles(plan: Plan, edits: Edits) -> None:
@@ -89,11 +89,11 @@ def _cycles(plan: Plan, edits: Edits) -> None:
     for node, site in plan.facts.cycled.items():
         if site.module.editable and isinstance(node, cst.Call):
             edits.put(node.func, f"{plan.options.alias}.cycle")
-            edits.note(site, "batches that are repeated are shared as they were at first")
+            edits.note(site, "repeated batches are split as they were the first time")
 
 
 def _handed(plan: Plan, edits: Edits) -> None:
-    """Give code that is not seen the whole batches of split loaders: it knows of no other ranks."""
+    """Give whole batches of split loaders to code that cannot be read and knows no ranks."""
     split = {loader for loader in plan.facts.iterated_loaders if loader.site not in plan.replicated}
     for node, site in plan.facts.escaping_loaders.items():
         held = plan.facts.values.get(node, UNKNOWN)
@@ -102,18 +102,18 @@ def _handed(plan: Plan, edits: Edits) -> None:
             continue
         if site.module.editable and node is not site.node and loaders.issuperset(held.atoms):
             edits.wrap(node, f"{plan.options.alias}.replicate")
-            edits.note(site, f"{brief(node)}: whole batches for code that is not seen")
+            edits.note(site, f"{brief(node)}: whole batches for code that cannot be read")
         else:
             edits.note(site, _UNSEEN, attention=True)
 
 
 _UNSEEN = (
-    "code that is not seen gets a loader that gives each rank its part of every batch: give it one"
-    " of its own"
+    "code that ddpify cannot read gets a loader that gives each rank its part of every batch: give"
+    " it one of its own"
 )
 _PADDING = (
     "its collate function makes samples equally long: on each rank as long as the longest of the"
-    " rank's own, so that a model must not be touched by how much padding there is"
+    " rank's own, so the amount of padding must not affect the model"
 )
 _ALONE = (
     "each of its batches is one sample, which one rank trains on while the others wait: the same"
@@ -130,7 +130,7 @@ _MIXED = (
 )
 _OUT_OF_ORDER = (
     "its data set gives what comes next, whatever the index is, so that every rank must take all"
-    " samples, and where they lie in a batch is not known"
+    " samples, and the sample dimension of its batches is unknown"
 )
 _BY_INDEX = "let __getitem__ look the sample up by its index"
 _TUPLES = "return a tuple or a dictionary of tensors with a row for each sample, or of statistics"
@@ -139,7 +139,7 @@ _TAKES_ALL = ("sum", "min", "sorted", "reduce")
 
 
 def _padding(layout: Layout | None) -> str:
-    """The arguments for batches that every rank puts together whole."""
+    """The arguments for batches that every rank collates in full."""
     if layout is None:
         return ""
     dims: object = layout
@@ -156,12 +156,12 @@ def _mixing(mixed: Site) -> str:
     return (
         f"its collate function lets the samples of a batch depend on each other:"
         f" {brief(mixed.node)} (line {mixed.line}); every rank must put whole batches together,"
-        " and where the rows lie in them is not known"
+        " and the sample dimension of those is unknown"
     )
 
 
 def _known_layout(plan: Plan, loader: Instance, reason: str, remedy: str) -> Layout | None:
-    """Along which dimension the rows lie in batches that every rank makes whole."""
+    """Along which dimension the rows lie in batches that every rank collates in full."""
     if collating.puts_batch_first(loader):
         return (0,)
     layout = plan.facts.layouts.get(loader)
@@ -231,7 +231,7 @@ def _changes(plan: Plan, loader: Instance) -> dict[str, str]:
 
 def _say(edits: Edits, site: Site, unsplit: str | None) -> None:
     if unsplit:
-        edits.note(site, f"loader runs whole on every rank: {unsplit}")
+        edits.note(site, f"every rank runs the whole loader: {unsplit}")
     else:
         rule = "missing-distributed-sampler"
         edits.note(site, "loader split among the ranks", rule=rule)

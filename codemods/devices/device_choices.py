@@ -5,10 +5,10 @@ from __future__ import annotations
 import libcst as cst
 
 from ddpify.understanding.facts import Facts
+from ddpify.understanding.libraries.distributed import library_names
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
-from ddpify.understanding.taint.sources import library_names
 from ddpify.understanding.values import Value
 
 

@@ -26,10 +26,10 @@ from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Effect, Site
 from ddpify.understanding.libraries import partial_calls
 from ddpify.understanding.libraries.actions import CONTAINERS, FILLED
+from ddpify.understanding.liveness import read_behind
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument, code_of, statements
-from ddpify.understanding.taint.liveness import read_behind
 from ddpify.understanding.values import UNKNOWN, Instance
 
 
@@ -76,7 +76,7 @@ def _opened_for_it_alone(site: Site) -> cst.With | None:
 
 
 def _save_to_path(plan: Plan, edits: Edits, block: cst.With, call: cst.Call) -> None:
-    """Save to the path itself: the file must be whole before other ranks go on."""
+    """Save to the path itself: the file must be complete before other ranks continue."""
     opened = block.items[0].item
     assert isinstance(opened, cst.Call)
     what, path = code_of(call.args[0].value), code_of(opened.args[0].value)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import libcst as cst
 
 from ddpify.planning.plan import Plan
+from ddpify.understanding.libraries.distributed import library_names
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of, is_main_guard
-from ddpify.understanding.taint.sources import library_names
 from ddpify.understanding.values import UNKNOWN, Bound, Class, Function
 
 _IMPORTS = (cst.Import, cst.ImportFrom)

@@ -2,7 +2,7 @@
 
 Helpers that are copied from distributed scripts (``reduce_value``, ``is_main_process``) ask whether
 there is a process group, or which rank this is. With the group that the runtime starts, they would
-add up over the ranks what is whole already, or keep ranks from what all of them do together.
+add up replicated values over the ranks, or keep ranks out of what all of them do together.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def edit(plan: Plan, edits: Edits) -> None:
     answered: dict[cst.CSTNode, tuple[Site, str]] = {}
     for site, answer in _queries(plan):
         if not site.module.editable:
-            message = "what is done here on one of several processes is not done in one process"
+            message = "this runs on one of several processes, but never where there is only one"
             plan.refuse(Refusal(site.module, site.node, message, "convert the whole project"))
             continue
         node, text = _decided(plan, site, answer)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import libcst as cst
 
+from ddpify.understanding.definite_assignment import target_names
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.syntax import code_of
-from ddpify.understanding.taint.definite_assignment import target_names
 
 
 def name_of_model(node: cst.CSTNode, module: ModuleFile) -> str | None:

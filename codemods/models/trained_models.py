@@ -1,17 +1,24 @@
-"""Which models are trained, as wholes."""
+"""Which models are trained: the outermost ones, not their layers."""
 
 from __future__ import annotations
 
 import libcst as cst
 
 from ddpify.planning.plan import Plan
-from ddpify.understanding.language.elements import CONTAINERS
 from ddpify.understanding.syntax import code_of
-from ddpify.understanding.values import UNKNOWN, Instance, Params, Value, deep_atoms, value
+from ddpify.understanding.values import (
+    CONTAINERS,
+    UNKNOWN,
+    Instance,
+    Params,
+    Value,
+    deep_atoms,
+    value,
+)
 
 
 def trained_models(plan: Plan) -> list[Instance]:
-    """The models, as wholes, whose parameters an optimizer steps, or the script by hand."""
+    """The outermost models whose parameters an optimizer steps, or the script by hand."""
     owners: list[Instance] = []
     for optimizer in plan.facts.optimizers:
         for atom in deep_atoms(optimizer.arguments["params"]):

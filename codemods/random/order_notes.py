@@ -39,7 +39,7 @@ def _orders(plan: Plan, edits: Edits) -> None:
             edits.note(
                 Site(node, module),
                 "this order differs between processes or nodes: put sorted() around it, so that"
-                " the ranks number things alike",
+                " all ranks have the same one",
                 rule="unordered-iteration-defines-state",
                 attention=True,
             )

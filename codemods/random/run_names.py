@@ -11,9 +11,11 @@ from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import Refusal
 from ddpify.understanding.facts import Site
+from ddpify.understanding.libraries.clocks import is_clock
+from ddpify.understanding.libraries.distributed import library_names
 from ddpify.understanding.libraries.entropy import SEEDED
 from ddpify.understanding.libraries.paths import path_of
-from ddpify.understanding.taint.sources import ANY_RANK, CLOCK, is_clock, library_names
+from ddpify.understanding.taint.sources import ANY_RANK, CLOCK
 
 _FILES = ("tempfile.mkstemp", "tempfile.NamedTemporaryFile")
 _FORMS = ("builtins.str", "builtins.int", "builtins.round")
@@ -59,7 +61,7 @@ def _take_rank_0s(
             if _opens_a_file(plan, one.node):
                 plan.refuse(_no_file_of_all(plan, one.node))
             elif place is not None and on_all_ranks(plan, edits, place):
-                text = "the same on all ranks: rank 0 makes it up"
+                text = "the same on all ranks: rank 0 chooses it"
                 share(plan, edits, place, text, rule)
 
 

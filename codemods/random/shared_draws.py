@@ -11,9 +11,10 @@ from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.planning.refusals import Refusal
 from ddpify.understanding.facts import Draw, Site
+from ddpify.understanding.libraries.distributed import library_names
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import brief, code_of
-from ddpify.understanding.taint.sources import draws, library_names
+from ddpify.understanding.taint.sources import draws
 from ddpify.understanding.values import Instance
 
 _RULE = "same-seed-everywhere"
@@ -79,7 +80,7 @@ def _text(node: cst.BaseExpression, *, whole: bool = False) -> str:
 
 
 def _keep_others_replicated(plan: Plan, edits: Edits, draw: Draw) -> None:
-    """Let calls that lead here with what all ranks hold be made under ``whole``."""
+    """Let calls that lead here with replicated values run under ``replicated()``."""
     node = draw.site.node
     parts = plan.facts.drawn_through.get(node, set())
     known = {call for path in parts for call in path}
@@ -93,7 +94,7 @@ def _keep_others_replicated(plan: Plan, edits: Edits, draw: Draw) -> None:
 
 def _put_under_replicated(plan: Plan, edits: Edits, call: Site) -> None:
     edits.put_under(call.module.statement(call.node), f"with {plan.options.alias}.replicated():")
-    text = f"{brief(call.node)}: for all ranks alike, not for the batch"
+    text = f"{brief(call.node)}: draws the same numbers on all ranks, not rows of the batch"
     edits.note(call, text, rule=_RULE)
 
 
@@ -101,7 +102,7 @@ def _for_both(draw: Draw) -> Refusal:
     return Refusal(
         draw.site.module,
         draw.site.node,
-        "it draws random numbers for the batch in one call and for what all ranks hold in another",
+        "it draws random rows for the batch in one call and replicated numbers in another",
         "give the batch a call of its own",
     )
 

@@ -11,9 +11,10 @@ from ddpify.codemods.synchronisation.rank0_values import on_all_ranks, share
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Site
+from ddpify.understanding.libraries.clocks import is_clock
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
-from ddpify.understanding.taint.sources import CLOCK, is_clock
+from ddpify.understanding.taint.sources import CLOCK
 
 _LEAVING = (cst.Break, cst.Continue, cst.Return, cst.Raise)
 

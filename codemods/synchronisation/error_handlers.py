@@ -35,7 +35,7 @@ def edit(plan: Plan, edits: Edits) -> None:
             continue
         site = Site(handler, module)
         if not module.editable:
-            message = "this goes on after an error in the training, which one rank alone may have"
+            message = "this continues after an error of the training, which one rank alone may have"
             remedy = "convert the whole project, or let the error end the run"
             plan.refuse(Refusal(module, handler, message, remedy))
             continue

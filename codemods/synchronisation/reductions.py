@@ -13,9 +13,9 @@ from ddpify.planning.bindings import is_bound_name
 from ddpify.planning.edits import Edits, wrapped
 from ddpify.planning.plan import Plan, Reduction
 from ddpify.planning.refusals import Refusal, unused_losses
+from ddpify.understanding.arithmetic import denominators
 from ddpify.understanding.facts import Site
 from ddpify.understanding.forms import Form
-from ddpify.understanding.libraries import denominators
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import brief, code_of
 from ddpify.understanding.values import UNKNOWN, Tup, Value
@@ -59,8 +59,8 @@ def edit(plan: Plan, edits: Edits) -> None:
         if reduction.node in plan.assumed:
             edits.note(
                 site,
-                f"{brief(reduction.node)} is taken for a mean over the samples: what it divides by"
-                " is not seen here (targets that do not count would make the ranks' parts unequal)",
+                f"{brief(reduction.node)} is taken for a mean over the samples: ddpify cannot see"
+                " what it divides by (ignored targets would make the ranks' parts unequal)",
                 attention=True,
             )
     for node in plan.choices.split:
@@ -71,7 +71,7 @@ def edit(plan: Plan, edits: Edits) -> None:
     for site in unused_losses(plan.facts):
         edits.note(site, "nothing here calls this: it stays as it is", attention=True)
     _named_sizes(plan, edits)
-    _unmended(plan, edits)
+    _note_unreduced(plan, edits)
     _orders(plan, edits)
 
 
@@ -173,7 +173,7 @@ def _on_rows(plan: Plan, reduction: Reduction) -> str:
 
 
 def _named(plan: Plan, reduction: Reduction) -> str:
-    """The argument for what goes by another batch than the one at hand."""
+    """The argument that selects another loader's batch than the current one."""
     name = plan.choices.named.get(reduction.node)
     return f", of={name}" if name else ""
 
@@ -205,7 +205,7 @@ def _orders(plan: Plan, edits: Edits) -> None:
             edits.wrap(node, f"{code_of(regrouped.rows)}.copy_")
         edits.note(
             regrouped.site,
-            f"{brief(node)}: this rank's rows of what is made of those of all ranks",
+            f"{brief(node)}: this rank's rows of a result that is computed from all rows",
         )
 
 
@@ -257,8 +257,8 @@ def _named_sizes(plan: Plan, edits: Edits) -> None:
         edits.note(site, f"{brief(node)}: as many rows as this rank has")
 
 
-def _unmended(plan: Plan, edits: Edits) -> None:
-    """What each rank does with its own samples alone, where no wrapper mends that."""
+def _note_unreduced(plan: Plan, edits: Edits) -> None:
+    """What each rank does with its own samples alone, where no wrapper reduces that."""
     for places, text in (
         (
             _unreduced(plan, plan.facts.statistics),

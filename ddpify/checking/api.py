@@ -6,11 +6,14 @@ import contextlib
 import os
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from ddpify.checking.acts import act_findings
+from ddpify.checking.chance import chance_findings
 from ddpify.checking.devices import device_findings
+from ddpify.checking.exchanges import exchange_findings, exchange_notes, group_findings
 from ddpify.checking.findings import Finding, Report
 from ddpify.checking.order import order_findings
 from ddpify.checking.outside import outside_findings
@@ -18,7 +21,7 @@ from ddpify.checking.recording import Recording
 from ddpify.checking.samples import sample_findings
 from ddpify.checking.silencing import split_silenced
 from ddpify.checking.state import state_findings
-from ddpify.checking.values import value_findings
+from ddpify.checking.values import Values, value_findings
 from ddpify.errors import DdpifyError, ExitCode
 from ddpify.verify import warm_worker
 from ddpify.verify.compare import failures
@@ -120,26 +123,48 @@ def _failure(run: Recording) -> str | None:
 def judge(report: Report, run: Recording, root: Path) -> None:
     """Fill in what the recording shows; ``root``: the user's folder."""
     report.steps = [totals.steps for totals in run.totals]
-    found: list[Finding] = [*order_findings(run)]
-    if not found:
+    order = [*group_findings(run)] or [*order_findings(run)]
+    if not order:
         report.failure = _failure(run)
     if run.empty and run.outcome.ok:
         return
-    found += sample_findings(run)
-    if not found or run.outcome.ok:  # a rank that failed or hangs leaves its step unfinished
-        found += state_findings(run)
-    found += [*device_findings(run), *outside_findings(run)]
-    values = list(value_findings(run))  # these say where a number was computed
-    known = {(one.code, one.at) for one in values}
-    found = [*(one for one in found if (one.code, one.at) not in known), *values]
-    staying, silenced = split_silenced(found, root)
+    staying, silenced = split_silenced(_once(_findings(run, order)), root)
     report.findings = [_from_here(one, root) for one in staying]
     report.silenced = [_from_here(one, root) for one in silenced]
-    if left_out := sorted({SKIPPED[name] for one in run.totals for name in one.faked
-                           if name in SKIPPED}):  # fmt: skip
-        report.notes.append(f"run in double precision, without {', '.join(left_out)}")
+    report.notes += _notes(run)
     if not any(report.steps) and report.failure is None:
         report.notes.append("no optimizer made a step: only collectives and output were watched")
+
+
+def _findings(run: Recording, order: list[Finding]) -> list[Finding]:
+    """``order``, what is wrong with the ranks' collectives, and all else."""
+    found = [*order, *sample_findings(run)]
+    if not found or run.outcome.ok:  # a rank that failed or hangs leaves its step unfinished
+        found += state_findings(run)
+    found += [*device_findings(run), *outside_findings(run), *act_findings(run),
+              *exchange_findings(run)]  # fmt: skip
+    numbers = Values(run)
+    values = list(value_findings(run, numbers))  # these say where a number was computed
+    known = {(one.code, one.at) for one in values}
+    found = [*(one for one in found if (one.code, one.at) not in known), *values]
+    return [*found, *chance_findings(run, numbers)]
+
+
+def _once(found: list[Finding]) -> list[Finding]:
+    """Each finding once: a loader that is made anew in each epoch tells the same of all."""
+    unique: dict[tuple[str, str, str], Finding] = {}
+    for one in found:
+        unique.setdefault((one.code, one.at, one.message), one)
+    return [*unique.values()]
+
+
+def _notes(run: Recording) -> Iterator[str]:
+    left_out = sorted(
+        {SKIPPED[name] for one in run.totals for name in one.faked if name in SKIPPED}
+    )
+    if left_out:
+        yield f"run in double precision, without {', '.join(left_out)}"
+    yield from exchange_notes(run)
 
 
 def _from_here(one: Finding, root: Path) -> Finding:

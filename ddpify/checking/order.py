@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
 
@@ -10,6 +9,7 @@ from ddpify.checking.findings import Finding, finding
 from ddpify.checking.recording import Recording
 from ddpify.checking.state import skipped_updates
 from ddpify.verify.compare import causes, failures, matching
+from ddpify.verify.compare.loops import left_loop
 from ddpify.verify.compare.matching import Mismatch
 from ddpify.verify.verdict import Cause
 
@@ -67,15 +67,7 @@ def _mismatched(mismatch: Mismatch) -> str:
 
 def _line(run: Recording, mismatch: Mismatch | None) -> str:
     """The line that only one of the ranks reaches, or rank 0's."""
-    if mismatch is None:
-        return _surplus(run)
-    mine, theirs = mismatch.mine, mismatch.theirs
-    known = [{call[2] for call in totals.collectives} for totals in run.totals]
-    if mine and mine[2] not in known[mismatch.rank]:
-        return mine[2]
-    if theirs and theirs[2] not in known[0]:
-        return theirs[2]
-    return (mine or theirs or ("", None, ""))[2]
+    return _surplus(run) if mismatch is None else mismatch.line
 
 
 def _surplus(run: Recording) -> str:
@@ -102,7 +94,7 @@ def _cause(run: Recording, mismatch: Mismatch | None) -> Cause | None:
     """What the loaders and the script's loops tell about a mismatch; None: nothing."""
     if _uneven(run):
         return UNEVEN
-    if _began_more(run) or (mismatch is not None and _left_loop(run, mismatch)):
+    if _began_more(run) or (mismatch is not None and left_loop(run.root, mismatch)):
         return causes.CONTROL_FLOW
     return None
 
@@ -121,28 +113,6 @@ def _began_more(run: Recording) -> bool:
             if left and mine.keys() - theirs.keys():
                 return True
     return False
-
-
-def _left_loop(run: Recording, mismatch: Mismatch) -> bool:
-    """Whether one rank is in a loop, at a line that both reached, and the other one behind it."""
-    if mismatch.mine is None or mismatch.theirs is None:
-        return False
-    first, second = (call[2].rpartition(":") for call in (mismatch.mine, mismatch.theirs))
-    if first[0] != second[0] or not first[0]:
-        return False
-    inside, behind = sorted((int(first[2]), int(second[2])))
-    source = (run.root / first[0]).read_text(encoding="utf-8", errors="replace")
-    nodes = list(ast.walk(ast.parse(source)))
-    functions = [node for node in nodes if isinstance(node, ast.FunctionDef)]
-    if any(_holds(one, inside) != _holds(one, behind) for one in functions):
-        return False
-    loops = [node for node in nodes if isinstance(node, (ast.For, ast.While))]
-    around = [loop for loop in loops if _holds(loop, inside)]
-    return bool(around) and not any(_holds(loop, behind) for loop in around)
-
-
-def _holds(node: ast.stmt, line: int) -> bool:
-    return node.lineno <= line <= (node.end_lineno or 0)
 
 
 def _known_error(run: Recording) -> Finding | None:

@@ -15,12 +15,13 @@ from ddpify.verify.runs import Outcome
 
 @dataclass(frozen=True)
 class Loader:
-    """A loader's construction: the class of its sampler, whether that draws with replacement, and
-    the script's line."""
+    """A loader's construction: the class of its sampler, whether that draws with replacement, the
+    script's line, and the samples of its data set (None: not known)."""
 
     sampler: str
     replacement: bool
     at: str
+    length: int | None = None
 
 
 class Recording:
@@ -72,7 +73,9 @@ class Recording:
     def loaders(self) -> dict[int, Loader]:
         """The loaders of rank 0, by number."""
         return {
-            event["loader"]: Loader(event["sampler"], event["replacement"], event["at"])
+            event["loader"]: Loader(
+                event["sampler"], event["replacement"], event["at"], event["length"]
+            )
             for event in self.events(0, "loader")
         }
 
@@ -84,8 +87,12 @@ class Recording:
             for rank in self.ranks
         ]  # fmt: skip
 
+    def all_events(self, rank: int) -> Iterator[dict[str, Any]]:
+        """All events of one rank, in their order."""
+        return records.events(self.outcome.paths[rank])
+
     def events(self, rank: int, kind: str) -> Iterator[dict[str, Any]]:
         """The events of one kind on one rank."""
-        for event in records.events(self.outcome.paths[rank]):
+        for event in self.all_events(rank):
             if event["event"] == kind:
                 yield event

@@ -21,6 +21,11 @@ MOST_ROWS = 2_000
 """Rows of each rank that are searched for a run that another rank has too."""
 MOST_TRAINED = 0.75
 """Share of the loaded samples that enter the model where a rank trains on all of them."""
+MISSED = Cause(
+    "the evaluation leaves out samples: the sampler or the loader drops what does not divide",
+    "evaluate each sample once: drop_last=False and a sampler without padding, or dd.shard(loader)",
+    ("DDP112",),
+)
 LEAST_RUN = 8
 """Different rows in a row, from which a run that two ranks have is no accident."""
 
@@ -38,8 +43,9 @@ def sample_findings(run: Recording) -> Iterator[Finding]:
         if found is not None:
             yield found
     for together in loaders:
-        if together not in trained and (padded := _padded(run, together)):
-            yield padded
+        found = None if together in trained else _padded(run, together) or _missed(run, together)
+        if found is not None:
+            yield found
     if not trained and (_rows_shared(run, everywhere=True) or _one_stream(run)):
         yield finding(causes.SAME_BATCHES, "", run.steps[0][0].at, 1, run.ranks)
 
@@ -213,6 +219,21 @@ def _padded(run: Recording, together: Sequence[Reading]) -> Finding | None:
         ("DDP112",),
     )
     return finding(cause, f"{repeated} samples count twice", loader.at, None, run.ranks)
+
+
+def _missed(run: Recording, together: Sequence[Reading]) -> Finding | None:
+    """Samples that no rank evaluates, although the ranks share the others."""
+    loader = _line(run, together[0])
+    complete = all(0 in one.complete for one in together)
+    if not complete or not loader.length or not _divided(together):
+        return None
+    taken = {i for one in together for batch in one.passes[0] for i in batch.ids}
+    missing = loader.length - len(taken)
+    known = all(isinstance(i, int) for i in taken)
+    if missing <= 0 or not known:
+        return None
+    seen = f"{missing} of {loader.length} samples are on no rank"
+    return finding(MISSED, seen, loader.at, None, run.ranks)
 
 
 def _leak(

@@ -26,7 +26,8 @@ def render(report: Report) -> str:
 def _shown(one: Finding) -> str:
     head = f"{one.at or 'the script'}: {one.code} {one.message}"
     step = [f"step {one.step}"] if one.step is not None else []
-    ranks = [f"ranks {', '.join(map(str, one.ranks))}"] if one.ranks else []
+    word = "rank" if len(one.ranks) == 1 else "ranks"
+    ranks = [f"{word} {', '.join(map(str, one.ranks))}"] if one.ranks else []
     how = "seen in this run" if one.certainty == "seen" else "possible, not seen in this run"
     seen = f"{how}: {'; '.join([*step, *ranks])}"
     lines = [*textwrap.wrap(head, WIDTH, subsequent_indent="  ", break_long_words=False)]

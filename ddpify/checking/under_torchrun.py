@@ -3,6 +3,7 @@ end, when ranks wait for one another, or after some steps."""
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import faulthandler
 import os
@@ -87,6 +88,13 @@ class Watched:
         else:
             self.recorder.install_real()
         threading.Thread(target=self._watch, daemon=True).start()
+
+    def source(self) -> bytes | ast.Module:
+        """The script, with its conversions of numbers followed where numbers are."""
+        from ddpify.verify.inside.conversions import followed
+
+        text = Path(self.job.script).read_bytes()
+        return text if self._light else followed(text, self.job.script)
 
     def _enough(self) -> None:
         """The last step that is recorded has been made, and the script goes on."""
@@ -185,7 +193,7 @@ def _execute(watched: Watched) -> int:
     sys.path.insert(0, str(Path(job.script).parent))
     status = 0
     try:
-        exec(compile(Path(job.script).read_bytes(), job.script, "exec"), main.__dict__)
+        exec(compile(watched.source(), job.script, "exec", dont_inherit=True), main.__dict__)
     except SystemExit as error:
         status = error.code if isinstance(error.code, int) else int(error.code is not None)
     except BaseException:

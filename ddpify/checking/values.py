@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import cached_property, lru_cache
-from pathlib import Path
+from functools import cached_property
 from typing import Any
 
+from ddpify.checking.effects import Effects
 from ddpify.checking.findings import Finding, finding
 from ddpify.checking.outside import labelled
 from ddpify.checking.recording import Recording
@@ -26,9 +25,8 @@ _WORDS = {"text": "{text}", "logger": "passed to {text}", "json": "passed to jso
           "save": "saved in a checkpoint", "print": "{text!r}"}  # fmt: skip
 
 
-def value_findings(run: Recording) -> Iterator[Finding]:
+def value_findings(run: Recording, values: Values) -> Iterator[Finding]:
     """Each line once; what is shown before what is decided."""
-    values = Values(run)
     reported = set()
     for one in [*_shown(run, values), *_decided(run, values)]:
         if (one.at, one.code) not in reported:
@@ -128,62 +126,19 @@ def _decided(run: Recording, values: Values) -> Iterator[Finding]:
         {event["key"]: event for event in run.events(rank, "sink") if event["sort"] == "decision"}
         for rank in run.ranks
     ]
-    effects = _Effects(run)
+    effects = Effects(run)
     for rank in run.ranks:
         for key, event in made[rank].items():
             origin = values.own(rank, event["origins"])
-            if not origin or not (weight := effects.of(event["at"])):
+            if not origin or not (effect := effects.of(event["at"])):
                 continue
             results = [one[key]["text"] for one in made if key in one]
             seen = f"computed at {origin}"
-            if len(results) == 1 or weight == "write":
+            if len(results) == 1 or effect.kind == "write":
                 cause = Cause(DECIDED.text.format(rank=rank), DECIDED.remedy, DECIDED.rules)
                 yield finding(cause, seen, event["at"], None, (rank,))
             else:
                 certainty = "seen" if len(set(results)) > 1 else "possible"
-                yield finding(FLOW, seen, event["at"], None, run.ranks, certainty)
-
-
-class _Effects:
-    """What depends on a condition: by the lines of steps, collectives and writes.
-
-    Args:
-        run: The recording.
-    """
-
-    def __init__(self, run: Recording) -> None:
-        self._root = run.root
-        ranks = run.ranks
-        self._together = {call[2] for totals in run.totals for call in totals.collectives}
-        self._together |= {step.at for steps in run.steps for step in steps}
-        self._writes = {e["at"] for rank in ranks for e in run.events(rank, "write") if e["at"]}
-
-    def of(self, at: str) -> str:
-        """ "together", "write", or nothing."""
-        path, _, line = at.rpartition(":")
-        for node in _conditions(self._root / path):
-            if isinstance(node, (ast.If, ast.While)) and _covers(node.test, int(line)):
-                inside = {f"{path}:{n}" for n in range(node.lineno, (node.end_lineno or 0) + 1)}
-                if inside & self._together or _leaves(node):
-                    return "together"
-                return "write" if inside & self._writes else ""
-        return ""
-
-
-@lru_cache(maxsize=64)
-def _conditions(path: Path) -> list[ast.AST]:
-    if not path.is_file():
-        return []
-    tree = ast.parse(path.read_text(encoding="utf-8", errors="replace"))
-    return [node for node in ast.walk(tree) if isinstance(node, (ast.If, ast.While))]
-
-
-def _covers(node: ast.expr, line: int) -> bool:
-    return node.lineno <= line <= (node.end_lineno or node.lineno)
-
-
-def _leaves(node: ast.AST) -> bool:
-    """Whether a loop or a function may be left under the condition."""
-    return isinstance(node, ast.While) or any(
-        isinstance(one, (ast.Break, ast.Continue)) for one in ast.walk(node)
-    )
+                if effect.at != event["at"]:
+                    seen += f", decided at {event['at']}"
+                yield finding(FLOW, seen, effect.at, None, run.ranks, certainty)

@@ -84,7 +84,7 @@ def convert(
     strategy: Annotated[
         Literal["ddp", "fsdp", "auto"],
         typer.Option(
-            help="ddp: the model whole on every rank; fsdp: sharded; auto: by what fits.",
+            help="ddp: a full model on every rank; fsdp: sharded; auto: by what fits.",
             rich_help_panel=_LARGE,
         ),
     ] = "ddp",

@@ -17,7 +17,10 @@ System = Literal["torchrun", "slurm", "kubernetes", "kubeflow", "trainjob"]
 @app.command()
 def launch(
     context: typer.Context,
-    script: Annotated[str, typer.Argument(help="The distributed script, as the nodes see it.")],
+    script: Annotated[
+        str,
+        typer.Argument(help="The distributed script, as the nodes see it, or a module with -m."),
+    ],
     on: Annotated[
         System,
         typer.Option(
@@ -28,14 +31,18 @@ def launch(
         str, typer.Option("--nodes", "--nnodes", metavar="N|MIN:MAX", help="Nodes.")
     ] = "1",
     gpus_per_node: Annotated[
-        int,
+        str,
         typer.Option(
             "--gpus-per-node",
+            "--nproc",
             "--nproc-per-node",
-            min=1,
-            help="GPUs, and so processes, on each node.",
+            metavar="N|auto",
+            help="GPUs, and so processes, on each node; torchrun's auto: all that it has.",
         ),
-    ] = 1,
+    ] = "1",
+    module: Annotated[
+        bool, typer.Option("-m", "--module", help="Run a module, as python -m does.")
+    ] = False,
     output: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option("-o", "--output", help="Write it there instead of printing it."),
@@ -65,8 +72,18 @@ def launch(
         typer.Option(min=1, help="GiB of each node's memory."),
     ] = None,
     max_restarts: Annotated[
-        int, typer.Option(min=0, help="How often torchrun starts again after a failure.")
-    ] = 0,
+        Optional[int],  # noqa: UP045
+        typer.Option(
+            min=0,
+            help="How often torchrun starts again after a failure; default: 0, of MIN:MAX nodes 3.",
+        ),
+    ] = None,
+    log_dir: Annotated[
+        str,
+        typer.Option(
+            metavar="FOLDER", help="Also write each rank's output there, in files of its own."
+        ),
+    ] = "",
     hosts: Annotated[
         str,
         typer.Option(
@@ -143,7 +160,7 @@ def launch(
             rich_help_panel=_SLURM,
         ),
     ] = None,
-    module: Annotated[
+    load_module: Annotated[
         Optional[list[str]],  # noqa: UP045
         typer.Option(
             metavar="MODULE",
@@ -217,7 +234,7 @@ def launch(
         context.obj or (),
         nodes=most,
         least_nodes=least,
-        per_node=gpus_per_node,
+        per_node=values.processes(gpus_per_node),
         cpu=cpu,
         name=name,
         hosts=values.hosts(hosts),
@@ -226,10 +243,12 @@ def launch(
         ib_hca=values.word("--ib-hca", ib_hca),
         nccl_debug=values.word("--nccl-debug", nccl_debug),
         variables=values.variables(env or ()),
-        setup=setup or (),
+        setup=values.setup(setup or ()),
         cpus_per_process=cpus_per_process,
         memory=memory or 0,
         max_restarts=max_restarts,
+        log_dir=values.word("--log-dir", log_dir),
+        module=module,
         slurm=SlurmOptions(
             time=values.slurm_time(time),
             partition=values.word("--partition", partition),
@@ -239,7 +258,7 @@ def launch(
             exclusive=exclusive,
             requeue=requeue,
             signal=signal or 0,
-            modules=tuple(values.word("--module", one) for one in module or ()),
+            modules=tuple(values.word("--load-module", one) for one in load_module or ()),
             container=values.word("--container", container),
         ),
         kubernetes=KubernetesOptions(

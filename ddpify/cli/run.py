@@ -25,6 +25,7 @@ def run(
             "--nproc-per-node",
             "--devices",
             "--num-gpus",
+            "--num-accelerators",
             metavar="N|auto|gpu|cpu",
             help="Processes on each node; auto: one a GPU, without GPUs one a CPU core.",
         ),
@@ -33,8 +34,11 @@ def run(
         bool, typer.Option("-m", "--module", help="Run a module, as python -m does.")
     ] = False,
     max_restarts: Annotated[
-        int, typer.Option(min=0, help="How often to start again after a failure.")
-    ] = 0,
+        Optional[int],  # noqa: UP045
+        typer.Option(
+            min=0, help="How often to start again after a failure; default: 0, of MIN:MAX nodes 3."
+        ),
+    ] = None,
     log_dir: Annotated[
         Optional[Path],  # noqa: UP045
         typer.Option(help="Also write each rank's output there, in files of its own."),
@@ -55,7 +59,7 @@ def run(
             "--num-nodes",
             "--num-machines",
             metavar="N|MIN:MAX",
-            help="Nodes; a range goes on with fewer.",
+            help="Nodes; of a range all but the first may leave.",
             rich_help_panel=_NODES,
         ),
     ] = "1",

@@ -107,8 +107,12 @@ def plan(
     ] = None,
     mixed_precision: Annotated[
         Optional[Literal["bfloat16", "float16"]],  # noqa: UP045
-        typer.Option(help="Measure activations under autocast to it."),
+        typer.Option(help="Measure activations under autocast to it; FSDP gathers in it."),
     ] = None,
+    offload: Annotated[
+        bool,
+        typer.Option("--offload", help="Also say what FSDP needs where parts lie on the host."),
+    ] = False,
     timeout: Annotated[
         float, typer.Option(min=1, help="Seconds that the script may take to its first backward.")
     ] = 600.0,
@@ -116,12 +120,14 @@ def plan(
 ) -> None:
     """Say how much memory a GPU needs under DDP and FSDP, and which batch fits, for 1 to 512.
 
-    Runs the script, as one process, up to its first backward. Arguments after -- go to the script.
+    Runs the script twice, as one process, up to its first backward: with its own batch and with
+    half of it. Arguments after -- go to the script.
     """
     from ddpify.sizing.measuring import measure
     from ddpify.sizing.table import as_json, plan_of, render
 
     precision = mixed_precision or "float32"
     found = measure(script, context.obj or (), timeout, precision)
-    planned = plan_of(script, found, round(memory * 2**30) if memory else None, precision)
+    given = round(memory * 2**30) if memory else None
+    planned = plan_of(script, found, given, precision, offload=offload)
     print(as_json(planned) if json_output else render(planned))

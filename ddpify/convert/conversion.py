@@ -97,11 +97,11 @@ def conversions(project: Project, options: Options) -> dict[ModuleFile, Conversi
     process_group.edit(plan, edits)
     for refusal in plan.refusals:
         mark(refusal, plan, edits)
-    _mend_syntax(plan, edits)
+    _rename_async(plan, edits)
     changed = [
         file
         for file in plan.editable
-        if file in project.entries or edits.change_in(file) or file.source.mended
+        if file in project.entries or edits.change_in(file) or file.source.renamed_async
     ]
     made = {module: _changed(module, edits) for module in changed}
     entry = made[project.entry]  # which also says what to look at in files that stay as they are
@@ -111,10 +111,10 @@ def conversions(project: Project, options: Options) -> dict[ModuleFile, Conversi
     return made
 
 
-def _mend_syntax(plan: Plan, edits: Edits) -> None:
-    """Say where ``async=`` was mended, as the files were read."""
+def _rename_async(plan: Plan, edits: Edits) -> None:
+    """Say where ``async=`` was renamed, as the files were read."""
     for file in plan.project.files:
-        for line in file.source.mended:
+        for line in file.source.renamed_async:
             if not file.editable:
                 message = "async= is no argument since Python 3.7: it is called non_blocking= now"
                 remedy = "change it, or convert the whole project"

@@ -68,7 +68,7 @@ def _left_over(source: Source, edits: list[tuple[int, int, str]]) -> Iterator[No
         removed = any(start <= found.start() < end for start, end, _ in edits)
         if not removed and not is_comment(before) and ".py" not in before:
             line = text.count("\n", 0, found.start()) + 1
-            said = "take --use-env away: torchrun does not know it"
+            said = "remove --use-env: torchrun does not know it"
             yield Note(source.path, line, said, attention=True)
 
 

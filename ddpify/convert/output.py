@@ -53,7 +53,7 @@ def _check_in_place(script: Path, output: Path | None) -> None:
     if output is not None:
         raise _usage("both --in-place and -o say where to write", remedy="give one of them")
     if script.suffix == ".ipynb":
-        raise _usage("what comes of a notebook is a script", remedy="give -o FILE.py")
+        raise _usage("a notebook is converted to a script", remedy="give -o FILE.py")
     if str(script) == STDIN:
         raise _usage("standard input has no place to write to", remedy="give -o -, or -o FILE")
 

@@ -171,7 +171,7 @@ def _count(number: int, what: str) -> str:
 
 def _left_behind(stock: Stock) -> Iterator[str]:
     if stock.left:
-        yield "left behind (--copy-all takes data and weights along):"
+        yield "not copied (--copy-all copies data and weights, too):"
         yield from (f"  {left.path}: {left.why}" for left in stock.left[:20])
         if len(stock.left) > 20:
             yield f"  and {len(stock.left) - 20} more"

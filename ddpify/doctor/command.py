@@ -29,7 +29,9 @@ def examine(nproc: int | None, wait: float = WAIT_SECONDS) -> list[Finding] | No
     """
     env = os.environ
     known = interfaces()
-    own = [*check_variables(env, known), *check_machine(env), *check_network(env, known, wait)]
+    own = list(check_variables(env, known))
+    patience = 0.0 if any(one.level is Level.ERROR for one in own) else wait
+    own += [*check_machine(env), *check_network(env, known, patience)]
     if "RANK" in env:
         return _among_the_ranks(own, wait)
     if any(_keeps_from_joining(one) for one in own):

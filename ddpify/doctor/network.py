@@ -59,7 +59,8 @@ def check_network(
     if several_nodes and len(outside) > 1 and not chosen:
         remedy = "export NCCL_SOCKET_IFNAME and GLOO_SOCKET_IFNAME with the one between the nodes"
         yield warning(AREA, f"several interfaces: {', '.join(outside)}", remedy)
-    if env.get("MASTER_ADDR") and env.get("MASTER_PORT", "").isdecimal():
+    port = env.get("MASTER_PORT", "")
+    if env.get("MASTER_ADDR") and port.isdecimal() and 0 < int(port) < 65536:
         yield from check_rendezvous(env, wait)
     else:
         yield from _port()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import ipaddress
 import secrets
 import socket
 import time
@@ -30,6 +32,11 @@ def check_rendezvous(env: Mapping[str, str], wait: float) -> Iterator[Finding]:
         remedy = "set MASTER_ADDR to an address, or to a name that every node can look up"
         yield error(AREA, f"MASTER_ADDR={host}: this machine knows no such host", remedy)
         return
+    if _several_nodes(env) and _is_loopback(host):
+        message = f"MASTER_ADDR={host} is each node itself: several cannot meet there"
+        remedy = "set MASTER_ADDR to the first node's address in the network between the nodes"
+        yield error(AREA, message, remedy)
+        return
     if env.get("RANK") == "0" and not agent_hosts_store(env):
         yield from _as_host(host, port)
     else:
@@ -37,22 +44,43 @@ def check_rendezvous(env: Mapping[str, str], wait: float) -> Iterator[Finding]:
         yield from _as_client(host, port, patience)
 
 
+def _several_nodes(env: Mapping[str, str]) -> bool:
+    size = env.get("WORLD_SIZE")
+    here = env.get("LOCAL_WORLD_SIZE") or size
+    return env.get("GROUP_WORLD_SIZE", "1") != "1" or size != here
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
 def _as_host(host: str, port: int) -> Iterator[Finding]:
     """Rank 0 will listen here: whether the port is free, and whether the address leads here."""
-    with socket.socket() as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listener.bind(("", port))
-        except OSError as failure:
-            yield _cannot_listen(port, failure)
-            return
-        listener.listen()
+    try:
+        listener = _listener(port)
+    except OSError as failure:
+        yield _cannot_listen(port, failure)
+        return
+    with listener:
         if _reaches_itself(listener, host, port):
             yield note(AREA, f"rank 0 hosts the store at {host}:{port}")
             return
     message = f"rank 0 hosts the store, but MASTER_ADDR={host} does not lead to its machine"
     remedy = "set MASTER_ADDR to an address of the machine that rank 0 runs on"
     yield error(AREA, message, remedy)
+
+
+def _listener(port: int) -> socket.socket:
+    """As PyTorch's store listens: for IPv6 and IPv4 where the machine has both."""
+    if socket.has_dualstack_ipv6():
+        with contextlib.suppress(OSError):
+            return socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True)
+    return socket.create_server(("", port))
 
 
 def _cannot_listen(port: int, failure: OSError) -> Finding:

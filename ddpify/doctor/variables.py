@@ -9,6 +9,12 @@ from ddpify.doctor.findings import Finding, error, note, warning
 from ddpify.launching.variables import LAUNCHER, RENAMED, UNREAD
 
 AREA = "variables"
+_TASKS = {
+    "SLURM_STEP_NUM_TASKS": "srun",
+    "OMPI_COMM_WORLD_SIZE": "mpirun",
+    "PMI_SIZE": "mpiexec",
+}
+"""Variables with the number of tasks that a launcher other than torchrun has started."""
 _TORCHRUN = "start it with torchrun --standalone --nproc-per-node=N SCRIPT"
 _SLOW = {
     ("CUDA_LAUNCH_BLOCKING", "1"): "every kernel is waited for",
@@ -33,6 +39,7 @@ def _launcher(env: Mapping[str, str]) -> Iterator[Finding]:
     present = [name for name in LAUNCHER if env.get(name)]
     missing = [name for name in LAUNCHER if not env.get(name)]
     if "RANK" not in present and "WORLD_SIZE" not in present:
+        yield from _started_without_ranks(env)
         yield note(AREA, "no launcher's variables: a script started here runs as one process")
         return
     if missing:
@@ -41,8 +48,21 @@ def _launcher(env: Mapping[str, str]) -> Iterator[Finding]:
         if env.get(name) and not env[name].isdecimal():
             yield error(AREA, f"{name}={env[name]!r} is not a number", _TORCHRUN)
             return
+    if env.get("MASTER_PORT") and not 0 < int(env["MASTER_PORT"]) < 65536:
+        message = f"MASTER_PORT={env['MASTER_PORT']} is no port"
+        yield error(AREA, message, "set it to one from 1024 to 65535, the same for all ranks")
     if not missing and int(env["RANK"]) >= int(env["WORLD_SIZE"]):
         yield error(AREA, f"RANK={env['RANK']} of WORLD_SIZE={env['WORLD_SIZE']}", _TORCHRUN)
+
+
+def _started_without_ranks(env: Mapping[str, str]) -> Iterator[Finding]:
+    """Several tasks of a cluster's launcher, which sets none of what PyTorch reads."""
+    for name, program in _TASKS.items():
+        tasks = env.get(name, "")
+        if tasks.isdecimal() and int(tasks) > 1:
+            message = f"{program} has started {tasks} tasks that are not told their ranks"
+            remedy = "start one torchrun a node, as `ddpify launch --on slurm` writes it"
+            yield error(AREA, f"{message}: each would train by itself", remedy)
 
 
 def _names(env: Mapping[str, str]) -> Iterator[Finding]:
@@ -70,6 +90,12 @@ def _interfaces(env: Mapping[str, str], known: Mapping[str, str]) -> Iterator[Fi
         if not any(has.startswith(name) for name in names for has in known):
             remedy = f"name one of {', '.join(known)}, or unset it"
             yield error(AREA, f"{variable}={asked}: this machine has no such interface", remedy)
+            continue
+        chosen = [has for has in known if any(has.startswith(name) for name in names)]
+        alone = all(known[has].startswith("127.") for has in chosen)
+        if alone and env.get("GROUP_WORLD_SIZE", "1") != "1":
+            message = f"{variable}={asked} is each node itself: nodes cannot exchange data there"
+            yield error(AREA, message, f"name one of {', '.join(known)} that the nodes share")
 
 
 def _share_of_the_machine(env: Mapping[str, str]) -> Iterator[Finding]:

@@ -41,11 +41,15 @@ def launch_file(launch: Launch, system: str) -> str:
         )
     if system == "torchrun" and launch.cpus_per_process and not launch.cpu:
         raise usage("torchrun reserves no CPU cores", "leave --cpus-per-process out, or add --cpu")
-    check_combinations(launch.slurm, cpu=launch.cpu)
+    if not launch.per_node and system != "torchrun":
+        remedy = "say how many, as in --gpus-per-node 8"
+        raise usage(f"--on {system} has to be told the number of GPUs of a node", remedy)
+    check_combinations(launch.slurm, launch.per_node, cpu=launch.cpu)
     if launch.hosts and len(launch.hosts) != launch.nodes:
         counts = f"{len(launch.hosts)} host(s) for {launch.nodes} node(s)"
         raise usage(counts, "name each node once in --hosts, the first one first")
-    check_script(Path(launch.script))
+    if not launch.module:
+        check_script(Path(launch.script))
     return SYSTEMS[system](launch)
 
 

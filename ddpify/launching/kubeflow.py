@@ -75,8 +75,8 @@ def pytorchjob(launch: Launch) -> str:
     text += _PYTORCHJOB.format(name=launch.job_name, per_node=launch.per_node)
     kinds = [("Master", 1), ("Worker", launch.nodes - 1)]
     if launch.elastic:
-        restarts = launch.max_restarts or 1
-        text += _ELASTIC.format(least=launch.least_nodes, most=launch.nodes, restarts=restarts)
+        counts = {"least": launch.least_nodes, "most": launch.nodes, "restarts": launch.restarts}
+        text += _ELASTIC.format(**counts)
         kinds = [("Worker", launch.nodes)]  # all nodes are alike: none may be the one that stays
     text += indent(_run_policy(launch), "  ") + "  pytorchReplicaSpecs:\n"
     again = launch.elastic or launch.kubernetes.pod_restarts
@@ -115,5 +115,9 @@ def trainjob(launch: Launch) -> str:
 
 
 def _torchrun(launch: Launch) -> list[str]:
-    restarts = [f"--max-restarts={launch.max_restarts}"] if launch.max_restarts else []
-    return ["torchrun", *restarts, *map(literal, (launch.script, *launch.args))]
+    restarts = [f"--max-restarts={launch.restarts}"] if launch.restarts else []
+    words = [*restarts, *launch.logs(""), *map(literal, launch.words)]
+    if not launch.before:
+        return ["torchrun", *words]
+    first = " && ".join([*map(literal, launch.before), 'exec torchrun "$@"'])
+    return ["/bin/sh", "-c", first, "torchrun", *words]

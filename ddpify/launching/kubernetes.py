@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from textwrap import indent
 
-from ddpify.launching.launch import Launch, continued, own_place
+from ddpify.launching.launch import Launch, continued
 from ddpify.launching.pods import head, literal, pod
 
 _SERVICE = """\
@@ -80,14 +80,15 @@ def _ends(launch: Launch) -> str:
 def _start(launch: Launch) -> str:
     """The pod's shell script: pods are called NAME-0, NAME-1, ..., in the domain NAME."""
     name = launch.job_name
-    place = own_place("$is_host", f"{name}-$JOB_COMPLETION_INDEX.{name}")
+    own = f"{name}-$JOB_COMPLETION_INDEX.{name}"
     parts = [
         "exec torchrun",
         *launch.rendezvous(name, f"{name}-0.{name}:{launch.port}"),
-        *(f'"{option}"' for option in place),
+        *launch.own_place("$is_host", own),
         *launch.options(),
         literal(" ".join(launch.command)),
     ]
     test = 'if [ "$JOB_COMPLETION_INDEX" = 0 ]; then is_host=1; else is_host=0; fi'
-    setup = "".join(f"{literal(line)}\n" for line in ("set -e", *launch.setup) if launch.setup)
+    before = [*launch.setup, *launch.before]
+    setup = "".join(f"{literal(line)}\n" for line in ("set -e", *before) if before)
     return f"{setup}{test}\n{continued(parts)}\n"

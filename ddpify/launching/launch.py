@@ -13,6 +13,8 @@ from ddpify.launching.quoting import shell_word
 PORT = 29500
 USUAL_CORES = 8
 """CPU cores of a process and its loader workers, where nothing is said."""
+ELASTIC_RESTARTS = 3
+"""How often torchrun starts again where nodes may leave: each that leaves costs one restart."""
 JOIN_SECONDS = 900
 """Seconds that nodes wait for each other at the start: queues and image pulls are uneven."""
 
@@ -22,11 +24,12 @@ class Launch:
     """A distributed script on a number of nodes.
 
     Attributes:
-        script: The script's path as the nodes see it.
+        script: The script's path as the nodes see it, or a module where ``module`` is set.
         args: The script's own arguments.
         nodes: Number of nodes, at least 1; the most of them where it is a range.
         least_nodes: The fewest nodes that training goes on with; 0 for ``nodes``.
-        per_node: Processes on each node: its GPUs, or any number on the CPU.
+        per_node: Processes on each node: its GPUs, or any number on the CPU; 0 for one a GPU of
+            whatever node it is, as torchrun's ``auto``.
         cpu: Whether to train on the CPU, so that no GPU is asked for.
         name: The job's name; "" for one made of the script's.
         hosts: Names or addresses of the nodes, the first one first; empty where the cluster knows.
@@ -39,7 +42,10 @@ class Launch:
         cpus_per_process: CPU cores for each process and its loader workers; None for the system's
             usual number.
         memory: GiB of each node's memory; 0 for the cluster's own choice.
-        max_restarts: How often torchrun starts all processes again after a failure.
+        max_restarts: How often torchrun starts all processes again after a failure; None for its
+            usual number.
+        log_dir: The folder for the ranks' output, a file each; "" for the terminal alone.
+        module: Whether ``script`` is a module, as for ``python -m``.
         slurm: What only Slurm knows.
         kubernetes: What only Kubernetes knows.
     """
@@ -60,14 +66,17 @@ class Launch:
     setup: Sequence[str] = field(default_factory=tuple)
     cpus_per_process: int | None = None
     memory: int = 0
-    max_restarts: int = 0
+    max_restarts: int | None = None
+    log_dir: str = ""
+    module: bool = False
     slurm: SlurmOptions = field(default_factory=SlurmOptions)
     kubernetes: KubernetesOptions = field(default_factory=KubernetesOptions)
 
     @property
     def job_name(self) -> str:
         """A name that Slurm, DNS and Kubernetes take: a-z, 0-9 and -, at most 52 characters."""
-        name = (self.name or PurePath(self.script).stem).lower()
+        own = self.script if self.module else PurePath(self.script).stem
+        name = (self.name or own).lower()
         name = re.sub(r"[^a-z0-9]+", "-", name).strip("-")
         # Kubernetes adds the pod's number and a suffix to it, within 63 characters.
         return (name if name[:1].isalpha() else f"job-{name}")[:52].strip("-")
@@ -79,6 +88,7 @@ class Launch:
         if self.elastic:
             nodes = f"{self.least_nodes} to {nodes}"
         processes = "1 process" if self.per_node == 1 else f"{self.per_node} processes"
+        processes = processes if self.per_node else "1 process a GPU"
         each = " each" if self.nodes > 1 else ""
         on = " on the CPU" if self.cpu else ""
         return f"{self.script} on {nodes} with {processes}{each}{on}"
@@ -100,7 +110,18 @@ class Launch:
     @property
     def command(self) -> list[str]:
         """The script and its arguments, each quoted for a shell."""
-        return [shell_word(part) for part in (self.script, *self.args)]
+        return [shell_word(part) for part in self.words]
+
+    @property
+    def words(self) -> list[str]:
+        """The script or module and its arguments, as torchrun takes them."""
+        return [*(["-m"] if self.module else []), self.script, *self.args]
+
+    @property
+    def restarts(self) -> int:
+        """How often torchrun starts all processes again after a failure."""
+        usual = ELASTIC_RESTARTS if self.elastic else 0
+        return usual if self.max_restarts is None else self.max_restarts
 
     @property
     def environment(self) -> dict[str, str]:
@@ -119,12 +140,24 @@ class Launch:
             variables["OMP_NUM_THREADS"] = str(self.cpus_per_process or USUAL_CORES)
         return {**variables, **self.variables}
 
+    @property
+    def before(self) -> list[str]:
+        """Commands that each node runs before torchrun: NCCL makes no folder for its files."""
+        return [f"mkdir -p {self.nccl_debug}"] if self.nccl_debug else []
+
     def options(self) -> list[str]:
         """torchrun's options that are the same on all nodes, but for the rendezvous."""
-        options = [f"--nproc-per-node={self.per_node}"]
-        if self.max_restarts:
-            options.append(f"--max-restarts={self.max_restarts}")
+        options = [f"--nproc-per-node={self.per_node or 'auto'}"]
+        if self.restarts:
+            options.append(f"--max-restarts={self.restarts}")
         return options
+
+    def logs(self, node: str) -> list[str]:
+        """torchrun's options for the ranks' output, in a folder of the node's name; "" for none."""
+        if not self.log_dir:
+            return []
+        folder = "/".join(filter(None, [self.log_dir.rstrip("/"), node]))
+        return [f"--log-dir={folder}", "--redirects=3", "--tee=3"]
 
     def rendezvous(self, run: str, endpoint: str) -> list[str]:
         """torchrun's options for meeting the other nodes, the same on all of them.
@@ -140,17 +173,17 @@ class Launch:
             f"--rdzv-endpoint={endpoint}",
         ]
 
+    def own_place(self, is_host: str, address: str) -> list[str]:
+        """torchrun's options that say which node this is, within double quotes for a shell.
 
-def own_place(is_host: str, address: str) -> list[str]:
-    """torchrun's options that say which node this is.
-
-    Args:
-        is_host: "1" on the first node and "0" on the others. Without it, torchrun compares names
-            and addresses, and finds no first node where a node has several of them.
-        address: How the other nodes reach this one. Without it, torchrun gives them its host name,
-            which they may not know.
-    """
-    return [f"--rdzv-conf=is_host={is_host},{waits(None)}", f"--local-addr={address}"]
+        Args:
+            is_host: "1" on the first node and "0" on the others. Without it, torchrun compares
+                names and addresses, and finds no first node where a node has several of them.
+            address: How the other nodes reach this one. Without it, torchrun gives them its host
+                name, which they may not know.
+        """
+        place = [f"--rdzv-conf=is_host={is_host},{waits(None)}", f"--local-addr={address}"]
+        return [f'"{option}"' for option in (*place, *self.logs(address))]
 
 
 def waits(is_host: bool | None) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -60,6 +61,7 @@ class KubernetesOptions:
     runtime: str = "torch-distributed"
 
 
+_GPUS = re.compile(r"(?:^|,)(?:gres/)?gpu(?::[A-Za-z_][\w.-]*)?(?::(\d+))?(?=$|,|\()")
 _ONLY = {
     "hosts": ("torchrun",),
     "port": ("torchrun", "kubernetes"),
@@ -71,7 +73,7 @@ _ONLY = {
     "exclusive": ("slurm",),
     "requeue": ("slurm",),
     "signal": ("slurm",),
-    "module": ("slurm",),
+    "load-module": ("slurm",),
     "container": ("slurm",),
     "setup": ("torchrun", "slurm", "kubernetes"),
     "memory": ("slurm", "kubernetes", "kubeflow", "trainjob"),
@@ -100,8 +102,14 @@ def check_options(given: Iterable[str], system: str) -> None:
             raise usage(f"--{name} does not apply to --on {system}", remedy)
 
 
-def check_combinations(slurm: SlurmOptions, *, cpu: bool) -> None:
-    """A usage error for options that exclude each other, or need each other."""
+def check_combinations(slurm: SlurmOptions, per_node: int, *, cpu: bool) -> None:
+    """A usage error for options that exclude each other, or need each other.
+
+    Args:
+        slurm: What Slurm is asked for.
+        per_node: Processes on each node.
+        cpu: Whether to train on the CPU.
+    """
     if slurm.signal and not slurm.time:
         raise usage("--signal counts from the time limit, and there is none", "add --time")
     limit = slurm_seconds(slurm.time)
@@ -110,3 +118,7 @@ def check_combinations(slurm: SlurmOptions, *, cpu: bool) -> None:
         raise usage(message, "give fewer seconds, or a longer --time")
     if slurm.gres and cpu:
         raise usage("--gres asks for devices, and --cpu for none", "give one of them")
+    asked = _GPUS.search(slurm.gres)
+    if asked and int(asked[1] or 1) != per_node:
+        message = f"--gres {slurm.gres} for {per_node} process(es) on each node"
+        raise usage(message, "ask for as many GPUs there as --gpus-per-node says")

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import os
 import shlex
-import subprocess
+import shutil
 import sys
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from ddpify.launching.command import check_script
-from ddpify.launching.launch import PORT, waits
+from ddpify.launching.launch import ELASTIC_RESTARTS, PORT, waits
 from ddpify.launching.values import usage
+from ddpify.launching.waiting import over_all
 
 _OF_SEVERAL = ("main-address", "node-rank", "port", "interface")
 """Options that say how several nodes meet."""
-_PAUSE = 0.1
-_GRACE_SECONDS = 35.0
-"""torchrun gives its processes 30 s to end before it kills them."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +33,7 @@ class Run:
         address: The first node, where there are several and no ``hosts``.
         port: The rendezvous's port on the first node.
         log_dir: The folder for the ranks' output, a file each; None for the terminal alone.
+        max_restarts: How often torchrun starts all processes again; None for its usual number.
         variables: Environment variables to set.
         ssh: The command that runs another one on a host, which follows it.
     """
@@ -50,9 +48,15 @@ class Run:
     address: str = ""
     port: int = PORT
     log_dir: Path | None = None
-    max_restarts: int = 0
+    max_restarts: int | None = None
     variables: Mapping[str, str] = field(default_factory=dict)
     ssh: str = "ssh -tt -o BatchMode=yes"
+
+    @property
+    def restarts(self) -> int:
+        """How often torchrun starts all processes again: a node that leaves costs one."""
+        elastic = self.nodes[0] < self.nodes[1]
+        return self.max_restarts if self.max_restarts is not None else elastic * ELASTIC_RESTARTS
 
 
 def commands(run: Run) -> list[list[str]]:
@@ -72,12 +76,17 @@ def start(run: Run) -> int:
     """Start training, and wait for its end. Returns the exit code of the node that failed, or 0.
 
     On this machine alone torchrun takes the place of this process, and this does not return.
+
+    Raises:
+        DdpifyError: As of :func:`commands`, or the command that reaches hosts is not there.
     """
     started = commands(run)
     if not run.hosts:
         sys.stdout.flush()
         os.execve(started[0][0], started[0], {**os.environ, **run.variables})
-    return _wait([subprocess.Popen(c, stdin=subprocess.DEVNULL) for c in started])
+    if shutil.which(started[0][0]) is None:
+        raise usage(f"no such command: {started[0][0]}", "name another one with --ssh")
+    return over_all(started, run.hosts, least=_nodes_of(run)[0])
 
 
 def _check(run: Run) -> None:
@@ -140,8 +149,8 @@ def check_given(given: Iterable[str], *, nodes: int, hosts: int) -> None:
 def _torchrun(run: Run, meeting: Sequence[str], host: str) -> list[str]:
     command = [sys.executable, "-m", "torch.distributed.run", f"--nproc-per-node={run.nproc}"]
     command += meeting
-    if run.max_restarts:
-        command.append(f"--max-restarts={run.max_restarts}")
+    if run.restarts:
+        command.append(f"--max-restarts={run.restarts}")
     if run.log_dir is not None:
         # Each process's output goes to files of its own and to the terminal, with its rank.
         command += [f"--log-dir={run.log_dir / host}", "--redirects=3", "--tee=3"]
@@ -172,37 +181,17 @@ def _rendezvous(
     return [*options, f"--local-addr={own}"] if own else options
 
 
+def _nodes_of(run: Run) -> tuple[int, int]:
+    """The fewest and the most of the hosts that train."""
+    count = len(run.hosts)
+    return (min(run.nodes[0], count) if run.nodes[1] > 1 else count, count)
+
+
 def _over_ssh(run: Run, number: int) -> list[str]:
     """The same folder, interpreter and script are expected on each host."""
-    host, count = run.hosts[number], len(run.hosts)
-    nodes = (min(run.nodes[0], count) if run.nodes[1] > 1 else count, count)
-    meeting = _rendezvous(run, nodes, run.hosts[0], number == 0, host)
-    words = _torchrun(run, ["--standalone"] if count == 1 else meeting, host)
+    host = run.hosts[number]
+    meeting = _rendezvous(run, _nodes_of(run), run.hosts[0], number == 0, host)
+    words = _torchrun(run, ["--standalone"] if len(run.hosts) == 1 else meeting, host)
     variables = [f"{name}={value}" for name, value in run.variables.items()]
     there = f"cd {shlex.quote(os.getcwd())} && exec {shlex.join(['env', *variables, *words])}"
     return [*shlex.split(run.ssh), host, there]
-
-
-def _wait(processes: Sequence[subprocess.Popen[bytes]]) -> int:
-    """Until all have ended; when one fails, the others are ended as well."""
-    try:
-        while True:
-            codes = [process.poll() for process in processes]
-            failed = next((code for code in codes if code), 0)
-            if failed or None not in codes:
-                return failed
-            time.sleep(_PAUSE)
-    finally:
-        _end(processes)
-
-
-def _end(processes: Sequence[subprocess.Popen[bytes]]) -> None:
-    for process in processes:
-        if process.poll() is None:
-            process.terminate()
-    until = time.monotonic() + _GRACE_SECONDS
-    for process in processes:
-        try:
-            process.wait(max(until - time.monotonic(), 0.1))
-        except subprocess.TimeoutExpired:
-            process.kill()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ddpify.launching.launch import USUAL_CORES, Launch, comment, continued, own_place, strict
+from ddpify.launching.launch import USUAL_CORES, Launch, comment, continued, strict
 from ddpify.launching.variables import exports
 
 _MEETING = """
@@ -85,8 +85,8 @@ def _setup(launch: Launch) -> list[str]:
 
 def _command(launch: Launch) -> str:
     """``srun``; what the single quotes hold is evaluated by each task, the rest once."""
-    place = own_place("$((SLURM_NODEID == 0))", "$SLURMD_NODENAME")
-    task = " ".join([_torchrun(launch), *(f'"{option}"' for option in place), '"$@"'])
+    place = launch.own_place("$((SLURM_NODEID == 0))", "$SLURMD_NODENAME")
+    task = " && ".join([*launch.before, " ".join([_torchrun(launch), *place, '"$@"'])])
     parts = [
         'srun --kill-on-bad-exit=1 --cpus-per-task="$SLURM_CPUS_PER_TASK"',
         f"bash -c '{task}' torchrun",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ddpify.launching.launch import Launch, comment, continued, own_place, strict
+from ddpify.launching.launch import Launch, comment, continued, strict
 from ddpify.launching.variables import exports
 
 _NODE = """
@@ -21,9 +21,15 @@ def torchrun(launch: Launch) -> str:
 
 
 def _one_node(launch: Launch) -> list[str]:
-    lines = [*comment(f"{launch.title}."), *strict(launch.setup), *exports(launch.environment)]
+    lines = [*comment(f"{launch.title}."), *_prepared(launch)]
     lines += comment("--standalone finds a free port, so that runs on one machine never meet.")
-    parts = ["exec torchrun", "--standalone", *launch.options(), " ".join(launch.command)]
+    parts = [
+        "exec torchrun",
+        "--standalone",
+        *launch.options(),
+        *launch.logs(""),
+        " ".join(launch.command),
+    ]
     return [*lines, continued(parts)]
 
 
@@ -38,8 +44,13 @@ def _several(launch: Launch) -> list[str]:
         f"The first must be reachable from the others at port {launch.port}, and all of them from "
         "each other at any port."
     )
-    lines += [*strict(launch.setup), *exports(launch.environment)]
+    lines += _prepared(launch)
     return [*lines, _meeting(launch, hosts), continued(_command(launch))]
+
+
+def _prepared(launch: Launch) -> list[str]:
+    """What comes before torchrun on every node."""
+    return [*strict(launch.setup), *exports(launch.environment), *launch.before]
 
 
 def _meeting(launch: Launch, hosts: Sequence[str]) -> str:
@@ -48,11 +59,10 @@ def _meeting(launch: Launch, hosts: Sequence[str]) -> str:
 
 
 def _command(launch: Launch) -> list[str]:
-    place = own_place("$((node == 0))", "${hosts[node]}")
     return [
         "exec torchrun",
         *launch.options(),
         *launch.rendezvous(launch.job_name, f'"${{hosts[0]}}:{launch.port}"'),
-        *(f'"{option}"' for option in place),
+        *launch.own_place("$((node == 0))", "${hosts[node]}"),
         " ".join(launch.command),
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable
 
 from ddpify.errors import DdpifyError, ExitCode
@@ -94,6 +95,26 @@ def variables(given: Iterable[str]) -> dict[str, str]:
             raise usage(f"not a variable: {text!r}", "write it as in --env NAME=VALUE")
         found[name] = value
     return found
+
+
+def processes(text: str) -> int:
+    """Processes on a node; 0 for "auto", one a GPU."""
+    if text in ("auto", "gpu"):
+        return 0
+    if not text.isdecimal() or not int(text):
+        remedy = "use a number, or auto for one a GPU of the node"
+        raise usage(f"not a number of processes: --gpus-per-node {text}", remedy)
+    return int(text)
+
+
+def setup(given: Iterable[str]) -> tuple[str, ...]:
+    """Shell commands, each whole: an open quote would take in the rest of the file."""
+    for line in given:
+        try:
+            shlex.split(line)
+        except ValueError as failure:
+            raise usage(f"--setup {line!r}: {failure}", "give one whole shell command") from None
+    return tuple(given)
 
 
 def counts(text: str) -> tuple[int, int]:

@@ -15,7 +15,7 @@ from ddpify.lint.fixer import fix_until_stable
 from ddpify.source import source_from_bytes
 
 
-def mend(
+def apply(
     document: Document, result: Result, settings: Settings, *, unsafe: bool
 ) -> tuple[Document, int]:
     """The document after all of its fixes, and how many there were.

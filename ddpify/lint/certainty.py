@@ -15,10 +15,12 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.lint.diagnostics import Confidence
+from ddpify.lint.scripts.before_group import ends_before_group
 from ddpify.lint.scripts.control import but_entries
 from ddpify.lint.scripts.one_process import joins_no_group
 from ddpify.lint.scripts.script_kinds import DISTRIBUTED
 from ddpify.lint.scripts.set_by_rank import object_guards
+from ddpify.understanding.libraries.distributed import INIT_GROUP
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.taint.flow_edges import FlowEdge
@@ -47,7 +49,6 @@ _WHEREVER_WRAPPED = frozenset(
     " parameters-outside-ddp".split()
 )
 _UNDER_OPTIONS = frozenset({"hard-coded-device"})
-_GROUP = "torch.distributed.init_process_group"
 
 
 def confidence_of(script: Script, rule: Rule, finding: Finding) -> Confidence:
@@ -55,12 +56,15 @@ def confidence_of(script: Script, rule: Rule, finding: Finding) -> Confidence:
     known, node = min(rule.confidence, finding.confidence), finding.node
     if script.kind != DISTRIBUTED or script.has_runtime:
         return known
-    if rule.name in _OF_THE_GROUP and joins_no_group(script.control, node):
+    if rule.name in _OF_THE_GROUP and (
+        joins_no_group(script.control, node) or ends_before_group(script.control, node)
+    ):
         return Confidence.POSSIBLE
     if rule.name in _ON_ANY_PATH and not (
         runs_in_any_case(script.control, node) and _distributes_in_any_case(script)
     ):
         anyway = rule.name in _WHEREVER_WRAPPED and runs_in_any_case(script.control, node)
+        anyway = anyway or (rule.name in _WHEREVER_WRAPPED and _goes_with_a_step(script, node))
         likely = anyway or rule.name in _UNDER_OPTIONS or _runs_where_distributed(script, node)
         return min(known, Confidence.LIKELY if likely else Confidence.POSSIBLE)
     if rule.name in _BY_RANK and not is_kept_by_rank(script.control, node):
@@ -80,9 +84,22 @@ def _runs_where_distributed(script: Script, node: cst.CSTNode) -> bool:
     return bool(asked) and all((code_of(one.test), one.positive) in wrapping for one in asked)
 
 
+def _goes_with_a_step(script: Script, node: cst.CSTNode) -> bool:
+    """Whether the same loop calls ``backward()``, under all of the conditions on a node."""
+    control = script.control
+    asked = {(code_of(one.test), one.positive) for one in control.guards(node)}
+    loops = script.structure_of(node).loops(node)
+    return any(
+        asked <= {(code_of(one.test), one.positive) for one in control.guards(inner)}
+        for loop in loops[-1:]
+        for inner in walk(loop.body)
+        if inner in script.facts.backwards
+    )
+
+
 def _distributes_in_any_case(script: Script) -> bool:
     """Whether no option decides about the process group and the wrappers."""
-    places = [wrap.site.node for wrap in script.wraps] + script.calls(_GROUP, everywhere=True)
+    places = [wrap.site.node for wrap in script.wraps] + script.calls(INIT_GROUP, everywhere=True)
     return all(runs_in_any_case(script.control, one) for one in places)
 
 

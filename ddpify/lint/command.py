@@ -170,21 +170,21 @@ def _fix(
     from ddpify.lint import applied_fixes
 
     try:
-        mended, count = applied_fixes.mend(document, result, settings, unsafe=options.unsafe_fixes)
+        fixed, count = applied_fixes.apply(document, result, settings, unsafe=options.unsafe_fixes)
     except DdpifyError as error:
         print(f"ddpify: {document.path}: not fixed ({error})", file=sys.stderr)
         return document, result
     if options.diff:
-        outcome.diffs += applied_fixes.diffs(document, mended)
+        outcome.diffs += applied_fixes.diffs(document, fixed)
         return document, result
     outcome.fixed += count
     if to_stdout:
-        _write_stdout(mended.data)
+        _write_stdout(fixed.data)
     elif count:
         from ddpify.source import write_atomically
 
-        write_atomically(document.path, mended.data)
-    return mended, lint(mended, settings, result.given) if count else result
+        write_atomically(document.path, fixed.data)
+    return fixed, lint(fixed, settings, result.given) if count else result
 
 
 def _write_stdout(data: bytes) -> None:

@@ -1,4 +1,4 @@
-"""What a rule reports: a place, one sentence, and the edits that would mend it."""
+"""What a rule reports: a place, one sentence, and the edits that would fix it."""
 
 from __future__ import annotations
 

@@ -27,7 +27,18 @@ OF_RANKS = frozenset("data device wrapping synchronisation checkpoint rng perfor
 _BY_CALLERS = frozenset(
     "rank-local-control-flow unreduced-metric write-on-all-ranks collective-under-rank-condition"
     " rank-zero-forward missing-set-epoch len-dataset-as-local-denominator rank-conditional-update"
-    " forward-bypass rank-local-learning-rate stale-unwrapped-reference".split()
+    " forward-bypass rank-local-learning-rate stale-unwrapped-reference"
+    # What goes wrong where values from other files meet: models, wrappers, batches, ranks, seeds.
+    " input-not-moved loss-tensor-not-on-device hard-coded-device global-rank-as-device"
+    " load-without-map-location collective-on-wrong-tensor collective-result-misused"
+    " clip-before-unscale-or-in-no-sync double-averaging reduced-loss-backward"
+    " gather-without-gradient exception-swallowed-around-step read-after-rank0-write"
+    " schedule-length-from-unsharded-loader requires-grad-changed-after-wrap"
+    " module-mutated-after-wrap moved-or-cast-after-wrap parameters-outside-ddp"
+    " rank-dependent-state-after-wrap rewrapped-per-step attribute-on-wrapped"
+    " forwards-then-separate-backwards autograd-grad-on-parameters wrapped-state-dict-saved"
+    " whole-module-pickled makedirs-race logger-on-all-ranks same-seed-everywhere"
+    " sampler-seed-per-rank sampler-rank-not-global sampler-with-shuffle".split()
 )
 Found = tuple[Diagnostic, ...]
 
@@ -67,16 +78,16 @@ def in_other_files(
 ) -> tuple[tuple[str, ...], Found]:
     """The files that take part in what a script starts, and what is found in them.
 
-    Not what is ``found`` in the script itself to be mended there.
+    Not what is ``found`` in the script itself to be fixed there.
     """
     inner = [file for file in script.project.files if file.editable and file is not script.module]
     find = _needed if script.kind == SINGLE else _wrong
     said = find(script, inner, codes, unfinished)
-    mended = {(one.code, one.about) for one in found if one.fix is not None}
+    fixable = {(one.code, one.about) for one in found if one.fix is not None}
     more = {
         (one.path, *one.subject): one
         for one in said
-        if (one.code, (one.path, one.span.line)) not in mended
+        if (one.code, (one.path, one.span.line)) not in fixable
     }
     return tuple(str(file.path.resolve()) for file in inner), tuple(
         sorted(more.values(), key=by_place)

@@ -25,10 +25,10 @@ from ddpify.planning.resumed_loops import (
 )
 from ddpify.understanding.libraries.object_kinds import is_loader, is_model
 from ddpify.understanding.libraries.random_numbers import DRAWING
+from ddpify.understanding.liveness import assigned
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import names_of
-from ddpify.understanding.taint.liveness import assigned
 from ddpify.understanding.values import (
     Class,
     Const,

@@ -16,7 +16,7 @@ class Options:
     which learning rates grow with it; empty for none. ``force``: convert what can be
     converted and mark the rest, where the script would be refused. ``alias``: the name under
     which the converted script imports the runtime helper. ``vendored``: import the helper from
-    the file beside the output instead of from ddpify. ``strategy``: "ddp" keeps the model whole
+    the file beside the output instead of from ddpify. ``strategy``: "ddp" keeps a full model
     on every rank, "fsdp" shards it, "auto" leaves it to the run. ``mixed_precision``: the dtype
     in which a sharded model runs, such as bfloat16. ``activation_checkpointing``:
     compute the activations of blocks again in backward instead of keeping them.

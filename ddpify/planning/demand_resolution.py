@@ -1,4 +1,4 @@
-"""How a demand for a whole value is met: by a reduction, or by gathered rows."""
+"""How a demand for a global value is resolved: by a reduction, or by gathered rows."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from ddpify.planning import gathering
 from ddpify.planning.bindings import loader_name
 from ddpify.planning.plan import Plan, Reduction
 from ddpify.understanding import uses
-from ddpify.understanding.arithmetic.tensor_sizes import is_own_number
+from ddpify.understanding.arithmetic import denominators
 from ddpify.understanding.batching import in_place_writes
 from ddpify.understanding.facts import Demand
 from ddpify.understanding.forms import Form
-from ddpify.understanding.libraries import denominators
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import Project
+from ddpify.understanding.shapes.tensor_sizes import is_own_number
 from ddpify.understanding.values import UNKNOWN, Data
 
 _NUMBERS_OF_ROWS = (Placement.COUNT, Placement.PER_COUNT)
@@ -22,7 +22,7 @@ _NEVER_GATHERED = (Form.PACKED, Form.INTERLEAVED, Form.MIXED, Form.LISTED)
 
 
 def resolve(plan: Plan, demand: Demand, learnt: frozenset[cst.BaseExpression]) -> bool:
-    """Decide what gives a reader a whole value; whether anything does."""
+    """Decide what gives a use a global value; whether anything does."""
     trained = any(loader.site in plan.choices.trained for loader in demand.data.loaders)
     if demand.data.found_in and demand.data.placement not in _NUMBERS_OF_ROWS:
         return _find_in_all(plan, demand, trained=trained)
@@ -34,14 +34,16 @@ def resolve(plan: Plan, demand: Demand, learnt: frozenset[cst.BaseExpression]) -
     how = _how(demand.data, demand.reader)
     if how == "gather" and not all(plan.facts.values.get(n, UNKNOWN).data for n in editable):
         editable = []  # a list of tensors, of which none is gathered by that
-    of_loss = demand.reader in ("backward()", uses.ARITHMETIC)
+        if demand.reader == uses.A_KEPT_COLLECTION and not plan.choices.by_hand:
+            return _fill_whole(plan, demand)
+    of_loss = demand.reader in (uses.BACKWARD, uses.ARITHMETIC)
     if trained and of_loss and _cut(plan, demand):
         return True
     if trained and (_keeps_what_it_returns(plan, demand) or demand.data.definition_sites & learnt):
         return gathering.gather_arguments(plan, demand) or (
-            demand.reader == "backward()" and gathering.gather_for_makers(plan, demand)
+            demand.reader == uses.BACKWARD and gathering.gather_for_makers(plan, demand)
         )
-    if demand.reader == "backward()" and gathering.gather_for_unseen(plan, demand):
+    if demand.reader == uses.BACKWARD and gathering.gather_for_unseen(plan, demand):
         return True
     if plan.barred.intersection((*editable, *demand.data.names)):
         resolved = _resolve_before_calls(plan, demand)
@@ -101,12 +103,12 @@ def _means(plan: Plan, node: cst.BaseExpression) -> list[Data]:
 
 
 def _divide_by_any(plan: Plan, loss: cst.BaseExpression, demand: Demand) -> bool:
-    """Decide what makes a loss whole whichever it is; whether anything does."""
+    """Decide what makes a loss global whichever it is; whether anything does."""
     callee = plan.facts.values.get(loss.func, UNKNOWN) if isinstance(loss, cst.Call) else UNKNOWN
     counted = {data.counted for data in _means(plan, loss)}
     weight = denominators.of_any(loss, callee, counted)
     if weight:
-        plan.record(Reduction(loss, "mean", weight[0], demand.reader == "backward()"))
+        plan.record(Reduction(loss, "mean", weight[0], demand.reader == uses.BACKWARD))
         return True
     return gathering.gather_calls(plan, {loss} if isinstance(loss, cst.Call) else set())
 
@@ -141,9 +143,9 @@ def _again_and_again(
 
 
 def _resolve_before_calls(plan: Plan, demand: Demand) -> bool:
-    """Make whole what goes into the function that reads it, since other calls need other ways."""
+    """Reduce what goes into the function that reads it, since other calls need other reductions."""
     how = _how(demand.data, demand.reader)
-    kept = how is not None and demand.reader.startswith("a collection")
+    kept = how is not None and demand.reader == uses.A_KEPT_COLLECTION
     for call in reversed(demand.calls) if kept or how in ("mean", "sum") else ():
         parts = gathering.given_to(plan, call, demand.data.placement)
         if call.module.editable and parts and not plan.barred.intersection(parts):
@@ -158,17 +160,17 @@ def _resolve_before_calls(plan: Plan, demand: Demand) -> bool:
 def _keeps_what_it_returns(plan: Plan, demand: Demand) -> bool:
     """Whether a function keeps rows that it also returns, as a pool of earlier samples does."""
     call = next((c for c in reversed(demand.calls) if c.module.editable), None)
-    if call is None or not demand.reader.startswith("a collection"):
+    if call is None or demand.reader != uses.A_KEPT_COLLECTION:
         return False
     returned = plan.facts.values.get(call.node, UNKNOWN)
-    # It returns rows of this batch, and of an earlier one that is whole by then.
+    # It returns rows of this batch, and of an earlier one that is gathered by then.
     pooled = any(isinstance(a, Data) and a.form is Form.GATHERED for a in returned.atoms)
     single = any(d.placement is Placement.ROWS for d in (demand.data, *returned.data))
     return bool(returned.data) and (single or pooled)
 
 
 def _editable(demand: Demand, project: Project) -> list[cst.BaseExpression]:
-    """The expressions to reduce: where the value was born, or else where it is read."""
+    """The expressions to reduce: the value's definition site, or else where it is read."""
     owners = {
         definition_site: project.owner(definition_site)
         for definition_site in demand.data.definition_sites
@@ -196,7 +198,7 @@ def _how(data: Data, reader: str) -> str | None:
         return "sum"
     if data.placement in (Placement.COUNT, Placement.PER_COUNT):
         return "count"
-    if data.placement is Placement.SHARD and data.opaque and reader in ("backward()", "item()"):
+    if data.placement is Placement.SHARD and data.opaque and reader in (uses.BACKWARD, uses.ITEM):
         return "mean"
     if data.placement in (Placement.ROWS, Placement.COUPLED) and data.definition_sites:
         return "gather"
@@ -211,7 +213,7 @@ def _how(data: Data, reader: str) -> str | None:
 
 def _reduce(plan: Plan, node: cst.BaseExpression, how: str, demand: Demand) -> bool:
     """Record a reduction, or what makes it needless; whether anything could be done."""
-    kept = demand.reader.startswith("a collection") or demand.reader in uses.SHOWING
+    kept = demand.reader == uses.A_KEPT_COLLECTION or demand.reader in uses.SHOWING
     if how == "gather" and not kept and not in_training(plan, demand):
         if node not in plan.reductions:  # what a training step gathers there is right here, too
             replicate(plan, demand)
@@ -231,7 +233,7 @@ def _reduce(plan: Plan, node: cst.BaseExpression, how: str, demand: Demand) -> b
     weighted = demand.data.placement is Placement.WEIGHTED
     weight = demand.data.counted[0] if weighted and node in demand.data.definition_sites else ""
     known = plan.reductions.get(node)
-    trained_on = demand.reader == "backward()" or (known is not None and known.trained_on)
+    trained_on = demand.reader == uses.BACKWARD or (known is not None and known.trained_on)
     plan.record(Reduction(node, how, weight, trained_on))
     if demand.data.placement is Placement.ROWS:
         _count_all(plan, node)
@@ -275,7 +277,7 @@ def _sum_divisors(plan: Plan, demand: Demand) -> bool:
 
 
 def _evaluates_replicated(plan: Plan, demand: Demand) -> bool:
-    """Let a batch that is not trained on be whole; whether this is one."""
+    """Replicate a batch that is not trained on; whether this is one."""
     if in_training(plan, demand):
         return False
     replicate(plan, demand)
@@ -318,8 +320,16 @@ def in_training(plan: Plan, demand: Demand) -> bool:
     return any(loader.site in plan.choices.trained for loader in demand.data.loaders)
 
 
+def _fill_whole(plan: Plan, demand: Demand) -> bool:
+    """Let every rank make ``list(loader)`` of whole batches: they are split where they are used."""
+    replicate(plan, demand)
+    plan.choices.trained -= {loader.site for loader in demand.data.loaders}
+    plan.choices.by_hand = True
+    return True
+
+
 def replicate(plan: Plan, demand: Demand) -> None:
-    """Let every rank run a loader whole, since its numbers are read in a way no sum mends."""
+    """Let every rank run a whole loader, since no reduction gives what is read of it."""
     where = f"{demand.site.module.path.name}:{demand.site.line}"
     for loader in demand.data.loaders:
         plan.replicated.setdefault(loader.site, f"{demand.reader} at {where} reads whole batches")

@@ -22,7 +22,7 @@ Change = Callable[[cst.CSTNode], cst.CSTNode]
 class Note:
     """One thing that a conversion did, or that the user must look at.
 
-    ``code``: the lint rule whose pitfall it mends, as in ``DDP101``; empty where there is none.
+    ``code``: the lint rule whose pitfall it avoids, as in ``DDP101``; empty where there is none.
     ``site``: the place itself, where it is one in a tree.
     """
 
@@ -230,6 +230,8 @@ class _Rewriter(cst.CSTTransformer):
             updated = self._rebuild(original_node, updated)
         elif isinstance(original_node, cst.SimpleStatementSuite):
             updated = self._block(original_node, updated)
+        if isinstance(original_node, cst.FormattedStringExpression):
+            updated = _with_its_own_text(original_node, updated)
         if original_node in self.edits.comments:
             new = [
                 cst.EmptyLine(comment=cst.Comment(c)) for c in self.edits.comments[original_node]
@@ -309,6 +311,21 @@ class _Rewriter(cst.CSTTransformer):
             lines.append(_under(header, [one]) if header else one)
             lines += self.edits.after.get(part, ())
         return lines
+
+
+def _with_its_own_text(
+    original: cst.FormattedStringExpression, updated: cst.FormattedStringExpression
+) -> Any:
+    """``{len(y)=}`` prints its own code: what it printed before is put there as text."""
+    if original.equal is None or updated.expression is original.expression:
+        return updated
+    bare = original.with_changes(conversion=None, format_spec=None)
+    code = cst.Module([]).code_for_node(bare)[1:-1]
+    text = code.replace("\\", "\\\\").replace("{", "{{").replace("}", "}}")
+    shown = original.conversion or (None if original.format_spec else "r")
+    return cst.FlattenSentinel(
+        [cst.FormattedStringText(text), updated.with_changes(equal=None, conversion=shown)]
+    )
 
 
 def _take_lead(added: Sequence[Any], statement: Any) -> list[Any]:

@@ -1,7 +1,7 @@
 """Scripts of another kind altogether, as far as trees alone tell: told in a moment.
 
 What is not sure by the trees, such as a call under a flag that is ``False`` in the text, is left to
-the understanding of the whole.
+interpreting the script.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def refuse_at_once(project: Project) -> None:
     """Refuse entries that are converted, distributed or a framework's, or that train nothing.
 
     Raises:
-        Refusal: The same as after the whole understanding.
+        Refusal: The same as after the script has been interpreted.
     """
     refusals.refuse_converted(project, project.entries)
     for entry in project.entries:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.planning.plan import Plan, Reduction
+from ddpify.understanding import uses
 from ddpify.understanding.facts import Demand, Site
 from ddpify.understanding.forms import Form
 from ddpify.understanding.libraries.object_kinds import is_criterion, is_loss, is_model
@@ -28,7 +29,7 @@ def gather_names(plan: Plan, demand: Demand) -> bool:
     owners = [plan.project.owner(node) for node in nodes]
     if not nodes or not all(owner is not None and owner.editable for owner in owners):
         return False
-    of_loss = demand.reader in ("backward()", "a loss")
+    of_loss = demand.reader in (uses.BACKWARD, uses.A_LOSS)
     coupled = of_loss and demand.data.placement is Placement.COUPLED
     for node in _given_together(plan, demand, nodes) or nodes:
         plan.record(Reduction(node, "gather", coupled=coupled))
@@ -77,7 +78,7 @@ def _parts(plan: Plan, node: cst.BaseExpression) -> list[cst.BaseExpression]:
 
 
 def gather_arguments(plan: Plan, demand: Demand) -> bool:
-    """Give a function the whole batch where it reads what no reduction makes whole.
+    """Give a function the whole batch where no reduction gives what it reads.
 
     Of rows that it returns, each rank takes its own.
     """
@@ -122,7 +123,7 @@ def _parts_of(call: Site, returned: Value) -> list[Data]:
 
 
 def forget_ways_back(plan: Plan) -> None:
-    """Leave whole what a function returns where all of it is split, only to be gathered again."""
+    """Leave a function's result replicated where all of it is split, only to be gathered again."""
     for call in list(plan.choices.split):
         above = plan.site(call).module.parents[call]
         target = above.targets[0].target if isinstance(above, cst.Assign) else None

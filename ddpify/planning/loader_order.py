@@ -1,7 +1,7 @@
 """Batches that are taken while those of another loader are in use.
 
-Means, sums and rows go by how the batch that came last is shared. What a step takes beside its own
-batch, as by ``next(iter(check))``, must not change that: every rank takes it whole.
+Reductions use the sizes of the batch that came last. What a step takes beside its own batch, as by
+``next(iter(check))``, must not change that: it is replicated.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _Met = tuple[frozenset[Instance], frozenset[Instance]]
 
 
 def note_beside(facts: Facts, choices: Choices) -> None:
-    """Remember the loaders that are taken beside others: once they are whole, nothing shows it."""
+    """Remember the loaders that are used beside others: once replicated, nothing shows it."""
     choices.beside |= {loader.site for loader in facts.beside}
     for pair in facts.in_step:
         trained = {loader for loader in pair if loader.site in choices.trained}
@@ -45,9 +45,9 @@ def note_unequal(facts: Facts, choices: Choices) -> bool:
 
 
 def switch_batches(plan: Plan) -> bool:
-    """Let what goes by a batch that is not at hand go by it; whether there was any.
+    """Make late uses use their own batch; whether there was any.
 
-    Before a line that calls a model, the batch is made the one at hand. A reduction names the
+    Before a line that calls a model, that batch becomes the current one. A reduction names the
     loader.
     """
     uses = [use for use in plan.facts.late_uses.values() if _is_unequal(plan, use)]
@@ -80,9 +80,9 @@ def _switch_to(plan: Plan, use: LateUse) -> None:
 
 
 def unsplit(facts: Facts, choices: Choices) -> set[Instance]:
-    """The loaders to run whole, since their batches meet those that are trained on."""
-    turns: list[_Met] = [(use.loaders, use.current_loaders) for use in facts.late_uses.values()]
-    met = [one | other for one, other in turns if _may_differ(one, other)]
+    """The loaders to replicate, since their batches meet those that are trained on."""
+    pairs: list[_Met] = [(use.loaders, use.current_loaders) for use in facts.late_uses.values()]
+    met = [one | other for one, other in pairs if _may_differ(one, other)]
     met += [pair for pair in facts.in_step if not same_sizes(facts, pair)]
     known = choices.trained | choices.replicated
     return {

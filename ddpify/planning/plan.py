@@ -47,8 +47,8 @@ class Plan:
     replicated: dict[cst.CSTNode, str] = field(default_factory=dict)  # loader's place -> why
     assumed: set[cst.CSTNode] = field(default_factory=set)
     dropped: Counter[cst.CSTNode] = field(default_factory=Counter)  # how often, as outdated
-    barred: set[cst.CSTNode] = field(default_factory=set)  # gets what is whole in another call
-    # Of those, the calls that may be kept for all ranks alike, if nothing else mends the others.
+    barred: set[cst.CSTNode] = field(default_factory=set)  # gets replicated values in another call
+    # Of those, the calls that may be replicated, if nothing else resolves the others.
     others: dict[cst.CSTNode, list[Site]] = field(default_factory=dict)
     idle: bool = False  # whether reductions were dropped that nothing came to
     unmet: list[Demand] = field(default_factory=list)  # when it last decided
@@ -126,14 +126,14 @@ class Plan:
             self.record(Reduction(node, "count"))
 
     def forget_reductions(self) -> None:
-        """Decide anew: what was decided for a loader that is run whole may be needed by nobody."""
+        """Decide anew: what was decided for a loader that is now replicated may be unneeded."""
         self.reductions.clear()
         self.choices.reduced.clear()
         self.choices.split.clear()
 
     @property
     def aside(self) -> set[cst.CSTNode]:
-        """The places of loaders that run whole, and are taken while others' batches are in use."""
+        """The places of replicated loaders that are used while others' batches are in use."""
         return self.choices.beside & self.replicated.keys()
 
     @property

@@ -33,7 +33,7 @@ class Reach:
         elif function not in seen:
             callers = self.facts.callers.get(function, set())
             if not callers and function.name.value in self._named:
-                yield None  # perhaps called by code that is not seen
+                yield None  # perhaps called by code that ddpify cannot read
             for caller in callers:
                 yield from self._places(caller, seen | {function})
 

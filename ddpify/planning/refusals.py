@@ -10,6 +10,7 @@ from ddpify.errors import DdpifyError
 from ddpify.understanding import uses
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Demand, Facts, Site
+from ddpify.understanding.libraries.distributed import DDP, INIT_GROUP, SAMPLER, SPAWNS
 from ddpify.understanding.libraries.frameworks import ENVIRONMENTS, training_framework
 from ddpify.understanding.libraries.runtime_names import TRAINING, is_vendored
 from ddpify.understanding.placement import Placement
@@ -18,9 +19,9 @@ from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import Data, Instance, Params
 
 DISTRIBUTED = (
-    "torch.distributed.init_process_group",
-    "torch.nn.parallel.DistributedDataParallel",
-    "torch.utils.data.distributed.DistributedSampler",
+    INIT_GROUP,
+    DDP,
+    SAMPLER,
     "torch.utils.data.DistributedSampler",
     "torch.distributed.fsdp.",
     "torch.distributed._composable",
@@ -28,7 +29,7 @@ DISTRIBUTED = (
     "apex.parallel.Reducer",
     "apex.parallel.multiproc",
     "fairscale.",
-    "torch.multiprocessing.spawn",
+    SPAWNS[0],
     "torch.distributed.rpc.",
     "torch.distributed.launcher",
 )
@@ -49,18 +50,18 @@ _REMEDIES = {
     uses.A_DRAW: "draw for the whole batch at once, as torch.rand(len(x)) does",
     uses.A_KEPT_TENSOR: "write it outside of the forward, by the labels or positions of the"
     " samples, or from a mean or a sum over the batch",
-    uses.A_CUT: "cut it by the number of samples at hand, as torch.split(x, len(batch)) does",
+    uses.A_CUT: "cut it by this rank's number of samples, as torch.split(x, len(batch)) does",
     uses.A_VIEW: "bring the samples to the front first, as x.transpose(0, 1).reshape(len(batch),"
     " -1) does; as it stands, the view gives each sample parts of others",
 }
 _LOST = "where this loss comes from cannot be followed"
-_FOLLOWED = "compute it from the batch and the model's output in code that is at hand"
+_FOLLOWED = "compute it from the batch and the model's output in code that ddpify can read"
 _ALIKE = (
-    "this loss is computed from nothing that is known to be a rank's rows of a batch: every rank"
+    "as far as ddpify can see, this loss is not computed from a rank's rows of a batch: every rank"
     " would do all of the work"
 )
 _SIZED = (
-    "compute it from a batch, in code that is at hand; noise takes as many rows as a batch by"
+    "compute it from a batch, in code that ddpify can read; noise takes as many rows as a batch by"
     " torch.randn(len(x), 8)"
 )
 _RUNTIME = ("ddpify.runtime", "ddpify_runtime")
@@ -152,7 +153,7 @@ def without_a_model(facts: Facts, project: Project) -> Refusal:
     return Refusal(
         made.module if made is not None else project.entry,
         made.site if made is not None else None,
-        "the optimizer's parameters do not come from a model that is seen here",
+        "the optimizer's parameters do not come from a model that ddpify can see",
         "make them nn.Parameters of an nn.Module, and pass it model.parameters()",
     )
 
@@ -322,14 +323,14 @@ def taken_together(facts: Facts) -> Iterator[Refusal]:
         yield _at(
             site,
             f"{name.value + '()' if name is not None else 'a lambda'} is called in more ways than"
-            " are told apart, and gives parts of a batch in some and something else in others",
+            " ddpify tells apart, and returns parts of a batch in some, something else in others",
             "call it in fewer ways: this is a limit of ddpify's, not an error of the script",
             final=True,
         )
 
 
 def loose_gradients(facts: Facts) -> Iterator[Refusal]:
-    """Gradients of tensors that every rank holds whole, and no model."""
+    """Gradients of replicated tensors, and no model."""
     for site in facts.loose_gradients.values():
         yield _at(
             site,
@@ -354,8 +355,8 @@ def layers_along_rows(facts: Facts) -> Iterator[Refusal]:
     for site in facts.along_rows.values():
         yield _at(
             site,
-            "this layer goes along the samples of the batch as if they were the steps of one"
-            " sequence: what it makes of a sample depends on those of the other ranks",
+            "this layer treats the samples of the batch as the steps of one sequence: its output"
+            " for a sample depends on those of the other ranks",
             "give it batch_first=True, or put the steps first, as x.transpose(0, 1) does",
         )
 
@@ -374,7 +375,7 @@ def work_of_all(facts: Facts) -> Iterator[Refusal]:
             yield _at(
                 call.site,
                 "the model would train on the whole batch on every rank: what is computed from its"
-                " samples here cannot be put together from the ranks' parts",
+                " samples here cannot be computed from the ranks' parts",
                 "compute the loss from per-sample values, a mean or a sum over the batch",
             )
 
@@ -398,12 +399,12 @@ def places(loaders: Iterable[Instance]) -> str:
 
 
 def refuse_reading(demand: Demand) -> Refusal:
-    """A training step reads something that no reduction makes whole."""
+    """A training step reads something that no reduction makes global."""
     return Refusal(
         demand.site.module,
         demand.site.node,
         f"{demand.reader} reads {_WORDS[demand.data.placement]},"
-        " which cannot be put together from the ranks' parts",
+        " which cannot be computed from the ranks' parts",
         _REMEDIES.get(
             demand.reader, "compute it from per-sample values, a mean or a sum over the batch"
         ),

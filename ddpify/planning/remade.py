@@ -22,8 +22,8 @@ from ddpify.planning.resumed_loops import (
     reached,
 )
 from ddpify.understanding.facts import Site
+from ddpify.understanding.liveness import assigned, reads
 from ddpify.understanding.structure import walk
-from ddpify.understanding.taint.liveness import assigned, reads
 from ddpify.understanding.values import Const, Number, Value
 
 _ACTIONS = (cst.Call, cst.AugAssign, cst.For, cst.NamedExpr, cst.Await, cst.Yield)

@@ -26,7 +26,7 @@ def site(facts: Facts, path: Calls, known: set[Site]) -> Site | None:
 
 
 def calls(facts: Facts, node: cst.CSTNode) -> list[Site]:
-    """The calls that lead to a reduction with what is whole; none where one of them takes rows."""
+    """The calls that lead to a reduction with replicated values; none where one takes rows."""
     parts = facts.reduced_through.get(node, set())
     known = {call for path in parts for call in path}
     found = [site(facts, path, known) for path in facts.replicated_through.get(node, set()) - parts]

@@ -19,10 +19,10 @@ from ddpify.planning.resumed_loops import (
 )
 from ddpify.understanding.facts import Site
 from ddpify.understanding.libraries.object_kinds import is_model
+from ddpify.understanding.liveness import assigned, live_in
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import statements
-from ddpify.understanding.taint.liveness import assigned, live_in
 from ddpify.understanding.values import (
     Class,
     Instance,
@@ -91,12 +91,12 @@ class _Inside:
             return False
         if any(value.data for value in held):
             self.found.gaps.append(
-                Gap(site, f"{name} is handed on from batch to batch, and differs between ranks")
+                Gap(site, f"{name} is carried from batch to batch, and differs between ranks")
             )
             return False
         if not self._has_value_before(name):
             self.found.gaps.append(
-                Gap(site, f"{name} has no value before the loop in which it is handed on")
+                Gap(site, f"{name} has no value before the loop that carries it along")
             )
             return False
         return True

@@ -89,7 +89,7 @@ def _refuse_effect(plan: Plan, effect: Effect) -> None:
         raise _refusal(
             called,
             f"{effect.site.module.path.name}:{effect.site.line} saves, in a file that is not "
-            "converted, what only all ranks together can put together",
+            "converted, what only all ranks together can gather",
             "convert the whole project, or save in the script itself",
         )
     if effect.kind in ("write", "log") and effect.site.module.editable:

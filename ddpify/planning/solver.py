@@ -2,7 +2,7 @@
 
 Each round interprets the script with the decisions so far and looks at who still reads a value of
 which ranks hold only a part. Training loaders are always split. An evaluation loader is split
-where every such reading can be mended by a reduction; otherwise each rank runs it whole, which is
+where a reduction resolves every such read; otherwise each rank runs all of it, which is
 always right.
 """
 
@@ -121,7 +121,7 @@ def _undecided(plan: Plan) -> Refusal:
     """The place that was decided on most often, and is open still."""
     node = next((node for node, _ in plan.dropped.most_common(1)), None)
     module = plan.project.entry if node is None else plan.site(node).module
-    message = "whether this is whole or a rank's part depends on how it is read itself"
+    message = "cannot determine whether this value is global or one rank's part"
     remedy = "compute it from per-sample values, a mean or a sum over the batch"
     return Refusal(module, node, message, remedy)
 
@@ -193,7 +193,7 @@ def _interpreted(project: Project, choices: Choices) -> Facts:
 
 
 def _run_replicated(plan: Plan) -> bool:
-    """Let loaders run whole whose batches meet others; whether there are any."""
+    """Replicate loaders whose batches meet others; whether there are any."""
     found = unsplit(plan.facts, plan.choices)
     for loader in found:
         plan.replicated[loader.site] = "its batches are taken while others are in use"
@@ -248,7 +248,7 @@ def _decide(plan: Plan) -> bool:
     plan.idle = bool(idle)
     outdated = [node for node in plan.reductions if _is_outdated(plan, node)]
     for node in outdated:
-        _drop(plan, node)  # something in it is whole by now: to be decided anew
+        _drop(plan, node)  # something in it is replicated by now: to be decided anew
     for node in [n for n in plan.reductions if _is_unfit(plan, n)]:
         if _also_gets_replicated(plan, node) and node not in plan.others:
             plan.others[node] = replicated_statements.calls(plan.facts, node)
@@ -266,14 +266,14 @@ def _decide(plan: Plan) -> bool:
     )
     left = [demand for demand in demands if not demand_resolution.resolve(plan, demand, learnt)]
     plan.unmet = left
-    if _count(plan) == before:  # else what was decided may mend it, or let lines get what is alike
+    if _count(plan) == before:  # else what was decided may resolve it
         try:
             for node in plan.reductions:
                 _check_alike(plan, node)
             for demand in left:
                 plan.refuse(refuse_reading(demand))
         except Refusal:
-            if not _keep_others_whole(plan):
+            if not _replicate_other_calls(plan):
                 raise
             return True
     if len(plan.replicated) != before[1]:
@@ -297,7 +297,7 @@ def _learnt_from(plan: Plan) -> frozenset[cst.BaseExpression]:
     definition_sites = frozenset(
         definition_site
         for demand in plan.facts.demands.values()
-        if demand.reader == "backward()" and demand.data.placement is Placement.ROWS
+        if demand.reader == uses.BACKWARD and demand.data.placement is Placement.ROWS
         for definition_site in demand.data.definition_sites
     )
     first = all(_is_made_by_a_model(plan, b) or _lies_first(plan, b) for b in definition_sites)
@@ -321,7 +321,7 @@ def _is_made_by_a_model(plan: Plan, node: cst.BaseExpression) -> bool:
 
 
 def _is_outdated(plan: Plan, node: cst.CSTNode) -> bool:
-    """Whether a reduction suits nothing of what it gets, as in ``correct / n`` of a whole sum."""
+    """Whether a reduction suits nothing of what it gets, as in ``correct / n`` of a global sum."""
     got = plan.facts.reduced.get(node, ())
     suited = _SUITED[plan.reductions[node].how]
     return not any(
@@ -355,12 +355,12 @@ def _is_half_gathered(plan: Plan, node: cst.CSTNode) -> bool:
 
 
 def _also_gets_replicated(plan: Plan, node: cst.CSTNode) -> bool:
-    """Whether a function gets the parts of ranks there in one call, what is whole in another."""
+    """Whether a function gets ranks' parts there in one call, replicated values in another."""
     parts = plan.facts.reduced_through.get(node, set())
     return any(calls not in parts for calls in plan.facts.replicated_through.get(node, ()) if parts)
 
 
-def _keep_others_whole(plan: Plan) -> bool:
+def _replicate_other_calls(plan: Plan) -> bool:
     """Let functions do for all ranks alike what they did, in their calls that take no batch.
 
     Then they can reduce what they get of a batch. Whether there are any is found out once.
@@ -425,7 +425,7 @@ def _check_alike(plan: Plan, node: cst.CSTNode) -> None:
 
 
 def _is_summed_twice(plan: Plan, node: cst.CSTNode) -> bool:
-    """Whether a step of the training adds up over the ranks what may be whole already."""
+    """Whether a step of the training adds up over the ranks what may be global already."""
     return node in plan.facts.half_reduced and _is_trained_on(plan, node)
 
 

@@ -2,7 +2,7 @@
 
 What enters a trained model is split where it was first given a name, along the dimension that the
 model's layers take for the batch; then what meets it, in a loss or in arithmetic. Batches of an
-evaluation stay whole: each rank makes and uses them alike.
+evaluation stay replicated: each rank makes and uses them alike.
 """
 
 from __future__ import annotations
@@ -80,20 +80,20 @@ def _refuse_parts(entries: list[Entry], places: list[Place]) -> None:
             raise Refusal(
                 entries[0].site.module,
                 entries[0].site.node,
-                "the samples of this batch lie along its second dimension, and where those of the"
-                " tensors lie that come with it out of one call is not known",
+                "the samples of this batch lie along its second dimension, and the batch dimension"
+                " of the tensors that come with it out of one call is unknown",
                 "put the samples first in all of them, or make them in calls of their own",
             )
 
 
 def _refuse_unseen_layers(facts: Facts, entries: list[Entry], places: list[Place]) -> None:
-    """The layers of a model that comes whole out of a file may take another dimension."""
+    """The layers of a model that is loaded from a file may take another dimension."""
     model = entries[0].model
     if places and model.kind == "torch.load" and not facts.confirmed.intersection(places):
         raise Refusal(
             model.module,
             model.site,
-            "the model comes whole out of a file, so that it is not seen along which dimension its"
+            "the model is loaded from a file, so that it is not known along which dimension its"
             " layers take the samples of the batches that are made by hand",
             "make the model with its class, and load its parameters alone:"
             " model.load_state_dict(torch.load(path))",
@@ -202,7 +202,7 @@ def _keep_untrained_replicated(facts: Facts, choices: Choices) -> bool:
 
 
 def _split_evaluations(facts: Facts, choices: Choices) -> bool:
-    """Split all batches where a function that reduces its results gets them whole elsewhere."""
+    """Split all batches where a function that reduces results gets replicated ones elsewhere."""
     both = [site for node, site in facts.reduced_replicated.items() if node in facts.reduced]
     if not both:
         return False
@@ -224,7 +224,7 @@ def _split_evaluations(facts: Facts, choices: Choices) -> bool:
 def _lasts(facts: Facts, choices: Choices) -> bool:
     """Whether what is trained on is split once, before the loops: all samples, for each step.
 
-    Were an evaluation's samples split as well, the last split would be the one at hand for both.
+    Were an evaluation's samples split as well, the last split would be the current batch for both.
     """
     modules = {call.module for calls in facts.callers.values() for call in calls}
     modules |= {site.module for site, _ in facts.backwards.values()}
@@ -246,7 +246,7 @@ def _runs_once(facts: Facts, place: Site, known: set[cst.CSTNode]) -> bool:
 
 
 def _keep_replicated(facts: Facts, choices: Choices, node: cst.CSTNode) -> bool:
-    """Let what a function gets whole, beside batches elsewhere, stay so; whether that works."""
+    """Keep replicated what a function gets so, beside batches elsewhere; whether that works."""
     found = replicated_statements.calls(facts, node)
     for call in found:
         choices.replicated_statements[call.module.statement(call.node)] = call
@@ -269,7 +269,7 @@ def _refuse_unmatched(facts: Facts) -> None:
         raise Refusal(
             site.module,
             node,
-            "this meets a batch that is split among the ranks, and where its own rows are is not"
-            " known",
+            "this is combined with a batch that is split among the ranks, and its own batch"
+            " dimension is unknown",
             "take it from the same place as the batch, in one piece",
         )

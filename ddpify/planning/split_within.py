@@ -13,7 +13,7 @@ from ddpify.understanding.values import Class
 
 
 def undivided(plan: Plan) -> Iterator[Refusal]:
-    """Batches that are split inside of a model alone, and whole again before its loss.
+    """Batches that are split inside of a model alone, and gathered again before its loss.
 
     The layers before and behind, and the loss, would be the whole batch's on every rank.
     """
@@ -42,7 +42,7 @@ def _split(plan: Plan) -> list[cst.CSTNode]:
 
 
 def _is_read(made: Reduction) -> bool:
-    """Whether this makes whole what ranks hold in part of a training step."""
+    """Whether this makes global what ranks hold in part of a training step."""
     return made.trained_on or made.how == "gather"
 
 

@@ -21,7 +21,12 @@ MOSTLY = 0.6
 def advise(profile: Profile) -> list[str]:
     """One sentence or two for each thing that could be done, the most effective first."""
     last = profile.points[-1]
-    general = [*_too_short(profile), *_too_many_for_the_machine(profile), *_ranks(profile)]
+    general = [
+        *_grows_twice(profile),
+        *_too_short(profile),
+        *_too_many_for_the_machine(profile),
+        *_ranks(profile),
+    ]
     return [*general, *_last(last), *_gradients(last), *_precision(last)]
 
 
@@ -32,6 +37,20 @@ def _too_short(profile: Profile) -> Iterator[str]:
             f"a step on {short[0].ranks} rank(s) takes {short[0].seconds * 1e3:.1f} ms, most of "
             "which is the start of operations: this says little about larger batches or models. "
             "Profile with those that you will train."
+        )
+
+
+def _grows_twice(profile: Profile) -> Iterator[str]:
+    first, last = profile.points[0], profile.points[-1]
+    if (
+        profile.weak
+        and first.samples
+        and last.samples / first.samples > 1.5 * last.ranks / first.ranks
+    ):
+        yield (
+            f"a step has {first.samples:.0f} samples on {first.ranks} rank(s) and "
+            f"{last.samples:.0f} on {last.ranks}: the script's batch size is each rank's already. "
+            "Leave --weak out."
         )
 
 

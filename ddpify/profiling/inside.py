@@ -45,6 +45,7 @@ def _write(out: str, meter: Meter) -> None:
     record = {
         "steps": meter.steps,
         "calls": meter.calls,
+        "samples": meter.samples,
         "overlap": meter.overlap,
         "buckets": meter.wrapped.buckets(),
         "timeline": meter.timeline,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
+import weakref
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from torch.optim import optimizer as optimizers
 from torch.utils.data import dataloader as loaders
 
 from ddpify.profiling.ddp_log import WrappedModels
+from ddpify.profiling.samples import is_replicated, samples_of
 from ddpify.profiling.scaling import GRADIENTS
 from ddpify.verify.inside.collectives import NAMES
 from ddpify.verify.inside.patching import replace
@@ -33,6 +35,7 @@ class Meter:
             backward does not hide (which it reports itself).
         calls: For each step the seconds by what was waited for.
         overlap: For each step the seconds that gradients travelled, and those that were hidden.
+        samples: For each step how many of its rank a loader gave; 0 where none tells.
         timeline: Of the last step, what was done from when to when, on the clock of ``time.time``.
         workers: The most worker processes of a loader.
         autocast: Whether the script uses it.
@@ -45,12 +48,14 @@ class Meter:
     steps: list[tuple[float, float, float]] = field(default_factory=list)
     calls: list[dict[str, float]] = field(default_factory=list)
     overlap: list[tuple[float, float]] = field(default_factory=list)
+    samples: list[int] = field(default_factory=list)
     timeline: list[tuple[str, float, float]] = field(default_factory=list)
     workers: int = 0
     autocast: bool = False
 
     def __post_init__(self) -> None:
         self.wrapped = WrappedModels()
+        self.replicated: weakref.WeakSet[Any] = weakref.WeakSet()
         self.optimizer: Any = None
         self.inside = ""
         self.at = 0.0
@@ -80,9 +85,20 @@ class Meter:
 
         def following(iterator: Any) -> Any:
             self.workers = max(self.workers, iterator._num_workers)
-            return timed(iterator)
+            batch = timed(iterator)
+            self.taken += 0 if iterator in self.replicated else samples_of(batch)
+            return batch
 
         replace(base, "__next__", following)
+        make: Any = loaders.DataLoader._get_iterator
+
+        def made(loader: Any) -> Any:
+            iterator = make(loader)
+            if is_replicated(loader):
+                self.replicated.add(iterator)
+            return iterator
+
+        replace(loaders.DataLoader, "_get_iterator", made)
 
     def _watch_autocast(self) -> None:
         enter: Any = torch.autocast.__enter__
@@ -126,6 +142,7 @@ class Meter:
             (now - self.at if self.at else 0.0, self.waited["data"], self.waited["ranks"])
         )
         self.calls.append(dict(self.by_name))
+        self.samples.append(self.taken)
         self.timeline = [("step", self.at, now), *self.spans]
         self.at = time.time()
         self._forget()
@@ -146,5 +163,6 @@ class Meter:
     def _forget(self) -> None:
         """A new step begins."""
         self.waited = {"data": 0.0, "ranks": 0.0}
+        self.taken = 0
         self.by_name: defaultdict[str, float] = defaultdict(float)
         self.spans: list[tuple[str, float, float]] = []

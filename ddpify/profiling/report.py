@@ -51,10 +51,13 @@ def details(one: Point) -> list[str]:
 
 def title(profile: Profile) -> str:
     """One line: what was run where."""
-    first = profile.points[0]
+    first, last = profile.points[0], profile.points[-1]
     place = f"{first.gpus} GPU(s)" if first.gpus else f"{first.cores} CPU core(s)"
-    grows = ", the batch grows with the ranks" if profile.weak else ""
-    return f"{profile.script}: {first.steps} steps on {place}, torch {profile.torch}{grows}"
+    line = f"{profile.script}: {first.steps} steps on {place}, torch {profile.torch}"
+    if first.samples and last.samples:
+        more = f" to {last.samples:.0f}" if last.samples != first.samples else ""
+        return f"{line}, {first.samples:.0f}{more} samples a step"
+    return line + (", the batch grows with the ranks" if profile.weak else "")
 
 
 def row(profile: Profile, one: Point) -> tuple[str, ...]:

@@ -37,6 +37,7 @@ class Point:
         timelines: Of each rank what it did in the last step: kind, begin and end, in seconds from
             the first rank's begin of the step.
         workers: The most worker processes of a loader.
+        samples: Of a step on all ranks together, the median; 0 where no loader tells.
         full_precision: Whether float32 is multiplied with neither TF32 nor autocast.
     """
 
@@ -57,6 +58,7 @@ class Point:
     timelines: tuple[tuple[Span, ...], ...] = ()
     workers: int = 0
     full_precision: bool = False
+    samples: float = 0.0
 
     @property
     def speed(self) -> float:
@@ -96,6 +98,7 @@ def point(records: Sequence[dict[str, Any]], warm_up: int) -> Point | None:
 def _details(records: Sequence[dict[str, Any]], warm_up: int) -> dict[str, Any]:
     """What the shares consist of, and what advice needs to know about the script."""
     return {
+        "samples": _samples(records, warm_up),
         "waits": _waits(records, warm_up),
         "hidden": _hidden(records, warm_up),
         "buckets": tuple(records[0].get("buckets", ())),
@@ -103,6 +106,12 @@ def _details(records: Sequence[dict[str, Any]], warm_up: int) -> dict[str, Any]:
         "workers": max(record.get("workers", 0) for record in records),
         "full_precision": records[0].get("full_precision", False),
     }
+
+
+def _samples(records: Sequence[dict[str, Any]], warm_up: int) -> float:
+    by_step = zip(*(record.get("samples", [])[warm_up:] for record in records), strict=False)
+    told = [sum(step) for step in by_step if all(step)]
+    return statistics.median(told) if told else 0.0
 
 
 def _waits(records: Sequence[dict[str, Any]], warm_up: int) -> tuple[tuple[str, float], ...]:
@@ -149,7 +158,8 @@ def _one_rank(steps: Sequence[Sequence[float]]) -> tuple[float, float, float]:
 class Profile:
     """The measurements of one script on several numbers of processes, the fewest first.
 
-    ``weak``: whether a step is as many times the work as there are ranks.
+    ``weak``: whether a step is as many times the work as there are ranks, where loaders do not tell
+    how many samples it has.
     """
 
     script: str
@@ -164,6 +174,8 @@ class Profile:
     def gain(self, fewer: Point, more: Point) -> float:
         """How many times the work of ``fewer`` ``more`` does in a time."""
         work = more.ranks / fewer.ranks if self.weak else 1.0
+        if fewer.samples and more.samples:
+            work = more.samples / fewer.samples
         return work * fewer.seconds / more.seconds
 
     def efficiency(self, one: Point) -> float:
@@ -176,6 +188,7 @@ class Profile:
             {
                 **asdict(one),
                 "steps_per_second": one.speed,
+                "samples_per_second": one.samples * one.speed,
                 "compute": one.compute,
                 "speedup": self.speedup(one),
                 "efficiency": self.efficiency(one),

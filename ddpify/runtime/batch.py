@@ -16,11 +16,11 @@ _SCALARS = (int, float, complex, str, bytes, type(None))
 
 
 def shard_batch(*batches: Any, dim: int = 0) -> Any:
-    """This rank's rows of a global batch that every rank has made whole, with the same draws.
+    """This rank's rows of a global batch that every rank has made, with the same draws.
 
     batches: tensors, arrays, lists of samples, or tuples, lists and dicts of tensors, all with one
-    row a sample along ``dim``; anything else in them stays. It becomes the batch at hand, which
-    ``mean``, ``sum``, ``gather`` and ``global_batch_size`` go by, until the next one.
+    row a sample along ``dim``; anything else in them stays. It becomes the current batch, whose
+    sizes ``mean``, ``sum``, ``gather`` and ``global_batch_size`` use, until the next one.
     Returns the rows, as views where they are in one piece: one object for one argument, else a
     tuple. A rank that a batch of fewer than N rows leaves without any gets its first row, as a
     ghost. No communication.

@@ -105,8 +105,8 @@ def replicate(loader: AnyLoader, *, aside: bool = False) -> AnyLoader:
     """A loader that yields every batch of ``loader`` whole, on every rank.
 
     A plain ``python`` run gets ``loader`` itself; of a sharded loader it makes one of whole
-    batches. Each iter() is a collective. With ``aside`` its batches leave the batch at hand the one
-    that it is: they are taken in the middle of a step.
+    batches. Each iter() is a collective. With ``aside`` its batches do not become the current
+    batch: they are taken in the middle of a step.
     """
     shared = _shared(_before_sharding(loader))
     if isinstance(shared, SharedLoader) and shared is not loader:

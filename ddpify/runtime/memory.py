@@ -71,20 +71,32 @@ class Footprint:
         kept = (p.part(ranks) * (1 + p.trained + p.states) for p in self.pieces)
         return _whole_number(kept) + self.buffers
 
-    def sharded(self, ranks: int) -> int:
+    def sharded(self, ranks: int, gathered: float = 1.0) -> int:
         """Bytes a rank under FSDP at its peak, in backward.
 
-        Beside its parts: the model's own unit and two blocks (the one at work, and the next)
-        whole, and whole gradients of the model's own unit and of one block.
+        ``gathered``: bytes of a gathered parameter as a share of its own; less than 1 under mixed
+        precision.
         """
         if ranks == 1:
             return self.replicated(1)
+        return self.divided(ranks) + self._at_work(gathered)
+
+    def offloaded(self, gathered: float = 1.0) -> int:
+        """Bytes on a rank's device at that peak where its own part lies in the host's memory."""
+        return self._at_work(gathered) + self.buffers
+
+    def _at_work(self, gathered: float) -> int:
+        """Bytes of what a rank holds whole for a while, beside its parts.
+
+        The model's own unit and two blocks (the one at work, and the next), and whole gradients of
+        the model's own unit and of one block, in the parameters' own dtype.
+        """
         units: dict[int, int] = {}
         for piece in self.pieces:
             units[piece.unit] = units.get(piece.unit, 0) + piece.whole
         own = units.pop(0, 0)
         largest = max(units.values(), default=0)
-        return self.divided(ranks) + 2 * own + 3 * largest
+        return round(gathered * (own + 2 * largest)) + own + largest
 
     def choice(self, ranks: int, memory: int) -> str:
         """The strategy that fits: "ddp" where it does, as it is faster, else "fsdp"."""

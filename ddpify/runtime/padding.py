@@ -19,8 +19,8 @@ def pad_packed_sequence(
     """``torch.nn.utils.rnn.pad_packed_sequence`` of this rank's sequences.
 
     Takes and returns the same: padded sequences and their lengths. They are as long as the longest
-    sequence of any rank, where no ``total_length`` is given. One collective; none where the batch
-    at hand is not shared.
+    sequence of any rank, where no ``total_length`` is given. One collective; none where the current
+    batch is not shared.
     """
     if total_length is None and current_share() is not None:
         longest = kept(torch.tensor(len(sequence.batch_sizes), device=sequence.data.device))

@@ -14,6 +14,8 @@ import torch.distributed as dist
 
 from ddpify.runtime.process import kept
 
+_SMALL = 1024  # elements; a message of 8 KiB takes as long as one of 4 KiB
+
 
 class Pending(torch.Tensor):
     """A scalar whose value arrives; an ordinary tensor as soon as it is there."""
@@ -108,11 +110,22 @@ def _exchange(lazy: Lazy) -> None:
 
 
 def weighted_part(x: torch.Tensor, factor: float) -> torch.Tensor:
-    """``factor * x``, to be reduced in place: a copy, float32 where x is narrower."""
-    x = x.detach()
-    wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+    """``factor * x``, to be reduced in place: a copy, in a wider type where that costs nothing."""
+    wide = _widened(x.detach())
     # Multiplying copies, and so does zeros_like: the caller's tensor is never reduced in place.
     return kept((wide * factor if factor else torch.zeros_like(wide)).contiguous())
+
+
+def _widened(x: torch.Tensor) -> torch.Tensor:
+    """float32 instead of 16 bits; float64 instead of float32 where x is small.
+
+    Two accuracies that are equal in one process are then equal over the ranks as well, so that
+    ``accuracy > best`` decides alike.
+    """
+    if x.dtype in (torch.float16, torch.bfloat16):
+        return x.float()
+    small = x.numel() <= _SMALL and x.device.type in ("cpu", "cuda")
+    return x.double() if small and x.dtype == torch.float32 else x
 
 
 Exchange = tuple["weakref.ref[torch.Tensor]", torch.Tensor, Any]

@@ -162,16 +162,25 @@ def _accelerator() -> str | None:
     return None if kind is None else kind.type
 
 
+def _shares_devices() -> bool:
+    """Whether ranks may share an accelerator, which gloo allows and NCCL does not."""
+    backend = os.environ.get("DDPIFY_BACKEND", "")
+    if backend not in ("", "gloo"):
+        raise RuntimeError(f"DDPIFY_BACKEND={backend!r} in the environment: it may be gloo")
+    return backend == "gloo"
+
+
 def _check_accelerators(accelerator: str | None) -> None:
     if accelerator is None:
         return
     count = torch.get_device_module(accelerator).device_count()
     ranks_here = int(os.environ.get("LOCAL_WORLD_SIZE") or int(os.environ["LOCAL_RANK"]) + 1)
-    if ranks_here > count:
+    if ranks_here > count and not _shares_devices():
         raise RuntimeError(
             f"{ranks_here} ranks were started on this node, which has {count} {accelerator} "
             "device(s); start at most one rank a device (torchrun's --nproc-per-node), or hide the "
-            "devices to train on the CPU (CUDA_VISIBLE_DEVICES=)"
+            "devices to train on the CPU (CUDA_VISIBLE_DEVICES=), or let ranks share them, to try "
+            "something out (DDPIFY_BACKEND=gloo)"
         )
 
 
@@ -191,10 +200,13 @@ def _join_group(timeout: datetime.timedelta | None) -> World:
     backend, place = "gloo", torch.device("cpu")
     options: dict[str, Any] = {"timeout": timeout}
     if accelerator is not None:
-        place = options["device_id"] = torch.device(accelerator, local_rank)
+        module = torch.get_device_module(accelerator)
+        place = torch.device(accelerator, local_rank % module.device_count())
         # Before the group: what its backend sets up would else be on device 0 for every rank.
-        torch.get_device_module(place).set_device(local_rank)
-        backend = f"cpu:gloo,{accelerator}:{_collectives(accelerator)}"
+        module.set_device(place.index)
+        if not _shares_devices():
+            options["device_id"] = place
+            backend = f"cpu:gloo,{accelerator}:{_collectives(accelerator)}"
     rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     options["store"] = _meet(rank, size, timeout or default_pg_timeout)
     dist.init_process_group(backend, rank=rank, world_size=size, **options)

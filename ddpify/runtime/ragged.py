@@ -15,7 +15,7 @@ def gather_ragged(x: Any, *, of: object = None) -> Any:
     """All ranks' rows, in order of rank, where each has any number of them.
 
     x: a tensor or array, with rows of one shape on all ranks in dimension 0, or a list of Python
-    objects. Returns the same kind, on every rank; the same object where the batch at hand is not
+    objects. Returns the same kind, on every rank; the same object where the current batch is not
     shared. Two collectives; a tensor is differentiable. ``of`` as for mean().
     """
     share = shared_as(of)

@@ -98,9 +98,9 @@ def sum_scaled(x: torch.Tensor, factor: float) -> torch.Tensor:
 
 
 def shared_as(of: object) -> Share | None:
-    """How the latest batch of a loader is shared; with None, the batch at hand.
+    """How the latest batch of a loader is shared; with None, the current batch.
 
-    of: a loader that ``shard`` or ``replicate`` gave, for a line that goes by several batches.
+    of: a loader that ``shard`` or ``replicate`` gave, for a line that uses several batches.
     Raises TypeError for another object.
     """
     if of is None or world_size() == 1:
@@ -116,7 +116,7 @@ def mean(
     """From a mean over this rank's samples to the mean over the global batch.
 
     x: a floating-point tensor or array of any shape, the same on all ranks, or a number. Returns
-    the same kind; the same object where the batch at hand is not shared. A collective.
+    the same kind; the same object where the current batch is not shared. A collective.
     Differentiable: ``mean(loss).backward()`` on every rank leaves the gradient of one process
     on the whole batch.
 
@@ -125,7 +125,7 @@ def mean(
     a second small collective. ``on_rows``: each rank goes on to use the scalar on its own rows, as
     in ``x - mean(x.mean(), on_rows=True)``, so that backward must add up what the ranks hand back
     (a collective); for tensors of any other shape, and in a model's forward, it always does.
-    ``of``: the loader whose latest batch it goes by, where that is not the batch at hand.
+    ``of``: the loader whose latest batch is used, where that is not the current batch.
     ``lazy``: of a loss, a scalar with a gradient: its backward takes the weight alone, and whatever
     else is done with it first is the collective. All ranks must come to that, or none.
     """
@@ -147,7 +147,7 @@ def sum(x: Any, *, on_rows: bool = False, of: object = None, lazy: bool = False)
     """From a sum over this rank's samples to the sum over the global batch.
 
     x: a tensor or array of any shape, the same on all ranks, or a number; integers stay integers.
-    Returns the same kind; the same object where the batch at hand is not shared, and None for None.
+    Returns the same kind; the same object where the current batch is not shared, and None for None.
     A collective, and differentiable like mean(). ``on_rows``, ``of`` and ``lazy`` as there.
     """
     share = shared_as(of)
@@ -181,7 +181,7 @@ def gather(x: Any, *, stacked: bool = False, dim: int = 0, of: object = None) ->
     ``stacked``: the rows are those of several tensors under each other, each with a row per
     sample, as of ``torch.cat([view1, view2])``. ``dim``: along which dimension of a tensor,
     array or nested list the rows lie. ``of`` as for mean().
-    Returns the same kind, whole, on every rank; the same object where the batch at hand is not
+    Returns the same kind, whole, on every rank; the same object where the current batch is not
     shared. A collective; tensors are differentiable.
 
     Raises RuntimeError where the rows are not a multiple of this rank's samples.
@@ -223,7 +223,7 @@ def global_like(x: torch.Tensor, *, dim: int = 0) -> torch.Tensor:
 
     x: any shape, with a fixed number of rows per sample along ``dim``. Returns an uninitialised
     tensor without a gradient, for functions that fill it or take its kind and shape; x itself
-    where the batch at hand is not shared. No communication.
+    where the current batch is not shared. No communication.
 
     Raises RuntimeError where the rows are not a multiple of this rank's samples.
     """
@@ -247,7 +247,7 @@ def split(
     stacked: the rows of ``x`` are those of several tensors under each other, each of the global
     batch, as ``gather(x, stacked=True)`` gives them; so are the rows of the result.
     Returns a view of the rows, or a tensor in one piece where ``dim`` is not 0; the same object
-    where the batch at hand is not shared; for a rank without a sample as many rows as its ghost
+    where the current batch is not shared; for a rank without a sample as many rows as its ghost
     has. No communication.
 
     Raises RuntimeError where the rows are not a multiple of the global batch's.
@@ -361,7 +361,7 @@ def _per_sample(rows: int, share: Share) -> int:
     if rows % share.rows:
         raise RuntimeError(
             f"{rows} rows are not a multiple of the {share.rows} sample(s) that this rank has of "
-            f"the batch of {share.total}: they do not belong to the batch at hand, or samples have "
+            f"the batch of {share.total}: they do not belong to the current batch, or samples have "
             "different numbers of rows"
         )
     return rows // share.rows

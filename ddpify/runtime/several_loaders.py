@@ -1,4 +1,4 @@
-"""Several loaders in one step: whose batch the next lines go by."""
+"""Several loaders in one step: which loader's batch the next lines use."""
 
 from typing import Any
 
@@ -9,10 +9,10 @@ from ddpify.runtime.shared_loader import SharedLoader
 
 
 def use_batch_of(loader: object) -> None:
-    """Make the latest batch of a loader the one at hand again.
+    """Make the latest batch of a loader the current batch again.
 
     For a step that takes batches of several loaders, of different sizes: ``mean``, ``sum``,
-    ``gather`` and models go by how the batch that came last is shared, until the next one comes.
+    ``gather`` and models use the batch that came last, until the next one comes.
     loader: one that ``shard`` or ``replicate`` gave. No communication; nothing on one process.
 
     Raises TypeError for another object, RuntimeError where no batch has come from it.
@@ -30,7 +30,7 @@ def first(x: Any, count: int, *, of: object) -> Any:
     """This rank's rows of the first ``count`` rows of the latest batch of a loader.
 
     x: a tensor or array with a row a sample, as the loader ``of`` gave them. The batch that is cut
-    becomes the one at hand, until the next one comes. Returns the same kind; on one process, and
+    becomes the current batch, until the next one comes. Returns the same kind; on one process, and
     of a replicated batch, ``x[:count]``. A collective where there is anything to cut off.
     """
     share = shared_as(of)

@@ -1,4 +1,4 @@
-"""How the batch at hand is shared among the ranks.
+"""How the current batch is shared among the ranks.
 
 Every iterator of a sharded or replicated loader is a Loop. The loop that yielded last says how
 its batch is shared; when an inner loop ends, the loop around it does again.
@@ -52,7 +52,7 @@ class Loop:
 
     def __init__(self) -> None:
         self.share: Share | None = None
-        self.kept = False  # dropped by the script, but its last batch is still at hand
+        self.kept = False  # dropped by the script, but its last batch is still current
 
 
 class Loops:
@@ -93,7 +93,7 @@ class Loops:
             self.ended = loop.share
 
     def dropped(self, loop: Loop, *, keep: bool) -> None:
-        """``loop`` was left early; on ``keep`` its batch stays the one at hand until the next."""
+        """``loop`` was left early; on ``keep`` its batch stays current until the next."""
         if keep:
             loop.kept = True
         else:
@@ -109,7 +109,7 @@ def loops() -> Loops:
 
 
 def current_share() -> Share | None:
-    """The share of the batch at hand; None for a replicated one, and before any loop.
+    """The share of the current batch; None for a replicated one, and before any loop.
 
     After the outermost loop that is still its last batch: scripts go on to use it.
     """
@@ -117,7 +117,7 @@ def current_share() -> Share | None:
 
 
 def replicated() -> contextlib.AbstractContextManager[None]:
-    """Inside, what the script makes is whole on every rank, whatever batch is at hand.
+    """Inside, values that the script creates are replicated, whatever the current batch is.
 
     For functions that draw random rows for a batch in one call, and for all ranks alike in
     another. Around a statement: ``with dd.replicated():``. No communication.
@@ -127,7 +127,7 @@ def replicated() -> contextlib.AbstractContextManager[None]:
 
 @contextlib.contextmanager
 def sharing(share: Share | None) -> Iterator[None]:
-    """Inside, the batch at hand is shared so; with None, every rank holds all of it."""
+    """Inside, the current batch is shared so; with None, every rank holds all of it."""
     loop = Loop()
     loop.share = share
     _loops.running.append(loop)

@@ -75,5 +75,5 @@ class ShardedModule(nn.Module):
         return self.ddpify_class.forward(self, *inputs, **kwargs)
 
     def ddpify_enter(self, function: Callable[..., Any], *inputs: Any, **kwargs: Any) -> Any:
-        """Call a function while the unit's parameters are whole, as in its forward."""
+        """Call a function while the unit's parameters are gathered, as in its forward."""
         return function(*inputs, **kwargs)

@@ -1,1 +1,1 @@
-"""How much memory a training needs on each of many GPUs, whole or sharded (`ddpify plan`)."""
+"""How much memory a training needs on each of many GPUs, replicated or sharded (`ddpify plan`)."""

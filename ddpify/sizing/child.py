@@ -1,8 +1,8 @@
 """A process of its own that runs a script up to its first backward, and measures what it holds.
 
-``python -m ddpify.sizing.child RESULT PRECISION SCRIPT ARGUMENTS...``: models and optimizers are
-there when the script asks a loader for a batch, and activations when it calls ``backward``; it ends
-then.
+``python -m ddpify.sizing.child RESULT PRECISION BATCH SCRIPT ARGUMENTS...``: models and optimizers
+are there when the script asks a loader for a batch, and activations when it calls ``backward``; it
+ends then. BATCH is what loaders' batches are cut to, as in 16:8 for those of 16, or "" for none.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from ddpify.runtime.memory import footprint
 from ddpify.sizing.activations import Activations
 
 
-def main(result: str, precision: str, script: str, arguments: list[str]) -> None:
+def main(result: str, precision: str, batch: str, script: str, arguments: list[str]) -> None:
     """Run the script up to its first backward, in float32 or under autocast."""
-    step = _FirstStep(result)
+    step = _FirstStep(result, *map(int, batch.split(":") if batch else ()))
     step.watch()
     if precision != "float32":
         autocast: Any = torch.autocast("cpu", dtype=getattr(torch, precision))
@@ -47,8 +47,8 @@ class _FirstStep:
     The former is kept where the step fails, or takes too long.
     """
 
-    def __init__(self, result: str) -> None:
-        self.result = result
+    def __init__(self, result: str, whole: int = 0, cut: int = 0) -> None:
+        self.result, self.whole, self.cut = result, whole, cut
         self.activations = Activations()
         self.found: dict[str, int | None] = {}
 
@@ -66,9 +66,13 @@ class _FirstStep:
 
     def _batch(self, loader: Any) -> None:
         """The last loader before backward counts: others may have been read for statistics."""
-        first, sampler = not self.found, getattr(loader, "batch_sampler", None)
-        sizes = (loader.batch_size, getattr(sampler, "batch_size", None))
-        self.found["batch"] = next((size for size in sizes if isinstance(size, int)), None)
+        first = not self.found
+        sampler: Any = getattr(loader, "batch_sampler", None)
+        if self.cut and getattr(sampler, "batch_size", None) == self.whole:
+            sampler.batch_size = self.cut
+        sizes = (getattr(sampler, "batch_size", None), loader.batch_size)
+        size = next((size for size in sizes if isinstance(size, int)), None)
+        self.found["batch"] = size and min(size, _samples(loader) or size)
         if first:
             _write(self.result, self.found)
 
@@ -83,6 +87,14 @@ class _FirstStep:
         _write(self.result, self.found)
         sys.stdout.flush()
         os._exit(0)
+
+
+def _samples(loader: Any) -> int | None:
+    """How many there are; None where the data set does not say."""
+    try:
+        return len(loader.dataset)
+    except (TypeError, NotImplementedError):
+        return None
 
 
 def _write(result: str, more: dict[str, Any]) -> None:
@@ -169,4 +181,4 @@ def _device_memory() -> int | None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4:])
+    main(sys.argv[1], sys.argv[2], sys.argv[3], sys.argv[4], sys.argv[5:])

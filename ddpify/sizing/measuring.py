@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ class Measurement:
         batch: Samples of the script's batches; None where it makes them by hand.
         activations: Bytes that autograd keeps for the backward of one of them; None where the step
             failed, or took too long.
+        smaller: A smaller batch and the activations of that; None where it could not be measured.
     """
 
     pieces: list[list[Any]]
@@ -42,12 +43,39 @@ class Measurement:
     device_memory: int | None
     batch: int | None = None
     activations: int | None = None
+    smaller: tuple[int, int] | None = None
+
+    def activations_on(self, ranks: int) -> int | None:
+        """Bytes that autograd keeps on a rank of so many, if they were measured.
+
+        What two batches kept gives a sample's share, and what does not grow with the batch.
+        """
+        if self.activations is None:
+            return None
+        if not self.batch:
+            return -(-self.activations // ranks)
+        return round(self.fixed + self.per_sample * -(-self.batch // ranks))
+
+    @property
+    def per_sample(self) -> float:
+        """Bytes of activations that one more sample takes; 0 where they were not measured."""
+        if not self.batch or not self.activations:
+            return 0.0
+        if self.smaller is None:
+            return self.activations / self.batch
+        batch, activations = self.smaller
+        return (self.activations - activations) / (self.batch - batch)
+
+    @property
+    def fixed(self) -> float:
+        """Bytes of activations that do not grow with the batch, such as copies of weights."""
+        return (self.activations or 0) - self.per_sample * (self.batch or 0)
 
 
 def measure(
     script: Path, arguments: Sequence[str], timeout: float, precision: str = "float32"
 ) -> Measurement:
-    """Run a script as one process up to its first backward.
+    """Run a script as one process up to its first backward, and again with half its batch.
 
     ``precision``: a dtype other than float32 runs the step under autocast.
 
@@ -57,20 +85,49 @@ def measure(
     """
     if not script.is_file():
         raise DdpifyError("there is no such script", path=script, remedy="name a file", exit_code=2)
-    with tempfile.TemporaryDirectory() as folder:
-        result = Path(folder, "measured.json")
-        command = [sys.executable, "-m", "ddpify.sizing.child", str(result), precision, str(script)]
-        done = _run([*command, *arguments], timeout)
-        if not result.is_file():
-            raise _nothing(script, done, timeout)
-        found = Measurement(**json.loads(result.read_text()))
+    run = _Run(script, arguments, timeout, precision)
+    found = run.measured("")
     if not found.pieces:
         raise DdpifyError(
             "no model with an optimizer was there at its first batch",
             path=script,
             remedy="plan the script that trains",
         )
-    return found
+    return replace(found, smaller=_smaller(run, found))
+
+
+def _smaller(run: _Run, found: Measurement) -> tuple[int, int] | None:
+    """Half the batch and its activations; None where the script needs its own number of samples."""
+    if not found.batch or found.batch < 2 or not found.activations:
+        return None
+    half = found.batch // 2
+    try:
+        cut = run.measured(f"{found.batch}:{half}")
+    except DdpifyError:
+        return None
+    fits = cut.batch == half and cut.activations and cut.activations < found.activations
+    return (half, cut.activations) if fits and cut.activations else None
+
+
+@dataclass(frozen=True)
+class _Run:
+    """A script and how it is run, to be measured more than once."""
+
+    script: Path
+    arguments: Sequence[str]
+    timeout: float
+    precision: str
+
+    def measured(self, batch: str) -> Measurement:
+        """What one run found. ``batch``: as ``child`` takes it."""
+        with tempfile.TemporaryDirectory() as folder:
+            result = Path(folder, "measured.json")
+            given = [str(result), self.precision, batch, str(self.script), *self.arguments]
+            command = [sys.executable, "-m", "ddpify.sizing.child", *given]
+            done = _run(command, self.timeout)
+            if not result.is_file():
+                raise _nothing(self.script, done, self.timeout)
+            return Measurement(**json.loads(result.read_text()))
 
 
 def _nothing(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +17,34 @@ USABLE = 0.9
 """The part of a device's memory that a training can fill: the rest is the driver's, the libraries'
 and what fragments."""
 
+HALF = 0.5
+"""Bytes of a parameter in 16 bits as a share of its own, which are 32."""
+
 ASSUMED = 80 * GIB
 """Bytes of a GPU where none is there to ask, and none is given."""
 
 
 def plan_of(
-    script: Path, found: Measurement, memory: int | None, precision: str = "float32"
+    script: Path,
+    found: Measurement,
+    memory: int | None,
+    precision: str = "float32",
+    *,
+    offload: bool = False,
 ) -> dict[str, Any]:
-    """Everything that the text says. ``memory``: bytes of a GPU, if it was given."""
+    """Everything that the text says.
+
+    Args:
+        script: What was measured.
+        found: The measurement.
+        memory: Bytes of a GPU, if they were given.
+        precision: What forward and backward compute in.
+        offload: Whether FSDP keeps each rank's part in the host's memory.
+    """
     held = Footprint(tuple(Piece(*piece) for piece in found.pieces), found.buffers)
     size = memory or found.device_memory or ASSUMED
+    share = 1.0 if precision == "float32" else HALF
+    rows = [_Row(held, found, gpus, size, share, offload) for gpus in GPUS]
     return {
         "script": str(script),
         "models": found.models,
@@ -37,37 +56,58 @@ def plan_of(
         "buffers": held.buffers,
         "batch": found.batch,
         "activations": found.activations,
+        "activations_per_sample": found.per_sample,
         "precision": precision,
         "device_memory": size,
         "device_memory_assumed": not (memory or found.device_memory),
-        "table": [_row(held, found, gpus, size) for gpus in GPUS],
+        "offload": offload,
+        "table": [row.cells() for row in rows],
     }
 
 
-def _row(held: Footprint, found: Measurement, gpus: int, size: int) -> dict[str, Any]:
-    """One number of GPUs; bytes, without activations but for those that the row names."""
-    ddp, fsdp = held.replicated(gpus), held.sharded(gpus)
-    strategy = held.choice(gpus, size)
-    fixed = ddp if strategy == "ddp" else fsdp
-    return {
-        "gpus": gpus,
-        "ddp": ddp,
-        "fsdp": fsdp,
-        "strategy": strategy,
-        "activations": None if found.activations is None else -(-found.activations // gpus),
-        "largest_batch": _largest_batch(found, gpus, size, fixed),
-    }
+@dataclass(frozen=True)
+class _Row:
+    """One number of GPUs."""
 
+    held: Footprint
+    found: Measurement
+    gpus: int
+    size: int
+    share: float
+    offload: bool
 
-def _largest_batch(found: Measurement, gpus: int, size: int, fixed: int) -> int | None:
-    """Samples of the largest global batch that fits; None where it is not known.
+    def cells(self) -> dict[str, Any]:
+        """Bytes, without activations but for those that the row names."""
+        row = {
+            "gpus": self.gpus,
+            "ddp": self.held.replicated(self.gpus),
+            "fsdp": self.held.sharded(self.gpus, self.share),
+            "strategy": self.strategy,
+            "activations": self.found.activations_on(self.gpus),
+            "largest_batch": self.largest_batch(),
+        }
+        if self.offload:
+            row["offloaded"] = self.held.offloaded(self.share)
+            row["host"] = self.held.divided(self.gpus) - self.held.buffers
+        return row
 
-    Activations grow with the number of samples, and some of a device is never a model's.
-    """
-    if not found.batch or not found.activations:
-        return None
-    free = USABLE * size - fixed
-    return max(int(free * found.batch / found.activations), 0) * gpus
+    @property
+    def strategy(self) -> str:
+        return self.held.choice(self.gpus, self.size)
+
+    def largest_batch(self) -> int | None:
+        """Samples of the largest global batch that fits; None where it is not known.
+
+        Some of a device is never a model's.
+        """
+        if not self.found.per_sample:
+            return None
+        fixed = self.held.replicated(self.gpus)
+        if self.strategy == "fsdp":
+            own, away = self.held.sharded(self.gpus, self.share), self.held.offloaded(self.share)
+            fixed = away if self.offload else own
+        free = USABLE * self.size - fixed - self.found.fixed
+        return max(int(free / self.found.per_sample), 0) * self.gpus
 
 
 def as_json(plan: dict[str, Any]) -> str:
@@ -100,13 +140,15 @@ def readable(size: int) -> str:
 def _table(plan: dict[str, Any]) -> list[str]:
     """Rows up to as many GPUs as the batch has samples, and none that repeats the one above."""
     known = plan["activations"] is not None
-    cells = [["GPUs", "DDP", "FSDP", *(["+ activations"] if known else []), "--strategy auto"]]
+    cells = [["GPUs", "DDP", "FSDP", *(["offloaded", "on the host"] if plan["offload"] else [])]]
+    cells[0] += [*(["+ activations"] if known else []), "--strategy auto"]
     cells[0] += ["largest batch"] if plan["table"][0]["largest_batch"] is not None else []
     shown: list[str] = []
     for row in plan["table"]:
         if plan["batch"] and row["gpus"] > max(plan["batch"], 1):
             break
         texts = [readable(row["ddp"]), readable(row["fsdp"])]
+        texts += [readable(row[name]) for name in ("offloaded", "host") if name in row]
         texts += [readable(row["activations"])] if known else []
         texts += [row["strategy"]]
         texts += [] if row["largest_batch"] is None else [str(row["largest_batch"])]
@@ -137,6 +179,11 @@ def _reasons(plan: dict[str, Any]) -> list[str]:
             f"FSDP fits from {smallest} GPUs on."
             if smallest
             else "FSDP does not fit either: name smaller blocks, or use larger GPUs."
+        )
+    if plan["offload"]:
+        lines.append(
+            "Offloaded, a rank's part lies in the host's memory (CPUOffloadPolicy of PyTorch's "
+            "fully_shard, which convert does not write)."
         )
     if plan["activations"] is None:
         lines.append("Activations were not measured: the first step failed, or took too long.")

@@ -13,7 +13,7 @@ from ddpify.understanding.values import Instance
 
 @record
 class BatchSwitch:
-    """The loaders, of one place, whose batch is made the one at hand; ``code`` names the loader."""
+    """The loaders, of one place, whose batch is made the current one; ``code`` names the loader."""
 
     loaders: frozenset[Instance]
     code: str
@@ -28,16 +28,16 @@ class Choices:
     beside: set[cst.CSTNode] = field(default_factory=set)  # that are taken beside other batches
     # Pairs of loaders' places whose batches are trained on together, and may differ in size.
     unequal: set[frozenset[tuple[cst.CSTNode, ...]]] = field(default_factory=set)
-    # Statements before which the batch of one of several loaders is made the one at hand again.
+    # Statements before which the batch of one of several loaders is made the current one again.
     switches: dict[cst.CSTNode, BatchSwitch] = field(default_factory=dict)
     # Slices that cut a batch down to its first rows, with code for its loader.
     cuts: dict[cst.CSTNode, str] = field(default_factory=dict)
-    # Reductions that go by another batch than the rest of their line, with code for its loader.
+    # Reductions that use another batch than the rest of their line, with code for its loader.
     named: dict[cst.CSTNode, str] = field(default_factory=dict)
     trained: set[cst.CSTNode] = field(default_factory=set)  # loaders' places that feed a backward
     # Calls that return the whole batch's rows, with the loaders of that batch.
     split: dict[cst.CSTNode, frozenset[Instance]] = field(default_factory=dict)
-    # Statements in which a function gets what is whole, and a batch elsewhere, with the call.
+    # Statements in which a function gets replicated values, and a batch elsewhere, with the call.
     replicated_statements: dict[cst.CSTNode, Site] = field(default_factory=dict)
     by_hand: bool = False  # whether to look for batches that no loader makes
     # The places where batches are made by hand, and the batch dimension there.

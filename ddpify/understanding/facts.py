@@ -105,12 +105,12 @@ class SampleHook:
 
 @record
 class ReplicatedCall:
-    """A call of a model on what every rank holds, while a batch is at hand."""
+    """A call of a model on replicated values, while there is a current batch."""
 
     site: Site
     models: frozenset[Instance]
     gathered: bool  # rows of all ranks, to be trained on
-    in_loop: bool = True  # over a loader's batches, of which one is at hand
+    in_loop: bool = True  # over a loader's batches, of which one is current
 
 
 @record
@@ -188,16 +188,16 @@ class Facts:
 
     values: dict[cst.CSTNode, Value] = field(default_factory=dict)
     loaders: list[Instance] = field(default_factory=list)
-    # Loaders whose batches are at hand together, with the place; of those, the ones in step.
+    # Loaders whose batches are used together, with the place; of those, the ones in step.
     used_together: dict[frozenset[Instance], Site] = field(default_factory=dict)
     in_step: set[frozenset[Instance]] = field(default_factory=set)
     # Loaders whose rows are combined one by one, which works with as many of each alone.
     combined: set[frozenset[Instance]] = field(default_factory=set)
-    beside: set[Instance] = field(default_factory=set)  # taken while others' are at hand
+    beside: set[Instance] = field(default_factory=set)  # taken while others' are in use
     late_uses: dict[cst.CSTNode, LateUse] = field(default_factory=dict)
     past_batches: dict[cst.CSTNode, LateUse] = field(default_factory=dict)  # the next one came
     cuttable: dict[cst.CSTNode, Site] = field(default_factory=dict)  # by what is sliced: rows[:n]
-    switched: set[cst.CSTNode] = field(default_factory=set)  # of the chosen turns, those needed
+    switched: set[cst.CSTNode] = field(default_factory=set)  # of the chosen switches, those needed
     joined: set[Instance] = field(default_factory=set)  # to rows of others, of another number
     two_sizes: dict[cst.CSTNode, LateUse] = field(default_factory=dict)  # made of two batches
     cycled: dict[cst.CSTNode, Site] = field(default_factory=dict)  # itertools.cycle(loader)
@@ -241,8 +241,8 @@ class Facts:
     shared: dict[Instance, str] = field(default_factory=dict)
     wrapped: dict[Instance, Site] = field(default_factory=dict)
     reduced: dict[cst.CSTNode, set[Data]] = field(default_factory=dict)  # what reductions got
-    reduced_replicated: dict[cst.CSTNode, Site] = field(default_factory=dict)  # of something whole
-    # The calls that lead to a reduction with this rank's part, and with what is whole already.
+    reduced_replicated: dict[cst.CSTNode, Site] = field(default_factory=dict)  # of a global value
+    # The calls that lead to a reduction with this rank's part, and with a global value.
     reduced_through: dict[cst.CSTNode, set[Calls]] = field(default_factory=dict)
     replicated_through: dict[cst.CSTNode, set[Calls]] = field(default_factory=dict)
     # Reductions that get rows of all ranks on one way through the script, a rank's on another.
@@ -313,10 +313,10 @@ class Facts:
     # What meets a split batch, and must be split too, with the sources of those batches.
     wanted: dict[Place, set[Instance]] = field(default_factory=dict)
     flat: set[cst.CSTNode] = field(default_factory=set)  # of those, the flattened ones
-    # Of the places that were chosen to split batches at: where rows came split, and where whole.
+    # Of the places that were chosen to split batches at: where rows came split or replicated.
     split_before: dict[cst.CSTNode, Site] = field(default_factory=dict)
     split_here: set[cst.CSTNode] = field(default_factory=set)
-    # Batches made by hand that enter a model while a loader's are at hand.
+    # Batches made by hand that enter a model while a loader's are in use.
     beside_loaders: dict[cst.CSTNode, Site] = field(default_factory=dict)
     unmatched: dict[cst.CSTNode, Site] = field(default_factory=dict)  # does so in no known way
 

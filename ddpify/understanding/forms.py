@@ -38,9 +38,9 @@ class Form(Enum):
     MULTIPLE = "multiple"  # of a number of rows
     ROUNDED = "rounded"  # a part of a number of rows
     TOTAL = "total"  # the number of all rows
-    RANGE = "range"  # numbers up to that of the rows, which the births give
+    RANGE = "range"  # numbers up to that of the rows, whose sites these are
     COMPUTED = "computed"  # of a range
-    POSITION = "position"  # a number that counts rows, where a rank counts its own by the births
+    POSITION = "position"  # a number that counts a rank's rows, from those sites
     PLACE = "place"  # a number that counts the rows of all ranks
 
     __hash__ = object.__hash__  # each is one object, and Enum's own hash is a function in Python

@@ -25,6 +25,7 @@ class Loop:
     rows: tuple[Data, ...] = ()  # the rows, or the positions of rows, of which each round gets one
     assigned: set[str] = field(default_factory=set)
     left: list[dict[str, Value]] = field(default_factory=list)
+    broken: list[dict[str, Value]] = field(default_factory=list)  # by ``break``
     # Names that this round adds to, with what that gave; None where adding may do more.
     totals: dict[str, Value | None] = field(default_factory=dict)
 

@@ -13,14 +13,21 @@ from collections.abc import Mapping
 import libcst as cst
 
 from ddpify.stack import roomy
-from ddpify.understanding import uses
-from ddpify.understanding.batching import collating, current_batch, handmade_batches
+from ddpify.understanding import definition_sites, uses
+from ddpify.understanding.batching import carried_values, collating, current_batch, handmade_batches
 from ddpify.understanding.budget import Exhausted
 from ddpify.understanding.choices import Choices
 from ddpify.understanding.facts import Facts
 from ddpify.understanding.forms import Form
 from ddpify.understanding.frames import Frame
-from ddpify.understanding.language import calls, definition_sites, elements, expressions, statements
+from ddpify.understanding.language import (
+    attributes,
+    calls,
+    elements,
+    expressions,
+    imports,
+    statements,
+)
 from ddpify.understanding.libraries import criteria, library, object_kinds
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import ModuleFile, Project
@@ -28,10 +35,12 @@ from ddpify.understanding.run_state import RunState
 from ddpify.understanding.syntax import statements as statements_of
 from ddpify.understanding.values import (
     UNKNOWN,
+    Atom,
     Const,
     Data,
     Function,
     Instance,
+    Namespace,
     Number,
     ReplicatedTensor,
     Scope,
@@ -64,7 +73,7 @@ class Interpreter(RunState):
         self.reads_change = False
         for made in self.heap.values():
             made.forget_reads()
-        for known in (self.results, self.scopes, self.called, self.latest):
+        for known in (self.results, self.scopes, self.called, self.latest, self.defined):
             known.clear()
         self.ways.start_pass()
         self.current_loaders = frozenset()
@@ -81,7 +90,7 @@ class Interpreter(RunState):
     def _run_uncalled(self) -> None:
         """Functions that nothing has called, and those that are defined in them."""
         seen: set[cst.CSTNode] = set()
-        while new := [f for node, f in self.functions.items() if node not in seen]:
+        while new := [f for f in self.functions.values() if f.node not in seen]:
             for function in new:
                 seen.add(function.node)
                 if function.node not in self.called and function.module in self.project.entries:
@@ -122,7 +131,9 @@ class Interpreter(RunState):
             if name in scope.names and not skipped:
                 if scope is not first:
                     scope.captured.add(name)
-                return scope.names[name]
+                if scope is first:
+                    return scope.names[name]
+                return carried_values.read_around(self, name, scope.held(name))
             for module in scope.stars:
                 full = library.star_name(module, name)
                 if full is not None and name not in expressions.BUILTINS:
@@ -216,8 +227,36 @@ class Interpreter(RunState):
         """What ``for x in iterable`` binds."""
         return elements.iterate(self, node, iterable)
 
+    def collected(self, node: cst.BaseExpression, iterable: Value) -> Value:
+        """What a collection holds that is made of all that an iterable gives."""
+        return elements.collected(self, node, iterable)
+
+    def attribute_of(self, node: cst.BaseExpression, atom: Atom, name: str) -> Value:
+        """What ``atom.name`` is."""
+        return attributes.attribute_of(self, node, atom, name)
+
+    def as_dictionary(self, node: cst.BaseExpression, atom: Instance) -> Value:
+        """The attributes of an object that holds something of a batch, by name."""
+        return attributes.as_dictionary(self, node, atom)
+
+    def defined_in(self, node: cst.BaseExpression, module: Namespace) -> Instance:
+        """The classes and functions that a module of the project has, as a dictionary."""
+        return attributes.defined(self, node, module)
+
+    def module_named(self, full: str) -> Value:
+        """The module of that name: of the project, or of a library."""
+        return imports.module(self, full)
+
+    def is_model(self, instance: Instance) -> bool:
+        """Whether an object is an ``nn.Module``."""
+        return object_kinds.is_model(instance)
+
+    def note_set_around(self, name: str, new: Value) -> None:
+        """A function has set a name of a function around it, or of the module."""
+        carried_values.set_around(self, name, new)
+
     def keeps_from_batch(self, container: Instance, node: cst.BaseExpression, new: Value) -> Value:
-        """What a container of longer life than the batch takes must be whole, or is demanded."""
+        """What a container of longer life than the batch takes must be global, or is demanded."""
         if not self.is_older(container):
             return new
         local = [a for a in deep_atoms(new) if isinstance(a, Data) and a.placement.local]

@@ -20,7 +20,7 @@ class Placement(Enum):
     COUNT = "count"  # the number of this rank's rows
     PER_COUNT = "per count"  # something replicated, divided by the number of this rank's rows
     WEIGHTED = "weighted mean"  # a mean whose denominator is not the number of rows
-    COUPLED = "coupled"  # mixes the rows of the batch in a way that no sum can mend
+    COUPLED = "coupled"  # mixes the rows of the batch in a way that no reduction can undo
 
     __hash__ = object.__hash__  # each is one object, and Enum's own hash is a function in Python
 

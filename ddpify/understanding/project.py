@@ -13,8 +13,8 @@ from ddpify.errors import DdpifyError
 from ddpify.lines import Lines
 from ddpify.source import Source, read_source
 from ddpify.understanding.budget import Budget
-from ddpify.understanding.libraries.marked_targets import IGNORED, is_mark
 from ddpify.understanding.libraries.runtime_names import is_runtime, is_vendored
+from ddpify.understanding.marked_targets import IGNORED, is_mark
 from ddpify.understanding.offsets import Offsets
 from ddpify.understanding.parsed import Parsed
 from ddpify.understanding.searching import real_path, roots_of

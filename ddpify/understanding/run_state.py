@@ -12,14 +12,13 @@ from contextlib import contextmanager
 
 import libcst as cst
 
-from ddpify.understanding import uses
+from ddpify.understanding import size_uses, uses
 from ddpify.understanding.choices import Choices
-from ddpify.understanding.contexts import Contexts, into_forward
+from ddpify.understanding.contexts import Context, Contexts, into_forward
 from ddpify.understanding.facts import Demand, Effect, Facts, Site
 from ddpify.understanding.forms import Form
 from ddpify.understanding.frames import Frame
-from ddpify.understanding.language import size_uses
-from ddpify.understanding.language.merged_calls import Ways
+from ddpify.understanding.merged_calls import Ways
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.project import ModuleFile, Project
 from ddpify.understanding.syntax import displayed
@@ -41,6 +40,8 @@ from ddpify.understanding.values import (
 )
 
 _REDUCIBLE = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED)
+
+_LITERALS = (cst.BaseNumber, cst.BaseString)
 
 
 class RunState(ABC):
@@ -71,6 +72,7 @@ class RunState(ABC):
         self.training: bool | None = None  # the mode of the model in progress, where it is known
         self.all_replicated = 0  # inside of so many blocks where every rank holds all rows
         self.running_entry = False  # and not code that nothing calls
+        self.trials = 0  # in progress
         self.tried: Function | None = None  # on a rank's rows
         self.tried_writes: list[tuple[Instance, str, Value | None]] = []  # and what was there
         self.collating = False  # whether a collate function puts samples together
@@ -79,14 +81,20 @@ class RunState(ABC):
         self.over_loaders: dict[Instance, frozenset[Instance]] = {}
         self.taking_replicated = 0  # how many comprehensions in progress go through such batches
         self.rows_taken: list[Data] = []  # by loops over a batch's rows, the innermost last
-        # The loaders that the batch at hand comes from, for each way of getting here.
+        # The loaders that the current batch comes from, for each way of getting here.
         self.current_loaders: frozenset[frozenset[Instance]] = frozenset()
         self.current_replicated: frozenset[frozenset[Instance]] = (
             frozenset()
-        )  # those that may be whole
+        )  # those that may be replicated
         # Whether this pass changes what it has read before: only then does the next one differ.
         self.reads_change = False
-        self.functions: dict[cst.CSTNode, Function] = {}
+        # What objects hold: written since the last batch came; read when it was of an earlier one.
+        self.written: set[tuple[object, str]] = set()
+        self.carried: set[tuple[object, str]] = set()
+        self.aged: dict[Instance, Instance] = {}  # collections, as a later round has them
+        self.set_around: dict[tuple[object, str], Value] = {}  # parts that names of others got
+        self.functions: dict[tuple[cst.CSTNode, Context], Function] = {}
+        self.defined: set[Function] = set()  # those of them that this pass has come to
         self._contexts = Contexts()
         self.classes: dict[cst.CSTNode, Class] = {}
         self._namespaces: dict[ModuleFile, Namespace] = {}
@@ -157,10 +165,39 @@ class RunState(ABC):
             )
         return self.heap[key]
 
+    def function(self, node: cst.FunctionDef | cst.Lambda) -> Function:
+        """The function made at a place, one for each way of the last few calls that lead there.
+
+        Where it is made again on the same way, as in a loop, it stands for all that are made.
+        """
+        key = (node, self._contexts.last_calls(self.frames))
+        if key not in self.functions and self._contexts.are_too_many(node):
+            key = (node, into_forward(self.frames))
+        scope = self.frame.scope
+        made = self.functions.setdefault(key, Function(node, self.module, scope))
+        again = made in self.defined
+        if again and made.scope is not scope:
+            scope.alike = (*made.scope.alike, made.scope)
+        for name, default in self._computed_defaults(node).items():
+            made.defaults[name] = join(made.defaults[name], default) if again else default
+        made.scope = scope
+        self.defined.add(made)
+        return made
+
+    def _computed_defaults(self, node: cst.FunctionDef | cst.Lambda) -> dict[str, Value]:
+        """Defaults that are no literals: Python computes them once, where the function is made."""
+        given = (*node.params.posonly_params, *node.params.params, *node.params.kwonly_params)
+        return {
+            one.name.value: self.default(one.default)
+            for one in given
+            if one.default is not None and not isinstance(one.default, _LITERALS)
+        }
+
     def put(self, target: Instance, name: str, new: Value) -> None:
         """Let an attribute or element of an object be this too."""
         if self.tried is not None:
             self.tried_writes.append((target, name, target.attribute(name)))
+        self.written.add((target, name))
         self.reads_change |= target.put(name, new)
 
     def undo_tried(self) -> None:
@@ -191,7 +228,7 @@ class RunState(ABC):
                 continue  # a rank's own size does for its own rows
             if alone and reader == uses.A_CONDITION and data.placement is Placement.SHARD:
                 continue  # several rows have no truth value: something else comes here
-            # What is gathered for one call may make the next one's whole; a count stands alone.
+            # What is gathered for one call may make the next one's global; a count stands alone.
             counted = data.definition_sites if data.placement is Placement.COUNT else None
             key = (node, data.placement, counted)
             if key not in self.facts.demands:
@@ -273,9 +310,11 @@ class RunState(ABC):
         self.tried = function or self.tried
         self.facts = Facts(callers=outer[0].callers, switches=outer[0].switches)
         self.results, self.previous, self.ways = {}, {}, Ways()
+        self.trials += 1
         try:
             yield self.facts
         finally:
+            self.trials -= 1
             tried, writes = self.facts, self.tried_writes
             self.facts, self.results, self.previous, self.tried, self.ways, self.tried_writes = (
                 outer
@@ -304,7 +343,7 @@ class RunState(ABC):
 
     @contextmanager
     def through_replicated(self, active: bool) -> Iterator[None]:
-        """Inside, each round takes a batch that every rank gets whole."""
+        """Inside, each round takes a replicated batch."""
         self.taking_replicated += active
         try:
             yield
@@ -321,6 +360,7 @@ class RunState(ABC):
                 outer = outer.parent
             if outer is not None:
                 outer.names[name] = join(outer.names.get(name, UNKNOWN), new)
+                self.note_set_around(name, new)
             return
         scope.rebind(name, new)
         for loop in self.frame.loops:
@@ -334,7 +374,7 @@ class RunState(ABC):
         return bool(loops) and target.value not in loops[-1].assigned
 
     def is_older(self, made: Instance) -> bool:
-        """Whether an object was there before the batch at hand."""
+        """Whether an object was there before the current batch."""
         if self.tried is not None:
             return not self.tried.module.holds(self.tried.node, made.site)
         if self._is_of_this_call(made):
@@ -343,7 +383,7 @@ class RunState(ABC):
         return not loops <= self.made_in.get(made, frozenset())
 
     def _is_of_this_call(self, made: Instance) -> bool:
-        """Whether a function in progress made an object after the batch at hand had come."""
+        """Whether a function in progress made an object after the current batch had come."""
         for frame in reversed(self.frames):
             inside = frame.runs is not None and frame.module is made.module
             if inside and frame.module.holds(frame.runs, made.site):  # type: ignore[arg-type]
@@ -354,7 +394,7 @@ class RunState(ABC):
         return False
 
     def in_batch_loop(self) -> bool:
-        """Whether a batch that is split among the ranks is the one at hand."""
+        """Whether the current batch is split among the ranks."""
         loops = [loop for frame in self.frames for loop in frame.loops]
         batch = not self.collating and any(loop.takes_batches for loop in loops)
         return batch and not self.in_replicated_loop()
@@ -370,12 +410,12 @@ class RunState(ABC):
                 break
 
     def meets_split_batches(self) -> bool:
-        """Whether the batch at hand, if there is one, may be split among the ranks."""
+        """Whether the current batch, if there is one, may be split among the ranks."""
         replicated = bool(self.current_loaders) and self.current_loaders <= self.current_replicated
         return self.running_entry and not self.in_replicated_loop() and not replicated
 
     def in_replicated_loop(self) -> bool:
-        """Whether the batch at hand is one that every rank gets whole."""
+        """Whether the current batch is replicated."""
         looped = any(loop.takes_replicated for frame in self.frames for loop in frame.loops)
         return bool(self.taking_replicated) or looped
 
@@ -435,8 +475,36 @@ class RunState(ABC):
         """What ``for x in iterable`` binds."""
 
     @abstractmethod
+    def collected(self, node: cst.BaseExpression, iterable: Value) -> Value:
+        """What a collection holds that is made of all that an iterable gives."""
+
+    @abstractmethod
+    def attribute_of(self, node: cst.BaseExpression, atom: Atom, name: str) -> Value:
+        """What ``atom.name`` is."""
+
+    @abstractmethod
+    def as_dictionary(self, node: cst.BaseExpression, atom: Instance) -> Value:
+        """The attributes of an object that holds something of a batch, by name."""
+
+    @abstractmethod
+    def defined_in(self, node: cst.BaseExpression, module: Namespace) -> Instance:
+        """The classes and functions that a module of the project has, as a dictionary."""
+
+    @abstractmethod
+    def module_named(self, full: str) -> Value:
+        """The module of that name: of the project, or of a library."""
+
+    @abstractmethod
+    def is_model(self, instance: Instance) -> bool:
+        """Whether an object is an ``nn.Module``."""
+
+    @abstractmethod
+    def note_set_around(self, name: str, new: Value) -> None:
+        """A function has set a name of a function around it, or of the module."""
+
+    @abstractmethod
     def keeps_from_batch(self, container: Instance, node: cst.BaseExpression, new: Value) -> Value:
-        """What a container of longer life than the batch takes must be whole, or is demanded."""
+        """What a container of longer life than the batch takes must be global, or is demanded."""
 
     def eval_all(self, nodes: Iterable[cst.BaseExpression]) -> list[Value]:
         """The values of several expressions."""

@@ -120,3 +120,8 @@ def argument(call: cst.Call, name: str, position: int | None = None) -> cst.Arg 
 def spreads(call: cst.Call) -> bool:
     """Whether a call has ``*args`` or ``**kwargs``, so that not all arguments are seen."""
     return any(one.star for one in call.args)
+
+
+def indices_of(node: cst.Subscript) -> list[cst.BaseExpression]:
+    """The index expressions of a subscript, without slices."""
+    return [e.slice.value for e in node.slice if isinstance(e.slice, cst.Index)]

@@ -1,4 +1,20 @@
-"""What reads a rank's rows alone, in the words of a demand, where others ask for the reader."""
+"""The uses that demand a global value, in the words of a report.
+
+A library function that reads a value is named as its call: ``print()``. All other uses, and the
+calls on which something is decided, are constants here: decisions compare with these alone.
+"""
+
+BACKWARD = "backward()"
+ITEM = "item()"
+APPEND = "append()"
+A_LOSS = "a loss"  # which is computed from it
+A_TOTAL = "a running total"
+A_COMPARISON = "a comparison"
+A_MEMBERSHIP_TEST = "a membership test"
+A_FILE = "a file"
+AN_OPTIMIZER = "an optimizer"
+A_SIZE_FROM_THE_END = "a size that is counted from the end"
+UNREADABLE_CODE = "code that ddpify cannot read"
 
 ARITHMETIC = "arithmetic that does not commute with a sum"
 POSITIONS = "a computation with positions in the batch"
@@ -21,8 +37,8 @@ A_STATISTIC = "a statistic of all samples"  # which a model's forward takes
 A_CHANGE = "a change in place"  # by rows at one position, which differ among ranks
 A_COUNT = "arithmetic of a model with the number of samples"  # of all ranks
 A_ROW = "a write into the row at one position"  # which is another sample on each rank
-# What shows rows to people: gathered there, an evaluation goes on with a rank's rows.
+# What shows rows to people: gathered there, an evaluation continues with a rank's rows.
 SHOWING = frozenset({"print()", "str()", "repr()", "a formatted string", "an f-string"})
 
-# What neither a reduction nor gathered rows mend.
+# What neither a reduction nor gathered rows resolve.
 UNREDUCIBLE = frozenset({A_KEPT_TENSOR, A_VIEW, A_SLICE, A_GRADIENT, A_ROW, A_HOOK, A_CUT})

@@ -58,16 +58,15 @@ class Data:
     """A tensor, an array or a number, with its placement.
 
     ``loaders`` are the loaders whose batches it comes from. ``definition_sites`` are the
-    expressions at
-    which a reduction could be inserted instead of at the use. An ``opaque`` value comes out of
-    code that is not seen: it may be a loss as well as rows. ``names`` are the expressions at which
-    its rows last got a name, and could be gathered. ``dim`` is the dimension of the batch among
-    ``ndim``, which is 0 where their number is not known: then the last may be the batch's where
-    there is ``one_each``, perhaps a single number for a sample. ``found_in`` are the masks of whose
-    rows these are the positions. ``flat``: perhaps several for each sample, which a view laid out.
-    ``boolean``: surely truth values. ``taken_by`` are the positions, as code, of a single sample.
-    ``views`` are the expressions that may have taken it as a view of some samples. ``past``: its
-    loader has given another batch since.
+    expressions at which a reduction could be inserted instead of at the use. An ``opaque`` value
+    comes out of code that ddpify cannot read: it may be a loss as well as rows. ``names`` are the
+    expressions at which its rows last got a name, and could be gathered. ``dim`` is the dimension
+    of the batch among ``ndim``, which is 0 where their number is not known: then the last may be
+    the batch's where there is ``one_each``, perhaps a single number for a sample. ``found_in`` are
+    the masks of whose rows these are the positions. ``flat``: perhaps several for each sample,
+    which a view laid out. ``boolean``: surely truth values. ``taken_by`` are the positions, as
+    code, of a single sample. ``views`` are the expressions that may have taken it as a view of some
+    samples. ``past``: its loader has given another batch since.
     """
 
     placement: Placement
@@ -129,7 +128,7 @@ class Data:
 
 @record
 class ReplicatedTensor:
-    """A tensor that every rank holds whole, and that may be a batch made by hand.
+    """A replicated tensor that may be a batch made by hand.
 
     Its rows would lie along dimension ``dim``, and along ``dim_at_definition`` at the places
     ``definition_sites``,
@@ -202,7 +201,10 @@ class Device:
 
 @dataclass(eq=False, repr=False, slots=True)
 class Function:
-    """A function or lambda of the project, perhaps with some of its arguments given beforehand."""
+    """A function or lambda of the project, perhaps with some of its arguments given beforehand.
+
+    ``defaults`` holds those that are no literals, as they were where the function was made.
+    """
 
     node: cst.FunctionDef | cst.Lambda
     module: ModuleFile
@@ -210,6 +212,7 @@ class Function:
     owner: Class | None = None
     given: tuple[Value, ...] = ()
     given_by_name: dict[str, Value] = field(default_factory=dict)
+    defaults: dict[str, Value] = field(default_factory=dict)
 
 
 @record
@@ -309,6 +312,9 @@ def _grown(held: dict[str, Value], name: str, new: Value) -> bool:
         return False
     held[name] = both
     return True
+
+
+CONTAINERS = ("list", "dict", "set", "generator")  # the types of Python's containers
 
 
 @dataclass(eq=False, repr=False, slots=True)
@@ -592,6 +598,7 @@ class Scope:
     _passed: set[str] = field(default_factory=set)
     left_out: set[str] = field(default_factory=set)  # those of a computation that it does not
     captured: set[str] = field(default_factory=set)  # names that scopes inside have read
+    alike: tuple[Scope, ...] = ()  # of other calls, for functions that stand for those made there
     # Parameters that count as passed if this says so, once it matters: mostly, it never does.
     _undecided: set[str] = field(default_factory=set)
     _decide: Callable[[], bool] | None = None
@@ -612,6 +619,11 @@ class Scope:
         """The same, if this says so where it is asked for."""
         self._undecided.add(name)
         self._decide = decide
+
+    def held(self, name: str) -> Value:
+        """What a name of this scope may stand for in a function that is made in it."""
+        others = (one.names[name] for one in self.alike if name in one.names)
+        return join(self.names[name], *others)
 
     def rebind(self, name: str, new: Value) -> None:
         """Let a name be this: what a call gives it is gone."""

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,12 @@ SCRIPTS = Path(__file__).parent / "scripts"
 def worker() -> Iterator[Worker]:
     with warm_worker() as ready:
         yield ready
+
+
+@pytest.fixture
+def shared_worker(worker: Worker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the command, too, ask the process that has imported torch already."""
+    monkeypatch.setattr("ddpify.checking.api.warm_worker", lambda *_: nullcontext(worker))
 
 
 @pytest.fixture(autouse=True)

@@ -54,3 +54,60 @@ def test_a_number_that_names_its_rank_is_fine(checked: Checked) -> None:
     own = '        print(f"[rank {rank}] loss {loss.item():.3f}")\n        dist.barrier()\n'
     report, _ = checked("sampled", ("        dist.barrier()\n", own))
     assert report.findings == []
+
+
+NET = "class Net(nn.Module):"
+STOPPER = """class Stopper:
+    def __init__(self):
+        self.best, self.bad, self.stop = 1e9, 0, False
+
+    def __call__(self, value):
+        if value > self.best:
+            self.bad += 1
+            if self.bad >= 50:
+                self.stop = True
+        else:
+            self.best = value
+
+
+stopper = Stopper()
+
+
+class Net(nn.Module):"""
+
+
+def test_a_stopper_of_a_class_that_follows_a_converted_number(checked: Checked) -> None:
+    line = "        scheduler.step(score)\n"
+    report, lines = checked(
+        "sampled", (NET, STOPPER), (line, f"{line}        stopper(float(loss))\n"
+                                    "        if stopper.stop:\n            break\n")
+    )  # fmt: skip
+    assert found(report, lines) == {("DDP402", "if stopper.sto")}
+    assert report.findings[0].certainty == "possible"
+
+
+def test_numpy_s_mean_of_losses_decides_about_a_file_through_an_argument(
+    checked: Checked,
+) -> None:
+    save = (
+        "import numpy\n\n\ndef keep(net, best, rank):\n    if best and rank == 0:\n"
+        "        torch.save(net.state_dict(), 'kept.pt')\n\n\n"
+    )
+    report, lines = checked(
+        "sampled", (NET, save + NET), ("            total += loss.detach()\n",
+        "            total += loss.detach()\n            losses.append(loss.item())\n"),
+        ("        total = torch.zeros(())\n",
+         "        total = torch.zeros(())\n        losses = []\n"),
+        ("        scheduler.step(score)\n", "        scheduler.step(score)\n"
+         "        better = numpy.mean(losses) < 1e6\n        keep(net, better, rank)\n"),
+    )  # fmt: skip
+    assert found(report, lines) == {("DDP405", "better = numpy")}
+
+
+def test_a_stopper_that_follows_the_score_of_all_ranks_is_fine(checked: Checked) -> None:
+    line = "        scheduler.step(score)\n"
+    report, _ = checked(
+        "sampled", (NET, STOPPER), (line, f"{line}        stopper(float(score))\n"
+                                    "        if stopper.stop:\n            break\n")
+    )  # fmt: skip
+    assert report.findings == []

@@ -26,9 +26,11 @@ def torchrun(*arguments: str, **variables: str) -> subprocess.CompletedProcess[s
 
 
 def seed(path: Path) -> None:
-    text = path.read_text()
+    text = path.read_text().replace(
+        "    net = Net()\n", "    torch.manual_seed(3)\n    net = Net()\n"
+    )
     path.write_text(
-        text.replace("    net = Net()\n", "    torch.manual_seed(3)\n    net = Net()\n")
+        text.replace("    best = float", "    torch.manual_seed(rank)\n    best = float")
     )
 
 

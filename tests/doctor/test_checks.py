@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import socket
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,9 @@ from ddpify.doctor.infiniband import check_infiniband
 from ddpify.doctor.mounts import file_system
 from ddpify.doctor.network import check_network, interfaces
 from ddpify.doctor.nvidia import check_driver, driver
+from ddpify.doctor.rendezvous import check_rendezvous
 from ddpify.doctor.variables import check_variables
+from ddpify.ports import free_port
 from tests.conftest import Ddpify
 
 INTERFACES = {"lo": "127.0.0.1", "eth0": "10.0.0.1", "ib0": "10.1.0.1"}
@@ -34,6 +37,19 @@ WRONG: dict[str, tuple[dict[str, str], Level, str, str]] = {
     ),
     "no number": ({"LOCAL_RANK": "one"}, Level.ERROR, "LOCAL_RANK='one'", "torchrun"),
     "rank beyond": ({"RANK": "4"}, Level.ERROR, "RANK=4 of WORLD_SIZE=4", "torchrun"),
+    "no port": ({"MASTER_PORT": "70000"}, Level.ERROR, "MASTER_PORT=70000 is no port", "65535"),
+    "srun alone": (
+        {**dict.fromkeys(LAUNCHED, ""), "SLURM_STEP_NUM_TASKS": "4"},
+        Level.ERROR,
+        "srun has started 4 tasks",
+        "one torchrun a node",
+    ),
+    "a network of one's own": (
+        {"GLOO_SOCKET_IFNAME": "lo", "GROUP_WORLD_SIZE": "2"},
+        Level.ERROR,
+        "GLOO_SOCKET_IFNAME=lo is each node itself",
+        "eth0, ib0",
+    ),
     "old name": (
         {"NCCL_BLOCKING_WAIT": "1"},
         Level.WARNING,
@@ -99,6 +115,21 @@ def test_several_interfaces_between_nodes() -> None:
     env["NCCL_SOCKET_IFNAME"] = "ib0"
     messages = [one.message for one in serious(list(check_network(env, INTERFACES, 0.0)))]
     assert "several interfaces: eth0, ib0" not in messages
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.1.1", "::1"])
+def test_several_nodes_at_one_nodes_own_address(host: str) -> None:
+    (found,) = check_rendezvous({**LAUNCHED, "MASTER_ADDR": host}, wait=60.0)
+    assert found.message == f"MASTER_ADDR={host} is each node itself: several cannot meet there"
+
+
+def test_the_store_listens_as_pytorchs_does() -> None:
+    if not socket.has_dualstack_ipv6():
+        pytest.skip("no IPv6 here")
+    for host in ("::1", "127.0.0.1"):
+        env = {**LAUNCHED, "RANK": "0", "WORLD_SIZE": "2", "MASTER_PORT": str(free_port())}
+        (found,) = check_rendezvous({**env, "MASTER_ADDR": host}, wait=0.0)
+        assert found.level is Level.NOTE, found.message
 
 
 def test_interfaces_of_this_machine() -> None:

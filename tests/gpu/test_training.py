@@ -69,10 +69,10 @@ SCRIPTS = {"plain": PLAIN, "AMP": AMP, "draws on the device": DRAWS, "a stream":
 CLOSE = {"AMP": 2e-2}  # float16 rounds to one part in a thousand
 
 
-def launched(command: list[str], folder: Path) -> dict[str, torch.Tensor]:
+def launched(command: list[str], folder: Path, **variables: str) -> dict[str, torch.Tensor]:
     """The checkpoint that a command leaves."""
     (folder / "model.pt").unlink(missing_ok=True)
-    env = {**os.environ, "PYTHONPATH": str(ROOT), "CUBLAS_WORKSPACE_CONFIG": ":4096:8"}
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "CUBLAS_WORKSPACE_CONFIG": ":4096:8", **variables}
     done = subprocess.run(
         [sys.executable, *command],
         cwd=folder,
@@ -106,6 +106,23 @@ def test_scripts_train_the_same(name: str, counts: list[int], tmp_path: Path) ->
         found = launched([*torchrun(count), "train_ddp.py"], tmp_path)
         close = CLOSE.get(name, 1e-4)
         torch.testing.assert_close(found, expected, rtol=close, atol=close)
+
+
+@pytest.mark.parametrize("name", ["plain", "AMP"])
+def test_two_ranks_share_a_gpu(name: str, tmp_path: Path) -> None:
+    """Over gloo; SyncBatchNorm's kernels and the exchange of gradients then show on one GPU."""
+    converted(SCRIPTS[name], tmp_path)
+    expected = launched(["train.py"], tmp_path)
+    shared = {"DDPIFY_BACKEND": "gloo", "CUDA_VISIBLE_DEVICES": "0"}
+    found = launched([*torchrun(2), "train_ddp.py"], tmp_path, **shared)
+    close = CLOSE.get(name, 1e-4)
+    torch.testing.assert_close(found, expected, rtol=close, atol=close)
+
+
+def test_check_under_torchrun(counts: list[int], tmp_path: Path) -> None:
+    """Ranks with NCCL are compared with each other, on the real devices."""
+    converted(PLAIN, tmp_path)
+    launched([*torchrun(counts[-1]), "-m", "ddpify", "check", "train_ddp.py"], tmp_path)
 
 
 def test_a_sharded_model_trains_the_same(counts: list[int], tmp_path: Path) -> None:

@@ -25,11 +25,13 @@ SHELL = {
     "slurm with everything": (
         *("--on", "slurm", "--nodes", "2", "--gres", "gpu:a100:8", "--partition", "gpu,long"),
         *("--account", "lab", "--qos", "high", "--memory", "256", "--exclusive", "--requeue"),
-        *("--time", "2-12:00:00", "--signal", "180", "--module", "cuda/12.6", "--module", "nccl"),
+        *("--time", "2-12:00:00", "--signal", "180", "--load-module", "cuda/12.6"),
         *("--setup", "source .venv/bin/activate", "--env", "A=it's $HOME", "--ib-hca", "mlx5_0"),
-        *("--nccl-debug", "logs", "--container", "image.sif"),
+        *("--nccl-debug", "logs", "--container", "image.sif", "--gpus-per-node", "8"),
+        *("--log-dir", "logs", "--max-restarts", "2"),
     ),
     "elastic": ("--nodes", "1:2", "--hosts", "a,b", "--setup", "source env.sh"),
+    "a module": ("-m", "--nproc", "auto", "--log-dir", "logs", "--nccl-debug", "nccl"),
 }
 
 
@@ -88,6 +90,25 @@ def test_one_file_for_all_nodes(ddpify: Ddpify, tmp_path: Path) -> None:
     path = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
     done = subprocess.run(["bash", "-c", text, "bash", "0"], env=path, capture_output=True)
     assert done.stdout == b"it's $HOME"
+
+
+def test_a_module_with_logs_of_its_ranks(ddpify: Ddpify, tmp_path: Path) -> None:
+    nccl, logs = tmp_path / "nccl", tmp_path / "logs"
+    options = ("-m", "--nproc", "auto", "--log-dir", logs, "--nccl-debug", nccl)
+    text = ddpify("launch", "pkg.train", *options, "--", "--lr", "1").stdout
+    given = arguments(text, tmp_path)
+    assert {"--nproc-per-node=auto", f"--log-dir={logs}", "--redirects=3", "--tee=3"} <= {*given}
+    assert given[-4:] == ["-m", "pkg.train", "--lr", "1"]
+    assert nccl.is_dir()  # NCCL makes no folder, and says nothing about it
+    text = ddpify("launch", "pkg.train", *options, "--nodes", "2", "--hosts", "a,b").stdout
+    assert f"--log-dir={logs}/b" in arguments(text, tmp_path, "1")
+    assert "rdzv-id=pkg-train" in text
+
+
+def test_nodes_that_may_leave_start_again(ddpify: Ddpify) -> None:
+    options = ("--nodes", "1:2", "--hosts", "a,b")
+    assert "--max-restarts=3" in ddpify("launch", "train_ddp.py", *options).stdout
+    assert "max-restarts" not in ddpify("launch", "t.py", *options, "--max-restarts", "0").stdout
 
 
 def objects(ddpify: Ddpify, *options: str) -> list[dict[str, Any]]:
@@ -219,6 +240,10 @@ def test_an_output_file_is_replaced_only_where_asked(ddpify: Ddpify, tmp_path: P
         (("--on", "slurm", "--partition", "a\n#SBATCH -x"), "--partition", "single word"),
         (("--on", "slurm", "--nodes", "1:2"), "no range", "torchrun or kubeflow"),
         (("--on", "slurm", "--cpu", "--gres", "gpu:1"), "--gres", "one of them"),
+        (("--on", "slurm", "--gres", "gpu:a100:4", "--nproc", "8"), "gpu:a100:4 for 8", "GPUs"),
+        (("--on", "slurm", "--nproc", "auto"), "has to be told the number", "--gpus-per-node 8"),
+        (("--nproc", "0"), "not a number of processes", "auto"),
+        (("--setup", "echo 'x"), "No closing quotation", "whole"),
         (("--cpus-per-process", "4"), "torchrun reserves no CPU cores", "add --cpu"),
         (("--nodes", "0"), "not a number of nodes: '0'", "--nodes 4"),
         (("--nodes", "4:2"), "not a number of nodes: '4:2'", "--nodes 4"),

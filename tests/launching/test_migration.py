@@ -86,7 +86,7 @@ def test_an_option_in_a_variable_is_pointed_at(ddpify: Ddpify, tmp_path: Path) -
     path = tmp_path / "run.sh"
     path.write_text('ARGS="--use_env"\npython -m torch.distributed.launch $ARGS t.py\n')
     done = ddpify("convert", path, "-o", "-")
-    assert f"{path}:1: take --use-env away" in done.stderr
+    assert f"{path}:1: remove --use-env" in done.stderr
 
 
 def test_nothing_to_migrate_is_said(ddpify: Ddpify, tmp_path: Path) -> None:

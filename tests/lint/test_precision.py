@@ -365,7 +365,7 @@ for epoch in range(epochs):
 schedule = torch.optim.lr_scheduler.StepLR(optimizer, 1)
 schedule.load_state_dict(torch.load("schedule.pt"))
 """,
-    "a path with a name out of code that is not seen": """
+    "a path with a name out of code that ddpify cannot read": """
 from recipes import fresh_name
 torch.save(net.state_dict(), f"{path}-{fresh_name()}.pt")
 """,

@@ -33,7 +33,7 @@ class Trainer:
             loader.sampler.set_epoch(epoch)
             total = 0.0
             for x, y in loader:
-                loss = F.cross_entropy(self.model(x), y)
+                loss = F.cross_entropy(self.model(x.cuda()), y.cuda())
                 self.optimizer.zero_grad()
                 loss.backward()
                 self.optimizer.step()

@@ -11,7 +11,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from ddpify.understanding.libraries import loss_options, losses
+from ddpify.understanding.libraries import losses
+from ddpify.understanding.operators import loss_options
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Const, value
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from ddpify.understanding.arithmetic import transpositions
+from ddpify.understanding.shapes import transpositions
 from ddpify.understanding.values import Const, Tup, Value, value
 
 SIZES = (7, 3, 4, 5)

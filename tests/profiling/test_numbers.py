@@ -8,11 +8,13 @@ from typing import Any
 from xml.etree import ElementTree
 
 import pytest
+import torch
 
 from ddpify.errors import DdpifyError
 from ddpify.profiling.advice import advise
 from ddpify.profiling.page import as_html, shares, speedups
 from ddpify.profiling.report import as_text
+from ddpify.profiling.samples import samples_of
 from ddpify.profiling.scaling import GRADIENTS, Point, Profile, point
 from ddpify.profiling.timeline import timeline
 from ddpify.profiling.weak import scaled
@@ -178,3 +180,45 @@ def test_weak_scaling_counts_the_work() -> None:
     assert found.speedup(found.points[1]) == pytest.approx(4)
     assert found.efficiency(found.points[1]) == pytest.approx(1)
     assert advise(found) == []
+
+
+@pytest.mark.parametrize(("samples", "speedup"), [((8, 32), 4.0), ((8, 8), 1.0), ((0, 32), 1.0)])
+def test_the_speed_up_is_of_samples(samples: tuple[int, int], speedup: float) -> None:
+    """A hand-written script's batch size is each rank's: four ranks' steps have four times more."""
+    points = [
+        replace(GOOD, ranks=n, samples=count) for n, count in zip((1, 4), samples, strict=True)
+    ]
+    found = profile(*points)
+    assert found.speedup(found.points[1]) == pytest.approx(speedup)
+    assert ("8 to 32 samples a step" in as_text(found)) == (samples == (8, 32))
+
+
+def test_weak_scaling_of_a_batch_that_is_each_ranks() -> None:
+    points = [replace(GOOD, ranks=n, samples=count) for n, count in ((1, 8), (2, 32))]
+    (said,) = advise(replace(profile(*points), weak=True))
+    assert said.endswith(
+        "8 samples on 1 rank(s) and 32 on 2: the script's batch size is each "
+        "rank's already. Leave --weak out."
+    )
+
+
+def test_samples_are_those_of_all_ranks() -> None:
+    ranks = [
+        {**record([(0.1, 0.0, 0.0)] * 4), "samples": [9, *counts]}
+        for counts in ([4, 4, 2], [4, 3, 2])
+    ]
+    found = point(ranks, warm_up=1)
+    assert found is not None and found.samples == 7
+
+
+@pytest.mark.parametrize(
+    ("batch", "count"),
+    [
+        (torch.zeros(5, 2), 5),
+        ([torch.tensor(1.0), torch.zeros(3)], 3),
+        ({"name": "a", "x": (torch.zeros(4, 1),)}, 4),
+        ("no tensor", 0),
+    ],
+)
+def test_samples_of_a_batch(batch: Any, count: int) -> None:
+    assert samples_of(batch) == count

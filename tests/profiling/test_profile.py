@@ -48,7 +48,12 @@ def _trained() -> Meter:
         loss.backward()
         optimizer.step()
     assert ended == [True]
-    del meter.done, meter.optimizer, meter.wrapped  # the rest goes to the test's own process
+    del (
+        meter.done,
+        meter.optimizer,
+        meter.wrapped,
+        meter.replicated,
+    )  # the rest goes to the test's own process
     return meter
 
 
@@ -62,6 +67,7 @@ def test_waiting_is_measured_by_its_kind() -> None:
         assert whole * 1.02 >= sum(data + waited for _, data, waited in steps[1:])
     assert sum(waited for _, _, waited in quick[1:]) >= 4 * NAP  # of 16 that rank 1 is behind
     for meter in meters:
+        assert meter.samples[1:] == [2] * 4  # this rank's half of a batch
         for (_, data, waited), calls in zip(meter.steps, meter.calls, strict=True):
             assert sum(calls.values()) == pytest.approx(data + waited)
             assert calls[LOADER] == pytest.approx(data)
@@ -96,7 +102,7 @@ def test_the_command(script: Path) -> None:
     assert (found["ranks"], found["steps"]) == (2, 10)
     parts: list[Any] = [found[name] for name in ("compute", "communication", "data")]
     assert all(0 <= part <= 1 for part in parts) and sum(parts) == pytest.approx(1)
-    assert found["communication"] > 0
+    assert found["communication"] > 0 and found["samples"] > 0
     # The script ran in a copy: its checkpoint is not here.
     left = {path.name for path in script.parent.iterdir()}
     assert left == {script.name, "scaling.html", "traces"}

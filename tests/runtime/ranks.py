@@ -1,6 +1,7 @@
 """Run a function on several ranks, each a fork of this process that calls init() for real."""
 
 import faulthandler
+import gc
 import os
 import pickle
 import signal
@@ -122,6 +123,7 @@ def _fork(job: Callable[[], Any] | None, base: Path, variables: dict[str, str]) 
         return pid
     if job is None:
         os._exit(0)
+    gc.freeze()  # a collection would touch, and so copy, every object of torch
     try:
         _become_rank(base, variables)
         base.with_suffix(".value").write_bytes(pickle.dumps(_call(job)))

@@ -186,6 +186,14 @@ def test_more_ranks_than_accelerators_is_an_error_before_anything_waits() -> Non
     assert "--nproc-per-node" in done.stderr
 
 
+@pytest.mark.parametrize(("backend", "error"), [("gloo", ""), ("nccl", "it may be gloo")])
+def test_ranks_may_share_accelerators_over_gloo(backend: str, error: str) -> None:
+    fake = "import torch\ntorch.cuda.device_count = lambda: 1\nfrom ddpify.runtime import process\n"
+    env = {**LAUNCH, "LOCAL_WORLD_SIZE": "2", "DDPIFY_BACKEND": backend}
+    done = _python(fake + "process._check_accelerators('cuda')", env)
+    assert (done.returncode == 0) == (not error) and error in done.stderr
+
+
 @pytest.mark.parametrize(
     "call", ["rank()", "mean(1)", "shard([])", "save(1, 'x')", "device()", "wrap(None)"]
 )

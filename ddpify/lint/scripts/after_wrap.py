@@ -28,7 +28,9 @@ def events_after(script: Script, wrap: Wrap, kind: str) -> list[cst.CSTNode]:
 
 
 def _of_its_parts(script: Script, wrap: Wrap, model: Instance, kind: str) -> list[cst.CSTNode]:
-    """Places in a training loop where something happens to a part of a model wrapped before it."""
+    """Places where something happens to a part of a model that was wrapped before: in a training
+    loop, or below the wrapper in the same function.
+    """
     nodes = [
         event.site.node
         for part in layers(model)
@@ -39,8 +41,20 @@ def _of_its_parts(script: Script, wrap: Wrap, model: Instance, kind: str) -> lis
     return [
         node
         for node in nodes
-        if any(script.trains(loop) for loop in script.control.around(node) if loop not in around)
+        if _follows(script, wrap, node)
+        or any(script.trains(loop) for loop in script.control.around(node) if loop not in around)
     ]
+
+
+def _follows(script: Script, wrap: Wrap, node: cst.CSTNode) -> bool:
+    """Whether a place stands below the wrapper, in the same function, and in no other branch."""
+    structure = script.structure_of(node)
+    order, made = structure.order, wrap.site.node
+    if made not in order or structure.function(made) is not structure.function(node):
+        return False
+    wrapping = {(one.statement, one.positive) for one in script.control.guards(made)}
+    others = [(one.statement, not one.positive) for one in script.control.guards(node)]
+    return order[made] < order[node] and wrapping.isdisjoint(others)
 
 
 def is_in_training(script: Script, node: cst.CSTNode) -> bool:

@@ -6,10 +6,10 @@ import libcst as cst
 
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.understood import ALL_COLLECTIVES
-from ddpify.understanding.libraries.distributed import has_group
+from ddpify.understanding.libraries.distributed import INIT_GROUP, has_group
 from ddpify.understanding.taint.call_graph import called
 
-IGNORED = {"torch.distributed.init_process_group"}
+IGNORED = {INIT_GROUP}
 
 
 def reached_collective(script: Script, call: cst.Call) -> str | None:

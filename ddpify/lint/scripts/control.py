@@ -11,6 +11,7 @@ import libcst as cst
 
 from ddpify.lint.scripts import starting
 from ddpify.understanding.facts import Site
+from ddpify.understanding.libraries.distributed import INIT_GROUP
 from ddpify.understanding.libraries.object_kinds import NO_GRAD
 from ddpify.understanding.libraries.runtime_names import LOCAL_MAIN_FIRST
 from ddpify.understanding.structure import Guard, walk
@@ -165,8 +166,7 @@ class Control:
 
     def _joins_group(self, function: cst.CSTNode) -> bool:
         return any(
-            isinstance(one, cst.Call)
-            and "torch.distributed.init_process_group" in self.script.names(one.func)
+            isinstance(one, cst.Call) and INIT_GROUP in self.script.names(one.func)
             for one in self.script.reached(function)
         )
 

@@ -7,7 +7,7 @@ import libcst as cst
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.object_kinds import is_model
 from ddpify.understanding.syntax import argument, spreads
-from ddpify.understanding.values import Device
+from ddpify.understanding.values import Const, Device
 
 _MAKERS = frozenset(
     f"torch.{name}"
@@ -83,11 +83,17 @@ def accelerated(script: Script) -> bool:
         if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
             continue
         moved = any(is_model(one) for one in script.instances(node.func.value))
-        named = any(isinstance(a, Device) and a.accelerator for a in target.atoms)
+        named = any(_is_gpu(one) for one in target.atoms)
         named = named or any(_is_gpu_text(script, one.value) for one in node.args)
         if moved and (named or node.func.attr.value == "cuda"):
             return True
     return False
+
+
+def _is_gpu(one: object) -> bool:
+    if isinstance(one, Const):
+        return isinstance(one.value, str) and one.value.startswith("cuda")
+    return isinstance(one, Device) and one.accelerator
 
 
 def _is_gpu_text(script: Script, node: cst.BaseExpression) -> bool:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.scripts.script import Script
+from ddpify.understanding.libraries.object_kinds import BARS
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument, code_of
 from ddpify.understanding.taint.sources import ANY_RANK, WORLD
@@ -23,6 +24,8 @@ _CHOOSING = tuple(
 )
 # Words that make it doubtful that all ranks get the same. They only ever silence a rule.
 _OF_RANKS = re.compile(r"(?i)(?<![a-z])rank(?![a-z])|world_?size|num_replicas|num_shards")
+_SHOWING = frozenset({*BARS, "builtins.print"})
+_TELLING = frozenset({"info", "debug", "warning", "log"})
 _PLACE = ANY_RANK | {WORLD}
 # Libraries whose data sets give every process the same samples.
 _MADE_BY = ("torch.utils.data.", "torchvision.datasets.", "datasets.")
@@ -41,7 +44,7 @@ def is_iterable(dataset: Instance) -> bool:
 
 
 def is_unseen(dataset: Instance) -> bool:
-    """Whether code that is not seen makes a data set, which may know its rank or split it."""
+    """Whether code that ddpify cannot read makes a data set: it may know its rank or split it."""
     if isinstance(dataset.type, Class) or "." not in dataset.type:
         return False
     if dataset.type.split(".")[0] not in _SAME_FOR_ALL:
@@ -53,7 +56,7 @@ def is_unseen(dataset: Instance) -> bool:
 
 
 def may_be_split(script: Script, loader: Instance) -> bool:
-    """Whether a loader's data set comes out of code that is not seen."""
+    """Whether a loader's data set comes out of code that ddpify cannot read."""
     found = datasets(loader)
     if found:
         return any(map(is_unseen, found))
@@ -105,20 +108,52 @@ def knows_its_rank(script: Script, one: Instance) -> bool:
     return any(
         isinstance(node, (cst.Name, cst.Attribute, cst.Call))
         and script.flow.sources(node, script.owners[node]) & _PLACE
+        and not _is_for_show(script, node)
         for place in places
         for node in script.reached(place)
         if node in script.owners
     )
 
 
-def speaks_of_ranks(one: Instance) -> bool:
+def speaks_of_ranks(script: Script, one: Instance) -> bool:
     """Whether an object's class has a word for a rank: where it comes from may not be seen."""
     kinds = [one.type.node, *_bases(one.type)] if isinstance(one.type, Class) else []
     return any(
         isinstance(node, (cst.Name, cst.Attribute, cst.SimpleString))
         and _OF_RANKS.search(code_of(node))
+        and not _is_for_show(script, node)
         for kind in kinds
         for node in walk(kind)
+    )
+
+
+def _is_for_show(script: Script, node: cst.CSTNode) -> bool:
+    """Whether a node only decides who prints, or who shows a progress bar, or is what is shown."""
+    below = node
+    for above in script.structure_of(node).up(node):
+        if isinstance(above, cst.Call) and below in above.args:
+            names = script.names(above.func)
+            if "builtins.print" in names or (names & _SHOWING and below is not above.args[0]):
+                return True
+        if isinstance(above, cst.If):
+            return below is above.test and above.orelse is None and _only_shows(script, above.body)
+        if isinstance(above, (cst.BaseSmallStatement, cst.FunctionDef)):
+            return False
+        below = above
+    return False
+
+
+def _only_shows(script: Script, body: cst.BaseSuite) -> bool:
+    """``print(...)``, ``batches = tqdm(batches)``, and nothing else."""
+    lines = [one for block in body.body for one in getattr(block, "body", (block,))]
+    calls = [getattr(one, "value", None) for one in lines]
+    return all(
+        isinstance(one, cst.Call)
+        and (
+            script.names(one.func) & _SHOWING
+            or (isinstance(one.func, cst.Attribute) and one.func.attr.value in _TELLING)
+        )
+        for one in calls
     )
 
 

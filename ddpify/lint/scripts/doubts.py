@@ -11,8 +11,9 @@ from ddpify.lint.scripts.one_process import is_kept_to_one_process, runs_alone
 from ddpify.lint.scripts.set_by_rank import is_set_by_rank
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
+from ddpify.understanding.taint.call_graph import called, passed
 from ddpify.understanding.taint.locations import Location
-from ddpify.understanding.values import Method
+from ddpify.understanding.values import Bound, Method
 
 # What a name may keep of a question: calls give something else.
 _PLAIN = (cst.Name, cst.Attribute, cst.Comparison, cst.BooleanOperation, cst.UnaryOperation,
@@ -45,8 +46,33 @@ def may_be_guarded(
         return not control.script.strict
     inner = seen | {function}
     return all(
-        may_be_guarded(control, site.node, inner) or runs_alone(control, site.node)
+        may_be_guarded(control, site.node, inner)
+        or runs_alone(control, site.node)
+        or _says_no(control, node, function, site.node)
         for site in callers
+    )
+
+
+def _says_no(
+    control: Control, node: cst.CSTNode, function: cst.FunctionDef, call: cst.CSTNode
+) -> bool:
+    """``save(model, is_best=False)``, for what stands under ``if is_best:`` in the function."""
+    asked = {
+        guard.test.value: guard.positive
+        for guard in control.guards(node)
+        if isinstance(guard.test, cst.Name)
+    }
+    if not asked or not isinstance(call, cst.Call):
+        return False
+    bound = any(isinstance(one, Bound) for one in control.script.value(call.func).atoms)
+    return any(
+        isinstance(given.value, cst.Name)
+        and given.value.value in ("True", "False")
+        and (given.value.value == "True") is not asked[name]
+        for one in called(control.script.facts, call)
+        if one.node is function
+        for given, name in passed(one, int(bound), call)
+        if name in asked
     )
 
 

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.lint.scripts.control import Control
+from ddpify.understanding.libraries.distributed import INIT_GROUP
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import is_main_guard
 from ddpify.understanding.taint.call_graph import called, initialisers
 
-_GROUP = "torch.distributed.init_process_group"
 _LEAVING = (cst.If, cst.Try, cst.TryStar, cst.For, cst.While, cst.Match, cst.FunctionDef,
             cst.ClassDef, cst.Lambda)  # fmt: skip
 
@@ -57,7 +57,7 @@ def _is_of_the_file(control: Control, node: cst.If, depth: int) -> bool:
 
 
 def _is_start(control: Control, call: cst.Call, depth: int) -> bool:
-    if _GROUP in control.script.names(call.func):
+    if INIT_GROUP in control.script.names(call.func):
         return True
     functions = [*called(control.script.facts, call), *initialisers(control.script.facts, call)]
     return (

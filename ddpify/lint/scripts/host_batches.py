@@ -8,11 +8,13 @@ import libcst as cst
 
 from ddpify.lint.scripts.datasets import datasets
 from ddpify.lint.scripts.script import Script
+from ddpify.understanding.libraries.object_kinds import BARS
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of
-from ddpify.understanding.values import Class, Const, Instance
+from ddpify.understanding.values import Class, Const, Function, Instance, Value
 
 _LOADER = "torch.utils.data.DataLoader"
+_LOADERS = frozenset({_LOADER, *BARS})
 _ITERATES = frozenset({"builtins.enumerate", "tqdm.tqdm", "tqdm.auto.tqdm"})
 _READS = frozenset({"size", "shape", "dim", "float", "long", "view", "reshape", "squeeze"})
 
@@ -74,7 +76,7 @@ class HostBatches:
 
     def _moves(self, loader: Instance) -> bool:
         """Whether a loader's own code may put batches on a device."""
-        if loader.type != _LOADER or not _is_none(loader.arguments.get("collate_fn")):
+        if loader.type != _LOADER or not _stays_on_host(loader.arguments.get("collate_fn")):
             return True
         return any(map(_knows_devices, datasets(loader)))
 
@@ -86,7 +88,7 @@ def _goes_over_loader(script: Script, node: cst.BaseExpression) -> bool:
             script, node.args[0].value
         )
     held = script.value(node).atoms
-    return bool(held) and all(isinstance(a, Instance) and a.type == _LOADER for a in held)
+    return bool(held) and all(isinstance(a, Instance) and a.type in _LOADERS for a in held)
 
 
 def _batch(target: cst.BaseExpression, iterated: cst.BaseExpression) -> cst.BaseExpression:
@@ -119,18 +121,27 @@ def _pairs(
             yield left.value, right.value
 
 
-def _is_none(held: object) -> bool:
-    atoms = getattr(held, "atoms", None)
-    return held is None or bool(
-        atoms and all(isinstance(a, Const) and a.value is None for a in atoms)
+def _stays_on_host(collate: Value | None) -> bool:
+    """Whether there is no collate function, or one in sight that has nothing to do with devices."""
+    return collate is None or (
+        bool(collate.atoms)
+        and all(
+            (isinstance(one, Const) and one.value is None)
+            or (isinstance(one, Function) and not _speaks_of_devices(one.node))
+            for one in collate.atoms
+        )
     )
+
+
+def _speaks_of_devices(node: cst.CSTNode) -> bool:
+    words = {one.value for one in walk(node) if isinstance(one, cst.Name)}
+    return bool(words & {"to", "cuda", "device"})
 
 
 def _knows_devices(dataset: Instance) -> bool:
     """Whether a data set's class, or what it is made with, has anything to do with devices."""
     if isinstance(dataset.type, Class):
-        words = {one.value for one in walk(dataset.type.node) if isinstance(one, cst.Name)}
-        return bool(words & {"to", "cuda", "device"})
+        return _speaks_of_devices(dataset.type.node)
     inner = [atom for held in dataset.arguments.values() for atom in held.atoms]
     if any(isinstance(one, Instance) and _knows_devices(one) for one in inner):
         return True

@@ -5,8 +5,8 @@ from __future__ import annotations
 import libcst as cst
 
 from ddpify.lint.scripts.script import Script
+from ddpify.understanding.liveness import taken_over
 from ddpify.understanding.taint.flow_edges import FlowEdge
-from ddpify.understanding.taint.liveness import taken_over
 from ddpify.understanding.taint.locations import Location
 
 

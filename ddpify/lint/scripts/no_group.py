@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding.libraries.distributed import INIT_GROUP
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.taint.call_graph import called, initialisers
 
 if TYPE_CHECKING:
     from ddpify.lint.scripts.control import Control
 
-_GROUP = "torch.distributed.init_process_group"
-# Words of a call that may start one, in code that is not seen. They only ever keep findings.
+# Words of a call that may start one, in code that ddpify cannot read. They only ever keep findings.
 _MAY_START = re.compile(
     r"(?i)(?<!_)init_|initiali[sz]e|set_?up|launch|spawn|accelerat|distrib|(?<![a-z])dist|ddp|fabric"
     r"|hvd|horovod|mpi"
@@ -32,7 +32,7 @@ def starts_no_group(control: Control) -> bool:
     if script.has_runtime or control.spawned or not script.is_whole_program:
         return False
     places = [wrap.site.node for wrap in script.wraps]
-    if not places or script.uses(_GROUP) or not all(map(control.guards, places)):
+    if not places or script.uses(INIT_GROUP) or not all(map(control.guards, places)):
         return False
     return all(script.structure_of(one) is not script.structure for one in places) and not any(
         _may_start(control, call)

@@ -16,7 +16,9 @@ from ddpify.understanding.libraries.distributed import (
     DDP,
     FSDP,
     FULLY_SHARD,
+    INIT_GROUP,
     SAMPLER,
+    SPAWNS,
     is_distributed_sampler,
     is_wrapper,
 )
@@ -30,8 +32,7 @@ from ddpify.understanding.values import Const
 if TYPE_CHECKING:
     from ddpify.lint.scripts.control import Control
 
-_GROUP = "torch.distributed.init_process_group"
-_STARTS = frozenset({_GROUP, DDP, FSDP, FULLY_SHARD, SAMPLER, INIT, WRAP})
+_STARTS = frozenset({INIT_GROUP, DDP, FSDP, FULLY_SHARD, SAMPLER, INIT, WRAP})
 _ORDER = (cst.LessThan, cst.GreaterThanEqual)
 _SIZE = re.compile(r"(?i)(\w+\.)*world_?size")
 _NAMES_SIZE = re.compile(r"(?i)world_?size")
@@ -52,7 +53,7 @@ def concerns_no_rank(control: Control, node: cst.CSTNode) -> bool:
 def distributes_never(control: Control) -> bool:
     """Whether all wrappers and groups stand under a condition that is set to False, for good."""
     script = control.script
-    places = [wrap.site.node for wrap in script.wraps] + script.calls(_GROUP, everywhere=True)
+    places = [wrap.site.node for wrap in script.wraps] + script.calls(INIT_GROUP, everywhere=True)
     return bool(places) and all(
         any(one.positive and _is_set_off(control, one.test) for one in control.guards(place))
         for place in places
@@ -77,9 +78,9 @@ def _is_set_off(control: Control, test: cst.BaseExpression) -> bool:
 
 def has_one_rank(control: Control) -> bool:
     """Whether all process groups, and what starts the ranks, are told of one by a number."""
-    groups = control.script.calls(_GROUP, everywhere=True)
+    groups = control.script.calls(INIT_GROUP, everywhere=True)
     sizes = [argument(one, "world_size", 3) for one in groups]
-    spawns = control.script.calls("torch.multiprocessing.spawn", everywhere=True)
+    spawns = control.script.calls(*SPAWNS, everywhere=True)
     sizes += [argument(one, "nprocs", 2) for one in spawns]
     return bool(groups) and (
         all(one is not None and control.script.value(one.value).constant() == 1 for one in sizes)
@@ -308,7 +309,7 @@ def joins_no_group(control: Control, node: cst.CSTNode) -> bool:
     """
     starts = {
         control.script.structure_of(call).function(call)
-        for call in control.script.calls(_GROUP, everywhere=True)
+        for call in control.script.calls(INIT_GROUP, everywhere=True)
     }
     function = control.script.structure_of(node).function(node)
     if not starts or None in starts or function is None:
@@ -343,7 +344,7 @@ def is_called_from_elsewhere(control: Control, node: cst.CSTNode) -> bool:
 def tests_something(control: Control) -> bool:
     """Whether a file holds tests that pytest collects, or helps them, and starts no group."""
     path, script = control.script.module.path, control.script
-    if "tests" in path.parts and not script.is_whole_program and not script.calls(_GROUP):
+    if "tests" in path.parts and not script.is_whole_program and not script.calls(INIT_GROUP):
         return True
     name = path.name
     if not (name.startswith("test_") or name.endswith("_test.py")):
@@ -351,4 +352,4 @@ def tests_something(control: Control) -> bool:
     tests = any(
         one.name.value.startswith("test_") for one in control.script.structure.all(cst.FunctionDef)
     )
-    return tests and not control.script.calls(_GROUP)
+    return tests and not control.script.calls(INIT_GROUP)

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from ddpify.lint.scripts.control import Control
     from ddpify.lint.scripts.sharded_values import Reading
 
-_UNSEEN = ("code that is not seen", uses.A_DRAW, uses.A_KEPT_TENSOR)
-_TOTALS = ("a running total", "a collection that outlives the batch")
+_UNSEEN = (uses.UNREADABLE_CODE, uses.A_DRAW, uses.A_KEPT_TENSOR)
+_TOTALS = (uses.A_TOTAL, uses.A_KEPT_COLLECTION)
 _REMEDIES = {
     Placement.MEAN: "mean",
     Placement.WEIGHTED: "mean",
@@ -37,7 +37,7 @@ _REMEDIES = {
 
 @record
 class Part:
-    """A place of this file that reads a part, and the runtime's function that makes it whole."""
+    """A place of this file that reads a part, and the runtime's function that makes it global."""
 
     node: cst.BaseExpression
     demand: Demand
@@ -46,7 +46,7 @@ class Part:
     @property
     def is_loss(self) -> bool:
         """Whether gradients are asked of it."""
-        return self.demand.reader == "backward()"
+        return self.demand.reader == uses.BACKWARD
 
 
 def parts(script: Reading) -> list[Part]:
@@ -66,9 +66,9 @@ def parts(script: Reading) -> list[Part]:
 
 
 def _remedy(demand: Demand, *, strict: bool) -> str | None:
-    """What would mend a reading; None where it is not known to do harm.
+    """What would correct a read; None where it is not known to do harm.
 
-    What comes out of code that is not seen may have been made whole in there.
+    What comes out of code that cannot be read may have been reduced in there.
     """
     data, reader = demand.data, demand.reader
     if reader in _UNSEEN:
@@ -76,7 +76,7 @@ def _remedy(demand: Demand, *, strict: bool) -> str | None:
     if data.placement in _REMEDIES:
         return _REMEDIES[data.placement]
     if data.placement is Placement.SHARD and data.opaque:
-        return "mean" if strict and reader in ("backward()", "item()") else None
+        return "mean" if strict and reader in (uses.BACKWARD, uses.ITEM) else None
     rows = data.placement is Placement.SHARD and data.form in (Form.TENSOR, *SEVERAL_TENSORS)
     return "gather" if rows and reader in _TOTALS else None
 

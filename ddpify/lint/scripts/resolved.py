@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.libraries.object_kinds import is_loader
+from ddpify.understanding.libraries.object_kinds import BARS, is_loader
 from ddpify.understanding.structure import walk
 from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.values import Const, Instance
@@ -42,7 +42,7 @@ def goes_through_resolved(script: Script, node: cst.BaseExpression) -> bool:
         if not isinstance(one, (cst.Name, cst.Attribute)):
             continue
         atoms = script.value(one).atoms
-        loaders = [a for a in atoms if isinstance(a, Instance) and is_loader(a)]
+        loaders = [a for a in atoms if isinstance(a, Instance) and (is_loader(a) or a.type in BARS)]
         others = [a for a in atoms if a not in loaders and not isinstance(a, Const)]
         if loaders and not script.strict and (others or not is_resolved(script, one)):
             return False

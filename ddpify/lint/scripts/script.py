@@ -73,6 +73,23 @@ class Script(Reading):
         """What a script with ddpify's runtime reads although a rank holds a part of it."""
         return partial_reads.parts(self)
 
+    @cached_property
+    def mentions(self) -> dict[str, list[cst.CSTNode]]:
+        """By its name or text, the places of an attribute or string in all files of the run.
+
+        An assignment to an attribute stands for its target.
+        """
+        found: dict[str, list[cst.CSTNode]] = {}
+        for structure in self.structures.values():
+            for node in structure.all(cst.Attribute):
+                above = structure.parents.get(node)
+                target = isinstance(above, cst.AssignTarget)
+                place = structure.parents[above] if target and above else node
+                found.setdefault(node.attr.value, []).append(place)
+            for text in structure.all(cst.SimpleString):
+                found.setdefault(_content(text), []).append(text)
+        return found
+
     def trains(self, node: cst.CSTNode) -> bool:
         """Whether a block reaches ``backward()``, where a graph is recorded."""
         return any(one in self.facts.backwards or self._calls_training(one) for one in walk(node))
@@ -107,3 +124,9 @@ class Script(Reading):
     def steps(self) -> tuple[Step, ...]:
         """What convert would do with a script of one process, and what it would not convert."""
         return tuple(steps_of(self.project, (self.facts, self.choices)))
+
+
+def _content(text: cst.SimpleString) -> str:
+    """What a string literal holds; most are plain, and evaluating one takes long."""
+    plain = not text.prefix and "\\" not in text.raw_value
+    return text.raw_value if plain else str(text.evaluated_value)

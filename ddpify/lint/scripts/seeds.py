@@ -7,7 +7,7 @@ import libcst as cst
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.taint.call_graph import called
-from ddpify.understanding.taint.sources import ANY_RANK, CLOCK
+from ddpify.understanding.taint.sources import ANY_RANK, CLOCK, RANDOM
 
 _ALL = ("transformers.set_seed", "lightning.seed_everything", "lightning.pytorch.seed_everything",
         "pytorch_lightning.seed_everything", "accelerate.utils.set_seed",
@@ -52,9 +52,9 @@ def _is_seen(script: Script, call: cst.Call) -> bool:
 
 
 def differs(script: Script, seed: cst.Call) -> bool:
-    """Whether a seed is made from the rank, or from the clock."""
+    """Whether a seed is made from the rank, from the clock, or drawn by each process."""
     module = script.owners[seed]
-    apart = ANY_RANK | {CLOCK}
+    apart = ANY_RANK | {CLOCK, RANDOM}
     return any(script.flow.sources(one.value, module) & apart for one in seed.args)
 
 

@@ -100,7 +100,18 @@ class _SetByRank:
         guards = self.control.rank_guards(edge.node)
         if edge.passes:
             return chosen or any(self._is_called_otherwise(edge, one) for one in guards)
-        return chosen or (bool(guards) and not self._only_shows(edge))
+        if guards:
+            return not self._only_shows(edge)
+        return chosen or (
+            self._outlives_its_function(edge) and self.control.on_some_ranks(edge.node)
+        )
+
+    def _outlives_its_function(self, edge: FlowEdge) -> bool:
+        """``global path; path = given``, in a function that perhaps some ranks alone call."""
+        function = self.control.script.structure_of(edge.node).function(edge.node)
+        return function is not None and any(
+            location[0] == "name" and location[1] is not function for location in edge.targets
+        )
 
     def _is_called_otherwise(self, edge: FlowEdge, guard: Guard) -> bool:
         """Whether the other ranks call a function, too, with something else perhaps."""

@@ -13,6 +13,7 @@ from ddpify.understanding.libraries.distributed import (
     DDP,
     FSDP,
     FULLY_SHARD,
+    INIT_GROUP,
     SAMPLER,
     splits,
 )
@@ -26,11 +27,11 @@ from ddpify.understanding.taint.flow_edges import FlowEdge
 from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.taint.sources import ANY_RANK, LOCAL
 from ddpify.understanding.taint.unordered import Ordering
-from ddpify.understanding.values import UNKNOWN, Class, Const, Instance, Value, value
+from ddpify.understanding.values import UNKNOWN, Class, Const, Data, Instance, Value, value
 
 _NONE = value(Const(None))
 _PASSING = frozenset({*BARS, "builtins.enumerate", "builtins.zip"})
-_STARTS = ("torch.distributed.init_process_group", DDP, FSDP, FULLY_SHARD, SAMPLER)
+_STARTS = (INIT_GROUP, DDP, FSDP, FULLY_SHARD, SAMPLER)
 
 
 class Reading(Understood):
@@ -97,8 +98,21 @@ class Reading(Understood):
             edge.adds = edge.adds and self._adds_over_batches(edge)
             if edge.value is not None and self.takes_batches(edge):
                 sources[edge.value] = {LOCAL}
+        for call in self._taken_batches():
+            made.begin(("batches", call), LOCAL)
         made.solve(sources)
         return made
+
+    def _taken_batches(self) -> Iterator[cst.Call]:
+        """The calls that take one batch of a loader that is shared out: ``next(batches)``."""
+        for call in self.calls("builtins.next", everywhere=True):
+            held = [one for one in self.value(call).atoms if isinstance(one, Data)]
+            loaders = {loader for one in held for loader in one.loaders}
+            if not self.has_runtime and any(
+                self.is_sharded(one) and (self.strict or not self._may_stay_replicated(one))
+                for one in loaders
+            ):
+                yield call
 
     @cached_property
     def batch_loops(self) -> set[cst.CSTNode]:

@@ -25,13 +25,13 @@ from ddpify.understanding.libraries.distributed import (
     FULLY_SHARD,
     WRAPPERS,
     is_wrapper,
+    library_names,
 )
 from ddpify.understanding.libraries.runtime_names import imports_runtime
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.requirements import declaring_file, minimum_torch
 from ddpify.understanding.structure import Structure
 from ddpify.understanding.syntax import code_of
-from ddpify.understanding.taint import sources
 from ddpify.understanding.taint.call_graph import called, initialisers
 from ddpify.understanding.values import UNKNOWN, Instance, Value
 
@@ -121,7 +121,7 @@ class Understood:
 
     def names(self, node: cst.CSTNode) -> set[str]:
         """Qualified names of the library things that an expression may be."""
-        return set(sources.library_names(self.facts.values.get(node)))
+        return set(library_names(self.facts.values.get(node)))
 
     def instances(self, node: cst.CSTNode) -> list[Instance]:
         """The objects that an expression may be."""

@@ -1,4 +1,4 @@
-"""Totals that code which is not seen may have made whole."""
+"""Totals that code which cannot be read may have reduced."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KNOWN = frozenset(
     "builtins torch numpy math statistics scipy sklearn pandas tqdm time datetime os json copy"
     " collections itertools functools operator logging random wandb matplotlib".split()
 )
-# Words for what makes numbers whole. They only ever silence the rule.
+# Words for what makes numbers global. They only ever silence the rule.
 _REDUCES = re.compile(r"(?i)reduc|gather|sync|average|distributed|all_mean|across")
 
 
@@ -101,7 +101,7 @@ class UnseenCode:
         )
 
     def _taken_by(self, call: cst.Call) -> frozenset[str]:
-        """What a function may make whole: totals, and by its name the numbers of a step."""
+        """What a function may reduce: totals, and by its name the numbers of a step."""
         return _PARTS if _REDUCES.search(code_of(call.func)) else _TOTALS
 
     def _is_unseen(self, call: cst.Call) -> bool:

@@ -32,7 +32,7 @@ def is_own(script: Script, node: cst.BaseExpression) -> bool:
 def sees_all_data(
     script: Script, node: cst.BaseExpression, seen: set[Location] | None = None
 ) -> bool:
-    """Whether all that may be a rank's own in an expression surely comes from whole loaders.
+    """Whether all that may be a rank's own in an expression surely comes from unsharded loaders.
 
     What objects keep is known for all of the run, so that a meter of the training counts for one
     of the validation; which function a number comes from tells them apart.
@@ -67,7 +67,7 @@ def _is_full(script: Script, one: Dependency, seen: set[Location]) -> bool:
 
 
 def _passes_full_total(script: Script, one: Dependency, seen: set[Location]) -> bool:
-    """Whether all that a function's result has of a rank's own comes in as arguments, whole."""
+    """Whether all that a function's result may have of a rank's own is unsharded arguments."""
     if one.location is None or script.flow.labels.get(one.location, set()) & {LOCAL, TOTAL}:
         return False
     parts = [inner for inner in one.given or () if _may_be_part(script, inner)]
@@ -83,7 +83,7 @@ def _copies_full_total(script: Script, edge: FlowEdge, seen: set[Location]) -> b
 
 
 def _goes_over_all(script: Script, function: cst.FunctionDef, call: cst.CSTNode | None) -> bool:
-    """Whether all loops over loaders in a function go over whole ones, where this call runs it."""
+    """Whether all loops over loaders in a function take unsharded ones, where this call runs it."""
     loops = [one for one in walk(function.body) if isinstance(one, cst.For)]
     given = dict(_given(script, function, call)) if isinstance(call, cst.Call) else {}
     loaders = []

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import uses
-from ddpify.understanding.arithmetic import bounds, dimensions
 from ddpify.understanding.arithmetic.tensor_dimensions import (
     KEEPING_DIMENSIONS,
     ORDERING,
@@ -34,6 +33,7 @@ from ddpify.understanding.operators import results
 from ddpify.understanding.operators.rules import Rule
 from ddpify.understanding.operators.table import BATCH_FIRST_OF, LAST_OF, LAST_TOLD, MIXING, rule_of
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.shapes import bounds, dimensions
 from ddpify.understanding.values import NO_ROWS, REPLICATED, Data, Tup, Value, value
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import uses
-from ddpify.understanding.arithmetic import across_samples, dimensions, tensor_pairs
+from ddpify.understanding.arithmetic import across_samples, tensor_pairs
 from ddpify.understanding.arithmetic.tensor_dimensions import (
     OVER_A_DIMENSION,
     may_mix_rows,
@@ -23,6 +23,7 @@ from ddpify.understanding.forms import Form
 from ddpify.understanding.operators.rules import Rule
 from ddpify.understanding.operators.table import rule_of
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.shapes import dimensions
 from ddpify.understanding.values import NO_ROWS, UNKNOWN, Data, Value, value
 
 if TYPE_CHECKING:

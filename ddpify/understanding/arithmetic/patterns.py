@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.records import record
-from ddpify.understanding.arithmetic import tensor_dimensions, tensor_sizes, tensors
+from ddpify.understanding.arguments import Keywords, argument_pairs
+from ddpify.understanding.arithmetic import tensor_dimensions, tensors
 from ddpify.understanding.batching import batch_rows
 from ddpify.understanding.forms import SEVERAL_TENSORS, Form
-from ddpify.understanding.language.arguments import Keywords, argument_pairs
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.shapes import tensor_sizes
 from ddpify.understanding.values import (
     REPLICATED,
     UNKNOWN,
@@ -175,7 +176,7 @@ def _no_rows(
     operand: tuple[cst.BaseExpression, Data],
     pattern: _Pattern,
 ) -> Value:
-    """The same of a mean or a sum, or of what is whole."""
+    """The same of a mean or a sum, or of a replicated value."""
     shown, data = operand
     if data.placement.partial and pattern.reduction in ("", *_LINEAR):
         return tensors.fresh(value(data))

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import uses
-from ddpify.understanding.arithmetic import bounds, loop_indices, tensor_pairs
+from ddpify.understanding.arithmetic import loop_indices, tensor_pairs
 from ddpify.understanding.batching import per_sample_lists
 from ddpify.understanding.forms import Form
 from ddpify.understanding.operators.rules import Rule
 from ddpify.understanding.operators.table import rule_of
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.shapes import bounds
 from ddpify.understanding.values import NO_ROWS, Atom, Data, Tup, Value, value
 
 if TYPE_CHECKING:

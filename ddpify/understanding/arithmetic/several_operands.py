@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import uses
-from ddpify.understanding.arithmetic import across_samples, dimensions
-from ddpify.understanding.arithmetic.tensor_dimensions import named_dimensions
+from ddpify.understanding.arithmetic import across_samples
 from ddpify.understanding.arithmetic.tensor_pairs import Operand
 from ddpify.understanding.forms import Form
 from ddpify.understanding.operators.places import HOLDING_ROWS, TABLE, WITH_ONE_INDEX
 from ddpify.understanding.operators.rules import Rule
 from ddpify.understanding.operators.table import rule_of
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.shapes import dimensions
+from ddpify.understanding.shapes.dimensions import named_dimensions
 from ddpify.understanding.values import NO_ROWS, UNKNOWN, Data, Value, value
 
 if TYPE_CHECKING:

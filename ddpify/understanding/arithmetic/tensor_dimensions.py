@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ddpify.understanding.arithmetic import dimensions
 from ddpify.understanding.forms import SEVERAL_TENSORS, Form
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.values import Const, Data, Instance, Tup, Value, join, value
+from ddpify.understanding.shapes import dimensions
+from ddpify.understanding.shapes.dimensions import named_dimensions
+from ddpify.understanding.values import Data, Tup, Value, join, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
@@ -99,28 +100,6 @@ def kept_form(data: Data) -> Form:
         Form.STATES,
     )
     return data.form if data.form in kept else Form.TENSOR
-
-
-def named_dimensions(
-    rest: Sequence[Value], kwargs: Mapping[str, Value]
-) -> list[tuple[object, ...]]:
-    """The dimensions that ``dim`` may name; an empty tuple stands for all of them."""
-    given = kwargs.get("dim") or kwargs.get("axis")
-    if given is None and rest:
-        given = rest[0]
-    if given is None:
-        return [()]
-    found: list[tuple[object, ...]] = []
-    for atom in given.atoms:
-        items: Sequence[Value] = (value(atom),)
-        if isinstance(atom, Tup):
-            items = atom.items
-        elif isinstance(atom, Instance) and atom.type == "list":
-            items = list(atom.attributes.values())
-        elif isinstance(atom, Const) and isinstance(atom.value, (bool, type(None))):
-            items = ()  # as in torch.std(x, True), which is told no dimension
-        found.append(tuple(item.constant() for item in items))
-    return found or [(...,)]
 
 
 def along(

@@ -10,14 +10,12 @@ import libcst as cst
 from ddpify.understanding import uses
 from ddpify.understanding.arithmetic import (
     across_samples,
-    bounds,
-    dimensions,
     last_sizes,
     loop_indices,
+    sequences,
     single_samples,
     taken_rows,
     tensor_pairs,
-    tensor_sizes,
 )
 from ddpify.understanding.batching import (
     batch_cuts,
@@ -31,9 +29,9 @@ from ddpify.understanding.batching import (
 )
 from ddpify.understanding.facts import Draw
 from ddpify.understanding.forms import SEVERAL_TENSORS, Form
-from ddpify.understanding.libraries import sequences
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.syntax import displayed
+from ddpify.understanding.shapes import bounds, dimensions, tensor_sizes
+from ddpify.understanding.syntax import displayed, indices_of
 from ddpify.understanding.values import (
     NO_ROWS,
     REPLICATED,
@@ -77,7 +75,7 @@ def item(run: RunState, node: cst.Subscript, atom: Data) -> Value:
         return _batch_item(run, node, atom)
     if atom.form is Form.SIZED:
         return rows_by_index(run, node) or REPLICATED  # or no longer of as many as a batch
-    if atom.reduced:  # what is made of a reduced number is as whole as any other tensor
+    if atom.reduced:  # what is made of a reduced number is replicated like any other tensor
         taken = rows_by_index(run, node)
         if taken is not None:
             return taken
@@ -93,7 +91,7 @@ def item(run: RunState, node: cst.Subscript, atom: Data) -> Value:
             run.demand(node.value, value(atom), uses.ARITHMETIC)
             return taken
     if atom.placement is not Placement.SHARD:
-        by = indices(node)
+        by = indices_of(node)
         if atom.placement is Placement.COUPLED or atom.form is Form.GATHERED:
             bounds.count_sizes(run, bounds.of_slices(node))
         if atom.form is Form.GATHERED:
@@ -149,11 +147,6 @@ def _is_fixed(run: RunState, node: cst.Subscript) -> bool:
     return across_samples.is_fixed(run.seen(first.value))
 
 
-def indices(node: cst.Subscript) -> list[cst.BaseExpression]:
-    """What an item is asked by, without slices."""
-    return [e.slice.value for e in node.slice if isinstance(e.slice, cst.Index)]
-
-
 def pieces(run: RunState, rows: Value, sizes: Value) -> Value:
     """What ``split(len(batch))`` makes of tensors under each other: one of them each.
 
@@ -174,7 +167,7 @@ def _piece(rows: Data) -> Data:
 def cut_by_global_batches(
     run: RunState, cut: tensor_pairs.Operand, length: tensor_pairs.Operand
 ) -> None:
-    """Ask for a whole that cannot be had where tensors under each other are cut by a batch's size.
+    """Demand what cannot be had: tensors under each other are cut by a batch's size.
 
     A rank has fewer rows of each of them.
     """
@@ -202,7 +195,7 @@ def _shape_item(run: RunState, node: cst.Subscript, atom: Data) -> Value:
     if index is ... or index == atom.dim:
         return value(tensor_sizes.first_size(atom, node))
     if isinstance(index, int) and index < 0 < atom.dim and _is_reckoned_with(run, node):
-        run.demand(node.value, value(atom), "a size that is counted from the end")
+        run.demand(node.value, value(atom), uses.A_SIZE_FROM_THE_END)
     return REPLICATED
 
 
@@ -297,7 +290,7 @@ def _leaves_one_each(run: RunState, node: cst.Subscript, atom: Data) -> bool:
 
 def _is_first_column(run: RunState, node: cst.Subscript) -> bool:
     """Whether ``found[:, 0]`` takes positions along the first dimension of a mask, or of all."""
-    indices_ = [run.seen(index).constant() for index in indices(node)]
+    indices_ = [run.seen(index).constant() for index in indices_of(node)]
     return not indices_ or indices_ == [0]
 
 
@@ -439,7 +432,7 @@ def replicated_item(run: RunState, node: cst.Subscript) -> Value:
 
 def _by_gathered(run: RunState, node: cst.Subscript) -> Value | None:
     """What positions take for the rows of all ranks; None for another index."""
-    held = [(shown, atom) for shown in indices(node) for atom in run.seen(shown).of(Data)]
+    held = [(shown, atom) for shown in indices_of(node) for atom in run.seen(shown).of(Data)]
     gathered = [atom for _, atom in held if atom.form is Form.GATHERED]  # type: ignore[union-attr]
     if not gathered:
         return None
@@ -451,7 +444,7 @@ def rows_of_weights(run: RunState, node: cst.Subscript) -> Value | None:
     """The rows of a parameter that rows, or what may be a batch, pick; else None."""
     held = [
         atom
-        for index in indices(node)
+        for index in indices_of(node)
         for atom in handmade_batches.replicated_tensors(run.seen(index))
     ]
     return rows_by_index(run, node) or (value(*held) if held else None)
@@ -459,7 +452,7 @@ def rows_of_weights(run: RunState, node: cst.Subscript) -> Value | None:
 
 def rows_by_index(run: RunState, node: cst.Subscript) -> Value | None:
     """The rows that an index by this rank's rows, or by their number, takes; else None."""
-    held = (per_sample_lists.as_index(run.seen(index)) for index in indices(node))
+    held = (per_sample_lists.as_index(run.seen(index)) for index in indices_of(node))
     shards = [d for one in held for d in one.data if d.placement is Placement.SHARD]
     counted = bounds.counted(run, node)
     of_all = None if shards else bounds.of_all_rows(run, node)
@@ -470,7 +463,7 @@ def rows_by_index(run: RunState, node: cst.Subscript) -> Value | None:
     shards += counted
     if not shards:
         return None
-    if all_found(run, indices(node)) or _counted_up(run, node):
+    if all_found(run, indices_of(node)) or _counted_up(run, node):
         return REPLICATED
     rows = shards[0].placed(Placement.SHARD)
     return value(replace(rows, form=Form.MASKED) if shards[0].ragged else rows)
@@ -489,7 +482,7 @@ def _counted_up(run: RunState, node: cst.Subscript) -> bool:
 
 
 def all_found(run: RunState, indices_: list[cst.BaseExpression]) -> bool:
-    """Whether positions at which a mask holds pick rows of what is whole: those of all ranks do."""
+    """Whether positions at which a mask holds pick replicated rows: those of all ranks do."""
     found = [(i, d) for i in indices_ for d in run.seen(i).data if d.found_in]
     for index, data in found if not run.frames_forward() else ():
         run.demand(index, value(data), uses.ROWS_OF_ALL)

@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import uses
-from ddpify.understanding.arithmetic import (
-    across_samples,
-    booleans,
-    dimensions,
-    single_samples,
-    tensor_sizes,
-)
+from ddpify.understanding.arithmetic import across_samples, booleans, single_samples
 from ddpify.understanding.batching import (
     batch_rows,
     handmade_batches,
@@ -25,6 +19,7 @@ from ddpify.understanding.batching import (
 )
 from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement, combine
+from ddpify.understanding.shapes import dimensions, tensor_sizes
 from ddpify.understanding.syntax import displayed
 from ddpify.understanding.values import (
     REPLICATED,
@@ -33,6 +28,7 @@ from ddpify.understanding.values import (
     Instance,
     Tup,
     Value,
+    deep_atoms,
     join,
     value,
     without_views,
@@ -42,7 +38,7 @@ if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
 _PLACED = (Form.TENSOR, Form.STATE)  # forms of rows along the dimension that is noted
-_MOST_LENGTHS = 3  # of tuples that are added to: of more, it is a loop that makes them longer
+MOST_LENGTHS = 3  # of tuples that are added to: of more, it is a loop that makes them longer
 Operand = tuple[cst.BaseExpression, Value]  # what is written, and its value
 
 BINARY = {
@@ -166,7 +162,7 @@ def _added(left: list[Tup], right: list[Tup]) -> Value:
     """The sums of tuples; one that grows in a loop is told apart up to a length only."""
     sums = [a.items + b.items for a in left for b in right]
     lengths = {len(a.items) for a in left}
-    if len(lengths) > _MOST_LENGTHS:
+    if len(lengths) > MOST_LENGTHS:
         last = max(lengths) - 1
         sums = [(*one[:last], join(*one[last:])) if one[last:] else one for one in sums]
     return join(*(value(Tup(items)) for items in sums))
@@ -302,10 +298,19 @@ def note_used_on_rows(run: RunState, operands: Iterable[Data | None]) -> None:
     held = [d for d in operands if d is not None]
     rows = any(d.placement.local and not d.placement.partial for d in held)
     if rows and not run.no_grad and not run.frames_forward():
-        numbers = (d for d in held if d.reduced and d.one_each)  # others are known at run time
-        run.facts.used_on_rows.update(
-            definition_site for d in numbers for definition_site in d.definition_sites
-        )
+        _note_reduced(run, held)
+
+
+def note_used_unseen(run: RunState, node: cst.CSTNode, given: Iterable[Value]) -> None:
+    """What a reduction gave enters code that is not seen: its result may meet a rank's rows."""
+    if not run.module.is_unused(node) and not run.no_grad and not run.frames_forward():
+        atoms = (atom for one in given for atom in deep_atoms(one))
+        _note_reduced(run, [a for a in atoms if isinstance(a, Data) and a.form is Form.TENSOR])
+
+
+def _note_reduced(run: RunState, held: Iterable[Data]) -> None:
+    numbers = (d for d in held if d.reduced and d.one_each)  # others are known at run time
+    run.facts.used_on_rows.update(site for d in numbers for site in d.definition_sites)
 
 
 def definition_sites(data: Data | None) -> frozenset[cst.BaseExpression]:
@@ -472,14 +477,14 @@ def compare(run: RunState, nodes: Sequence[cst.BaseExpression], values: list[Val
     with_zero = any(one.constant() == 0 for one in values)
     own = run.frames_forward() and all(map(_counts_rows, values))  # one rank's beside its other
     for node, one in zip(nodes, values, strict=True):
-        run.demand(node, value(*one.positions), "a comparison")
+        run.demand(node, value(*one.positions), uses.A_COMPARISON)
         for data in one.data:
             if with_zero and (data.placement is Placement.COUNT or is_never_zero(run, data)):
                 run.facts.shape_uses.update(data.definition_sites)  # no rank is without a row
             elif not data.placement.partial:
                 shards.append(data)
             elif not own:
-                run.demand(node, value(data), "a comparison")
+                run.demand(node, value(data), uses.A_COMPARISON)
     handmade_batches.meet(run, list(zip(nodes, values, strict=True)))
     tensors = held_tensors(list(zip(nodes, values, strict=True)))
     if not shards:

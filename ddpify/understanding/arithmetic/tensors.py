@@ -9,20 +9,19 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import uses
+from ddpify.understanding import size_uses, uses
 from ddpify.understanding.arithmetic import (
     across_samples,
     along_batch,
     booleans,
-    dimensions,
+    sequences,
     several_operands,
     single_samples,
     tensor_items,
     tensor_pairs,
-    tensor_sizes,
-    transpositions,
     views,
 )
+from ddpify.understanding.arithmetic.denominators import number_of_rows
 from ddpify.understanding.arithmetic.tensor_dimensions import (
     KEEPING_DIMENSIONS,
     ORDERING,
@@ -40,19 +39,17 @@ from ddpify.understanding.arithmetic.tensor_dimensions import (
     kept_form,
     may_mix_rows,
     mixes_rows,
-    named_dimensions,
 )
 from ddpify.understanding.arithmetic.tensor_pairs import Operand
 from ddpify.understanding.batching import batch_rows, collating, handmade_batches, item_dimensions
 from ddpify.understanding.forms import Form
-from ddpify.understanding.language import size_uses
-from ddpify.understanding.libraries import sequences
-from ddpify.understanding.libraries.denominators import number_of_rows
 from ddpify.understanding.operators.dimensions import ALONG
 from ddpify.understanding.operators.results import how_many
 from ddpify.understanding.operators.rules import Rule
 from ddpify.understanding.operators.table import rule_of
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.shapes import dimensions, tensor_sizes, transpositions
+from ddpify.understanding.shapes.dimensions import named_dimensions
 from ddpify.understanding.values import (
     NO_ROWS,
     REPLICATED,
@@ -78,7 +75,7 @@ LINEAR = frozenset(
     " contiguous mean sum neg negative numpy requires_grad_ flatten ravel expand expand_as data"
     " retain_grad astype copy asarray array as_tensor from_numpy tensor item_".split()
 )
-# What gives something whole of all rows, without being a sum of what each rank gives.
+# What gives a global value of all rows, without being a sum of what each rank gives.
 _SAME_ELEMENTS = frozenset("long int detach clone contiguous numpy Variable squeeze".split())
 # What brings rows together in a tensor that all ranks hold.
 WRITING_BY_INDEX = frozenset(
@@ -261,7 +258,7 @@ def _function(
     results = []
     for operand, one in data:
         made = _one(run, node, name, operand, one, rest, kwargs)
-        if one.placement is not Placement.ROWS:  # which are whole where they are picked, or never
+        if one.placement is not Placement.ROWS:  # which are global where they are picked, or never
             made = _named_by(operand, name, made)
         if one.placement is Placement.SHARD:
             made = _counted_by(node, operand, made)
@@ -385,7 +382,7 @@ def _selected_by(rest: Sequence[Value], kwargs: Mapping[str, Value]) -> Value:
 
 
 def _take_whole_numbers(run: RunState, name: str, numbers: list[Operand]) -> None:
-    """How many are asked for goes by the whole batch where that is what they are chosen from."""
+    """How many are asked for depends on the whole batch where they are chosen from all of it."""
     for node, held in numbers:
         counts = [d for d in held.data if d.placement is Placement.COUNT]
         if counts:
@@ -431,7 +428,7 @@ def _meet_crosswise(run: RunState, operands: list[list[Data]]) -> bool:
 
 
 def _named_by(operand: cst.BaseExpression, name: str, result: Value) -> Value:
-    """What couples rows without a name can be mended by gathering the operand.
+    """What couples rows without a name is resolved by gathering the operand.
 
     So are extremes over all rows and their order: the rows themselves may stay where they are.
     """
@@ -461,7 +458,7 @@ def _counted_by(node: cst.BaseExpression, operand: cst.BaseExpression, result: V
 def on_replicated(
     name: str, operands: list[Operand], rest: Sequence[Value], kwargs: Mapping[str, Value]
 ) -> Value:
-    """The same for what is whole already: rows stay rows, unless the function adds them up."""
+    """The same for replicated values: rows stay rows, unless the function adds them up."""
     reduced = [a for _, v in operands for a in v.atoms if isinstance(a, Data)]
     if not reduced or (name == "detach" and reduced[0].form is not Form.GATHERED):
         return REPLICATED
@@ -582,7 +579,7 @@ def _one(
         form = Form.TENSOR if run.collating else Form.ROW
         return value(collating.one_row(left, form=form) if row else left)
     if data.counting and name in OVER_A_DIMENSION and not run.frames_forward():
-        run.demand(operand, value(data), uses.POSITIONS)  # they go on to those of all ranks
+        run.demand(operand, value(data), uses.POSITIONS)  # they become those of all ranks
         return REPLICATED
     if name in OVER_A_DIMENSION:
         if may_mix_rows(name, data, rest, kwargs):

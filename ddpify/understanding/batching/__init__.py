@@ -1,1 +1,1 @@
-"""Which batch is at hand, where its rows are, and what keeps them."""
+"""Which batch is current, where its rows are, and which objects hold them for longer."""

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.arithmetic import bounds, dimensions, transpositions
 from ddpify.understanding.batching.handmade_batches import (
     DIMENSIONS,
     Operand,
     possible_batch,
     replicated_tensors,
 )
+from ddpify.understanding.shapes import bounds, dimensions, transpositions
 from ddpify.understanding.values import (
     REPLICATED,
     UNKNOWN,

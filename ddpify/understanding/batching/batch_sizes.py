@@ -1,7 +1,7 @@
 """Sizes of batches that a script gives by a setting's name instead of asking the batch.
 
 ``torch.ones(batch_size, 1)`` is meant for the rows of a batch where a loader is made with that same
-``batch_size``, and a batch of it is at hand.
+``batch_size``, and a batch of it is current.
 """
 
 from __future__ import annotations

@@ -281,7 +281,7 @@ def _parts(atom: Atom) -> dict[str, Value]:
 def _batch(made: Value, usual: Data, *, whole: bool = False) -> Value:
     """A batch with its rows, and what is not understood in it taken for rows that come first.
 
-    ``whole`` marks one that every rank puts together whole, before it keeps its own rows.
+    ``whole`` marks one that every rank collates in full, before it keeps its own rows.
     """
     if not made:
         return value(replace(usual, form=Form.BATCH))

@@ -1,12 +1,12 @@
-"""Which batch is the one at hand: reductions go by how the batch that came last is shared.
+"""Which batch is current: reductions use the sizes of the batch that came last.
 
-``next(iter(check))`` in a training step takes another batch. What is reduced after it goes by the
-share of that one, though it may come from the batch of the step.
+``next(iter(check))`` in a training step takes another batch. What is reduced after it uses the
+sizes of that one, though it may come from the batch of the step.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,10 +15,12 @@ import libcst as cst
 from ddpify.understanding.batching import joint_loaders
 from ddpify.understanding.facts import LateUse
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.values import Atom, Data, Instance, Tup, Value, deep_atoms, value
+from ddpify.understanding.values import Atom, Data, Instance, Scope, Tup, Value, deep_atoms, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
+
+_COLLECTIONS = ("list", "dict", "generator")
 
 
 def taken(run: RunState, sources: frozenset[Instance]) -> None:
@@ -29,11 +31,31 @@ def taken(run: RunState, sources: frozenset[Instance]) -> None:
 
 def passed(run: RunState, sources: frozenset[Instance]) -> None:
     """Before a batch comes of these loaders: what names hold of them is of an earlier batch."""
+    run.written.clear()  # what objects hold may be of an earlier batch as well
     places: set[object] = {one.place for one in sources}
-    for scope in {id(frame.scope): frame.scope for frame in run.frames}.values():
+    for scope in _scopes(run):
         for name, held in scope.names.items():
-            if any(map(_is_part, deep_atoms(held))):
+            if any(map(_is_part, _held_in(held))):
                 scope.names[name] = _of_the_past(run, held, places)
+
+
+def _scopes(run: RunState) -> Iterator[Scope]:
+    """The scopes of the calls in progress, and those around functions that are made by now."""
+    seen: set[int] = set()
+    for scope in [*(frame.scope for frame in run.frames), *(f.scope for f in run.defined)]:
+        around: Scope | None = scope
+        while around is not None and id(around) not in seen:
+            seen.add(id(around))
+            yield around
+            around = around.parent
+
+
+def _held_in(held: Value) -> Iterator[Atom]:
+    """What a name holds, and what the collections that it holds do."""
+    for atom in deep_atoms(held):
+        yield atom
+        if isinstance(atom, Instance) and atom.type in _COLLECTIONS:
+            yield from deep_atoms(atom.elements)
 
 
 def _is_part(atom: Atom) -> bool:
@@ -49,7 +71,27 @@ def _aged(run: RunState, atom: Atom, places: set[object]) -> Atom:
         return Tup(tuple(_of_the_past(run, item, places) for item in atom.items))
     if isinstance(atom, Data) and _is_part(atom) and not _is_made_for(run, atom):
         return replace(atom, past=any(one.place in places for one in atom.loaders))
+    if isinstance(atom, Instance) and _is_of_a_round(run, atom):
+        return _aged_collection(run, atom, places)
     return atom
+
+
+def _is_of_a_round(run: RunState, made: Instance) -> bool:
+    """Whether a round of a loop makes this collection, and it is no iterator of batches."""
+    in_round = made.type in _COLLECTIONS and bool(run.made_in.get(made))
+    return in_round and made not in run.over_loaders
+
+
+def _aged_collection(run: RunState, made: Instance, places: set[object]) -> Instance:
+    """A collection that a round has made for its batch: the next round makes another one there."""
+    held = {key: _of_the_past(run, one, places) for key, one in made.attributes.items()}
+    if all(held[key] == one for key, one in made.attributes.items()):
+        return made
+    if made not in run.aged:
+        run.aged[made] = Instance(made.site, made.module, made.type, calls=made.calls)
+    for key, one in held.items():
+        run.put(run.aged[made], key, one)
+    return run.aged[made]
 
 
 def _is_made_for(run: RunState, rows: Data) -> bool:
@@ -68,14 +110,14 @@ def asked(run: RunState, sources: frozenset[Instance]) -> None:
 
 
 def took_replicated(run: RunState, sources: frozenset[Instance]) -> None:
-    """``next()`` has given a batch that every rank gets whole."""
+    """``next()`` has given a replicated batch."""
     if sources and not any(loader.site in run.choices.beside for loader in sources):
         run.current_replicated |= {sources}
         taken(run, sources)
 
 
 def switched(run: RunState, statement: cst.CSTNode, loaders: frozenset[Instance]) -> None:
-    """Before a statement, the batch of these loaders is made the one at hand, if it is not."""
+    """Before a statement, the batch of these loaders becomes the current one, if it is not."""
     made = {one.place for one in loaders}
     if any({one.place for one in owner} != made for owner in run.current_loaders):
         run.facts.switched.add(statement)
@@ -83,7 +125,7 @@ def switched(run: RunState, statement: cst.CSTNode, loaders: frozenset[Instance]
 
 
 def left(run: RunState) -> None:
-    """A loop has ended: the batch of the loop around it is the one at hand again, if it has one."""
+    """A loop has ended: the batch of the loop around it is current again, if it has one."""
     ended = run.frame.loops[-1].own
     around = [loop.own for frame in run.frames for loop in frame.loops if loop.own]
     if ended:
@@ -98,7 +140,7 @@ def comprehension_ended(run: RunState, sources: frozenset[Instance]) -> None:
 
 
 def used(run: RunState, node: cst.CSTNode, rows: Iterable[Data]) -> None:
-    """Something goes by how the batch is shared that these rows, or parts, come from."""
+    """Something uses the sizes of the batch that these rows, or parts, come from."""
     for data in rows:
         shown = run.no_grad and data.placement is Placement.SHARD  # rows that nothing learns of
         if data.past and not shown:
@@ -113,7 +155,7 @@ def used(run: RunState, node: cst.CSTNode, rows: Iterable[Data]) -> None:
 
 
 def reduced(run: RunState, node: cst.CSTNode, parts: Iterable[Data]) -> None:
-    """Something is made whole; what comes from two batches of different sizes goes by neither."""
+    """Something is reduced; what comes from two batches of different sizes fits neither."""
     parts = list(parts)
     if node not in run.choices.named:
         used(run, node, parts)

@@ -1,6 +1,6 @@
 """Batches that a script makes by hand: which tensors hold the rows of one, and where to split it.
 
-Where no loader feeds the training, every process makes the whole global batch, and must keep its
+Where no loader feeds the training, every process makes the global batch, and must keep its
 own rows of it. A tensor that may be such a batch is a :class:`ReplicatedTensor` for each dimension
 that its
 rows may lie along. These follow the data to the models, whose layers tell which dimensions are
@@ -96,7 +96,7 @@ def _of_size(atom: ReplicatedTensor, single: frozenset[int], ndim: int) -> Repli
 
 
 def unpacked(run: RunState, part: Value) -> Value:
-    """One of several things that come out of code that is not seen: perhaps a batch."""
+    """One of several things that come out of code that ddpify cannot read: perhaps a batch."""
     unknown = all(isinstance(atom, Number) for atom in part.atoms)
     return join(part, possible_batch(guessed=True)) if unknown and _looks_for_batches(run) else part
 
@@ -221,7 +221,7 @@ def meet(
 ) -> None:
     """What meets a split batch must be split alike; ``surely`` if it has rows whatever it is.
 
-    ``unseen``: it meets in code that is not seen, which may take another dimension for the batch's.
+    ``unseen``: it meets in code that ddpify cannot read, which may use another batch dimension.
     """
     if run.frames_forward():
         return

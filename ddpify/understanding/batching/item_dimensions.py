@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from ddpify.understanding.arithmetic import dimensions
 from ddpify.understanding.project import ModuleFile
+from ddpify.understanding.shapes import dimensions
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument, code_of
 from ddpify.understanding.values import UNKNOWN, Class, Data, Instance, Value

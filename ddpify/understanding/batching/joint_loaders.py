@@ -1,7 +1,7 @@
 """Loaders whose batches are used together, as by ``zip``: whether those are of one size.
 
-The runtime weights means by how the batch that came last is shared. With two batches of different
-sizes at hand, that holds for one of them alone.
+The runtime weights means by the ranks' sizes of the batch that came last. With batches of two
+sizes in one step, that holds for one of them alone.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def _side_by_side(element: Value) -> Iterator[Pair]:
 
 
 def taken_besides(run: RunState, node: cst.CSTNode, element: Value) -> None:
-    """``next()`` gets a batch while loops in progress have others at hand.
+    """``next()`` gets a batch while loops in progress have others.
 
     Not beside one that may come from the same loader: that is another way to get the same batch.
     """
@@ -92,7 +92,7 @@ def taken_besides(run: RunState, node: cst.CSTNode, element: Value) -> None:
 
 
 class Taken:
-    """The batches that loops in progress have at hand, from the start of a branching on.
+    """The batches of loops in progress, from the start of a branching on.
 
     Of those that one side takes and those that the other takes there is one at a time.
     """
@@ -102,7 +102,7 @@ class Taken:
         self._known = [(loop, len(loop.loaders)) for loop in loops]
         self._first: list[list[frozenset[Instance]]] = [[] for _ in loops]
 
-    def turn(self) -> None:
+    def next_side(self) -> None:
         """The other side starts from what was there."""
         self._first = [loop.loaders[known:] for loop, known in self._known]
         for loop, known in self._known:

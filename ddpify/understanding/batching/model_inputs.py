@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.batching import handmade_batches, per_sample_lists
-from ddpify.understanding.language.arguments import Keywords, argument_pairs
 from ddpify.understanding.values import Instance, Value
 
 if TYPE_CHECKING:

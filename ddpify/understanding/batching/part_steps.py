@@ -29,7 +29,7 @@ def note(run: RunState) -> None:
 
 
 def _is_a_loaders_batch(run: RunState, frame: Frame, through: cst.Name) -> bool:
-    """Whether a name is what a loop around over a loader gets, as a whole."""
+    """Whether a name is all that a loop around over a loader gets."""
     outer = (loop.node for loop in frame.loops if loop.own and isinstance(loop.node, cst.For))
     if not any(_binds(loop, through.value) for loop in outer):
         return False

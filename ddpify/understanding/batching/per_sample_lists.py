@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import uses
-from ddpify.understanding.arithmetic import bounds
 from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.shapes import bounds
 from ddpify.understanding.structure import Structure, walk
 from ddpify.understanding.syntax import dotted, names_of
 from ddpify.understanding.values import Atom, Data, Instance, Tup, Value, deep_atoms, join, value
@@ -209,7 +209,7 @@ def _rows(held: Value) -> Iterator[Atom]:
 
 
 def of_list(made: Instance) -> Data | None:
-    """The rows that such a list holds; None where their items are whole by now."""
+    """The rows that such a list holds; None where their items are replicated by now."""
     held = [a for a in deep_atoms(made.elements) if isinstance(a, Data)]
     picked = [data for data in held if _is_of_a_row(data)]
     counting = frozenset(b for data in held if data.is_position for b in data.definition_sites)

@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import uses
-from ddpify.understanding.arithmetic import bounds
-from ddpify.understanding.batching import in_place_writes, sample_tables
-from ddpify.understanding.forms import SEVERAL_TENSORS, Form
-from ddpify.understanding.language.arguments import (
+from ddpify.understanding.arguments import (
     Keywords,
     argument_of,
     argument_pairs,
     local_data,
 )
-from ddpify.understanding.libraries.object_kinds import is_model
+from ddpify.understanding.batching import in_place_writes, sample_tables
+from ddpify.understanding.forms import SEVERAL_TENSORS, Form
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.shapes import bounds
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import displayed
 from ddpify.understanding.values import (
@@ -154,7 +153,7 @@ def buffer(
     What is made anew from the rows, as a mask of their size is, keeps nothing.
     """
     owners, name = run.seen(target.value).of(Instance), target.attr.value
-    models = [owner for owner in owners if is_model(owner)]  # type: ignore[arg-type]
+    models = [owner for owner in owners if run.is_model(owner)]  # type: ignore[arg-type]
     registered = any((owner, name) in run.facts.buffers for owner in models)
     if not models or not run.in_batch_loop():
         return
@@ -180,9 +179,9 @@ def _write(
 def _fill(
     run: RunState, target: cst.BaseExpression, given: list[Operand], *, by_index: bool
 ) -> None:
-    """What is made whole for this batch alone, as means by class, is filled from all its rows."""
+    """What is made for this batch alone, as means by class, is filled from all its rows."""
     kept = next(in_place_writes.holders(target), None)
-    if kept is None or not _is_replicated(run.eval(kept)):
+    if kept is None or not _is_replicated(run, run.eval(kept)):
         return
     if run.in_batch_loop() and _outlives_batch(run, kept):
         return
@@ -208,7 +207,7 @@ def _parts(run: RunState, shown: cst.BaseExpression, one: Value) -> list[Operand
 def _is_kept(run: RunState, target: cst.BaseExpression) -> bool:
     """Whether what is written is a tensor that all ranks hold, from batch to batch."""
     kept = next(in_place_writes.holders(target), None)
-    return kept is not None and _outlives_batch(run, kept) and _is_replicated(run.eval(kept))
+    return kept is not None and _outlives_batch(run, kept) and _is_replicated(run, run.eval(kept))
 
 
 def _demand(run: RunState, shown: cst.BaseExpression, data: Data, *, by_index: bool) -> None:
@@ -219,18 +218,18 @@ def _demand(run: RunState, shown: cst.BaseExpression, data: Data, *, by_index: b
     run.demand(shown, value(data), uses.A_KEPT_TENSOR)
 
 
-def _is_replicated(held: Value) -> bool:
+def _is_replicated(run: RunState, held: Value) -> bool:
     """Whether a tensor, or a layer's parameter, is the same on all ranks."""
     return bool(held.atoms) and all(
         isinstance(a, (Number, Const, ReplicatedTensor, Params))
-        or (isinstance(a, Instance) and is_model(a) and isinstance(a.type, str))
+        or (isinstance(a, Instance) and run.is_model(a) and isinstance(a.type, str))
         or (isinstance(a, Data) and not a.placement.local)
         for a in held.atoms
     )
 
 
 def _is_handed_in(run: RunState, name: str, at: int) -> bool:
-    """Whether a function got a tensor from a caller that had it before the batch at hand."""
+    """Whether a function got a tensor from a caller that had it before the current batch."""
     frame, caller = run.frames[at], run.frames[at - 1]
     given = argument_of(frame, name)
     if at == 0 or not isinstance(given, cst.Name):
@@ -242,7 +241,7 @@ def _is_handed_in(run: RunState, name: str, at: int) -> bool:
 
 
 def _outlives_batch(run: RunState, kept: cst.Name | cst.Attribute) -> bool:
-    """Whether a tensor was there before the batch at hand, as far as is known."""
+    """Whether a tensor was there before the current batch, as far as is known."""
     if isinstance(kept, cst.Attribute):
         owners = run.seen(kept.value).atoms
         return any(

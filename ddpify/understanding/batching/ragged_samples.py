@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.batching import collating
+from ddpify.understanding.definite_assignment import target_names
 from ddpify.understanding.forms import Form
-from ddpify.understanding.taint.definite_assignment import target_names
 from ddpify.understanding.values import NO_ROWS, Atom, Data, Instance, Tup, Value, join, value
 
 if TYPE_CHECKING:

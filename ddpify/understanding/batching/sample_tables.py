@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import uses
-from ddpify.understanding.arithmetic import tensor_items
 from ddpify.understanding.batching import in_place_writes
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.syntax import indices_of
 from ddpify.understanding.values import Value, value
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def item(run: RunState, target: cst.BaseExpression) -> None:
     if _is_of_one_round(run, target):
         return
     while isinstance(target, cst.Subscript):  # table[label][guess] has two
-        for index in tensor_items.indices(target) if not run.seen(target.value).data else ():
+        for index in indices_of(target) if not run.seen(target.value).data else ():
             element(run, index, run.seen(index))
         target = target.value
 

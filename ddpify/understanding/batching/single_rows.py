@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.language.arguments import Keywords
+from ddpify.understanding.arguments import Keywords
 from ddpify.understanding.values import Const, Instance, QualifiedName, Tup, Value
 
 if TYPE_CHECKING:

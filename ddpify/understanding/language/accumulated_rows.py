@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import uses
-from ddpify.understanding.language import definition_sites
+from ddpify.understanding import definition_sites, uses
+from ddpify.understanding.definite_assignment import definitely_assigned, target_names
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import code_of, dotted
-from ddpify.understanding.taint.definite_assignment import definitely_assigned, target_names
 from ddpify.understanding.values import Value, value
 
 if TYPE_CHECKING:

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import uses
+from ddpify.understanding import definition_sites, uses
 from ddpify.understanding.arithmetic import picked_views, row_writes, tensor_items, tensor_pairs
 from ddpify.understanding.batching import (
+    carried_values,
     filled_tensors,
     handmade_batches,
     per_sample_lists,
@@ -19,7 +20,6 @@ from ddpify.understanding.batching import (
 from ddpify.understanding.language import (
     accumulated_rows,
     attributes,
-    definition_sites,
     elements,
     forward_attributes,
     totals,
@@ -88,12 +88,22 @@ def _kept(
     *,
     added: bool = False,
 ) -> None:
-    """What a tensor takes that is kept from batch to batch must be whole."""
-    if type(target) is cst.Subscript:
+    """What a tensor takes that is kept from batch to batch must be global."""
+    if type(target) is cst.Name:
+        carried_values.assigned(run, target, shown, new)
+    elif type(target) is cst.Tuple and type(shown) is cst.Tuple:
+        for one, part in zip(target.elements, shown.elements, strict=False):
+            _kept(run, one.value, part.value, run.seen(part.value))
+    elif type(target) is cst.Subscript:
+        for owner in run.seen(target.value).of(Instance):
+            key = elements.subscript_key(run, target)
+            carried_values.stored(run, owner, key, shown, new)  # type: ignore[arg-type]
         persistent_state.item(run, target, shown, new)
         sample_tables.item(run, target)
         _under_a_name(run, target, shown, new)
     elif type(target) is cst.Attribute:
+        for owner in run.seen(target.value).of(Instance):
+            carried_values.stored(run, owner, target.attr.value, shown, new)  # type: ignore[arg-type]
         persistent_state.buffer(run, target, shown, new, added=added)
 
 
@@ -182,7 +192,7 @@ def _accumulated(
             run.put(target, "*", ragged_samples.extended(run, node.target, target, items[taken]))
         return old
     if any(d.placement.partial for d in new.data) and run.outlives_batch(node.target):
-        run.demand(node.value, new, "a running total")
+        run.demand(node.value, new, uses.A_TOTAL)
         new = definition_sites.reduced(new)
     sample_tables.counted(run, node.target, old, new)
     result = tensor_pairs.binary(run, node, operator, (node.target, old), (node.value, new))

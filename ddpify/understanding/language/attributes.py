@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, TypeGuard
 
 import libcst as cst
 
-from ddpify.understanding.arithmetic import gradients, tensors, transpositions
-from ddpify.understanding.batching import batch_rows
+from ddpify.understanding.arguments import local_data
+from ddpify.understanding.arithmetic import gradients, tensors
+from ddpify.understanding.batching import batch_rows, carried_values
 from ddpify.understanding.language import forward_attributes, imports
-from ddpify.understanding.language.arguments import local_data
 from ddpify.understanding.libraries import instances, object_kinds
 from ddpify.understanding.operators.results import FIELDS
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.shapes import transpositions
 from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import (
     REPLICATED,
@@ -157,6 +158,7 @@ def _instance_attribute(
     if (atom, name) in run.facts.parameters and run.frame.receiver is not atom:
         return value(Params(atom))
     if held is not None:
+        held = carried_values.read(run, atom, name, held)
         option = atom.type == "argparse.Namespace"
         return instances.option(atom, name, held) if option else _or_another(atom, held)
     if isinstance(atom.type, Class):

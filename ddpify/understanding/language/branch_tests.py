@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.language import narrowing
+from ddpify.understanding import narrowing
 from ddpify.understanding.structure import walk
 from ddpify.understanding.values import Instance, Value
 

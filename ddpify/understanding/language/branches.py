@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import uses
+from ddpify.understanding import narrowing, uses
 from ddpify.understanding.batching import joint_loaders
-from ddpify.understanding.language import branch_tests, narrowing
+from ddpify.understanding.language import branch_tests
 from ddpify.understanding.syntax import is_main_guard
 from ddpify.understanding.values import UNKNOWN, Instance, Value, join, value
 
@@ -57,7 +57,7 @@ def _branches(run: RunState, node: cst.If, truth: bool | None) -> bool:
             left |= run.current_loaders
         if holds:
             run.current_loaders = batch
-            taken.turn()
+            taken.next_side()
             run.frame.scope.names.clear()
             run.frame.scope.names.update(start)
     run.current_loaders = left

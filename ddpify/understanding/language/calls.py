@@ -8,18 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import libcst as cst
 
-from ddpify.understanding.batching import current_batch, handmade_batches, model_inputs
+from ddpify.understanding import definition_sites, merged_calls
+from ddpify.understanding.batching import current_batch, handmade_batches, model_inputs, named_parts
 from ddpify.understanding.facts import Site
 from ddpify.understanding.forms import Form
 from ddpify.understanding.frames import Frame
-from ddpify.understanding.language import (
-    attributes,
-    definition_sites,
-    forward_attributes,
-    merged_calls,
-    overloads,
-    star_args,
-)
+from ddpify.understanding.language import attributes, forward_attributes, overloads
 from ddpify.understanding.libraries import (
     criteria,
     instances,
@@ -99,7 +93,7 @@ def _captured(function: Function) -> tuple[tuple[str, Value], ...]:
     while scope is not None and scope.parent is not None:
         scopes.append(scope)
         scope = scope.parent
-    held = (pair for scope in scopes for pair in scope.names.items() if pair[0] in names)
+    held = ((name, one.held(name)) for one in scopes for name in one.names if name in names)
     return tuple(sorted(held, key=lambda pair: pair[0]))
 
 
@@ -291,7 +285,8 @@ def _of_body(run: RunState, call: _Call, key: object) -> Value:
         result = _run_body(run, call)
     finally:
         run.running.discard(key)
-    if key in run.recalled and run.previous.get(key, UNKNOWN) != result:
+    # A trial knows nothing of those before it: that of the next pass recalls the same.
+    if key in run.recalled and not run.trials and run.previous.get(key, UNKNOWN) != result:
         run.reads_change = True
     run.results[key] = run.previous[key] = result
     _note_lists(run, call, result)
@@ -399,7 +394,7 @@ def bind_parameters(
         if given:
             scope.names[name] = given.pop(0)
         else:
-            scope.names[name] = _keyword(run, parameter, kwargs)
+            scope.names[name] = _keyword(run, function, parameter, kwargs)
             if parameter.default is not None and name not in kwargs:
                 _leave_out(run, name, receiver, scope, computes)
                 if _is_chosen_by_calls(run, function, parameter, names.index(parameter)):
@@ -409,7 +404,7 @@ def bind_parameters(
             scope.passes(parameter.name.value)
         elif computes:
             scope.left_out.add(parameter.name.value)
-        scope.names[parameter.name.value] = _keyword(run, parameter, kwargs)
+        scope.names[parameter.name.value] = _keyword(run, function, parameter, kwargs)
     if isinstance(parameters.star_arg, cst.Param):
         scope.names[parameters.star_arg.name.value] = value(Tup(tuple(given)))
 
@@ -424,7 +419,7 @@ def _bind_further(run: RunState, function: Function, kwargs: Keywords, scope: Sc
     known = {parameter.name.value for parameter in named}
     for name, one in kwargs.items():
         if name == "**":
-            run.put(extra, "*", star_args.any_part(one))
+            run.put(extra, "*", named_parts.any_part(one))
         elif name not in known:
             run.put(extra, f"[{name!r}]", one)
     scope.names[parameters.star_kwarg.name.value] = value(extra)
@@ -473,10 +468,10 @@ def _leave_out(
         scope.left_out.add(name)
 
 
-def _keyword(run: RunState, parameter: cst.Param, kwargs: Keywords) -> Value:
+def _keyword(run: RunState, function: Function, parameter: cst.Param, kwargs: Keywords) -> Value:
     name = parameter.name.value
     if name in kwargs:
         return kwargs[name]
-    if parameter.default is not None:
-        return run.default(parameter.default)
-    return UNKNOWN
+    if parameter.default is None:
+        return UNKNOWN
+    return function.defaults.get(name) or run.default(parameter.default)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import uses
+from ddpify.understanding import definition_sites
+from ddpify.understanding.arguments import local_data
 from ddpify.understanding.batching import (
     current_batch,
     joint_loaders,
@@ -15,18 +16,14 @@ from ddpify.understanding.batching import (
     ragged_samples,
 )
 from ddpify.understanding.forms import Form
-from ddpify.understanding.language import assignments, branches, definition_sites, elements
-from ddpify.understanding.language.arguments import local_data
-from ddpify.understanding.libraries import instances, object_kinds, random_numbers
-from ddpify.understanding.placement import Placement
+from ddpify.understanding.language import assignments, branches, elements
+from ddpify.understanding.libraries import instances, random_numbers
 from ddpify.understanding.values import (
     UNKNOWN,
-    Class,
     Data,
     Instance,
     Tup,
     Value,
-    deep_atoms,
     value,
 )
 
@@ -74,10 +71,10 @@ def _bind(run: RunState, outermost: cst.CompFor) -> Value:
 
 
 def _item(run: RunState, node: Comprehension) -> Value:
-    """What is computed in each round, while the batch of that round is the one at hand."""
+    """What is computed in each round, while the batch of that round is current."""
     iterable = run.seen(node.for_in.iter)
     replicated = bool(instances.replicated_loaders(run, iterable))
-    through = _goes_through_batches(run, iterable)
+    through = elements.goes_through_batches(run, iterable)
     element = elements.iterate(run, node.for_in.iter, iterable) if through else UNKNOWN
     current_batch.taken(run, joint_loaders.last(run, element))
     with (
@@ -90,7 +87,7 @@ def _item(run: RunState, node: Comprehension) -> Value:
         else:
             item = run.eval(node.elt)
     if joint_loaders.sources(element):
-        item = _kept_of_batches(
+        item = elements.kept_of_batches(
             run, node.value if isinstance(node, cst.DictComp) else node.elt, item
         )
     current_batch.comprehension_ended(run, joint_loaders.sources(element))
@@ -127,24 +124,3 @@ def _items(taken: Value) -> Sequence[Value] | None:
         return None
     held = [atom.attribute(f"[{number}]") for number in range(len(atom.site.elements))]
     return [one for one in held if one is not None] if None not in held else None
-
-
-def _goes_through_batches(run: RunState, iterable: Value) -> bool:
-    """Whether a comprehension takes batches, of a loader or of an iterator of the project's own."""
-    own = (a for a in iterable.of(Instance) if isinstance(a.type, Class))  # type: ignore[union-attr]
-    return bool(instances.loaders_of(run, iterable)) or any(
-        not object_kinds.is_model(a)  # type: ignore[arg-type]
-        for a in own
-    )
-
-
-def _kept_of_batches(run: RunState, node: cst.BaseExpression, item: Value) -> Value:
-    """What a comprehension keeps of each batch must be whole: the next one is shared otherwise.
-
-    Sums over the samples do not go by how a batch is shared.
-    """
-    local = [a for a in deep_atoms(item) if isinstance(a, Data) and a.placement.local]
-    local = [data for data in local if data.placement is not Placement.SUM]
-    for data in local:
-        run.demand(node, value(data), uses.A_KEPT_COLLECTION)
-    return definition_sites.reduced(item) if local else item

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.frames import Frame
-from ddpify.understanding.values import Class, Function, Scope, value
+from ddpify.understanding.language import calls
+from ddpify.understanding.values import Bound, Class, Function, Instance, Scope, Value, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
@@ -15,12 +16,19 @@ if TYPE_CHECKING:
 
 def function(run: RunState, node: cst.FunctionDef) -> None:
     """A ``def``: the same function object in every pass."""
-    scope = run.frame.scope
-    made = run.functions.setdefault(node, Function(node, run.module, scope))
-    made.scope = scope
-    run.bind(node.name.value, value(made))
-    for decorator in node.decorators:
-        run.eval(decorator.decorator)
+    made = value(run.function(node))
+    run.bind(node.name.value, made)
+    run.bind(node.name.value, _decorated(run, node, made))
+
+
+def _decorated(run: RunState, node: cst.FunctionDef | cst.ClassDef, made: Value) -> Value:
+    """What the project's own decorators make of a function or class; a library's keep it."""
+    targets = [(one, run.eval(one.decorator)) for one in node.decorators]
+    for decorator, target in reversed(targets):
+        if any(target.of(Function, Bound, Class)):
+            result = calls.call(run, decorator.decorator, target, [made], {})
+            made = result if any(result.of(Function, Bound, Class, Instance)) else made
+    return made
 
 
 def class_(run: RunState, node: cst.ClassDef) -> None:
@@ -34,7 +42,7 @@ def class_(run: RunState, node: cst.ClassDef) -> None:
         run.block(node.body)
     finally:
         run.frames.pop()
-    run.bind(node.name.value, value(_class_once(run, made)))
+    run.bind(node.name.value, _decorated(run, node, value(_class_once(run, made))))
 
 
 def _class_once(run: RunState, made: Class) -> Class:

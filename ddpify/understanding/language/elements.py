@@ -2,27 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import uses
-from ddpify.understanding.arithmetic import (
-    bounds,
-    picked_views,
-    single_samples,
-    tensor_items,
-    tensors,
-)
-from ddpify.understanding.batching import batch_rows, collating, ragged_samples
+from ddpify.understanding import alternatives, uses
+from ddpify.understanding.arguments import local_data
+from ddpify.understanding.arithmetic import picked_views, single_samples, tensor_items, tensors
+from ddpify.understanding.batching import batch_rows, carried_values, collating, ragged_samples
 from ddpify.understanding.batching.per_sample_lists import count_all
+from ddpify.understanding.definition_sites import reduced
 from ddpify.understanding.forms import SEVERAL_TENSORS, Form
-from ddpify.understanding.language.arguments import local_data
 from ddpify.understanding.libraries import container_layers, instances, loaded_files, object_kinds
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.shapes import bounds
+from ddpify.understanding.syntax import indices_of
 from ddpify.understanding.values import (
+    CONTAINERS,
     NO_ROWS,
     REPLICATED,
     UNKNOWN,
@@ -46,7 +43,6 @@ from ddpify.understanding.values import (
 
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
-CONTAINERS = ("list", "dict", "set", "generator")
 _MODULES = ("torch.nn.Module", "torch.nn.modules.Module", "torch.nn.modules.module.Module")
 
 
@@ -63,7 +59,7 @@ def _looked_up(run: RunState, node: cst.Subscript, found: Value) -> Value:
     """What ``names[row]`` finds in a collection of plain things: another for another row."""
     if run.frames_forward() or not all(_is_plain(a) for a in deep_atoms(found)):
         return found
-    held = [data for index in tensor_items.indices(node) for data in run.seen(index).data]
+    held = [data for index in indices_of(node) for data in run.seen(index).data]
     rows = [data for data in held if data.placement is Placement.ROWS and data.definition_sites]
     return value(*rows) if rows else found
 
@@ -80,7 +76,7 @@ def _indexed(owner: Value, key: str) -> list[Atom]:
     """
     batch = any(isinstance(atom, ReplicatedTensor) for atom in owner.atoms)
     others = [a for a in owner.atoms if not (batch and isinstance(a, Number))]
-    return taken_apart(others) if key != "*" else others
+    return alternatives.taken_apart(others) if key != "*" else others
 
 
 def _of_several(run: RunState, node: cst.Subscript, atoms: list[Atom]) -> list[Atom]:
@@ -106,32 +102,6 @@ def _is_of_a_model(run: RunState, node: cst.BaseExpression, rows: Data) -> bool:
         return any(object_kinds.is_model(one) for one in run.seen(node.func).of(Instance))  # type: ignore[arg-type]
     named = isinstance(node, (cst.Name, cst.Attribute)) and bool(rows.names)
     return named and rows.names <= run.facts.sharded_calls
-
-
-def taken_apart(atoms: Sequence[Atom]) -> list[Atom]:
-    """What is gone through or counted: not a tensor beside the tuple or list that may hold it."""
-    if len(atoms) < 2:
-        return list(atoms)
-    held = [item for atom in atoms if isinstance(atom, Tup) for item in atom.items]
-    held += [a.elements for a in atoms if isinstance(a, Instance) and a.type == "list"]
-    parts = [atom for item in held for atom in item.data]
-    return [a for a in atoms if not (isinstance(a, Data) and any(_are_alike(a, p) for p in parts))]
-
-
-def _are_alike(alone: Data, part: Data) -> bool:
-    """Whether two are tensors of one kind: other models, and expressions, may have made them."""
-    if _kind(alone) == _kind(part) and alone.placement is Placement.SHARD:
-        return not alone.loaders.isdisjoint(part.loaders)
-    return _unborn(alone) == _unborn(part)
-
-
-def _kind(atom: Data) -> tuple[object, ...]:
-    return atom.placement, atom.form, atom.dim
-
-
-def _unborn(atom: Data) -> Data:
-    """A tensor whatever the expressions that made it: two may be written alike."""
-    return replace(atom, definition_sites=frozenset(), names=frozenset())
 
 
 def subscript_key(run: RunState, node: cst.Subscript) -> str:
@@ -204,12 +174,12 @@ def _instance_item(run: RunState, node: cst.Subscript, atom: Instance, key: str)
         if rows is not None:
             return rows
     if atom in run.of_all_ranks:
-        bounds.count_all_rows(run, tensor_items.indices(node))
+        bounds.count_all_rows(run, indices_of(node))
     if atom.type == "list" and isinstance(node.slice[0].slice, cst.Slice) and run.frames_forward():
         return _list_slice(run, node, atom)
     exact = atom.attribute(key) if key != "*" else None
     if exact is not None:
-        return join(exact, atom.attribute("*") or UNKNOWN)
+        return join(carried_values.read(run, atom, key, exact), atom.attribute("*") or UNKNOWN)
     return atom.elements if atom.type in CONTAINERS else instances.item(atom)
 
 
@@ -221,14 +191,14 @@ def _list_slice(run: RunState, node: cst.Subscript, listed: Instance) -> Value:
 
 
 def _is_replicated(run: RunState, listed: Instance) -> bool:
-    """Whether a list was there before the batch at hand, and holds nothing of one."""
+    """Whether a list was there before the current batch, and holds nothing of one."""
     inside = run.frames_forward() or not run.in_batch_loop() or not run.is_older(listed)
     return not inside and not any(True for _ in local_data(value(listed)))
 
 
 def iterate(run: RunState, node: cst.BaseExpression, iterable: Value) -> Value:
     """What ``for x in iterable`` binds."""
-    return join(*(_element(run, node, atom) for atom in taken_apart(iterable.atoms)))
+    return join(*(_element(run, node, atom) for atom in alternatives.taken_apart(iterable.atoms)))
 
 
 def _element(run: RunState, node: cst.BaseExpression, atom: Atom) -> Value:
@@ -262,7 +232,7 @@ def _element(run: RunState, node: cst.BaseExpression, atom: Atom) -> Value:
             return value(replace(atom, placement=Placement.ROWS, form=Form.ROW))
         definition_sites = {
             Placement.SHARD: frozenset({node}),
-            # they are whole where what they were picked from is
+            # they are replicated where what they were picked from is
             Placement.ROWS: atom.definition_sites,
         }.get(atom.placement, frozenset())
         form = Form.ROW if definition_sites else atom.form
@@ -316,3 +286,34 @@ def _part(run: RunState, atom: Atom, position: int, count: int) -> Value:
     if isinstance(atom, ReplicatedTensor):
         return REPLICATED
     return value(atom) if isinstance(atom, (Number, Params)) else UNKNOWN
+
+
+def collected(run: RunState, node: cst.BaseExpression, iterable: Value) -> Value:
+    """What a collection holds that is made of all that an iterable gives, as ``list(loader)`` is.
+
+    node: where the elements of the collection could be made global.
+    """
+    element = iterate(run, node, iterable)
+    through = goes_through_batches(run, iterable)
+    return kept_of_batches(run, node, element) if through else element
+
+
+def goes_through_batches(run: RunState, iterable: Value) -> bool:
+    """Whether an iterable gives batches, of a loader or of an iterator of the project's own."""
+    own = (a for a in iterable.of(Instance) if isinstance(a.type, Class))  # type: ignore[union-attr]
+    return bool(instances.loaders_of(run, iterable)) or any(
+        not object_kinds.is_model(a)  # type: ignore[arg-type]
+        for a in own
+    )
+
+
+def kept_of_batches(run: RunState, node: cst.BaseExpression, item: Value) -> Value:
+    """What is kept of each batch must be global: the next one is shared in other proportions.
+
+    Sums over the samples do not go by how a batch is shared.
+    """
+    local = [a for a in deep_atoms(item) if isinstance(a, Data) and a.placement.local]
+    local = [data for data in local if data.placement is not Placement.SUM]
+    for data in local:
+        run.demand(node, value(data), uses.A_KEPT_COLLECTION)
+    return reduced(item) if local else item

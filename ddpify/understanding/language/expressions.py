@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import uses
+from ddpify.understanding import definition_sites, narrowing, uses
 from ddpify.understanding.arithmetic import tensor_pairs, tensors
 from ddpify.understanding.batching import persistent_state
 from ddpify.understanding.language import (
@@ -18,9 +18,7 @@ from ddpify.understanding.language import (
     branch_tests,
     branches,
     comprehensions,
-    definition_sites,
     elements,
-    narrowing,
     star_args,
 )
 from ddpify.understanding.placement import Placement
@@ -140,7 +138,7 @@ def _membership(run: RunState, sides: list[cst.BaseExpression], values: list[Val
     if isinstance(values[0].constant(), str):
         return REPLICATED
     for side, held in zip(sides, values, strict=True):
-        run.demand(side, held, "a membership test")
+        run.demand(side, held, uses.A_MEMBERSHIP_TEST)
     return REPLICATED
 
 
@@ -182,7 +180,7 @@ def _conditional(run: RunState, node: cst.IfExp) -> Value:
     expected = branch_tests.by_defaults(run, node.test)
     body, other = run.eval(node.body), run.eval(node.orelse)
     placements = {d.placement for d in (*body.data, *other.data)}
-    if body.data and other.data and len(placements) > 1:  # no one reduction of the whole suits both
+    if body.data and other.data and len(placements) > 1:  # no one reduction suits both
         body, other = (
             definition_sites.given_as(body, node.body),
             definition_sites.given_as(other, node.orelse),
@@ -203,7 +201,7 @@ def _list(run: RunState, node: cst.List | cst.Set) -> Value:
     for position, element in enumerate(node.elements):
         item = run.eval(element.value)
         starred = isinstance(element, cst.StarredElement)
-        item = elements.iterate(run, element.value, item) if starred else item
+        item = elements.collected(run, element.value, item) if starred else item
         run.put(made, "*" if starred else f"[{position}]", item)
     return value(made)
 
@@ -223,9 +221,7 @@ def _dict(run: RunState, node: cst.Dict) -> Value:
 
 
 def _lambda(run: RunState, node: cst.Lambda) -> Value:
-    made = run.functions.setdefault(node, Function(node, run.module, run.frame.scope))
-    made.scope = run.frame.scope
-    return value(made)
+    return value(run.function(node))
 
 
 def _named(run: RunState, node: cst.NamedExpr) -> Value:

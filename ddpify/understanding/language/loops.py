@@ -15,11 +15,12 @@ from ddpify.understanding.language import (
     branches,
     elements,
     forward_attributes,
+    longer_tuples,
     totals,
 )
 from ddpify.understanding.libraries import instances, random_numbers
+from ddpify.understanding.liveness import taken_over
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.taint.liveness import taken_over
 from ddpify.understanding.values import (
     UNKNOWN,
     Atom,
@@ -40,10 +41,11 @@ if TYPE_CHECKING:
 _BATCHES = (*SEVERAL_TENSORS, Form.YIELDED, Form.RAGGED)
 
 
-def leave(run: RunState) -> bool:
-    """Note the names that a round leaves; the statement behind is not reached."""
+def leave(run: RunState, *, ends: bool = False) -> bool:
+    """Note the names that a round leaves, which may end the loop; what is behind is not reached."""
     if run.frame.loops:
-        run.frame.loops[-1].left.append(dict(run.frame.scope.names))
+        loop = run.frame.loops[-1]
+        (loop.broken if ends else loop.left).append(dict(run.frame.scope.names))
     return False
 
 
@@ -89,7 +91,7 @@ def _held_in(element: Value) -> Iterator[Atom]:
 
 
 def _is_of_one_sample(atom: Atom) -> TypeGuard[Data]:
-    """Whether this is a row of the batch, or the position of one, that could be made whole."""
+    """Whether this is a row of the batch, or the position of one, that could be made global."""
     return isinstance(atom, Data) and bool(atom.definition_sites) and atom.is_of_one_sample
 
 
@@ -136,25 +138,31 @@ def _loop(run: RunState, node, body, orelse, bind) -> bool:  # type: ignore[no-u
         run.batch_loops.add(key)  # what stands before next() comes after it in the next round
         run.reads_change |= loop.asked
     endless = isinstance(node, cst.While) and isinstance(node.test, cst.Name)
-    reached = branches.join_ends(run, [before, *loop.left])
+    branches.join_ends(run, [before, *loop.left])
     forward_attributes.drop(scope.names)
-    if run.loop_ends.get(key) != scope.names:
-        run.loop_ends[key] = dict(scope.names)
-        run.reads_change |= _starts_otherwise(scope, loop, before, started)
-    if orelse is not None:
-        run.block(orelse.body)
+    ends = longer_tuples.foreseen(started, scope.names)
+    if run.loop_ends.get(key) != ends:
+        run.loop_ends[key] = ends
+        run.reads_change |= _starts_otherwise(scope, loop, before, started, ends)
+    done = orelse is None or run.block(orelse.body)
+    reached = branches.join_ends(run, [*([dict(scope.names)] if done else []), *loop.broken])
+    forward_attributes.drop(scope.names)
     return reached or endless
 
 
 def _starts_otherwise(
-    scope: Scope, loop: Loop, before: dict[str, Value], started: dict[str, Value]
+    scope: Scope,
+    loop: Loop,
+    before: dict[str, Value],
+    started: dict[str, Value],
+    ends: dict[str, Value],
 ) -> bool:
     """Whether a round reads names that, after what this one has left, it finds to be more."""
     taken = taken_over(loop.node)
     return any(
         join(before.get(name, UNKNOWN), late) != started.get(name)
         and (name in scope.captured or not totals.is_settled(loop, name, late))
-        for name, late in scope.names.items()
+        for name, late in ends.items()
         if name in taken or name in scope.captured
     )
 

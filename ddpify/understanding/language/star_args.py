@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.forms import SEVERAL_TENSORS, Form
+from ddpify.understanding.batching import named_parts
+from ddpify.understanding.forms import Form
 from ddpify.understanding.language import attributes, elements
 from ddpify.understanding.values import (
     UNKNOWN,
-    Atom,
     Bound,
     Class,
     Data,
@@ -46,7 +45,7 @@ def spread(
             if known and "*" not in atom.attributes:
                 return known
     held = [atom for atom in result.atoms if isinstance(atom, Data)]
-    if not open_ or not held or not all(_is_batch(atom) for atom in held):
+    if not open_ or not held or not all(named_parts.is_batch(atom) for atom in held):
         return [elements.iterate(run, node, result)]
     count = len(open_)
     parts = [elements.unpacked(run, result, position, count) for position in range(count)]
@@ -66,36 +65,12 @@ def spread_keywords(
         for key, held in atom.attributes.items():  # type: ignore[union-attr]
             if key.startswith("['"):
                 kwargs.setdefault(key[2:-2], held)
-    parts = _parts_by_name(result)
+    parts = named_parts.parts_by_name(result)
     for parameter in open_ if parts else ():
         default = UNKNOWN if parameter.default is None else run.default(parameter.default)
         if parameter.name.value not in kwargs and not isinstance(default.constant(), bool):
             kwargs[parameter.name.value] = join(parts, default)
     kwargs.setdefault("**", result)
-
-
-def any_part(given: Value) -> Value:
-    """What ``**given`` gives by a name that is not seen."""
-    return _parts_by_name(given) or given
-
-
-def _parts_by_name(given: Value) -> Value:
-    """What any key of a dictionary of a batch's tensors gives; nothing of other dictionaries."""
-    return join(*map(_part_by_name, given.atoms))
-
-
-def _part_by_name(atom: Atom) -> Value:
-    if isinstance(atom, Data) and _is_batch(atom):
-        return value(replace(atom, form=Form.TENSOR))
-    if isinstance(atom, Instance) and atom.type == "dict":
-        held = atom.attribute("*") or UNKNOWN
-        return held if held.data else UNKNOWN
-    return UNKNOWN
-
-
-def _is_batch(atom: Data) -> bool:
-    """Whether this may be several tensors, and not the rows of one."""
-    return atom.opaque or atom.form in (*SEVERAL_TENSORS, Form.YIELDED)
 
 
 def open_parameters(

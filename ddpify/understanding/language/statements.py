@@ -7,15 +7,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding import definition_sites
 from ddpify.understanding.batching import current_batch
-from ddpify.understanding.language import (
-    assignments,
-    branches,
-    definition_sites,
-    definitions,
-    imports,
-    loops,
-)
+from ddpify.understanding.language import assignments, branches, definitions, imports, loops
 from ddpify.understanding.libraries import object_kinds, runtime_names
 from ddpify.understanding.values import Const, Instance, Value, value
 
@@ -67,7 +61,7 @@ def _raise(run: RunState, node: cst.Raise) -> bool:
 
 
 def _leave(run: RunState, node: cst.Break | cst.Continue) -> bool:
-    return loops.leave(run)
+    return loops.leave(run, ends=isinstance(node, cst.Break))
 
 
 def _assert(run: RunState, node: cst.Assert) -> None:

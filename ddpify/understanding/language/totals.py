@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.frames import Loop
+from ddpify.understanding.liveness import taken_over
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.taint.liveness import taken_over
 from ddpify.understanding.values import Atom, Const, Data, Number, Value
 
 if TYPE_CHECKING:

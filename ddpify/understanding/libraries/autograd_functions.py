@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import uses
+from ddpify.understanding.arguments import Keywords, local_data
 from ddpify.understanding.arithmetic import across_samples
 from ddpify.understanding.forms import Form
-from ddpify.understanding.language.arguments import Keywords, local_data
-from ddpify.understanding.language.linearity import is_linear
 from ddpify.understanding.libraries import opaque
 from ddpify.understanding.libraries.trial_runs import mixes
+from ddpify.understanding.linearity import is_linear
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
     REPLICATED,

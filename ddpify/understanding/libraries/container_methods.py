@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding.arguments import argument_pairs
+from ddpify.understanding.arithmetic import tensor_pairs
 from ddpify.understanding.batching import per_sample_lists, ragged_samples, sample_tables
-from ddpify.understanding.language.arguments import argument_pairs
 from ddpify.understanding.libraries.instances import generator
 from ddpify.understanding.values import (
     REPLICATED,
@@ -50,6 +51,12 @@ def of_container(  # type: ignore[no-untyped-def]
         return value(atom) if name == "copy" else atom.elements
     elif name in ("next", "__next__") and atom.type == "generator":
         return run.call(node, library_value("builtins.next"), [value(atom)], {})
+    elif name == "send":  # what a generator computes of it is not followed
+        tensor_pairs.note_used_unseen(run, node, args)
+        for expression, one in argument_pairs(node, args, kwargs):
+            run.demand_held(expression, one, f"{name}()")
+    elif name == "sort" and isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        run.demand_held(node.func.value, value(atom), f"{name}()")
     return REPLICATED
 
 

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.arithmetic import across_samples, dimensions
+from ddpify.understanding.arguments import Keywords, argument_pairs
+from ddpify.understanding.arithmetic import across_samples
 from ddpify.understanding.batching import batch_layers
 from ddpify.understanding.forms import Form
-from ddpify.understanding.language.arguments import Keywords, argument_pairs
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.shapes import dimensions
 from ddpify.understanding.values import REPLICATED, UNKNOWN, Data, Instance, Tup, Value, value
 
 if TYPE_CHECKING:

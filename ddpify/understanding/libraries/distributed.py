@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -16,6 +16,7 @@ from ddpify.understanding.values import (
     Const,
     Function,
     Instance,
+    QualifiedName,
     Tup,
     Value,
     value,
@@ -30,6 +31,7 @@ DDP = "torch.nn.parallel.DistributedDataParallel"
 FSDP = "torch.distributed.fsdp.FullyShardedDataParallel"
 FULLY_SHARD = "torch.distributed.fsdp.fully_shard"
 WRAPPERS = (DDP, FSDP)
+INIT_GROUP = "torch.distributed.init_process_group"
 IS_INITIALIZED = "torch.distributed.is_initialized"
 SAMPLER = "torch.utils.data.distributed.DistributedSampler"
 ALIASES = {
@@ -71,7 +73,12 @@ _GROUP_AT = dict.fromkeys(REDUCING, 2) | {
     for name in names.split()
 }
 METRICS = ("torchmetrics.", "torcheval.", "pytorch_lightning.metrics.")
-_SPAWNS = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes")
+# What starts a function in processes of its own, with their number as its first argument.
+SPAWNS = (
+    "torch.multiprocessing.spawn",
+    "torch.multiprocessing.start_processes",
+    "torch.multiprocessing.spawn.spawn",
+)
 
 
 def has_group(call: cst.Call, names: Iterable[str]) -> bool:
@@ -156,5 +163,12 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     DDP: _wrap(DDP),
     FSDP: _wrap(FSDP),
     FULLY_SHARD: _fully_shard,
-    **dict.fromkeys(_SPAWNS, _spawn),
+    **dict.fromkeys(SPAWNS, _spawn),
 }
+
+
+def library_names(held: Value | None) -> Iterator[str]:
+    """The qualified names of library things that a value may be."""
+    for atom in held.atoms if held is not None else ():
+        if isinstance(atom, QualifiedName):
+            yield ALIASES.get(atom.name, atom.name)

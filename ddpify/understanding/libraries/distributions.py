@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import uses
-from ddpify.understanding.language.arguments import Keywords, argument_pairs
+from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.libraries.instances import library_object
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import Data, Instance, Value, value

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from ddpify.understanding.facts import Facts, Site
+from ddpify.understanding.libraries.clocks import is_clock
+from ddpify.understanding.libraries.distributed import library_names
 from ddpify.understanding.structure import walk
-from ddpify.understanding.taint import sources
 from ddpify.understanding.values import UNKNOWN
 
 _GENERATORS = (
@@ -44,9 +45,9 @@ def starts_anew(facts: Facts, name: str, call: cst.Call) -> bool:
     if not given or given == [None]:
         return True
     return any(
-        sources.is_clock(library)
+        is_clock(library)
         for argument in call.args
         for node in walk(argument.value)
         if isinstance(node, cst.Call)
-        for library in sources.library_names(facts.values.get(node.func))
+        for library in library_names(facts.values.get(node.func))
     )

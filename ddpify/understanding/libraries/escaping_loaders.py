@@ -1,4 +1,4 @@
-"""What is handed to code that is not seen: loaders, and batches that it may give back."""
+"""What is handed to code that ddpify cannot read: loaders, and batches that it may give back."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.forms import Form
-from ddpify.understanding.language.arguments import Keywords, argument_pairs
 from ddpify.understanding.libraries.object_kinds import is_loader
 from ddpify.understanding.values import Data, Instance, Value, deep_atoms, value
 

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import training_modes
+from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.arithmetic import gradients
-from ddpify.understanding.batching import collating, handmade_batches
-from ddpify.understanding.language import star_args
-from ddpify.understanding.language.arguments import Keywords, argument_pairs
+from ddpify.understanding.batching import collating, handmade_batches, named_parts
 from ddpify.understanding.libraries import (
     distributed,
     loaded_files,
@@ -25,11 +24,11 @@ from ddpify.understanding.libraries import (
     tensor_methods,
     vectorised,
 )
+from ddpify.understanding.libraries.clocks import READINGS
 from ddpify.understanding.libraries.instances import NAMESPACE
 from ddpify.understanding.libraries.object_kinds import NO_GRAD, is_model
 from ddpify.understanding.libraries.tensor_calls import tensor_function
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.taint.sources import READINGS
 from ddpify.understanding.values import (
     REPLICATED,
     UNKNOWN,
@@ -221,7 +220,7 @@ def _simple_namespace(
     made = run.instance(node, run.module, NAMESPACE)
     for name, given in kwargs.items():
         if name == "**":
-            run.put(made, "*", star_args.any_part(given))
+            run.put(made, "*", named_parts.any_part(given))
         else:
             run.put(made, name, given)
     return value(made)

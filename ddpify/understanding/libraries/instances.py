@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding.arguments import Keywords
 from ddpify.understanding.batching import collating, handmade_batches, nested_batches
 from ddpify.understanding.forms import Form
-from ddpify.understanding.language.arguments import Keywords
 from ddpify.understanding.libraries import (
     container_layers,
     distributed,
@@ -36,6 +36,7 @@ from ddpify.understanding.values import (
     Params,
     Value,
     deep_atoms,
+    join,
     value,
 )
 
@@ -108,10 +109,18 @@ def new_optimizer(
     made.role = "optimizer"
     if made not in run.facts.optimizers:
         run.facts.optimizers.append(made)
+    trains(run, node, made, given)
+
+
+def trains(
+    run: RunState, node: cst.BaseExpression, optimizer: Instance, given: list[Value]
+) -> None:
+    """An optimizer is told of parameters, when it is made or later."""
     owners = dict.fromkeys(owner for g in given for owner in _owners(g))
     for owner in owners:
         run.facts.event(owner, "optimize", run.site(node))
-    made.arguments["params"] = value(*(Params(owner) for owner in owners))
+    known = optimizer.arguments.get("params", UNKNOWN)
+    optimizer.arguments["params"] = join(known, *(value(Params(owner)) for owner in owners))
 
 
 _OF_LAYERS = ("weight", "bias")
@@ -257,7 +266,7 @@ def _run_samplers(run: RunState, node: cst.BaseExpression, loader: Instance) -> 
 
 
 def _is_replicated(run: RunState, loader: Instance) -> bool:
-    """Whether every rank gets the batches of a loader whole, by decision or as the script says."""
+    """Whether a loader is replicated, by decision or as the script says."""
     stated = run.choices.stated and run.facts.shared.get(loader) != SHARDED
     return stated or loader.site in run.choices.replicated
 
@@ -275,7 +284,7 @@ def _loaders_of(run: RunState, atom: Instance) -> frozenset[Instance]:
 
 
 def replicated_loaders(run: RunState, iterable: Value) -> frozenset[Instance]:
-    """Those of them whose batches every rank gets whole."""
+    """Those of them that are replicated."""
     return frozenset(loader for loader in loaders_of(run, iterable) if _is_replicated(run, loader))
 
 

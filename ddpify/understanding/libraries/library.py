@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.arithmetic import patterns, picked_views
-from ddpify.understanding.language.arguments import Keywords, argument_pairs
+from ddpify.understanding.arguments import Keywords, argument_pairs
+from ddpify.understanding.arithmetic import patterns, picked_views, sequences
+from ddpify.understanding.arithmetic.denominators import LossCall
 from ddpify.understanding.libraries import (
     distributions,
     functions,
@@ -16,10 +17,8 @@ from ddpify.understanding.libraries import (
     python_functions,
     random_numbers,
     result_buffers,
-    sequences,
     side_effects,
 )
-from ddpify.understanding.libraries.denominators import LossCall
 from ddpify.understanding.libraries.instances import (
     bar,
     data_loader,

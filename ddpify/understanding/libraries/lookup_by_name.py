@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.language import attributes, imports
-from ddpify.understanding.language.arguments import Keywords
+from ddpify.understanding.arguments import Keywords
 from ddpify.understanding.values import (
     REPLICATED,
     Atom,
@@ -31,7 +30,7 @@ def import_module(
     names = [a.value for a in given if isinstance(a, Const) and isinstance(a.value, str)]
     package = _package(node.args[0].value) if isinstance(node, cst.Call) and node.args else ""
     names += [f"{package}.{name}" for name in run.project.modules_in(package)] if package else []
-    return join(*(imports.module(run, name) for name in names if not name.startswith(".")))
+    return join(*(run.module_named(name) for name in names if not name.startswith(".")))
 
 
 def _package(name: cst.BaseExpression) -> str:
@@ -94,7 +93,7 @@ def _prefixes(call: cst.BaseExpression) -> list[str]:
 
 def module_globals(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     """``globals()``: the classes and functions of this module."""
-    return value(attributes.defined(run, node, run.namespace(run.module)))
+    return value(run.defined_in(node, run.namespace(run.module)))
 
 
 def variables(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
@@ -102,7 +101,7 @@ def variables(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Val
     found: list[Atom] = []
     for atom in args[0].atoms if args else ():
         if isinstance(atom, Namespace):
-            found.append(attributes.defined(run, node, atom))
+            found.append(run.defined_in(node, atom))
         elif isinstance(atom, Instance):
-            found.extend(attributes.as_dictionary(run, node, atom).atoms)
+            found.extend(run.as_dictionary(node, atom).atoms)
     return value(*found) or REPLICATED

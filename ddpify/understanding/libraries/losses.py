@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import uses
+from ddpify.understanding.arguments import argument_pairs
 from ddpify.understanding.arithmetic import tensor_pairs
+from ddpify.understanding.arithmetic.denominators import LossCall, denominator
 from ddpify.understanding.batching import handmade_batches, joint_loaders
 from ddpify.understanding.forms import SEVERAL_TENSORS, Form
-from ddpify.understanding.language.arguments import argument_pairs
-from ddpify.understanding.libraries import loss_options
-from ddpify.understanding.libraries.denominators import LossCall, denominator
+from ddpify.understanding.operators import loss_options
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.structure import walk
 from ddpify.understanding.values import (
@@ -175,13 +175,13 @@ def _take_numbers(run: RunState, loss: LossCall) -> None:
     for name, one in loss_options.given_to_function(loss.name, loss.args, loss.kwargs).items():
         for partial in one.data if name in shown else ():
             if partial.placement.partial:
-                run.demand(shown[name], value(partial), "a loss")
+                run.demand(shown[name], value(partial), uses.A_LOSS)
     of_classes = loss.name in loss_options.OF_CLASSES
     for name in ("weight", "pos_weight"):
         for data in loss.options.get(name, REPLICATED).data:
             rows = data.placement in (Placement.SHARD, Placement.ROWS)
             if not rows or (of_classes and name == "weight"):
-                run.demand(shown.get(name, loss.node), value(data), "a loss")
+                run.demand(shown.get(name, loss.node), value(data), uses.A_LOSS)
 
 
 def _tell_orders_apart(run: RunState, shown: list[handmade_batches.Operand]) -> None:

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding import uses
+from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.arithmetic import picked_views
-from ddpify.understanding.language import elements
-from ddpify.understanding.language.arguments import Keywords, argument_pairs
 from ddpify.understanding.libraries import (
     autograd_functions,
     command_line_options,
@@ -20,7 +20,7 @@ from ddpify.understanding.libraries import (
     side_effects,
 )
 from ddpify.understanding.libraries.container_methods import of_container
-from ddpify.understanding.libraries.instances import RETURNS_MODEL, given_to_base
+from ddpify.understanding.libraries.instances import RETURNS_MODEL, given_to_base, trains
 from ddpify.understanding.libraries.model_methods import of_model, of_parameters
 from ddpify.understanding.libraries.object_kinds import is_loader, is_loss, is_model
 from ddpify.understanding.libraries.opaque import sink_method
@@ -32,6 +32,7 @@ from ddpify.understanding.libraries.tensor_methods import (
 )
 from ddpify.understanding.structure import walk
 from ddpify.understanding.values import (
+    CONTAINERS,
     REPLICATED,
     UNKNOWN,
     Class,
@@ -103,7 +104,7 @@ def _laid_out(run: RunState, node: cst.Call, made: Value) -> None:
 def _object_method(  # type: ignore[no-untyped-def]
     run: RunState, node: cst.BaseExpression, atom: Instance, name: str, args, kwargs
 ) -> Value:
-    if atom.type in elements.CONTAINERS:
+    if atom.type in CONTAINERS:
         return of_container(run, node, atom, name, args, kwargs)
     if atom.type == autograd_functions.CONTEXT:
         return autograd_functions.saved(atom, name, args)
@@ -120,6 +121,9 @@ def _object_method(  # type: ignore[no-untyped-def]
     if atom.role == "optimizer" and name == "step":
         for one in args:
             _closure(run, node, one)
+        return REPLICATED
+    if atom.role == "optimizer" and name == "add_param_group":
+        trains(run, node, atom, [*args, *kwargs.values()])
         return REPLICATED
     if atom.type in command_line_options.PARSERS and name == "add_argument":
         _add_argument(run, atom, args, kwargs)
@@ -149,7 +153,7 @@ def _closure(run: RunState, node: cst.BaseExpression, closure: Value) -> None:
     for function in closure.of(Function):
         for part in walk(function.node.body):  # type: ignore[union-attr]
             if isinstance(part, cst.Return) and part.value is not None:
-                run.demand(part.value, run.seen(part.value), "an optimizer")
+                run.demand(part.value, run.seen(part.value), uses.AN_OPTIMIZER)
 
 
 def _add_argument(run: RunState, atom: Instance, args: list[Value], kwargs: Keywords) -> None:

@@ -1,4 +1,4 @@
-"""Calls into code that is not seen: whatever they get may be read."""
+"""Calls into code that ddpify cannot read: whatever they get may be read."""
 
 from __future__ import annotations
 
@@ -7,23 +7,24 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.arithmetic import dimensions, patterns, tensor_pairs, tensors
+from ddpify.understanding import uses
+from ddpify.understanding.arguments import Keywords, argument_pairs, local_data
+from ddpify.understanding.arithmetic import patterns, sequences, tensor_pairs, tensors
+from ddpify.understanding.arithmetic.denominators import LossCall
 from ddpify.understanding.batching import batch_layers, handmade_batches, per_sample_lists
 from ddpify.understanding.forms import Form
-from ddpify.understanding.language.arguments import Keywords, argument_pairs, local_data
 from ddpify.understanding.libraries import (
     container_layers,
     coupling_layers,
     escaping_loaders,
     losses,
     random_numbers,
-    sequences,
     side_effects,
 )
-from ddpify.understanding.libraries.denominators import LossCall
 from ddpify.understanding.libraries.instances import library_object, new_optimizer
 from ddpify.understanding.libraries.object_kinds import is_model
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.shapes import dimensions
 from ddpify.understanding.values import (
     REPLICATED,
     Atom,
@@ -48,6 +49,7 @@ def foreign(
     """A function of some other library: it reads whatever it gets."""
     escaping_loaders.note_loaders(run, node, name, args, kwargs)
     operands = argument_pairs(node, args, kwargs)
+    tensor_pairs.note_used_unseen(run, node, [v for _, v in operands])
     local = [(n, v) for n, v in operands if any(True for _ in local_data(v))]
     for expression, one in local:
         run.demand_held(expression, one, f"{name}()")
@@ -86,6 +88,7 @@ def call_unknown(
     if method == "cuda" or (method == "to" and any(side_effects.number_or_name(a) for a in args)):
         side_effects.moved(run, node, args, kwargs)
     given = [*args, *kwargs.values()]
+    tensor_pairs.note_used_unseen(run, node, given)
     if not method and any(isinstance(a, Params) for g in given for a in deep_atoms(g)):
         made = run.instance(node, run.module, "an optimizer")
         new_optimizer(run, node, made, given)  # what takes parameters and is kept, steps them
@@ -107,7 +110,7 @@ def opaque(
     args: list[Value],
     kwargs: Keywords,
 ) -> Value:
-    """The result of code that is not seen, given these arguments."""
+    """The result of code that ddpify cannot read, given these arguments."""
     operands = argument_pairs(node, args, kwargs)
     handmade_batches.meet(run, operands, surely=target is not None, unseen=target is not None)
     if target is None and tensor_pairs.beside_replicated(run, tensor_pairs.held_tensors(operands)):
@@ -127,7 +130,7 @@ def opaque(
             ):
                 picked.append(data)
             else:
-                run.demand(expression, value(data), "code that is not seen")
+                run.demand(expression, value(data), uses.UNREADABLE_CODE)
     if picked:  # what a model makes of picked rows is as good as they are
         definition_sites = frozenset(b for d in picked for b in d.definition_sites)
         return value(replace(picked[0].placed(Placement.ROWS), definition_sites=definition_sites))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.language.arguments import Keywords, local_data
+from ddpify.understanding.arguments import Keywords, local_data
 from ddpify.understanding.values import UNKNOWN, Atom, Bound, Function, Instance, Value, value
 
 if TYPE_CHECKING:

@@ -8,23 +8,23 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding import uses
-from ddpify.understanding.arithmetic import across_samples, tensor_sizes
+from ddpify.understanding import alternatives, narrowing, uses
+from ddpify.understanding.arguments import Keywords, argument_pairs
+from ddpify.understanding.arithmetic import across_samples
 from ddpify.understanding.batching import (
     collating,
     current_batch,
-    full_data_batches,
     handmade_batches,
     joint_loaders,
+    named_parts,
     per_sample_lists,
     ragged_samples,
 )
 from ddpify.understanding.forms import SEVERAL_TENSORS, Form
-from ddpify.understanding.language import attributes, elements, narrowing, star_args
-from ddpify.understanding.language.arguments import Keywords, argument_pairs
-from ddpify.understanding.libraries import instances, lookup_by_name, sorting
+from ddpify.understanding.libraries import full_data_batches, instances, lookup_by_name, sorting
 from ddpify.understanding.libraries.tensor_calls import tensor_function
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.shapes import tensor_sizes
 from ddpify.understanding.values import (
     NO_ROWS,
     REPLICATED,
@@ -64,7 +64,8 @@ def builtin(  # type: ignore[no-untyped-def]
     if name in _OF_ONE and run.collating and args and _is_of_one_sample(args[0]):
         return value(*args[0].atoms)
     if handler is not None:
-        return instances.passes_on(run, args, handler(run, node, args))
+        result = handler(run, node, args)
+        return result if name in _COLLECTING else instances.passes_on(run, args, result)
     if name == "int" and len(args) == 1 and _is_count(args[0]):
         return value(*map(_rounded, args[0].atoms))
     if name in _READS or name in ("print", "max", "min", "any", "all", "divmod", "pow"):
@@ -117,7 +118,7 @@ def _len(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
         if not any(isinstance(a, Instance) and a.each for a in one.atoms):
             run.demand(node, per_sample_lists.numbers(one), "len()")  # range(0, n, 2)
     for atom in (
-        per_sample_lists.rows(value(*elements.taken_apart(args[0].atoms))).atoms if args else ()
+        per_sample_lists.rows(value(*alternatives.taken_apart(args[0].atoms))).atoms if args else ()
     ):
         atom = per_sample_lists.one_each(run, atom) or atom
         rows = (
@@ -142,7 +143,7 @@ def _sum(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     """``sum(tensor)`` adds up its rows; ``sum(values)`` adds values, which keep their placement."""
     results = []
     if len(args) == 2 and run.collating:
-        lists = elements.iterate(run, _argument(node, 0), args[0])
+        lists = run.iterate(_argument(node, 0), args[0])
         joined = ragged_samples.joined(run, node, lists)
         if joined is not None:
             return joined
@@ -195,7 +196,7 @@ def _set(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
 
 def _enumerate(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     made = run.instance(node, run.module, "generator")
-    element = elements.iterate(run, _argument(node, 0), args[0]) if args else UNKNOWN
+    element = run.iterate(_argument(node, 0), args[0]) if args else UNKNOWN
     rows = [a for a in deep_atoms(element) if isinstance(a, Data)]
     collating.note_numbers(run, rows)
     picked = [d for d in rows if d.placement is Placement.ROWS and d.definition_sites]
@@ -221,7 +222,7 @@ def _zip(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     if isinstance(node, cst.Call) and any(one.star for one in node.args):
         for one, held in zip(node.args, args, strict=False):  # zip(*pairs)
             run.demand_held(one.value, held, uses.POSITIONS)
-    each = (elements.iterate(run, _argument(node, i), a) for i, a in enumerate(args))
+    each = (run.iterate(_argument(node, i), a) for i, a in enumerate(args))
     made.hold("*", value(Tup(tuple(each))))
     return value(made)
 
@@ -252,7 +253,7 @@ _OF_ALL_ROWS = Data(Placement.REPLICATE, form=Form.PLACE)
 
 
 def _position(counting: list[Data]) -> Value:
-    """A number that counts a rank's rows, as the births of these let it."""
+    """A number that counts a rank's rows, where their definition sites allow it."""
     if not counting:
         return REPLICATED
     loaders = frozenset(loader for data in counting for loader in data.loaders)
@@ -281,7 +282,7 @@ def _same_elements(run: RunState, node: cst.BaseExpression, args: list[Value]) -
             if source.type == "list":  # type: ignore[union-attr]
                 for key, held in list(source.attributes.items()):  # type: ignore[union-attr]
                     run.put(made, key, held)
-        run.put(made, "*", elements.iterate(run, node, one))
+        run.put(made, "*", run.collected(node, one))
     return value(made)
 
 
@@ -319,11 +320,11 @@ def _dict(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Ke
         for other in others:
             for key, held in list(other.attributes.items()):  # type: ignore[union-attr]
                 run.put(made, key, held)
-        for pair in elements.iterate(run, node, one).of(Tup) if not others else ():
+        for pair in run.collected(node, one).of(Tup) if not others else ():
             run.put(made, "*", join(*pair.items[1:]))  # type: ignore[union-attr]
     for key, held in kwargs.items():
         if key == "**":
-            run.put(made, "*", star_args.any_part(held))
+            run.put(made, "*", named_parts.any_part(held))
         else:
             run.put(made, f"[{key!r}]", held)
     return value(made)
@@ -334,12 +335,12 @@ def _iter(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     if args and full_data_batches.is_taken(run, node, args[0]):
         made.hold("*", handmade_batches.yielded(run))
         return value(made)
-    made.hold("*", elements.iterate(run, node, args[0]) if args else UNKNOWN)
+    made.hold("*", run.iterate(node, args[0]) if args else UNKNOWN)
     return value(made)
 
 
 def _next(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
-    element = elements.iterate(run, node, args[0]) if args else UNKNOWN
+    element = run.iterate(node, args[0]) if args else UNKNOWN
     loop = run.frame.loops[-1] if run.frame.loops else None
     whole = instances.replicated_loaders(run, args[0]) if args else frozenset()
     if whole and loop is not None and not loop.taken:
@@ -359,7 +360,7 @@ def _map(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
         parts = tuple(run.call(node, args[0], [item], {}) for item in tup.items)  # type: ignore[union-attr]
         return value(Tup(parts))
     made = run.instance(node, run.module, "generator")
-    each = [elements.iterate(run, node, a) for a in args[1:]]
+    each = [run.iterate(node, a) for a in args[1:]]
     made.each = bool(each) and all(per_sample_lists.are_rows(one) for one in each)
     made.hold("*", run.call(node, args[0], each, {}) if args else UNKNOWN)
     return value(made)
@@ -370,7 +371,7 @@ def _filter(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value
     if len(args) != 2:
         return UNKNOWN
     made = run.instance(node, run.module, "list")
-    element = elements.iterate(run, _argument(node, 1), args[1])
+    element = run.iterate(_argument(node, 1), args[1])
     run.call(node, args[0], [element], {})
     run.put(made, "*", element)
     return value(made)
@@ -388,10 +389,10 @@ def _super(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
 def _getattr(run: RunState, node: cst.BaseExpression, args: list[Value]) -> Value:
     given = args[1].atoms if len(args) > 1 else ()
     names = [a.value for a in given if isinstance(a, Const) and isinstance(a.value, str)]
-    found = [attributes.attribute_of(run, node, a, n) for a in args[0].atoms for n in names]
+    found = [run.attribute_of(node, a, n) for a in args[0].atoms for n in names]
     if not names or len(names) < len(given):  # a setting: any class or function of a module
         modules = [a for a in args[0].atoms if isinstance(a, Namespace)]
-        found += [attributes.defined(run, node, module).elements for module in modules]
+        found += [run.defined_in(node, module).elements for module in modules]
         found += lookup_by_name.attributes_of(node, args[0])
     return join(*found, *args[2:]) if found else UNKNOWN
 
@@ -418,7 +419,7 @@ def _elements(
 
 def _groups(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
     """Some of the elements of an iterable together, in each way."""
-    element = elements.iterate(run, _argument(node, 0), args[0]) if args else UNKNOWN
+    element = run.iterate(_argument(node, 0), args[0]) if args else UNKNOWN
     count = args[1].constant() if len(args) > 1 else ...
     made = run.instance(node, run.module, "generator")
     known = isinstance(count, int) and 0 < count < _MOST_TOGETHER
@@ -429,14 +430,14 @@ def _groups(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: 
 def _chained(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
     """One iterable after the other."""
     made = run.instance(node, run.module, "generator")
-    made.hold("*", join(*(elements.iterate(run, node, one) for one in args)))
+    made.hold("*", join(*(run.iterate(node, one) for one in args)))
     return value(made)
 
 
 def _chained_from(
     run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords
 ) -> Value:
-    each = elements.iterate(run, node, args[0]) if args else UNKNOWN
+    each = run.iterate(node, args[0]) if args else UNKNOWN
     return _chained(run, node, [each], kwargs)
 
 
@@ -455,7 +456,7 @@ def _reduce(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: 
     if args[1].data:
         run.demand(_argument(node, 1), args[1], uses.A_STATISTIC)
         return REPLICATED
-    each = elements.iterate(run, node, args[1])
+    each = run.iterate(node, args[1])
     result = join(each, args[2]) if len(args) > 2 else each
     for _ in range(2):
         result = join(result, run.call(node, args[0], [result, each], {}))
@@ -472,6 +473,11 @@ _BUILTINS: dict[str, Callable[..., Value]] = {
 }  # fmt: skip
 
 
+_COLLECTING = frozenset(
+    {"list", "tuple", "set", "sorted", "reversed"}
+)  # all that an iterable gives
+
+
 def _passing_on(handler: Callable[..., Value]) -> Callable[..., Value]:
     return lambda run, node, args, kwargs: instances.passes_on(
         run, args, handler(run, node, args, kwargs)
@@ -483,7 +489,7 @@ _ITERTOOLS = {
     "cycle": _cycle, "islice": _elements, "chain": _chained, "chain.from_iterable": _chained_from,
 }  # fmt: skip
 OF_ITERABLES: dict[str, Callable[..., Value]] = {
-    "collections.deque": _passing_on(_deque),
+    "collections.deque": _deque,
     "functools.reduce": _passing_on(_reduce),
     **{f"itertools.{name}": _passing_on(handler) for name, handler in _ITERTOOLS.items()},
 }

@@ -228,7 +228,7 @@ def _is_total(atom: Atom) -> bool:
 
 
 def _note_replicated(run: RunState, node: cst.Call) -> None:
-    """Note the way to a draw for what all ranks hold, where a batch may be at hand."""
+    """Note the way to a draw of replicated values, where there may be a current batch."""
     known = any(run.seen(argument.value).atoms for argument in node.args)
     split = run.facts.iterated or run.choices.batches  # by a loader, or by hand
     if known and split and run.meets_split_batches():
@@ -262,7 +262,7 @@ def _models(run: RunState) -> frozenset[Instance]:
 
 
 def _refuse(run: RunState, node: cst.BaseExpression, rows: Data) -> None:
-    """Let the batch be whole where this draws: nothing done here makes its rows right."""
+    """Let the batch be replicated where this draws: nothing done here makes its rows right."""
     # Rows of a form that no reduction here suits: gathered further up, or not at all.
     run.demand(node, value(Data(Placement.SHARD, rows.loaders, form=Form.PACKED)), uses.A_DRAW)
 

@@ -1,4 +1,4 @@
-"""Calls of a model on rows that every rank holds, while a batch is at hand.
+"""Calls of a model on replicated rows, while there is a current batch.
 
 A generator that draws pictures from fixed noise in the middle of training is one. Each rank would
 do all of it, and batch normalisation would mix in the other ranks' copies.

@@ -1,4 +1,4 @@
-"""ddpify's own runtime in a script: what its functions split, wrap and make whole.
+"""ddpify's own runtime in a script: what its functions split, wrap and reduce.
 
 A script that imports it says itself what is split: batches are this rank's part only where a
 loader or a batch goes through ``shard`` or ``shard_batch``.
@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding import definition_sites
+from ddpify.understanding.arguments import Keywords
+from ddpify.understanding.arithmetic import sequences
 from ddpify.understanding.batching import current_batch
 from ddpify.understanding.forms import Form
-from ddpify.understanding.language import definition_sites, elements
-from ddpify.understanding.language.arguments import Keywords
-from ddpify.understanding.libraries import sequences, side_effects
+from ddpify.understanding.libraries import side_effects
 from ddpify.understanding.libraries.distributed import held_model
 from ddpify.understanding.libraries.object_kinds import is_loader, is_model
 from ddpify.understanding.libraries.runtime_names import MODULE, REPLICATING, SHARDED, SPREAD_CALL
@@ -72,7 +73,7 @@ def _loader(how: str) -> Callable[..., Value]:
 
 def _cycle(run: RunState, node: cst.BaseExpression, args: list[Value], kwargs: Keywords) -> Value:
     made = run.instance(node, run.module, "generator")
-    made.hold("*", elements.iterate(run, node, _first(args, kwargs, "loader")))
+    made.hold("*", run.iterate(node, _first(args, kwargs, "loader")))
     return value(made)
 
 

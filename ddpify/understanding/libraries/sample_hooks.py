@@ -14,8 +14,8 @@ import libcst as cst
 
 from ddpify.understanding.facts import SampleHook
 from ddpify.understanding.forms import Form
-from ddpify.understanding.language.linearity import is_linear
 from ddpify.understanding.libraries.trial_runs import mixes
+from ddpify.understanding.linearity import is_linear
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import (
     UNKNOWN,

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.language.arguments import argument_pairs
+from ddpify.understanding import uses
+from ddpify.understanding.arguments import argument_pairs
 from ddpify.understanding.libraries.actions import (
     ACCELERATORS,
     COMMANDS,
@@ -118,7 +119,7 @@ def acts(
     elif name in WRITES or name in FILLED or _opens(name, args, kwargs):
         run.effect("write", node, name)
         for shown, one in argument_pairs(node, args, kwargs):
-            run.demand_held(shown, one, "a file")
+            run.demand_held(shown, one, uses.A_FILE)
     elif name in COMMANDS and run.module.is_unused(node):
         run.effect("write", node, name)  # whatever the command does: nobody asks for its result
     elif name in COMMANDS or name in ASKING:
@@ -165,15 +166,15 @@ def _into_memory(args: list[Value], kwargs: Keywords) -> bool:
 
 
 def saved(run: RunState, node: cst.BaseExpression, args: list[Value]) -> None:
-    """What goes into a file is read: it must be whole, and so must what a dictionary holds."""
+    """What goes into a file is read: it must be global, and so must what a dictionary holds."""
     if not isinstance(node, cst.Call) or not node.args or not args:
         return
     shown = node.args[0].value
-    run.demand_all(shown, args[0], "a file")
+    run.demand_all(shown, args[0], uses.A_FILE)
     for held in args[0].of(Instance):
         for atom in deep_atoms(value(held)):
             if isinstance(atom, Data) and atom.placement.local and atom.definition_sites:
-                run.demand(shown, value(atom), "a file")
+                run.demand(shown, value(atom), uses.A_FILE)
 
 
 def _saves_itself(target: Instance, name: str) -> bool:

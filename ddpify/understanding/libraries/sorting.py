@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import uses
+from ddpify.understanding.arguments import Keywords
 from ddpify.understanding.batching import per_sample_lists
-from ddpify.understanding.language import elements
-from ddpify.understanding.language.arguments import Keywords
 from ddpify.understanding.values import Value
 
 if TYPE_CHECKING:
@@ -30,4 +29,4 @@ def compared(run: RunState, node: cst.BaseExpression, args: Sequence[Value], kwa
     given = node.args[0].value if isinstance(node, cst.Call) and node.args else node
     run.demand(given, per_sample_lists.numbers(args[0]), uses.POSITIONS)
     if "key" in kwargs:
-        run.call(node, kwargs["key"], [elements.iterate(run, given, args[0])], {})
+        run.call(node, kwargs["key"], [run.iterate(given, args[0])], {})

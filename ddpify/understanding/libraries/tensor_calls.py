@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import uses
+from ddpify.understanding.arguments import Keywords, argument_pairs, local_data
 from ddpify.understanding.arithmetic import (
     across_samples,
-    bounds,
     einsum,
     in_place,
     patterns,
     tensor_items,
     tensor_pairs,
-    tensor_sizes,
     tensors,
 )
 from ddpify.understanding.batching import (
@@ -32,10 +31,10 @@ from ddpify.understanding.batching import (
 )
 from ddpify.understanding.facts import Draw
 from ddpify.understanding.forms import Form
-from ddpify.understanding.language.arguments import Keywords, argument_pairs, local_data
 from ddpify.understanding.libraries import local_sizes, random_numbers
 from ddpify.understanding.operators.places import NUMPYS_CHANGES, NUMPYS_OWN
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.shapes import bounds, tensor_sizes
 from ddpify.understanding.values import (
     NO_ROWS,
     REPLICATED,
@@ -108,7 +107,7 @@ def tensor_function(  # type: ignore[no-untyped-def]
             join(*(tensor_sizes.elements(data, node) for data in operands[0][1].data)) or REPLICATED
         )
     if name == "numpy.append" and len(operands) > 1 and not operands[0][1].data:
-        run.demand(*operands[1], "append()")  # what all ranks hold whole takes the rows of all
+        run.demand(*operands[1], uses.APPEND)  # a replicated list takes the rows of all ranks
         return REPLICATED
     if name.startswith("numpy.") and short == "at" and not operands[0][1].data:
         for shown, one in operands[1:]:  # np.add.at(table, (labels, guesses), 1)

@@ -8,24 +8,23 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import uses
+from ddpify.understanding.arguments import argument_pairs, local_data
 from ddpify.understanding.arithmetic import (
-    bounds,
     in_place,
     last_sizes,
     tensor_items,
     tensor_pairs,
-    tensor_sizes,
     tensors,
     views,
 )
 from ddpify.understanding.batching import batch_sizes, handmade_batches, in_place_writes, part_steps
 from ddpify.understanding.forms import SEVERAL_TENSORS, Form
-from ddpify.understanding.language.arguments import argument_pairs, local_data
 from ddpify.understanding.libraries import random_numbers, sample_hooks, side_effects
 from ddpify.understanding.libraries.instances import MOVES, generator
 from ddpify.understanding.libraries.opaque import sink_method
 from ddpify.understanding.libraries.tensor_calls import tensor_function
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.shapes import bounds, tensor_sizes
 from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import (
     REPLICATED,
@@ -257,7 +256,7 @@ def backward(
     if run.running_entry:
         run.facts.reached_backwards.add(node)
     part_steps.note(run)
-    run.demand(receiver, loss, "backward()")
+    run.demand(receiver, loss, uses.BACKWARD)
     for data in loss.of(Data):
         run.choices.trained |= {loader.site for loader in data.loaders}  # type: ignore[union-attr]
     return REPLICATED

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.arithmetic import across_samples
 from ddpify.understanding.forms import Form
-from ddpify.understanding.language.arguments import Keywords, argument_pairs
 from ddpify.understanding.libraries import opaque
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.values import NO_ROWS, UNKNOWN, Data, Instance, Tup, Value, value

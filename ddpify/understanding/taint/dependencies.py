@@ -10,7 +10,7 @@ import libcst as cst
 
 from ddpify.records import record
 from ddpify.understanding.facts import Facts
-from ddpify.understanding.libraries.distributed import METRICS, is_wrapper
+from ddpify.understanding.libraries.distributed import METRICS, is_wrapper, library_names
 from ddpify.understanding.libraries.object_kinds import BARS
 from ddpify.understanding.libraries.runtime_names import BROADCAST
 from ddpify.understanding.project import ModuleFile
@@ -214,7 +214,7 @@ class Dependencies:
     def _subscript(
         self, node: cst.Subscript, module: ModuleFile, pure: bool
     ) -> Iterator[Dependency]:
-        if "os.environ" in sources.library_names(self.facts.values.get(node.value)):
+        if "os.environ" in library_names(self.facts.values.get(node.value)):
             for element in node.slice:
                 if isinstance(element.slice, cst.Index):
                     key = self.facts.values.get(element.slice.value, value())
@@ -239,7 +239,7 @@ class Dependencies:
             return
         if self._may_gather(node.func):
             yield Dependency(label=SANITIZED, node=node)
-        names = list(sources.library_names(self.facts.values.get(node.func)))
+        names = list(library_names(self.facts.values.get(node.func)))
         if BROADCAST in names:  # rank 0's, whatever it is made of
             yield Dependency(label=SANITIZED, node=node)
             return
@@ -250,9 +250,11 @@ class Dependencies:
                 label = sources.of_group(label) if own_group else label
                 yield Dependency(label=label, node=node)
         yield from self._length(node, names)
+        if "builtins.next" in names:
+            yield Dependency(("batches", node), node=node)  # who asks about ranks knows its label
         if self._is_metric(node):
             yield Dependency(label=SANITIZED, node=node)
-        if any(sources.is_silent(name) for name in names):
+        if any(sources.is_silent(name) for name in names) or self._opens_for_writing(node, names):
             return
         yield from self._through(node, names, module, pure)
 
@@ -266,7 +268,9 @@ class Dependencies:
             if node.func.attr.value in sources.SHAPE_LIKE:
                 return
             pure = False
-            yield from self._depend(node.func.value, module, pure)
+            entry = constant_key(node)
+            for one in self._depend(node.func.value, module, pure):
+                yield replace(one, key=entry) if one.node is node.func.value else one
         else:
             pure = pure and bool(names) and all(sources.is_pure(name) for name in names)
             if self._makes_project_object(node):
@@ -287,7 +291,13 @@ class Dependencies:
         held = self.facts.values.get(given.value, value()) if given is not None else None
         if held is None or held.constant() is None:
             return False
-        return _WORLD not in sources.library_names(held)
+        return _WORLD not in library_names(held)
+
+    def _opens_for_writing(self, node: cst.Call, names: list[str]) -> bool:
+        """``open(path, "w")``: nothing that is read comes from its path."""
+        mode = given_as(node, "mode", 1) if names == ["builtins.open"] else None
+        known = self.facts.values.get(mode.value, value()).constant() if mode is not None else None
+        return isinstance(known, str) and not set("r+") & set(known)
 
     def _length(self, node: cst.Call, names: list[str]) -> Iterator[Dependency]:
         if names == ["builtins.len"] and node.args:
@@ -322,7 +332,10 @@ def _is_alike(node: cst.CSTNode) -> bool:
 
 
 def constant_key(node: cst.BaseExpression) -> str | None:
-    """``key`` of ``x["key"]``."""
+    """``key`` of ``x["key"]`` and of ``x.get("key")``."""
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        first = node.args[0].value if node.args and node.func.attr.value == "get" else None
+        return str(first.evaluated_value) if isinstance(first, cst.SimpleString) else None
     if not isinstance(node, cst.Subscript) or len(node.slice) != 1:
         return None
     inner = node.slice[0].slice

@@ -10,6 +10,7 @@ import libcst as cst
 
 from ddpify.records import record
 from ddpify.understanding.facts import Effect, Facts, Site
+from ddpify.understanding.libraries.distributed import library_names
 from ddpify.understanding.libraries.path_objects import PATH
 from ddpify.understanding.libraries.paths import (
     ASKED,
@@ -25,7 +26,6 @@ from ddpify.understanding.structure import Structure, walk
 from ddpify.understanding.syntax import code_of
 from ddpify.understanding.taint.flow import Flow
 from ddpify.understanding.taint.locations import Location
-from ddpify.understanding.taint.sources import library_names
 from ddpify.understanding.values import UNKNOWN, Instance
 
 _ANY = "{}"

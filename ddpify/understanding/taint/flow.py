@@ -8,7 +8,7 @@ of silence.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from functools import cached_property
 
 import libcst as cst
@@ -31,6 +31,7 @@ from ddpify.understanding.taint.sources import (
     TAKEN,
     TOLD,
     TOTAL,
+    WORLD,
 )
 from ddpify.understanding.taint.uncleaned import Uncleaned
 from ddpify.understanding.values import Class, Instance
@@ -49,10 +50,11 @@ class Flow:
         self._entries: dict[Location, Entries] = defaultdict(lambda: defaultdict(set))
         self.edges: list[FlowEdge] = []
         self.sanitized: set[Location] = set()
+        self._reduced_entries: dict[Location, set[str]] = defaultdict(set)
         self.names = Locations(facts, structures)
         self.made_of = Dependencies(facts, structures, self.names)
         where: dict[Location, list[cst.CSTNode]] = defaultdict(list)
-        ranks: set[Location] = set()
+        told: dict[str, set[Location]] = defaultdict(set)
         in_place: set[Location] = set()
         copied: list[tuple[set[Location], set[Location]]] = []
         for module in structures:
@@ -62,7 +64,8 @@ class Flow:
             self.sanitized |= collector.sanitized.keys()
             for location, nodes in collector.sanitized.items():
                 where[location] += nodes
-            ranks |= collector.ranks
+            for name, locations in collector.told.items():
+                told[name] |= locations
             in_place |= collector.in_place
             copied += collector.copied
         for into, source in copied:
@@ -75,7 +78,8 @@ class Flow:
         places = {location: nodes for location, nodes in where.items() if location in known}
         self.made_of.leave_uncleaned(Uncleaned(structures, places, self.edges_into))
         self.solve()
-        self._label_ranks(ranks)
+        self._label_told(told["rank"], TOLD, ANY_RANK)
+        self._label_told(told["world_size"], WORLD, {WORLD})
 
     # ------------------------------------------------------------------ questions
     def of(self, node: cst.BaseExpression, module: ModuleFile) -> set[str]:
@@ -85,7 +89,8 @@ class Flow:
             found |= self._carried(one)
         found = {TAKEN.get(label, label) for label in found}
         if SANITIZED in found or any(
-            d.location in self.sanitized for d in self.made_of.of(node, module)
+            self._is_sanitized(d) or self._has_reduced_entries(d)
+            for d in self.made_of.of(node, module)
         ):
             found -= {LOCAL, TOTAL, CLOCK}
         return found
@@ -178,8 +183,10 @@ class Flow:
         return dict(users)
 
     # ------------------------------------------------------------------ solving
-    def _label_ranks(self, told: set[Location]) -> None:
-        """What the process group is told to be the rank is one, wherever it came from."""
+    def _label_told(self, told: set[Location], label: str, known: Set[str]) -> None:
+        """What the process group is told to be the rank is one, wherever it came from; so is the
+        number of ranks.
+        """
         todo, seen = sorted(told, key=str), set(told)
         while todo:
             for edge in self.edges_into({todo.pop()}):
@@ -191,12 +198,16 @@ class Flow:
                     }
                     todo += sorted(same - seen, key=str)
                     seen |= same
-        unknown = {location for location in seen if not self.labels[location] & ANY_RANK}
+        unknown = {location for location in seen if not self.labels[location] & known}
         for location in unknown:
-            self.labels[location].add(TOLD)
-            self._entries[location][None].add(TOLD)
+            self.begin(location, label)
         if unknown:
             self.solve()
+
+    def begin(self, location: Location, label: str) -> None:
+        """Let taint begin at a location; ``solve`` follows it from there."""
+        self.labels[location].add(label)
+        self._entries[location][None].add(label)
 
     def solve(self, extra: dict[cst.CSTNode, set[str]] | None = None) -> None:
         """Propagate labels; ``extra`` labels what comes out of these expressions."""
@@ -210,15 +221,17 @@ class Flow:
                 entries = self._incoming(edge, own)
                 for location in edge.targets:
                     for key, labels in entries.items():
-                        new = self._fitted(labels, edge, location)
+                        new = self._fitted(labels, edge, location, key)
                         for known in (self.labels[location], self._entries[location][key]):
                             if not new <= known:
                                 known |= new
                                 changed = True
 
-    def _fitted(self, labels: set[str], edge: FlowEdge, location: Location) -> set[str]:
-        """What of a move's labels its target takes."""
-        if location in self.sanitized:
+    def _fitted(
+        self, labels: set[str], edge: FlowEdge, location: Location, key: str | None
+    ) -> set[str]:
+        """What of a move's labels its target, or the entry of it under a key, takes."""
+        if location in self.sanitized or key in self._reduced_entries.get(location, ()):
             labels = labels - {LOCAL, TOTAL, *TAKEN}
         if edge.passes:
             return {GIVEN.get(label, label) for label in labels}
@@ -262,20 +275,61 @@ class Flow:
         return labels if one.pure else labels & DATA
 
     def _propagate_sanitized(self) -> None:
+        """A reduced entry of a collection, as in ``losses["a"] = mean(a)``, is that entry alone."""
         edges = [edge for edge in self.edges if not self._is_never_run(edge)]
         changed = True
         while changed:
             changed = False
             for edge in edges:
-                if any(d.label == SANITIZED or d.location in self.sanitized for d in edge.source):
-                    fresh = set(edge.targets) - self.sanitized
-                    self.sanitized |= fresh
-                    changed = changed or bool(fresh)
+                if any(map(self._is_sanitized, edge.source)):
+                    changed = self._sanitize(edge, edge.key) or changed
+                for one in filter(self._has_reduced_entries, edge.source):
+                    changed = self._pass_reduced_entries(edge, one) or changed
+
+    def _is_sanitized(self, one: Dependency) -> bool:
+        """Whether all that a dependency brings is reduced."""
+        if one.label == SANITIZED or one.location in self.sanitized:
+            return True
+        return one.location is not None and (
+            one.key is not None and one.key in self._reduced_entries.get(one.location, ())
+        )
+
+    def _has_reduced_entries(self, one: Dependency) -> bool:
+        """Whether a dependency reads a whole collection, and some of its entries are reduced."""
+        if one.location is None or one.key is not None:
+            return False
+        return bool(self._reduced_entries.get(one.location))
+
+    def _pass_reduced_entries(self, edge: FlowEdge, one: Dependency) -> bool:
+        """Follow a collection: a copy has the same entries, and ``x[k] = f(x[k])`` changes none.
+
+        Which of its entries goes on otherwise is not known: it may be a reduced one.
+        """
+        assert one.location is not None
+        if one.location in edge.targets:
+            return False
+        if one.node is not edge.value or edge.key is not None:
+            return self._sanitize(edge, edge.key)
+        changed = False
+        for key in list(self._reduced_entries[one.location]):
+            changed = self._sanitize(edge, key) or changed
+        return changed
+
+    def _sanitize(self, edge: FlowEdge, key: str | None) -> bool:
+        """Call what a move sets, or its entry under a key, reduced; whether that is new."""
+        if key is None:
+            fresh = set(edge.targets) - self.sanitized
+            self.sanitized |= fresh
+            return bool(fresh)
+        new = [one for one in edge.targets if key not in self._reduced_entries[one]]
+        for location in new:
+            self._reduced_entries[location].add(key)
+        return bool(new)
 
     def _is_never_run(self, edge: FlowEdge) -> bool:
         """Whether a move is in a method that nothing in sight names, of a class without bases.
 
-        A meter's ``synchronize()`` makes nothing whole where it is not called.
+        A meter's ``synchronize()`` reduces nothing where it is not called.
         """
         structure = next(s for s in self.structures.values() if edge.node in s.parents)
         function = structure.function(edge.node)

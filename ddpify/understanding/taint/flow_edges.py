@@ -9,14 +9,20 @@ from typing import Any, ClassVar
 import libcst as cst
 
 from ddpify.understanding.libraries import command_line_options
-from ddpify.understanding.libraries.distributed import IN_PLACE, REDUCING, REDUCING_NAMES
+from ddpify.understanding.libraries.distributed import (
+    IN_PLACE,
+    INIT_GROUP,
+    REDUCING,
+    REDUCING_NAMES,
+    library_names,
+)
 from ddpify.understanding.libraries.object_kinds import BARS
-from ddpify.understanding.libraries.spawning import spawned_ranks
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.taint import sources
 from ddpify.understanding.taint.call_graph import called, fields, initialisers, passed
 from ddpify.understanding.taint.dependencies import Dependencies, Dependency, constant_key
 from ddpify.understanding.taint.locations import Location
+from ddpify.understanding.taint.spawning import spawned_ranks
 from ddpify.understanding.taint.taken_apart import elements
 from ddpify.understanding.values import (
     Bound,
@@ -64,7 +70,8 @@ class Collector:
         self.copied: list[
             tuple[set[Location], set[Location]]
         ] = []  # from the second into the first
-        self.ranks: set[Location] = set()  # what the process group is told to be the rank
+        # What the process group is told to be the rank, and the number of ranks.
+        self.told: dict[str, set[Location]] = {"rank": set(), "world_size": set()}
 
     def collect(self) -> None:
         """Note every assignment, argument and result."""
@@ -182,7 +189,7 @@ class Collector:
                 and all(isinstance(one, cst.Call) and self._counts(one, depth - 1) for one in made)
             )
         items = isinstance(node.func, cst.Attribute) and node.func.attr.value == "items"
-        names = set(sources.library_names(self.facts.values.get(node.func)))
+        names = set(library_names(self.facts.values.get(node.func)))
         if names and names <= {*BARS} and node.args and depth > 0:
             return self._counts(node.args[0].value, depth - 1)
         return items or sources.name_of(node.func) == "enumerate"
@@ -200,7 +207,7 @@ class Collector:
             return []
         if sources.name_of(node.func) == "zip":
             return [one.value for one in node.args]
-        names = set(sources.library_names(self.facts.values.get(node.func)))
+        names = set(library_names(self.facts.values.get(node.func)))
         passes = bool(names) and names <= {*BARS, "builtins.enumerate"}
         return self._zipped(node.args[0].value, depth - 1) if passes and node.args else []
 
@@ -252,7 +259,7 @@ class Collector:
 
     def _library(self, node: cst.Call) -> None:
         """What passes through a collective is the same on all ranks; spawned code gets a rank."""
-        names = set(sources.library_names(self.facts.values.get(node.func)))
+        names = set(library_names(self.facts.values.get(node.func)))
         if names & REDUCING or self._reduces_unseen(node):
             for argument in node.args:
                 given = self.dependencies.locations_of(argument.value, self.module)
@@ -260,11 +267,12 @@ class Collector:
                     self.sanitized.setdefault(location, []).append(node)
         if names & IN_PLACE and node.args:
             self.in_place |= self.dependencies.locations_of(node.args[0].value, self.module)
-        if "torch.distributed.init_process_group" in names:
+        if INIT_GROUP in names:
             for one in node.args:
-                if one.keyword is not None and one.keyword.value == "rank":
+                told = self.told.get(one.keyword.value) if one.keyword is not None else None
+                if told is not None:
                     made = self.dependencies.of(one.value, self.module)
-                    self.ranks |= {d.location for d in made if d.location and d.node is one.value}
+                    told |= {d.location for d in made if d.location and d.node is one.value}
         for parameter in spawned_ranks(self.facts, self.structure, node, names):
             source = [Dependency(label=sources.RANK), Dependency(label=sources.SPAWNED)]
             self.edges.append(FlowEdge([parameter], source, node))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import libcst as cst
 
+from ddpify.understanding.definite_assignment import target_names
 from ddpify.understanding.facts import Facts
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import Structure, walk
 from ddpify.understanding.taint import sources
-from ddpify.understanding.taint.definite_assignment import target_names
 from ddpify.understanding.values import (
     Class,
     Instance,

@@ -1,4 +1,4 @@
-"""Files that ``torch.load`` reads a model from: its state, or the whole of it."""
+"""Files that ``torch.load`` reads a model from: its state, or all of it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from functools import cached_property
 import libcst as cst
 
 from ddpify.understanding.facts import Facts
+from ddpify.understanding.libraries.distributed import library_names
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
 from ddpify.understanding.taint.flow import Flow
 from ddpify.understanding.taint.locations import Location
-from ddpify.understanding.taint.sources import library_names
 from ddpify.understanding.values import UNKNOWN, Class, Instance
 
 _TAKES_STATE = "load_state_dict"

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
+from ddpify.understanding.definite_assignment import DefiniteAssignment, target_names
 from ddpify.understanding.structure import Structure
-from ddpify.understanding.taint.definite_assignment import DefiniteAssignment, target_names
 
 FunctionNode = cst.FunctionDef | cst.Lambda
 

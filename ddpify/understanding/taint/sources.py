@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.understanding.libraries.distributed import ALIASES, METRICS, REDUCING
+from ddpify.understanding.libraries.clocks import CLOCKS
+from ddpify.understanding.libraries.distributed import METRICS, REDUCING, library_names
 from ddpify.understanding.libraries.runtime_names import REDUCTIONS
 from ddpify.understanding.syntax import dotted
-from ddpify.understanding.values import Const, QualifiedName, Value
+from ddpify.understanding.values import Const, Value
 
 RANK, LOCAL_RANK, SPAWNED, WORLD = "rank", "local rank", "spawned rank", "world size"
 GROUP_RANK = "rank in a group of some"
@@ -24,11 +25,6 @@ TAKEN = {given: plain for plain, given in GIVEN.items()}
 DATA = frozenset({LOCAL, TOTAL, LOADED, *TAKEN})
 ANY_RANK = frozenset({RANK, LOCAL_RANK, GROUP_RANK, SPAWNED, TOLD})
 
-# What a clock says, as a number.
-READINGS = (
-    "time.time time.time_ns time.perf_counter time.perf_counter_ns time.monotonic"
-    " time.process_time timeit.default_timer"
-).split()
 _CALLS = {
     "torch.distributed.get_rank": RANK,
     "torch.distributed.get_node_local_rank": LOCAL_RANK,
@@ -46,15 +42,7 @@ _CALLS = {
     "mpi4py.MPI.COMM_WORLD.Get_rank": RANK,
     "mpi4py.MPI.COMM_WORLD.Get_size": WORLD,
     "torch.load": LOADED,
-    **dict.fromkeys(READINGS, CLOCK),
-    **dict.fromkeys(
-        "time.strftime time.ctime time.localtime"
-        " datetime.datetime.now datetime.datetime.utcnow datetime.datetime.today"
-        " datetime.date.today datetime.now uuid.uuid4 uuid.uuid1 os.getpid tempfile.mkdtemp"
-        " tempfile.mktemp tempfile.TemporaryDirectory tempfile.mkstemp tempfile.NamedTemporaryFile"
-        " secrets.token_hex".split(),
-        CLOCK,
-    ),
+    **dict.fromkeys(CLOCKS, CLOCK),
     **dict.fromkeys(
         "random.random random.randint random.choice random.choices random.uniform random.sample"
         " random.gauss numpy.random.rand numpy.random.randn numpy.random.randint"
@@ -89,13 +77,6 @@ def draws(name: str) -> bool:
     return _CALLS.get(name) == RANDOM
 
 
-def library_names(held: Value | None) -> Iterator[str]:
-    """The qualified names of library things that a value may be."""
-    for atom in held.atoms if held is not None else ():
-        if isinstance(atom, QualifiedName):
-            yield ALIASES.get(atom.name, atom.name)
-
-
 def call_labels(name: str, arguments: list[Value]) -> Iterator[str]:
     """What the result of a library call is labelled with."""
     if name in _CALLS:
@@ -118,11 +99,6 @@ def library_labels(held: Value) -> Iterator[str]:
 def of_group(label: str) -> str:
     """What a rank is where it is asked of a group that need not have all ranks."""
     return GROUP_RANK if label == RANK else label
-
-
-def is_clock(name: str) -> bool:
-    """Whether a library function gives each process a value of its own, as its clock does."""
-    return _CALLS.get(name) == CLOCK
 
 
 def _reduces_by_name(name: str) -> bool:

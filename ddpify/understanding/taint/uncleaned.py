@@ -1,4 +1,4 @@
-"""Names that a collective makes whole, where it has not got them yet.
+"""Names that a collective reduces, read where it has not got them yet.
 
 ``if loss.item() > 10: break`` before ``all_reduce(loss)`` asks for a rank's own number.
 """

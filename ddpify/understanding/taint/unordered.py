@@ -10,13 +10,13 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from ddpify.understanding.definite_assignment import target_names
 from ddpify.understanding.facts import Facts
+from ddpify.understanding.libraries.distributed import library_names
 from ddpify.understanding.libraries.path_objects import PATH
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import Structure
-from ddpify.understanding.taint import sources
 from ddpify.understanding.taint.call_graph import called
-from ddpify.understanding.taint.definite_assignment import target_names
 from ddpify.understanding.taint.flow import Flow
 from ddpify.understanding.taint.flow_edges import FlowEdge
 from ddpify.understanding.taint.locations import Location
@@ -110,6 +110,8 @@ class Ordering:
         last = reaching_definition(self.structures[module], node, [edge.node for edge in set_to])
         if last is not None:  # what the name stood for before is gone
             set_to = [edge for edge in set_to if edge.node is last]
+            order = self.structures[module].order
+            edges = [edge for edge in edges if order.get(edge.node, order[last]) >= order[last]]
         if not set_to or any(isinstance(m.node, (cst.For, cst.CompFor)) for m in set_to):
             return False
         if any(self._along(edge.node, depth) for edge in edges if _adds(edge)):
@@ -151,7 +153,7 @@ class Ordering:
         return listed or any(name in _NUMBERS for name in self._names(node.func))
 
     def _names(self, node: cst.CSTNode) -> list[str]:
-        return list(sources.library_names(self.facts.values.get(node)))
+        return list(library_names(self.facts.values.get(node)))
 
     def _file(self, node: cst.CSTNode) -> ModuleFile:
         return next(file for file, s in self.structures.items() if node in s.order)

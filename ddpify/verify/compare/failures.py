@@ -6,8 +6,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from ddpify.verify.compare import causes, matching
+from ddpify.verify.compare.loops import left_loop
 from ddpify.verify.compare.records import Totals
 from ddpify.verify.launch.launcher import Run
 from ddpify.verify.verdict import Cause, Difference, What
@@ -77,7 +79,7 @@ def wants_cuda(run: Run) -> bool:
 
 def hang(run: Run, ranks: Sequence[Totals] = ()) -> Difference | None:
     """The ranks that wait for one another, if that is how the run ended."""
-    cause = _cause(ranks) if ranks else causes.OTHER_COLLECTIVES
+    cause = _cause(run, ranks) if ranks else causes.OTHER_COLLECTIVES
     if run.ended == "hung":
         return _waiting(run, {rank: _place(run, rank) for rank in sorted(run.status)}, cause)
     failed = run.first_failed
@@ -91,9 +93,11 @@ def hang(run: Run, ranks: Sequence[Totals] = ()) -> Difference | None:
     return Difference(What.HANG, text, rank=failed, cause=cause, at=at)
 
 
-def _cause(ranks: Sequence[Totals]) -> Cause:
-    mismatch = matching.first(ranks, ended=False)
-    return mismatch.cause if mismatch else matching.leftover(ranks)
+def _cause(run: Run, ranks: Sequence[Totals]) -> Cause:
+    mismatch = matching.first(ranks, ended=False) or matching.surplus(ranks)
+    if mismatch is None or left_loop(Path(run.job.root), mismatch):
+        return causes.CONTROL_FLOW
+    return mismatch.cause
 
 
 def _waiting(run: Run, places: dict[int, Place | None], cause: Cause) -> Difference:

@@ -12,6 +12,9 @@ from ddpify.verify.verdict import Cause, Difference, What
 
 Call = tuple[str, Any, str]
 """A collective: its name, its tensor's shape, the script's line."""
+SETTLED = 3
+"""Calls from the same lines on both ranks, in a row, that make an earlier deviation a right one."""
+_NONE: Call = ("", None, "")
 _BACKWARD = "backward"
 _FORWARD = "DistributedDataParallel.forward"
 
@@ -26,6 +29,8 @@ class Mismatch:
         mine: What rank 0 does there; None if it does nothing any more.
         theirs: What the other rank does.
         cause: What is probably behind it.
+        line: The line that only one of the two reaches, or that of the collective.
+        chains: The script's lines on the stack of rank 0 and of the other one.
     """
 
     number: int
@@ -33,6 +38,8 @@ class Mismatch:
     mine: Call | None
     theirs: Call | None
     cause: Cause
+    line: str
+    chains: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
 
     def difference(self) -> Difference:
         """The mismatch as a finding."""
@@ -40,8 +47,9 @@ class Mismatch:
             f"collective {self.number} is {_shown(self.mine)} on rank 0, and "
             f"{_shown(self.theirs)} on rank {self.rank}"
         )
-        at = (self.mine or self.theirs or ("", None, ""))[2]
-        return Difference(What.COLLECTIVE, text, rank=self.rank, cause=self.cause, at=at)
+        called = f", called at {self.line}" if self.line not in text else ""
+        return Difference(What.COLLECTIVE, text + called, rank=self.rank, cause=self.cause,
+                          at=self.line)  # fmt: skip
 
 
 def first(ranks: Sequence[Totals], *, ended: bool) -> Mismatch | None:
@@ -51,34 +59,66 @@ def first(ranks: Sequence[Totals], *, ended: bool) -> Mismatch | None:
         ranks: The ranks' records.
         ended: Whether the ranks ran to their end, so that a missing collective is one too.
     """
-    own = ranks[0].collectives
     for rank, record in enumerate(ranks[1:], 1):
-        theirs = record.collectives
-        for at in range(max(len(own), len(theirs)) if ended else min(len(own), len(theirs))):
-            a, b = (calls[at] if at < len(calls) else None for calls in (own, theirs))
-            if a is None or b is None or a != b:
-                if a and b and a[:2] == b[:2] and ended:
-                    continue  # from other lines, but the same
-                return Mismatch(at + 1, rank, a, b, _cause(a, b, own, theirs))
+        found = _first(rank, ranks[0], record, ended=ended)
+        if found is not None:
+            return found
     return None
 
 
-def leftover(ranks: Sequence[Totals]) -> Cause:
-    """Why a rank waits although the collectives agree as far as they go."""
-    own = ranks[0].collectives
-    for record in ranks[1:]:
-        shorter, longer = sorted((own, record.collectives), key=len)
-        if len(shorter) < len(longer):
-            return _cause(longer[len(shorter)], None, longer, shorter)
-    return causes.CONTROL_FLOW
+def _first(rank: int, own: Totals, other: Totals, *, ended: bool) -> Mismatch | None:
+    """The first mismatch of two ranks.
+
+    Calls may agree by chance for a while after one rank has made one too many: what led to the
+    first of them that comes from elsewhere tells the cause, unless some from the same lines follow.
+    """
+    mine, theirs = own.collectives, other.collectives
+    aside, since = None, 0
+    for at in range(max(len(mine), len(theirs)) if ended else min(len(mine), len(theirs))):
+        a, b = (calls[at] if at < len(calls) else None for calls in (mine, theirs))
+        if a and b and a[:2] == b[:2]:
+            if own.chains[at : at + 1] != other.chains[at : at + 1]:
+                aside, since = at if aside is None else aside, at
+            elif at - since >= SETTLED:
+                aside = None
+            if a == b or ended:
+                continue
+        place = at if aside is None else aside
+        places = (_Place(place, own, other), _Place(place, other, own))
+        line = next((one.line for one in places if one.line), "")
+        chains = _chain(own, at), _chain(other, at)
+        return Mismatch(at + 1, rank, a, b, _cause(places), line or (a or b or _NONE)[2], chains)
+    return None
 
 
-def _cause(a: Call | None, b: Call | None, own: Sequence[Call], theirs: Sequence[Call]) -> Cause:
+def _chain(record: Totals, at: int) -> tuple[str, ...]:
+    return record.chains[at] if at < len(record.chains) else ()
+
+
+def surplus(ranks: Sequence[Totals]) -> Mismatch | None:
+    """Where a rank waits although the collectives agree as far as they go, if anywhere."""
+    return first(ranks, ended=True)
+
+
+class _Place:
+    """A call of one rank, and the line that led to it and that another rank never reaches."""
+
+    def __init__(self, at: int, own: Totals, other: Totals) -> None:
+        self.call = own.collectives[at] if at < len(own.collectives) else None
+        self.line = ""
+        if self.call is not None and self.call[0] != _BACKWARD:
+            known = {line for chain in other.chains for line in chain}
+            known |= {one[2] for one in other.collectives}
+            chain = own.chains[at] if at < len(own.chains) else (self.call[2],)
+            self.line = next((line for line in chain if line not in known), "")
+
+
+def _cause(places: Sequence[_Place]) -> Cause:
     """A call from a line that the other rank never reaches is conditional; else a loop ends, or a
     rank skips a part of it, which holds a backward."""
-    for call, others in ((a, theirs), (b, own)):
-        if call is not None and call[0] != _BACKWARD and not any(o[2] == call[2] for o in others):
-            return causes.RANK_FORWARD if call[0] == _FORWARD else causes.COLLECTIVE
+    for place in places:
+        if place.call is not None and place.line:
+            return causes.RANK_FORWARD if place.call[0] == _FORWARD else causes.COLLECTIVE
     return causes.CONTROL_FLOW
 
 

@@ -106,6 +106,7 @@ class Totals:
         saves: Content of each checkpoint by path, the last one counting.
         written: Paths opened for writing, final names.
         collectives: Each one that was begun: name, shape, line of the script.
+        chains: For each of them the script's lines on the stack, the innermost one first.
         devices: Indices of the simulated GPUs that were used, with the number of uses.
         moved: How wrapped models were moved or cast, and the script's line.
         drawn: Rows of each random tensor that the training loop drew.
@@ -121,6 +122,7 @@ class Totals:
     saves: dict[str, dict[str, Any]] = field(default_factory=dict)
     written: set[str] = field(default_factory=set)
     collectives: list[tuple[str, Any, str]] = field(default_factory=list)
+    chains: list[tuple[str, ...]] = field(default_factory=list)
     devices: dict[str, int] = field(default_factory=dict)
     moved: list[tuple[str, str]] = field(default_factory=list)
     drawn: list[int] = field(default_factory=list)
@@ -173,6 +175,7 @@ def totals(path: Path) -> Totals:
             result.saves[event["path"]] = event["tree"]
         elif kind == "collective":
             result.collectives.append((event["op"], event["shape"], event["at"]))
+            result.chains.append(tuple(event["chain"]))
         elif kind == "moved":
             result.moved.append((event["how"], event["at"]))
         elif kind == "listing":

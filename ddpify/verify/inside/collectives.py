@@ -15,6 +15,7 @@ from ddpify.verify.inside.patching import replace
 from ddpify.verify.inside.world import computes
 
 MAX_RECORDED = 20_000
+_GROUP = dist.ProcessGroup if dist.is_available() else ()
 NAMES = [
     "all_gather",
     "all_gather_into_tensor",
@@ -61,6 +62,7 @@ class Collectives:
         self.synchronised = True
         self.module_read = False
         self.wrapped: dict[int, str] = {}
+        self._averaged: list[torch.nn.Parameter] = []
         self.exchanged: Callable[[Any], None] = lambda values: None
 
     def install(self) -> None:
@@ -93,6 +95,7 @@ class Collectives:
                     self.wrapped[id(parameter)] = (
                         "averaged" if parameter.requires_grad else "frozen"
                     )
+                self._averaged += [p for p in module.parameters() if p.requires_grad]
             result = counted(model, *args, **kwargs)
             if method == "__init__":
                 sent, equal = model.broadcast_buffers, kwargs.get("init_sync", True)
@@ -119,8 +122,8 @@ class Collectives:
         def call(*args: Any, **kwargs: Any) -> Any:
             self._depth += 1
             try:
-                if self._depth == 1 and kwargs.get("group") in (None, dist.group.WORLD):
-                    self.note(name, _shape(args))
+                if self._depth == 1:
+                    self._begun(name, args, kwargs)
                 result = real(*args, **kwargs)
                 if self._depth == 1 and name in NAMES:
                     self.exchanged([*args, *kwargs.values()])
@@ -131,16 +134,51 @@ class Collectives:
         call.__name__ = call.__qualname__ = name
         return call
 
+    def _begun(self, name: str, args: Any, kwargs: Any) -> None:
+        """A collective begins: of all ranks, or of a group of them."""
+        given = (value for value in (kwargs.get("group"), *args) if isinstance(value, _GROUP))
+        group = next(given, None)
+        if name in NAMES and group is not None and group is not dist.group.WORLD:
+            if self._count < MAX_RECORDED:
+                self._count += 1
+                self._emit("grouped", op=name, shape=_shape(args), at=self.caller(),
+                           ranks=dist.get_process_group_ranks(group))  # fmt: skip
+            return
+        self.note(name, _shape(args), _bytes(args))
+        if name == "all_reduce" and self.synchronised:
+            self._exchanged_again(args)
+
+    def _exchanged_again(self, args: Any) -> None:
+        """A gradient that the wrapper averages is reduced by the script itself."""
+        tensor = args[0] if args else None
+        if isinstance(tensor, torch.Tensor) and self._averaged:
+            place = tensor.data_ptr()
+            if any(p.grad is not None and p.grad.data_ptr() == place for p in self._averaged):
+                self._emit("again", at=self.caller())
+
     @property
     def inside(self) -> bool:
         """Whether a collective, or something that communicates, is under way."""
         return self._depth > 0
 
-    def note(self, name: str, shape: list[int] | None = None) -> None:
-        """A collective begins, or what ranks do together besides."""
+    def note(self, name: str, shape: list[int] | None = None, size: int = 0) -> None:
+        """A collective begins, or what ranks do together besides; ``size``: bytes of its tensor."""
         if self._count < MAX_RECORDED:
             self._count += 1
-            self._emit("collective", op=name, shape=shape, at=self.caller())
+            lines = self._lines()
+            at = lines[0] if lines else ""
+            self._emit("collective", op=name, shape=shape, at=at, size=size, chain=lines)
+
+    def _lines(self) -> list[str]:
+        """The lines of the script's own files on the stack, the innermost one first."""
+        frame: Any = sys._getframe(2)
+        found = []
+        while frame is not None:
+            path = frame.f_code.co_filename
+            if path.startswith(self._folder) and not path.endswith("ddpify_runtime.py"):
+                found.append(f"{path[len(self._folder) :]}:{frame.f_lineno}")
+            frame = frame.f_back
+        return found
 
     def caller(self, *, importing: bool = True) -> str:
         """The innermost line of the script's own files on the stack, as ``file.py:12``.
@@ -163,6 +201,12 @@ def _communicates(model: DistributedDataParallel) -> bool:
     others by itself, as to evaluate or to draw the model's graph."""
     sends: bool = model.will_sync_module_buffers()  # type: ignore[no-untyped-call]
     return sends or computes()
+
+
+def _bytes(args: tuple[Any, ...]) -> int:
+    """Size of the first argument that is a tensor."""
+    first = args[0] if args else None
+    return first.numel() * first.element_size() if isinstance(first, torch.Tensor) else 0
 
 
 def _shape(args: tuple[Any, ...]) -> list[int] | None:

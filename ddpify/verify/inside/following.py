@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from ddpify.verify.inside.equal_chance import EqualChance
 from ddpify.verify.inside.origins import Origins, Provenance, merged
 from ddpify.verify.inside.tracked import Watch, tracked
 
@@ -45,6 +46,15 @@ class Following:
             origins = self._provenance.new(content)
             for tensor in tensors:
                 self._provenance.mark(tensor, origins)
+
+    def converted(self, number: Any, value: Any) -> Any:
+        """``number``, which the script made of ``value`` by ``float`` or ``int``."""
+        origins = self._provenance.of(value)
+        return (
+            self._number(number, origins)
+            if type(value) is torch.Tensor
+            else tracked(number, origins)
+        )
 
     def _follow(self, func: Any, args: Any, kwargs: Any, result: Any) -> Any:
         if isinstance(result, (bool, int, float, str)) or type(result) is list:
@@ -96,11 +106,11 @@ class Following:
 
 
 class FollowingMode(TorchFunctionMode):
-    """The function mode that tells ``following`` of each call."""
+    """The function mode that tells ``following`` of each call, and ``chance`` of draws."""
 
-    def __init__(self, following: Following) -> None:
+    def __init__(self, following: Following, chance: EqualChance) -> None:
         super().__init__()
-        self._following = following
+        self._following, self._chance = following, chance
 
     def __torch_function__(
         self,
@@ -109,7 +119,7 @@ class FollowingMode(TorchFunctionMode):
         args: tuple[Any, ...] = (),
         kwargs: dict[str, Any] | None = None,
     ) -> Any:
-        result = func(*args, **(kwargs or {}))
+        result = self._chance.called(func, args, kwargs or {})
         return self._following.called(func, args, kwargs, result)
 
 

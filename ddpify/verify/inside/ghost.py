@@ -16,11 +16,11 @@ from ddpify.verify.inside.replay import Replay
 
 
 def install(world_size: int, replay: Replay | None, *, strided: bool) -> None:
-    """Split what every BatchNorm layer normalises like the batch at hand.
+    """Split what every BatchNorm layer normalises like the current batch.
 
     Args:
         world_size: Number of ranks, where ``replay`` does not know the parts' sizes.
-        replay: The batches at hand.
+        replay: The recorded batches.
         strided: Rank r takes rows r, r + world_size, ... instead of a contiguous part.
     """
     forward: Any = _BatchNorm.forward

@@ -34,6 +34,8 @@ class Loaders:
 
     Attributes:
         yielded: Takes each batch, and one number for its content.
+        begun: Takes each loader whose pass begins, its number and that of the pass.
+        ended: Takes the numbers of the loader and the pass of each batch.
     """
 
     def __init__(
@@ -48,6 +50,8 @@ class Loaders:
         self._latest: int | None = None
         self._trains: set[int] = set()
         self.yielded: Callable[[Any, float], None] = lambda found, content: None
+        self.begun: Callable[[Any, int, int], None] = lambda loader, number, turn: None
+        self.ended: Callable[[int, int], None] = lambda number, turn: None
 
     def install(self) -> None:
         """Hook the construction of loaders, their iterators and the fetch of samples."""
@@ -72,6 +76,7 @@ class Loaders:
                 raise
             self._yielded(iterator)
             self.yielded(found, sum(self._marks))
+            self.ended(*iterator.ddpify_place)
             return found
 
         def next_index(iterator: Any) -> Any:
@@ -96,6 +101,7 @@ class Loaders:
                 loader=self._constructed,
                 sampler=type(getattr(loader, "sampler", None)).__name__,
                 replacement=bool(getattr(getattr(loader, "sampler", None), "replacement", False)),
+                length=_length(getattr(loader, "dataset", None)),
                 at=self._caller(),
             )
             self._constructed += 1
@@ -118,6 +124,7 @@ class Loaders:
         number = loader.__dict__.get(_NUMBER, -1)
         place = (number, self._passes.get(number, 0))
         self._passes[number] = place[1] + 1
+        self.begun(loader, *place)
         return place
 
     def _fetched(self, index: Any, item: Any) -> None:
@@ -146,6 +153,16 @@ class Loaders:
         number, turn = iterator.ddpify_place
         if self._batches <= MAX_BATCHES:
             self._emit("pass", loader=number, turn=turn)
+
+
+def _length(dataset: Any) -> int | None:
+    """The number of samples; None where it is not known."""
+    if isinstance(dataset, IterableDataset):
+        return None
+    try:
+        return len(dataset)
+    except TypeError:
+        return None
 
 
 def content(item: Any) -> float:

@@ -28,7 +28,8 @@ class Place:
     ``watch`` takes the index and the content of each sample that a loader fetches. ``gpus`` says
     whether draws may come from the generators of real GPUs. ``rows`` has the number of rows of each
     draw, of the first ones, and ``seeds`` the seed of its generator; ``equal_rows`` says whether
-    the rows of a draw are all the same.
+    the rows of a draw are all the same. ``drawn`` has the generators that the latest samples drew
+    from, where that is asked for.
     """
 
     def __init__(self) -> None:
@@ -40,6 +41,7 @@ class Place:
         self.equal_rows = False
         self.rows: list[int] = []
         self.seeds: list[int | None] = []
+        self.drawn: set[str] | None = None
         self.watch: Callable[[Any, Any], None] = lambda index, item: None
 
     def replaced(self, depth: int = 2) -> bool:

@@ -13,7 +13,7 @@ def states() -> dict[str, int]:
     """A checksum of each global generator's state: torch's, Python's, and NumPy's if loaded."""
     found = {
         "torch": zlib.crc32(torch.get_rng_state().numpy().tobytes()),
-        "python": hash(random.getstate()),
+        "python": hash(random.getstate()[1]),
     }
     if "numpy" in sys.modules:
         _, keys, position, *_ = sys.modules["numpy"].random.get_state()

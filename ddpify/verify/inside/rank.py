@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 import ddpify
 from ddpify.verify.inside import (
     chance,
+    conversions,
     ghost,
     gpu_parts,
     groups,
@@ -153,7 +154,9 @@ def _execute(job: Job, recorder: Recorder) -> int:
     sys.path.insert(0, str(Path(job.script).parent))
     status = 0
     try:
-        exec(compile(Path(job.script).read_bytes(), job.script, "exec"), main.__dict__)
+        source = Path(job.script).read_bytes()
+        text = conversions.followed(source, job.script) if job.checking else source
+        exec(compile(text, job.script, "exec", dont_inherit=True), main.__dict__)
     except SystemExit as error:
         status = _exit_status(error.code)
     except BaseException as error:

@@ -3,14 +3,26 @@ hang."""
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import time
 from collections.abc import Callable
 from typing import Any
 
-from ddpify.verify.inside import calls, groups, output, samples, tracked, writes
+from ddpify.verify.inside import (
+    calls,
+    conversions,
+    groups,
+    output,
+    samples,
+    scales,
+    tracked,
+    writes,
+)
+from ddpify.verify.inside.acts import Acts
 from ddpify.verify.inside.collectives import Collectives
+from ddpify.verify.inside.equal_chance import EqualChance
 from ddpify.verify.inside.following import Following, FollowingMode
 from ddpify.verify.inside.imports import Outside
 from ddpify.verify.inside.light import LightSteps
@@ -77,6 +89,7 @@ class Recorder:
         samples.watch()
         self.install()
         writes.install(self.emit, self.caller)
+        scales.watch(self.emit, self.caller)
         sinks = self.follow_numbers(self._job.root)
         output.install(self.emit, self.caller, sinks.printed)
 
@@ -89,16 +102,20 @@ class Recorder:
         return time.monotonic() - self._latest if self._collectives.inside else 0.0
 
     def follow_numbers(self, root: str) -> Sinks:
-        """Hook what follows numbers from the batches to where they are used."""
+        """Hook what follows numbers from the batches to where they are used, and outer acts."""
         provenance = Provenance(self.emit, root, lambda: self._steps.count)
         following = Following(provenance)
         self._loaders.yielded = following.batch
         self._collectives.exchanged = provenance.exchanged
         tracked.install()
+        conversions.install(root, following.converted)
         sinks = Sinks(provenance, root)
         sinks.install()
+        Acts(self.emit, functools.partial(self.caller, importing=False)).install()
         self._steps.stepping = sinks.refresh
-        FollowingMode(following).__enter__()  # type: ignore[no-untyped-call]
+        chance = EqualChance(self.emit, provenance)
+        chance.watch(self._loaders)
+        FollowingMode(following, chance).__enter__()  # type: ignore[no-untyped-call]
         return sinks
 
     def _moved(self, how: str) -> None:

@@ -14,7 +14,7 @@ class Replay:
         path: A file written by ``compare.replaying``.
 
     Attributes:
-        parts: How many samples of the batch at hand each rank had; empty before the first.
+        parts: How many samples of the current batch each rank had; empty before the first.
     """
 
     def __init__(self, path: str) -> None:

@@ -12,6 +12,10 @@ from torch.utils.data._utils import fetch as fetchers
 
 from ddpify.verify.inside.patching import faked, replace
 from ddpify.verify.inside.place import PLACE, kept_states, seed_all
+from ddpify.verify.inside.randomness import states
+
+WORKERS = "_ddpify_verify_workers"
+"""Attribute of a loader: whether the script gives it workers."""
 
 
 def install() -> None:
@@ -20,6 +24,7 @@ def install() -> None:
 
     @functools.wraps(init)
     def without_workers(self: Any, dataset: Any, *args: Any, **kwargs: Any) -> None:
+        workers = bool(args[4] if len(args) > 4 else kwargs.get("num_workers"))
         if len(args) > 4:
             args = (*args[:4], 0, *args[5:7])
         elif kwargs.get("num_workers"):
@@ -28,6 +33,7 @@ def install() -> None:
                      "persistent_workers", "pin_memory", "pin_memory_device"):  # fmt: skip
             kwargs.pop(name, None)
         init(self, dataset, *args, **kwargs)
+        self.__dict__[WORKERS] = workers
 
     replace(DataLoader, "__init__", without_workers)
     replace(fetchers._MapDatasetFetcher, "fetch", _fetch)
@@ -91,6 +97,11 @@ def _seeded_item(dataset: Any, index: Any) -> Any:
     seed = zlib.crc32(repr(at).encode())
     with kept_states(), PLACE.drawing():
         seed_all(seed)
+        drawn = PLACE.drawn
+        before = states() if drawn is not None else {}
         item = dataset[index]
+        if drawn is not None:
+            now = states()
+            drawn |= {name for name in before if before[name] != now[name]}
         PLACE.watch(index, item)
         return item

@@ -7,8 +7,10 @@ arithmetic makes of them remembers, too.
 from __future__ import annotations
 
 import builtins
+import functools
 import importlib
 import math
+import statistics
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -19,6 +21,8 @@ from ddpify.verify.inside.patching import replace
 _BINARY = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")
 _UNARY = ("neg", "pos", "abs")
 _COMPARING = ("lt", "le", "gt", "ge")
+_REDUCTIONS = ("mean", "sum", "average", "median", "max", "min", "exp", "log", "sqrt", "round")
+"""NumPy's functions of lists of numbers, or of one."""
 
 
 class Watch:
@@ -64,6 +68,8 @@ def plain(value: Any) -> Any:
         return float(value)
     if isinstance(value, TrackedInt):
         return int(value)
+    if hasattr(type(value), "ddpify_origins"):  # NumPy's
+        return type(value).__mro__[1](value)
     if type(value) in (list, tuple):
         items = [plain(item) for item in value]
         same = all(new is old for new, old in zip(items, value, strict=True))
@@ -85,16 +91,23 @@ def numbers(value: Any) -> Origins:
 
 def tracked(value: Any, origins: Origins) -> Any:
     """``value`` with ``origins`` if it is a float or an integer and there are any."""
-    if not origins or type(value) not in (float, int):
+    kind = _KINDS.get(type(value)) if origins else None
+    if kind is None:
         return value
-    result: Any = TrackedFloat(value) if type(value) is float else TrackedInt(value)
+    result = kind(value)
     result.ddpify_origins = origins
     return result
 
 
+_KINDS: dict[type, Any] = {float: TrackedFloat, int: TrackedInt}
+"""The class that stands for each class of numbers; NumPy's is added where it is loaded."""
+
+
 def install() -> None:
-    """Give the classes their operators, and follow numbers through ``sum`` and ``math``."""
-    for kind in (TrackedFloat, TrackedInt):
+    """Give the classes their operators, and follow numbers through ``sum``, ``math`` and NumPy."""
+    if "numpy" in sys.modules:
+        _numpy(sys.modules["numpy"])
+    for kind in _KINDS.values():
         base: Any = kind.__mro__[1]
         for name in _BINARY:
             _binary(kind, base, f"__{name}__")
@@ -109,6 +122,30 @@ def install() -> None:
     _sum()
     for name in ("exp", "log", "log2", "log10", "sqrt", "pow"):
         _function(math, name)
+    for name in ("mean", "fmean", "median"):
+        _function(statistics, name)
+
+
+def _numpy(numpy: Any) -> None:
+    """Follow lists of numbers through NumPy's reductions, and what these make."""
+
+    class TrackedFloat64(numpy.float64):  # type: ignore[misc]
+        """NumPy's float with its origins."""
+
+        ddpify_origins: Origins = ()
+
+        def __round__(self, digits: Any = None) -> Any:
+            return tracked(numpy.float64.__round__(self, digits), self.ddpify_origins)
+
+        def __reduce__(self) -> Any:
+            return numpy.float64(self).__reduce__()
+
+        def __reduce_ex__(self, protocol: Any) -> Any:
+            return self.__reduce__()
+
+    _KINDS[numpy.float64] = TrackedFloat64
+    for name in _REDUCTIONS:
+        _function(numpy, name)
 
 
 def _origins(value: Any) -> Origins:
@@ -138,9 +175,9 @@ def _comparing(kind: Any, base: Any, name: str) -> None:
 
     def compare(self: Any, other: Any) -> Any:
         result = real(self, other)
-        if result is not NotImplemented:
+        if result is not NotImplemented and not getattr(result, "ndim", 0):
             origins = merged([_origins(self), _origins(other)])
-            Watch.decision(result, origins, sys._getframe(1))
+            Watch.decision(bool(result), origins, sys._getframe(1))
         return result
 
     setattr(kind, name, compare)
@@ -173,8 +210,11 @@ def _sum() -> None:
 def _function(owner: Any, name: str) -> None:
     real = getattr(owner, name)
 
-    def call(*args: Any) -> Any:
-        return tracked(real(*args), merged(map(_origins, args)))
+    @functools.wraps(real)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        origins = numbers(args)
+        if not origins:
+            return real(*args, **kwargs)
+        return tracked(real(*map(plain, args), **kwargs), origins)
 
-    call.__name__ = name
     replace(owner, name, call)

@@ -26,7 +26,9 @@ _WIDENED: dict[Any, Any] = {
 _NORMAL = torch.Tensor.normal_  # the real one, whatever is patched later
 _IS_CUDA = torch.Tensor.is_cuda.__get__  # type: ignore[attr-defined]
 
-_MODES = (__file__, str(Path(__file__).with_name("following.py")))
+_MODES = tuple(
+    str(Path(__file__).with_name(name)) for name in ("world.py", "following.py", "equal_chance.py")
+)
 """Files whose frames lie between a call of torch and its translation."""
 
 

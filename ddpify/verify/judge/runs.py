@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from ddpify.verify.compare import failures, matching, steps
+from ddpify.verify.compare import causes, failures, matching, steps
+from ddpify.verify.compare.loops import left_loop
 from ddpify.verify.compare.records import Totals
 from ddpify.verify.launch.launcher import Run
 from ddpify.verify.verdict import Comparison, Kind
@@ -66,6 +68,8 @@ def converted(comparison: Comparison, run: Run, ranks: Sequence[Totals]) -> bool
         comparison.differences.append(hang)
     elif mismatch is not None:
         comparison.kind = Kind.NOT_EQUIVALENT
+        if left_loop(Path(run.job.root), mismatch):
+            mismatch = replace(mismatch, cause=causes.CONTROL_FLOW)
         comparison.differences.append(mismatch.difference())
         comparison.notes.append(failures.traceback_tail(run))
     elif (found := failures.known(run)) is not None:

@@ -22,6 +22,7 @@ from typing import Any
 
 import ddpify
 from ddpify.ports import free_port
+from ddpify.verify.launch.forking import share_with_forks
 from ddpify.verify.launch.job import Job
 
 _RANK = (
@@ -68,6 +69,7 @@ def _import_torch(preload: list[str]) -> str:
         with contextlib.suppress(Exception):
             importlib.import_module(name)
     importlib.import_module("ddpify.verify.inside.rank")
+    share_with_forks()
     return str(torch.__version__)
 
 

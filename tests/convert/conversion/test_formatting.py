@@ -42,7 +42,7 @@ def test_single_quotes_show_without_black_that_black_did_not_write(
 
 
 @pytest.mark.parametrize(
-    ("shown", "mended"),
+    ("shown", "resolved"),
     [
         ("tqdm(feed, ncols=70)", "tqdm(feed, ncols=70, disable=not dd.is_main())"),
         (

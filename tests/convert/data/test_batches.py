@@ -54,7 +54,7 @@ WAYS = {
         "import feeding\nfor a, b in feeding.batches(8):\n",
         "a, b = dd.shard_batch(a, b)",
     ),
-    "code that is not seen": (
+    "code that ddpify cannot read": (
         "import feeding\nfor step in range(9):\n    a, b = feeding.batch(8)\n",
         "a, b = dd.shard_batch(a, b)",
     ),
@@ -795,7 +795,7 @@ def test_lengths_beside_the_columns_of_a_batch_are_no_columns(tmp_path: Path) ->
         "nn.functional.cross_entropy(output.view(-1, 7), text[i + 1 : i + 7].reshape(-1))",
         "measure(output, lengths)",
     ).replace("    output, _ =", "    _, lengths = measuring.encode(i)\n    output, _ =")
-    with pytest.raises(Refusal, match="where its own rows are is not known"):
+    with pytest.raises(Refusal, match="its own batch dimension is unknown"):
         convert_text(tmp_path, f"import measuring\n{text}".replace("state =", MEASURE))
 
 
@@ -908,7 +908,7 @@ def test_a_drawn_constant_has_no_rows(tmp_path: Path, shape: str) -> None:
 
 def test_a_loss_of_noise_alone_is_refused_as_what_it_is(tmp_path: Path) -> None:
     alone = "    brain(torch.randn(10, 4)).mean().backward()\n"
-    with pytest.raises(Refusal, match="nothing that is known to be a rank's rows"):
+    with pytest.raises(Refusal, match="not computed from a rank's rows"):
         added(tmp_path, examples.HEAD + examples.STEP + alone)
 
 
@@ -988,7 +988,7 @@ def test_what_is_joined_under_rows_that_are_split_is_split_too(tmp_path: Path) -
 def test_labels_of_joined_batches_are_refused(tmp_path: Path) -> None:
     labels = "torch.cat([torch.ones(8), torch.zeros(8)]).long()"
     text = HEAD + STACKED.replace("PENALTY", f"penalty = F.cross_entropy(out, {labels})")
-    with pytest.raises(Refusal, match="where its own rows are is not known"):
+    with pytest.raises(Refusal, match="its own batch dimension is unknown"):
         added(tmp_path, text)
 
 

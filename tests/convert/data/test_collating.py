@@ -150,7 +150,7 @@ for i in range(0, 40, 10):
 
 
 def test_where_the_samples_lie_is_not_guessed_of_a_model_out_of_a_file(tmp_path: Path) -> None:
-    with pytest.raises(DdpifyError, match="the model comes whole out of a file"):
+    with pytest.raises(DdpifyError, match="the model is loaded from a file"):
         convert_text(tmp_path, LOADED)
 
 

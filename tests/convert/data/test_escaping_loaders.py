@@ -29,7 +29,7 @@ def test_unseen_code_gets_whole_batches(tmp_path: Path, given: str, expected: st
 def test_a_loader_in_a_collection_is_noted(tmp_path: Path) -> None:
     conversion = convert_text(tmp_path, HEAD + STEP + "judge({'train': feed})\n")
     noted = [(note.line, note.text) for note in conversion.notes if note.attention]
-    text = "code that is not seen gets a loader that gives each rank its part of every batch"
+    text = "code that ddpify cannot read gets a loader that gives each rank its part of every batch"
     assert noted == [(18, f"{text}: give it one of its own")]
 
 

@@ -115,7 +115,7 @@ for a, b in feed:
 
 
 @pytest.mark.parametrize(
-    ("write", "mended"),
+    ("write", "resolved"),
     [
         ("bank[b] = out.detach()", "bank[dd.gather(b)] = dd.gather(out.detach())"),
         ("bank[b, :] = out.detach()", "bank[dd.gather(b), :] = dd.gather(out.detach())"),
@@ -284,7 +284,7 @@ for i, (a, b) in enumerate(feed):
 
 
 @pytest.mark.parametrize(
-    ("shape", "write", "mended"),
+    ("shape", "write", "resolved"),
     [
         ("20", "table[start:end] = rows", "table[start:end] = dd.gather(rows)"),
         ("2, 20", "table[1, start:end] = rows", "table[1, start:end] = dd.gather(rows)"),

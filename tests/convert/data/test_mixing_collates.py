@@ -115,5 +115,5 @@ def test_an_object_that_holds_a_batch(tmp_path: Path, runs: TrainingRuns) -> Non
 
 def test_where_the_rows_lie_must_be_known(tmp_path: Path) -> None:
     collate = f"{STACKED}    return unseen(x - x.mean(0)), y"
-    with pytest.raises(DdpifyError, match="where the rows lie in them is not known"):
+    with pytest.raises(DdpifyError, match="the sample dimension of those is unknown"):
         _converted(tmp_path, collate, TAKEN)

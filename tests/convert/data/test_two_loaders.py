@@ -1,4 +1,4 @@
-"""Batches of two loaders in one step: each is gone by in turn, unless they are of one size."""
+"""Batches of two loaders in one step: each reduction uses its own, unless all have one size."""
 
 from __future__ import annotations
 

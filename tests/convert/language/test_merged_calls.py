@@ -8,8 +8,8 @@ import pytest
 
 from ddpify.planning.refusals import Refusal
 from ddpify.source import read_source
+from ddpify.understanding import merged_calls
 from ddpify.understanding.interpreter import Interpreter
-from ddpify.understanding.language import merged_calls
 from ddpify.understanding.project import Project
 from tests.convert.examples import HEAD, STEP, added, convert_text
 
@@ -59,5 +59,5 @@ def test_rows_and_what_is_whole_are_told_apart(tmp_path: Path) -> None:
 
 def test_a_result_that_is_a_part_in_some_calls_alone_is_refused(tmp_path: Path) -> None:
     text = HEAD + EITHER + in_step("".join(f"    c = scaled(a, {n})\n" for n in range(16)))
-    with pytest.raises(Refusal, match=r"scaled\(\) is called in more ways than are told apart"):
+    with pytest.raises(Refusal, match=r"scaled\(\) is called in more ways than ddpify tells apart"):
         convert_text(tmp_path, text)

@@ -113,7 +113,7 @@ def test_a_function_that_also_draws_for_all_ranks_alike(tmp_path: Path) -> None:
 
 def test_a_line_that_draws_for_the_batch_and_for_all_is_refused(tmp_path: Path) -> None:
     text = script("noise = make(len(a)) + make(1)", before=MAKE)
-    with pytest.raises(Refusal, match="for the batch in one call and for what all ranks hold"):
+    with pytest.raises(Refusal, match="for the batch in one call and replicated numbers"):
         added(tmp_path, text)
 
 
@@ -201,7 +201,7 @@ def test_a_transform_of_each_sample_that_may_draw(tmp_path: Path, name: str) -> 
 def test_one_draw_for_the_batch_and_for_what_all_ranks_hold(tmp_path: Path) -> None:
     make = "fixed = torch.zeros(9, 4)\ndef make(x):\n    return torch.randn_like(x)\n"
     text = script("noise = make(a) + make(fixed).mean()", before=make)
-    with pytest.raises(Refusal, match="for what all ranks hold"):
+    with pytest.raises(Refusal, match="replicated numbers in another"):
         convert_text(tmp_path, text)
 
 

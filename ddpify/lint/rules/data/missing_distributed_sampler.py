@@ -87,6 +87,7 @@ import libcst as cst
 from ddpify.lint.diagnostics import Applicability, Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.added_samplers import sampler_for
+from ddpify.lint.scripts.after_wrap import through_wrapper
 from ddpify.lint.scripts.datasets import (
     chooses,
     datasets,
@@ -165,7 +166,8 @@ def _is_split_elsewhere(script: Script, loader: Instance) -> bool:
     """Whether the data set knows its rank or draws, or each rank takes a part of what comes."""
     if any(knows_its_rank(script, one) or _makes_up(script, one) for one in datasets(loader)):
         return True
-    unsure = any(map(speaks_of_ranks, datasets(loader))) or _is_called_otherwise(script, loader)
+    spoken = any(speaks_of_ranks(script, one) for one in datasets(loader))
+    unsure = spoken or _is_called_otherwise(script, loader)
     if not script.strict and (unsure or not _surely_trains(script, loader)):
         return True
     over = [
@@ -222,8 +224,15 @@ def _surely_trains(script: Script, loader: Instance) -> bool:
 
 
 def _calls_wrapped(script: Script, loop: cst.For) -> bool:
+    """Whether a loop calls a wrapped model, or past its wrapper what that holds."""
+    held = {model for wrap in script.wraps for model in wrap.held}
     return any(
-        isinstance(one, cst.Call) and script.may_be_wrapped(one.func)
+        isinstance(one, cst.Call)
+        and (
+            script.may_be_wrapped(one.func)
+            or through_wrapper(script, one.func) is not None
+            or not held.isdisjoint(script.instances(one.func))
+        )
         for one in script.reached(loop.body)
     )
 

@@ -59,7 +59,10 @@ from ddpify.understanding.taint.sources import DEVICES, LOCAL_RANK, RANK, SPAWNE
 def check(script: Script) -> Iterator[Finding]:
     """Samplers with a local rank or a node's number of GPUs."""
     for call in script.calls(SAMPLER, "torch.utils.data.DistributedSampler"):
-        for one in (argument(call, "num_replicas", 1), argument(call, "rank", 2)):
+        ranks = argument(call, "rank", 2)
+        if ranks is not None and isinstance(ranks.value, cst.Integer):
+            continue  # one certain part, whoever asks for it
+        for one in (argument(call, "num_replicas", 1), ranks):
             if (
                 one is None
                 or script.control.spawned

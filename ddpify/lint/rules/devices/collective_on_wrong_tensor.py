@@ -64,7 +64,7 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.cpu_tensors import is_number, made_on_cpu
 from ddpify.lint.scripts.repairs import add_argument
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.libraries.distributed import has_group
+from ddpify.understanding.libraries.distributed import INIT_GROUP, has_group
 from ddpify.understanding.syntax import argument
 
 _SENT = {
@@ -105,7 +105,7 @@ def check(script: Script) -> Iterator[Finding]:
 
 def _only_nccl(script: Script) -> bool:
     """Whether every process group of the project is one of NCCL."""
-    calls = script.calls("torch.distributed.init_process_group", everywhere=True)
+    calls = script.calls(INIT_GROUP, everywhere=True)
     backends = [argument(call, "backend", 0) for call in calls]
     return bool(backends) and all(
         one is not None and script.value(one.value).constant() == "nccl" for one in backends

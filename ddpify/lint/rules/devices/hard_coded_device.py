@@ -37,7 +37,8 @@ batch = torch.zeros(1).to("cuda")
 ```
 
 ## Fix safety
-Offered where the file has a name for the local rank's device.
+Safe with ddpify's runtime, which knows the rank's device. Unsafe elsewhere: the number comes from
+LOCAL_RANK, which torchrun sets.
 
 ## References
 https://docs.pytorch.org/docs/stable/elastic/run.html
@@ -52,9 +53,11 @@ import libcst as cst
 
 from ddpify.lint.diagnostics import Confidence, Fix, Severity
 from ddpify.lint.registry import Finding, rule
+from ddpify.lint.scripts.rank_gpus import gpu_of_the_rank
 from ddpify.lint.scripts.repairs import runtime
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.spread_models import spread_models
+from ddpify.understanding.libraries.distributed import INIT_GROUP
 from ddpify.understanding.libraries.object_kinds import is_loss
 from ddpify.understanding.syntax import argument, code_of
 from ddpify.understanding.taint.sources import (
@@ -67,7 +70,6 @@ from ddpify.understanding.taint.sources import (
 )
 from ddpify.understanding.values import Device
 
-_GROUP = "torch.distributed.init_process_group"
 _CLUSTERS = ("SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMI_RANK")
 _ACCELERATORS = ("cuda", "xpu", "npu", "hpu")
 _SET_DEVICE = (
@@ -93,12 +95,12 @@ _MAKERS = (
     group="device",
     severity=Severity.CRASH,
     applies="converted distributed",
-    fixes="safe",
+    fixes="safe unsafe",
 )
 def check(script: Script) -> Iterator[Finding]:
     """Literal devices, in every form that names one."""
     several = script.has_runtime or _has_several_ranks_a_node(script)
-    trains = script.uses(_GROUP) and script.averages and not _may_have_its_gpu_alone(script)
+    trains = script.uses(INIT_GROUP) and script.averages and not _may_have_its_gpu_alone(script)
     if not (script.strict or several or trains):
         return  # a tool that can join a group, and may have one process on each node
     sure = Confidence.CERTAIN if several else Confidence.LIKELY
@@ -108,7 +110,7 @@ def check(script: Script) -> Iterator[Finding]:
     unchosen = False
     for node in _shared(script):
         chosen = script.has_runtime or not _is_current(script, node)
-        if chosen or not unchosen:  # one call of set_device() mends all of them
+        if chosen or not unchosen:  # one call of set_device() fixes all of them
             text = _message(script, node, chosen)
             yield Finding(node, text, _fix(script, node), confidence=sure)
         unchosen = unchosen or not chosen
@@ -145,7 +147,7 @@ def _has_several_ranks_a_node(script: Script) -> bool:
 
     Others may have a process a node, which has GPU 0 for itself.
     """
-    return script.uses(_GROUP) and any(
+    return script.uses(INIT_GROUP) and any(
         labels & {LOCAL_RANK, SPAWNED} or {RANK, DEVICES} <= labels
         for labels in (*script.flow.labels.values(), *_chosen(script))
     )
@@ -172,10 +174,10 @@ def _origins(script: Script, node: cst.BaseExpression) -> set[str]:
 
 
 def _fix(script: Script, node: cst.CSTNode) -> Fix | None:
-    """The device of the rank, in a script with ddpify's runtime."""
+    """The device of the rank."""
     dd = runtime(script)
     if dd is None:
-        return None
+        return gpu_of_the_rank(script, node) if isinstance(node, (cst.Call, cst.Arg)) else None
     name = f"{dd}.device()"
     if isinstance(node, cst.Arg):
         return script.replace(node.value, name, f"use {name}")
@@ -316,9 +318,9 @@ def _literals(script: Script) -> Iterator[cst.CSTNode]:
 
 def _knows_its_gpu(script: Script) -> bool:
     """Whether the script says anywhere which GPU is the rank's own."""
-    if script.uses(*_SET_DEVICE, *_CHOOSING) or not script.uses(_GROUP):
+    if script.uses(*_SET_DEVICE, *_CHOOSING) or not script.uses(INIT_GROUP):
         return True  # whatever joins the group elsewhere may set the device, too
-    for call in script.calls("torch.device", _GROUP, everywhere=True):
+    for call in script.calls("torch.device", INIT_GROUP, everywhere=True):
         module = script.owners[call]
         known = ANY_RANK if "torch.device" in script.names(call.func) else ANY_RANK - {TOLD}
         if any(script.flow.sources(a.value, module) & known for a in call.args):

@@ -61,11 +61,11 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.cpu_tensors import accelerated, only_source
 from ddpify.lint.scripts.host_batches import HostBatches
 from ddpify.lint.scripts.script import Script
+from ddpify.lint.scripts.understood import Wrap
 from ddpify.understanding.libraries import losses
 from ddpify.understanding.libraries.distributed import DDP
 from ddpify.understanding.libraries.object_kinds import is_loss
 from ddpify.understanding.syntax import argument
-from ddpify.understanding.values import Instance
 
 _DEFAULTS = ("torch.set_default_device", "torch.set_default_tensor_type")
 
@@ -98,16 +98,20 @@ def _fails(script: Script, call: cst.Call) -> Iterator[tuple[cst.BaseExpression,
 
 
 def _moves_no_inputs(script: Script, node: cst.BaseExpression) -> bool:
-    """Whether this surely is a model that is wrapped without the number of a GPU."""
+    """Whether this surely is a model past its wrapper, or wrapped without the number of a GPU."""
     wraps = {wrap.wrapper: wrap for wrap in script.wraps if wrap.wrapper.type == DDP}
+    inner = {model for wrap in wraps.values() for model in wrap.held}
     held = script.value(node).atoms
     return bool(held) and all(
-        isinstance(one, Instance)
-        and one in wraps
-        and not wraps[one].in_place
-        and argument(wraps[one].call, "device_ids", 1) is None
-        and not any(given.star for given in wraps[one].call.args)
-        for one in held
+        one in inner or (one in wraps and _knows_no_device(wraps[one])) for one in held
+    )
+
+
+def _knows_no_device(wrap: Wrap) -> bool:
+    return (
+        not wrap.in_place
+        and argument(wrap.call, "device_ids", 1) is None
+        and not any(given.star for given in wrap.call.args)
     )
 
 

@@ -43,6 +43,7 @@ from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.repairs import add_argument
 from ddpify.lint.scripts.script import Script
+from ddpify.understanding.libraries.distributed import INIT_GROUP
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument, code_of, spreads
 from ddpify.understanding.taint.saved_models import Checkpoints
@@ -93,7 +94,7 @@ def _runs_on_ranks(script: Script) -> bool:
 
 def _is_for_cpus(script: Script) -> bool:
     """Whether the ranks talk through main memory and nothing in sight is on a GPU."""
-    groups = script.calls("torch.distributed.init_process_group", everywhere=True)
+    groups = script.calls(INIT_GROUP, everywhere=True)
     given = [argument(call, "backend", 0) for call in groups]
     return bool(given) and all(
         one is not None

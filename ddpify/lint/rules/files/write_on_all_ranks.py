@@ -68,6 +68,7 @@ from ddpify.understanding.libraries.system_commands import makes_folders, takes_
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument, code_of
 from ddpify.understanding.taint.call_graph import called
+from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.taint.sources import ANY_RANK, CLOCK, LOCAL, RANDOM, TAKEN
 
 _APART = ANY_RANK | {CLOCK, RANDOM, LOCAL, *TAKEN}
@@ -261,18 +262,40 @@ def _has_own_path(script: Script, effect: Effect) -> bool:
 
 
 def _may_be_own(script: Script, target: cst.BaseExpression) -> bool:
-    """Whether a path may be one process's: by its words, or out of code that is not seen."""
-    locations = {
-        one.location for one in script.flow.ancestry(target, script.owners[target]) if one.location
-    }
-    made = [edge.value for edge in script.flow.edges_into(locations) if edge.value is not None]
-    made = [one for one in made if not _is_place(script, one)]
+    """Whether a path may be one process's: by its words, or out of code that ddpify cannot read."""
     return any(
         (isinstance(one, (cst.Name, cst.Attribute)) and _OWN.search(code_of(one)))
         or (isinstance(one, (cst.Call, cst.Attribute)) and _is_unseen(script, one))
-        for text in (target, *made)
-        for one in walk(text)
+        for one in _words_of(script, target)
     )
+
+
+def _words_of(script: Script, target: cst.BaseExpression) -> Iterator[cst.CSTNode]:
+    """The nodes of a path and of all that its names are set to, but not what is only counted.
+
+    ``steps = epochs * len(loader)`` has nothing of the ranks that the loader is made for. What a
+    function of the project gets is looked at where its result has something of it.
+    """
+    yield from _put_in(script, target)
+    todo, seen = script.flow.locations(target, script.owners[target]), set[Location]()
+    while todo:
+        fresh, todo = todo - seen, set()
+        seen |= fresh
+        for edge in script.flow.edges_into(fresh):
+            if edge.value is not None and not _is_place(script, edge.value):
+                yield from _put_in(script, edge.value)
+                todo |= {one.location for one in edge.source if one.location is not None}
+
+
+def _put_in(script: Script, node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """An expression's nodes, without lengths and what the project's functions are passed."""
+    if isinstance(node, cst.Call) and "builtins.len" in script.names(node.func):
+        return
+    yield node
+    if isinstance(node, cst.Call) and any(True for _ in called(script.facts, node)):
+        return
+    for child in node.children:
+        yield from _put_in(script, child)
 
 
 def _is_place(script: Script, node: cst.BaseExpression) -> bool:

@@ -98,10 +98,9 @@ from ddpify.lint.diagnostics import Applicability, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.understood import Wrap
+from ddpify.understanding.libraries.distributed import INIT_GROUP
 from ddpify.understanding.syntax import argument
 from ddpify.understanding.values import Const, Device
-
-_INIT = "torch.distributed.init_process_group"
 
 
 @rule(
@@ -113,12 +112,12 @@ _INIT = "torch.distributed.init_process_group"
 )
 def check(script: Script) -> Iterator[Finding]:
     """Backends beside the devices of all wrapped models."""
-    if len(script.calls(_INIT, everywhere=True)) != 1 or not script.wraps:
+    if len(script.calls(INIT_GROUP, everywhere=True)) != 1 or not script.wraps:
         return
     if any(argument(wrap.call, "process_group", 4) is not None for wrap in script.wraps):
         return  # a group of its own, with a backend of its own
     places = {_place(script, wrap) for wrap in script.wraps}
-    for call in script.calls(_INIT):
+    for call in script.calls(INIT_GROUP):
         given = argument(call, "backend", 0)
         backend = script.value(given.value).constant() if given is not None else ...
         if given is None or script.control.guards(call):

@@ -70,9 +70,10 @@ import libcst as cst
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
+from ddpify.understanding.libraries.distributed import INIT_GROUP
 from ddpify.understanding.taint.call_graph import called
 
-_INIT, _END = "torch.distributed.init_process_group", "torch.distributed.destroy_process_group"
+_END = "torch.distributed.destroy_process_group"
 
 
 @rule("double-init", group="launch", severity=Severity.CRASH, applies="distributed")
@@ -83,7 +84,7 @@ def check(script: Script) -> Iterator[Finding]:
         return
     if script.module.path.suffix == ".ipynb" and not script.strict:
         return  # each of its cells may be a script by itself
-    sure = [call for call in script.calls(_INIT, everywhere=True) if _is_sure(script, call)]
+    sure = [call for call in script.calls(INIT_GROUP, everywhere=True) if _is_sure(script, call)]
     for call in script.structure.all(cst.Call):
         scope = script.structure.function(call)
         if _END in script.names(call.func):

@@ -2,7 +2,8 @@
 
 ## What it does
 Looks for `add_argument("--local_rank")` without `"--local-rank"`, and for a default that is the
-same on every rank in a project that does not read `LOCAL_RANK` otherwise.
+same on every rank in a project that does not read `LOCAL_RANK` otherwise, and that torchrun starts
+as far as its files say.
 
 ## Why is this bad
 Since PyTorch 2.0 torch.distributed.launch passes `--local-rank`, which the parser then refuses;
@@ -22,6 +23,7 @@ parser.add_argument("--local_rank", type=int, default=0)
 ```
 
 ```python bare
+# torchrun --nproc-per-node 2 train.py
 import argparse
 import torch
 import torch.distributed as dist
@@ -98,12 +100,14 @@ def check(script: Script) -> Iterator[Finding]:
         if refuses:
             yield _spelling(script, known["--local_rank"], is_read and not script.control.spawned)
         if is_read and not _reads_the_environment(script):
-            # Where the old launcher is refused, that is what stops the script first.
+            # Where the old launcher is refused, that is what stops the script first. Where it is
+            # not, the script runs with that one.
+            sure = not refuses and _speaks_of_torchrun(script)
             yield Finding(
                 call,
                 "torchrun does not pass this option: every rank takes the default",
                 _default(script, call),
-                confidence=Confidence.POSSIBLE if refuses else Confidence.CERTAIN,
+                confidence=Confidence.CERTAIN if sure else Confidence.POSSIBLE,
             )
 
 
@@ -156,6 +160,18 @@ def _spelling(script: Script, first: cst.SimpleString, is_needed: bool) -> Findi
 def _reads_the_environment(script: Script) -> bool:
     """Whether some file of the project asks for the variable, which is then this option's value."""
     return any("LOCAL_RANK" in file.source.text for file in script.project.files)
+
+
+def _speaks_of_torchrun(script: Script) -> bool:
+    """Whether some file of the project says that torchrun starts it, or reads what only that sets.
+
+    The rank of an option alone is that of torch.distributed.launch.
+    """
+    return any(
+        word in file.source.text
+        for file in script.project.files
+        for word in ("torchrun", "torch.distributed.run", "TORCHELASTIC")
+    )
 
 
 def _default(script: Script, call: cst.Call) -> Fix | None:

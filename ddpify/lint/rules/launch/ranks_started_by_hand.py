@@ -75,12 +75,9 @@ from ddpify.lint.diagnostics import Applicability, Edit, Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.repairs import drop_arguments, import_of
 from ddpify.lint.scripts.script import Script
+from ddpify.understanding.libraries.distributed import INIT_GROUP, SPAWNS
 from ddpify.understanding.syntax import argument, code_of, is_main_guard
 from ddpify.understanding.values import Function
-
-SPAWNS = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes",
-          "torch.multiprocessing.spawn.spawn")  # fmt: skip
-_INIT = "torch.distributed.init_process_group"
 
 
 @rule(
@@ -109,7 +106,7 @@ def joins(script: Script, call: cst.Call) -> Iterator[cst.Call]:
     functions = [a for one in call.args for a in script.value(one.value).of(Function)]
     for function in functions:
         for name, node in script.collectives(function.node):  # type: ignore[union-attr]
-            if name == _INIT and isinstance(node, cst.Call):
+            if name == INIT_GROUP and isinstance(node, cst.Call):
                 yield node
 
 

@@ -54,6 +54,7 @@ from ddpify.lint.diagnostics import Applicability, Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.repairs import drop_arguments
 from ddpify.lint.scripts.script import Script
+from ddpify.understanding.libraries.distributed import INIT_GROUP
 from ddpify.understanding.syntax import argument
 from ddpify.understanding.taint.sources import ANY_RANK, TOLD
 
@@ -69,7 +70,7 @@ def check(script: Script) -> Iterator[Finding]:
     """Groups that are joined under a number from the command line."""
     if script.control.spawned:
         return
-    for call in script.calls("torch.distributed.init_process_group"):
+    for call in script.calls(INIT_GROUP):
         given = argument(call, "rank", 4)
         if given is None or not _is_option(script, given.value):
             continue

@@ -116,12 +116,9 @@ import libcst as cst
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
+from ddpify.understanding.libraries.distributed import INIT_GROUP, SPAWNS
 from ddpify.understanding.syntax import is_main_guard
 from ddpify.understanding.values import Function
-
-_SPAWNS = ("torch.multiprocessing.spawn", "torch.multiprocessing.start_processes",
-           "torch.multiprocessing.spawn.spawn")  # fmt: skip
-_INIT = "torch.distributed.init_process_group"
 
 
 @rule("spawn-under-torchrun", group="launch", severity=Severity.CRASH, applies="distributed")
@@ -130,7 +127,7 @@ def check(script: Script) -> Iterator[Finding]:
     reads = [node for node in script.structure.all(cst.Subscript) if _is_of_launcher(script, node)]
     if not any(not _depends(script, node) for node in reads) or _sets_it(script, reads):
         return
-    for call in script.calls(*_SPAWNS):
+    for call in script.calls(*SPAWNS):
         if not _depends(script, call) and _joins(script, call):
             yield Finding(
                 call,
@@ -164,7 +161,7 @@ def _sets_it(script: Script, reads: list[cst.Subscript]) -> bool:
 def _joins(script: Script, call: cst.Call) -> bool:
     functions = [a for one in call.args for a in script.value(one.value).of(Function)]
     return any(
-        name == _INIT
+        name == INIT_GROUP
         for function in functions
         for name, _ in script.collectives(function.node)  # type: ignore[union-attr]
     )

@@ -63,6 +63,7 @@ from ddpify.lint.scripts.divisions import divisions
 from ddpify.lint.scripts.group_state import is_joined
 from ddpify.lint.scripts.repairs import spelled
 from ddpify.lint.scripts.script import Script
+from ddpify.understanding.libraries.distributed import INIT_GROUP
 from ddpify.understanding.syntax import argument
 from ddpify.understanding.taint.sources import DEVICES, WORLD
 
@@ -84,7 +85,7 @@ def check(script: Script) -> Iterator[Finding]:
         reduced = script.flow.locations(top, script.module) & script.flow.sanitized
         if _counts_gpus(script, bottom) and reduced:
             yield _finding(script, bottom)
-    for call in script.calls("torch.distributed.init_process_group"):
+    for call in script.calls(INIT_GROUP):
         given = argument(call, "world_size", 3)
         if given is not None and _counts_gpus(script, given.value):
             yield Finding(given, _MESSAGE)

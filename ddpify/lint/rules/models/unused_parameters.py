@@ -145,24 +145,9 @@ def _unused(script: Script, model: Instance) -> Iterator[cst.CSTNode]:
     if forward is None or lists_layers(script, forward):
         return
     for name in own_layers(script, model):
-        places = _mentions(script, name)
+        places = script.mentions.get(name, ())
         if len(places) == 1 and isinstance(places[0], cst.Assign):
             yield places[0]
-
-
-def _mentions(script: Script, name: str) -> list[cst.CSTNode]:
-    """All places with this attribute or text; an assignment to it stands for its target."""
-    found: list[cst.CSTNode] = []
-    for structure in script.structures.values():
-        for node in structure.all(cst.Attribute):
-            if node.attr.value == name:
-                above = structure.parents.get(node)
-                target = isinstance(above, cst.AssignTarget)
-                found.append(structure.parents[above] if target and above else node)
-        for text in structure.all(cst.SimpleString):
-            if text.evaluated_value == name:
-                found.append(text)
-    return found
 
 
 def _text(script: Script) -> str:

@@ -91,6 +91,16 @@ from ddpify.understanding.taint.sources import draws
 from ddpify.understanding.values import UNKNOWN, Instance
 
 _DROPOUT = ("torch.nn.Dropout", "torch.nn.AlphaDropout", "torch.nn.FeatureAlphaDropout")
+# Layers with dropout inside: the place of their argument "dropout", and what it is without one.
+_WITH_DROPOUT = {
+    "torch.nn.MultiheadAttention": ("2", 0.0),
+    "torch.nn.TransformerEncoderLayer": ("3", 0.1),
+    "torch.nn.TransformerDecoderLayer": ("3", 0.1),
+    "torch.nn.Transformer": ("5", 0.1),
+    "torch.nn.LSTM": ("5", 0.0),
+    "torch.nn.GRU": ("5", 0.0),
+    "torch.nn.RNN": ("5", 0.0),
+}
 _FUNCTIONS = ("torch.nn.functional.dropout", "torch.nn.functional.gumbel_softmax")
 
 
@@ -150,7 +160,12 @@ def _drawing(script: Script) -> str | None:
 
 
 def _drops(layer: Instance) -> bool:
-    if not isinstance(layer.type, str) or not layer.type.startswith(_DROPOUT):
+    kind = layer.type if isinstance(layer.type, str) else ""
+    if kind.startswith(_DROPOUT):
+        share = layer.arguments.get("p", layer.arguments.get("0", UNKNOWN)).constant()
+        return share is ... or share != 0
+    if kind not in _WITH_DROPOUT:
         return False
-    share = layer.arguments.get("p", layer.arguments.get("0", UNKNOWN)).constant()
-    return share is ... or share != 0
+    place, share = _WITH_DROPOUT[kind]
+    given = layer.arguments.get("dropout", layer.arguments.get(place))
+    return (share if given is None else given.constant()) != 0

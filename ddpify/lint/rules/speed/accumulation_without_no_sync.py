@@ -75,7 +75,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from ddpify.lint.diagnostics import Applicability, Fix, Severity
+from ddpify.lint.diagnostics import Applicability, Confidence, Fix, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.gradient_accumulation import Window, condition, windows
 from ddpify.lint.scripts.repairs import at_head_of
@@ -107,7 +107,30 @@ def check(script: Script) -> Iterator[Finding]:
             "gradients go over the network in each backward; only the last before the step needs"
             " that: use no_sync() for the others",
             _fix(script, window),
+            confidence=Confidence.POSSIBLE if _is_of_one(script, window) else Confidence.CERTAIN,
         )
+
+
+def _is_of_one(script: Script, window: Window) -> bool:
+    """Whether the window's length is 1 unless somebody asks for more."""
+    lengths = [
+        one.right
+        for one in walk(condition(script, window.guard))
+        if isinstance(one, cst.BinaryOperation) and isinstance(one.operator, cst.Modulo)
+    ]
+    return any(_is_one(script, node) for node in lengths)
+
+
+def _is_one(script: Script, node: cst.BaseExpression, depth: int = 4) -> bool:
+    """``1``, or a name, a parameter or an option that nothing in sight sets to anything else."""
+    if isinstance(node, cst.Integer):
+        return int(node.evaluated_value) == 1
+    if not isinstance(node, (cst.Name, cst.Attribute)) or depth == 0:
+        return False
+    edges = script.flow.edges_into(script.control.locations(node))
+    return bool(edges) and all(
+        one.value is not None and _is_one(script, one.value, depth - 1) for one in edges
+    )
 
 
 def _fix(script: Script, window: Window) -> Fix | None:

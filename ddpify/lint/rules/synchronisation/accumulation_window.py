@@ -95,8 +95,8 @@ from ddpify.lint.diagnostics import Confidence, Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.gradient_accumulation import Window, condition, windows
 from ddpify.lint.scripts.script import Script
+from ddpify.understanding.definite_assignment import target_names
 from ddpify.understanding.structure import walk
-from ddpify.understanding.taint.definite_assignment import target_names
 from ddpify.understanding.taint.sources import LENGTH
 
 _ENDS = ("step", "zero_grad")

@@ -101,6 +101,7 @@ _GATHERS = {
     "torch.distributed._all_gather_base": ("output_tensor", "input_tensor"),
 }
 _FUNCTION = "torch.autograd.Function"
+_CUTTING = ("detach", "detach_", "data", "item")
 
 
 @rule(
@@ -130,14 +131,22 @@ def check(script: Script) -> Iterator[Finding]:
 
 
 def _is_detached(script: Script, node: cst.BaseExpression) -> bool:
+    """Whether a tensor is cut off from its graph, or made anew of numbers, here or by a name."""
     sources = [node]
     for edge in script.flow.edges_into(script.flow.locations(node, script.module)):
         sources += [edge.node.value] if isinstance(edge.node, cst.Assign) else []
     return any(
-        isinstance(one, cst.Attribute) and one.attr.value in ("detach", "detach_", "data", "item")
+        (isinstance(one, cst.Attribute) and one.attr.value in _CUTTING)
+        or (isinstance(one, cst.Call) and any(map(_makes_anew, script.names(one.func))))
         for source in sources
         for one in walk(source)
     )
+
+
+def _makes_anew(name: str) -> bool:
+    """``torch.LongTensor([n])``, ``torch.tensor(n)``."""
+    known = ("torch.tensor", "torch.as_tensor", "torch.from_numpy", "torch.frombuffer")
+    return name in known or (name.startswith("torch.") and name.endswith(("Tensor", "Storage")))
 
 
 def _is_differentiated(script: Script, call: cst.Call) -> bool:

@@ -104,14 +104,19 @@ import libcst as cst
 from ddpify.lint.diagnostics import Severity
 from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.script import Script
-from ddpify.understanding.libraries.distributed import COLLECTIVES, SAMPLER, WRAPPERS, has_group
+from ddpify.understanding.libraries.distributed import (
+    COLLECTIVES,
+    INIT_GROUP,
+    SAMPLER,
+    WRAPPERS,
+    has_group,
+)
 from ddpify.understanding.libraries.runtime_names import INIT, NEEDS_INIT
 from ddpify.understanding.syntax import argument, is_main_guard
 
-_INIT = "torch.distributed.init_process_group"
-_INITS = (_INIT, INIT)
+_INITS = (INIT_GROUP, INIT)
 _NEEDS = (COLLECTIVES | {"torch.distributed.get_rank", "torch.distributed.get_world_size"}) - {
-    _INIT
+    INIT_GROUP
 }
 _KNOWN = ("torch.", "builtins.", "os.", "sys.", "argparse.", "random.", "numpy.", "time.", "json.",
           "logging.", "math.", "ddpify.", "pathlib.", "datetime.", "torchvision.")  # fmt: skip
@@ -171,7 +176,7 @@ def _scope(script: Script, node: cst.CSTNode) -> cst.FunctionDef | bool | None:
 
 
 def _may_make(script: Script, call: cst.Call) -> bool:
-    """Whether a call makes the group, in the project's code or in code that is not seen."""
+    """Whether a call makes the group, in the project's code or in code that ddpify cannot read."""
     for node in script.reached(call):
         if not isinstance(node, cst.Call):
             continue

@@ -173,7 +173,7 @@ def _meet(script: Script, start: cst.CSTNode, end: cst.Call) -> bool:
             return True
         held = script.value(call.func).atoms
         if not held and isinstance(call.func, (cst.Name, cst.Attribute)):
-            return True  # code that is not seen
+            return True  # code that ddpify cannot read
         if any(is_wrapper(atom) for atom in held) or script.trains(call):
             return True
     return False

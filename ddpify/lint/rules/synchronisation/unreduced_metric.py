@@ -61,28 +61,16 @@ from ddpify.lint.scripts.displays import displayed
 from ddpify.lint.scripts.meters import Meters
 from ddpify.lint.scripts.partial_reads import reduce_part
 from ddpify.lint.scripts.repairs import runtime
+from ddpify.lint.scripts.reports import Reports
 from ddpify.lint.scripts.script import Script
 from ddpify.lint.scripts.sure_parts import is_surely_own
 from ddpify.lint.scripts.targets import targets
 from ddpify.lint.scripts.unseen_code import UnseenCode
 from ddpify.lint.scripts.unsharded_totals import sees_all_data
-from ddpify.understanding.taint.call_graph import called
-from ddpify.understanding.taint.definite_assignment import target_names
+from ddpify.understanding.definite_assignment import target_names
 from ddpify.understanding.taint.reaching_definitions import reaching_definition
 from ddpify.understanding.taint.sources import ANY_RANK, LOCAL, TOTAL
 
-_FUNCTIONS = (
-    "builtins.print",
-    "logging.info",
-    "wandb.log",
-    "mlflow.log_metric",
-    "mlflow.log_metrics",
-    "json.dump",
-    "tqdm.tqdm.write",
-)
-_METHODS = frozenset(
-    "add_scalar add_scalars info log log_metrics log_metric write writerow".split()
-)
 _WANTED = frozenset({LOCAL, TOTAL})  # a step's own loss is what many mean to show
 
 
@@ -95,13 +83,13 @@ _WANTED = frozenset({LOCAL, TOTAL})  # a step's own loss is what many mean to sh
     fixes="unsafe",
 )
 def check(script: Script) -> Iterator[Finding]:
-    """Reports of totals that no collective made whole."""
+    """Reports of totals that no collective has reduced."""
     if script.has_runtime:
         yield from _parts(script)
         return
-    unseen, meters = UnseenCode(script), Meters(script)
+    unseen, meters, reports = UnseenCode(script), Meters(script), Reports(script)
     for call in script.structure.all(cst.Call):
-        if not _reports(script, call) or not script.control.on_some_ranks(call):
+        if not reports.is_report(call) or not reports.is_on_some_ranks(call):
             continue
         if _sees_all_data(script, call) or _says_whose(script, call):
             continue
@@ -150,7 +138,7 @@ def _shown(script: Script, node: cst.BaseExpression) -> Iterator[cst.BaseExpress
 
 
 def _parts(script: Script) -> Iterator[Finding]:
-    """What a rank reads of values that ddpify's runtime would make whole."""
+    """What a rank reads of values that ddpify's runtime would reduce."""
     dd = runtime(script) or "dd"
     for part in script.parts:
         if not part.is_loss and not decides(script, part.node):
@@ -186,9 +174,14 @@ def _is_of_a_step(script: Script, node: cst.BaseExpression) -> bool:
 
 
 def _taken_from(script: Script, node: cst.BaseExpression) -> cst.BaseExpression | None:
-    """What an expression is one item of: by its index, or in a loop over all of them."""
+    """What an expression is one item of: by its index, or in a loop over all of them.
+
+    ``losses["total"]`` is no step's number.
+    """
     if isinstance(node, cst.Subscript):
-        return node.value if isinstance(node.slice[0].slice, cst.Index) else None
+        part = node.slice[0].slice
+        by_place = isinstance(part, cst.Index) and not isinstance(part.value, cst.SimpleString)
+        return node.value if by_place else None
     name = node.value if isinstance(node, cst.Name) else ""
     for loop in script.structure.loops(node) if name else ():
         if isinstance(loop, cst.For) and name in target_names(loop.target):
@@ -217,13 +210,5 @@ def _is_path(script: Script, node: cst.BaseExpression) -> bool:
 
 def _says_whose(script: Script, call: cst.Call) -> bool:
     """``f"[rank {rank}] loss {total}"``: a report that claims no more than it is."""
-    shown = [script.labels(one) for given in call.args for one in displayed(given.value)]
+    shown = [script.labels(one) for given in call.args for one in _shown(script, given.value)]
     return any(labels & ANY_RANK and TOTAL not in labels for labels in shown)
-
-
-def _reports(script: Script, call: cst.Call) -> bool:
-    if script.names(call.func) & set(_FUNCTIONS):
-        return True
-    if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in _METHODS:
-        return False
-    return not any(True for _ in called(script.facts, call))

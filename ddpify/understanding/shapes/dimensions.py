@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -209,3 +209,25 @@ def unpacked(run: RunState, shown: cst.BaseExpression) -> int:
             plain = all(isinstance(element, cst.Element) for element in target.elements)
             return len(target.elements) if plain else 0
     return 0
+
+
+def named_dimensions(
+    rest: Sequence[Value], kwargs: Mapping[str, Value]
+) -> list[tuple[object, ...]]:
+    """The dimensions that ``dim`` may name; an empty tuple stands for all of them."""
+    given = kwargs.get("dim") or kwargs.get("axis")
+    if given is None and rest:
+        given = rest[0]
+    if given is None:
+        return [()]
+    found: list[tuple[object, ...]] = []
+    for atom in given.atoms:
+        items: Sequence[Value] = (value(atom),)
+        if isinstance(atom, Tup):
+            items = atom.items
+        elif isinstance(atom, Instance) and atom.type == "list":
+            items = list(atom.attributes.values())
+        elif isinstance(atom, Const) and isinstance(atom.value, (bool, type(None))):
+            items = ()  # as in torch.std(x, True), which is told no dimension
+        found.append(tuple(item.constant() for item in items))
+    return found or [(...,)]

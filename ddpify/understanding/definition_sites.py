@@ -45,7 +45,7 @@ def are_apart(result: Value) -> bool:
 
 
 def kept(held: Value, node: cst.BaseExpression) -> Value:
-    """What a dictionary gets under a key: a partial value without a name is born there."""
+    """What a dictionary gets under a key: the definition site of a partial value without a name."""
     named = isinstance(node, cst.Name) or any(data.definition_sites for data in held.data)
     return held if named else join(*(value(defined_at(atom, node)) for atom in held.atoms))
 

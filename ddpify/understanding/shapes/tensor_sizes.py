@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import libcst as cst
 
-from ddpify.understanding.arithmetic import dimensions
 from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement
+from ddpify.understanding.shapes import dimensions
 from ddpify.understanding.values import (
     REPLICATED,
     Const,
@@ -115,7 +115,7 @@ def global_size(data: Data) -> Value | None:
 
 
 def count(data: Data, node: cst.BaseExpression) -> Value:
-    """The number of this rank's rows, born at the expression that asks for it."""
+    """The number of this rank's rows; its definition site is the expression that asks for it."""
     known = global_size(data)
     if known is not None:
         return known

@@ -7,13 +7,13 @@ from typing import NamedTuple
 import libcst as cst
 
 from ddpify.understanding.batching.handmade_batches import Operand
-from ddpify.understanding.libraries.loss_options import (
+from ddpify.understanding.marked_targets import IGNORED
+from ddpify.understanding.operators.loss_options import (
     PARAMETERS,
     WEIGHED,
     given_to_class,
     given_to_function,
 )
-from ddpify.understanding.libraries.marked_targets import IGNORED
 from ddpify.understanding.syntax import bare_code, code_of, operand_code
 from ddpify.understanding.values import UNKNOWN, Const, Instance, Value
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ddpify.understanding.arithmetic import dimensions
-from ddpify.understanding.arithmetic.tensor_dimensions import named_dimensions
+from ddpify.understanding.shapes import dimensions
+from ddpify.understanding.shapes.dimensions import named_dimensions
 from ddpify.understanding.values import Value
 
 _OF_ALL = frozenset("T H".split())  # dimensions, as NumPy's transpose() without arguments

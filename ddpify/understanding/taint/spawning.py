@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 
 import libcst as cst
 
+from ddpify.understanding.definite_assignment import target_names
 from ddpify.understanding.facts import Facts
 from ddpify.understanding.structure import Structure
-from ddpify.understanding.taint.definite_assignment import target_names
 from ddpify.understanding.taint.locations import Location
 from ddpify.understanding.taint.scopes import parameters
 from ddpify.understanding.values import Function, value

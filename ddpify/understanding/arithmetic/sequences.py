@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding.arguments import Keywords, argument_pairs, local_data
 from ddpify.understanding.batching import batch_layers, current_batch
 from ddpify.understanding.batching.handmade_batches import replicated_tensors
 from ddpify.understanding.facts import States
 from ddpify.understanding.forms import Form
-from ddpify.understanding.language.arguments import Keywords, argument_pairs, local_data
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.syntax import code_of, dotted
 from ddpify.understanding.values import (

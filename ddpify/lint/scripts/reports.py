@@ -1,0 +1,72 @@
+"""Calls that show numbers to people: prints, logs, and the project's own functions that do so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from ddpify.lint.scripts.displays import displayed
+from ddpify.lint.scripts.script import Script
+from ddpify.understanding.structure import walk
+from ddpify.understanding.taint.call_graph import called
+from ddpify.understanding.taint.scopes import parameters
+
+_FUNCTIONS = frozenset(
+    "builtins.print logging.info wandb.log mlflow.log_metric mlflow.log_metrics json.dump"
+    " tqdm.tqdm.write".split()
+)
+_METHODS = frozenset(
+    "add_scalar add_scalars info log log_metrics log_metric write writerow".split()
+)
+
+
+class Reports:
+    """Which calls of a script are reports, and on which ranks."""
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self._known: dict[cst.CSTNode, list[cst.Call]] = {}
+
+    def is_report(self, call: cst.Call) -> bool:
+        """Whether a call shows what it gets, itself or in a function of the project."""
+        functions = [one.node for one in called(self.script.facts, call)]
+        if functions:
+            return any(map(self._shown_in, functions))
+        if self.script.names(call.func) & _FUNCTIONS:
+            return True
+        return isinstance(call.func, cst.Attribute) and call.func.attr.value in _METHODS
+
+    def is_on_some_ranks(self, call: cst.Call) -> bool:
+        """Whether only some ranks reach a report, or what shows it in the function it calls."""
+        control = self.script.control
+        if control.on_some_ranks(call):
+            return True
+        functions = [one.node for one in called(self.script.facts, call)]
+        shown = [inner for one in functions for inner in self._shown_in(one)]
+        return bool(shown) and all(control.rank_guards(one) for one in shown)
+
+    def _shown_in(self, function: cst.FunctionDef | cst.Lambda) -> list[cst.Call]:
+        """The reports in a function's body of what it was given, where it reduces nothing."""
+        known = self._known.get(function)
+        if known is None:
+            self._known[function] = []  # for a function that calls itself
+            known = self._known[function] = list(self._find_shown(function))
+        return known
+
+    def _find_shown(self, function: cst.FunctionDef | cst.Lambda) -> Iterator[cst.Call]:
+        names = {one.name.value for one in parameters(function)}
+        found = [
+            call
+            for call in walk(function.body)
+            if isinstance(call, cst.Call)
+            and not any(True for _ in called(self.script.facts, call))
+            and self.is_report(call)
+            and any(
+                isinstance(shown, cst.Name) and shown.value in names
+                for given in call.args
+                for shown in displayed(given.value)
+            )
+        ]
+        if found and not self.script.collectives(function):
+            yield from found

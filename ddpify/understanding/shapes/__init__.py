@@ -1,0 +1,1 @@
+"""How many rows and dimensions tensors have, and where slices of them end."""
