@@ -62,7 +62,7 @@ def gives_a_pair(name: str, rest: Sequence[Value], kwargs: Mapping[str, Value]) 
     """Whether a function gives values and indices, or two values."""
     if name not in PAIRS or (rest and rest[0].data):  # torch.max(a, b): elementwise
         return False
-    return bool(rest) or bool({"dim", "axis"} & kwargs.keys()) or name not in _ONE_OF_ALL
+    return name not in _ONE_OF_ALL or () not in named_dimensions(rest, kwargs)
 
 
 def goes_over_rows(
