@@ -24,12 +24,13 @@ from ddpify.codemods.synchronisation.rank0_values import on_main
 from ddpify.planning.edits import Edits
 from ddpify.planning.plan import Plan
 from ddpify.understanding.facts import Effect, Site
+from ddpify.understanding.libraries import partial_calls
 from ddpify.understanding.libraries.actions import CONTAINERS, FILLED
 from ddpify.understanding.liveness import read_behind
 from ddpify.understanding.project import ModuleFile
 from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument, code_of, statements
-from ddpify.understanding.values import UNKNOWN
+from ddpify.understanding.values import UNKNOWN, Instance
 
 
 def save(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
@@ -38,12 +39,23 @@ def save(plan: Plan, edits: Edits, effect: Effect, site: Site) -> None:
         guard(plan, edits, effect, site)
         return
     assert isinstance(site.node, cst.Call)
+    kept = _kept_functions(plan, site.node)
     block = _opened_for_it_alone(site)
-    if block is not None:
+    if kept:
+        for function in kept:
+            edits.put(function, f"{plan.options.alias}.save")
+    elif block is not None:
         _save_to_path(plan, edits, block, site.node)
     else:
         edits.put(site.node.func, f"{plan.options.alias}.save")
     note(edits, effect, site, "saved by rank 0 alone, atomically")
+
+
+def _kept_functions(plan: Plan, call: cst.Call) -> list[cst.BaseExpression]:
+    """The ``torch.save`` of ``functools.partial(torch.save, f=path)``, where such is called."""
+    held = plan.facts.values.get(call.func, UNKNOWN).atoms
+    made = [a.site for a in held if isinstance(a, Instance) and a.type == partial_calls.TYPE]
+    return [one.args[0].value for one in made if isinstance(one, cst.Call) and one.args]
 
 
 def _opened_for_it_alone(site: Site) -> cst.With | None:

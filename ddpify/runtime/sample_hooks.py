@@ -19,7 +19,9 @@ def batch_hook(hook: SampleHook, *, dim: int = 0) -> SampleHook:
     """A hook for ``register_forward_hook`` that is called with the rows of the global batch.
 
     hook: called on every rank with the rows of all ranks, along ``dim``, in place of a rank's own
-    in its tensors and tuples of tensors. Of what it returns, each rank takes its own rows.
+    in its tensors and tuples of tensors. Of what it returns, each rank takes its own rows; so it
+    does where the hook returns nothing and changes the layer's output in place. A hook that
+    changes what the layer gets, or a gradient, raises RuntimeError: the caller holds its own rows.
     Differentiable; its calls are collectives. At one process this returns ``hook``.
     """
     return _on_all_rows(hook, dim, 1)
@@ -43,14 +45,35 @@ def _on_all_rows(hook: SampleHook, dim: int, scale: int) -> SampleHook:
         share = current_share()
         if share is None:
             return hook(*given, **named)
-        if scale == 1:
-            made = hook(*_each(given, lambda x: gather(x, dim=dim)), **named)
-            return _each(made, lambda x: split(x, dim=dim))
+        whole = _each(
+            given, lambda x: gather(x, dim=dim) / scale if scale > 1 else gather(x, dim=dim)
+        )
+        before = _versions(whole)
+        made = hook(*whole, **named)
+        if _versions(whole) != before:
+            made = _changed(whole, before, made, output=scale == 1)
         factor = 0 if share.ghost else scale  # a ghost's gradient counts for nothing
-        made = hook(*_each(given, lambda x: gather(x, dim=dim) / scale), **named)
-        return _each(made, lambda x: split(x, dim=dim) * factor)
+        return _each(made, lambda x: split(x, dim=dim) * factor if scale > 1 else split(x, dim=dim))
 
     return called
+
+
+def _changed(whole: tuple[Any, ...], before: list[int], made: Any, *, output: bool) -> Any:
+    """What a hook returns that has changed tensors in place: the output of its layer, if that."""
+    last = len(whole) - 1
+    others = _versions(whole[:last])
+    if not output or last != 2 or others != before[: len(others)]:
+        raise RuntimeError(
+            "this hook changes tensors in place that its caller holds: let it return new ones"
+        )
+    return whole[last] if made is None else made
+
+
+def _versions(held: Any) -> list[int]:
+    """How often each of the tensors has been changed in place."""
+    found: list[int] = []
+    _each(held, lambda x: found.append(x._version) or x)  # type: ignore[func-returns-value]
+    return found
 
 
 def _each(held: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:

@@ -23,9 +23,13 @@ from ddpify.understanding.arithmetic.tensor_dimensions import (
     may_mix_rows,
     mixes_rows,
 )
+from ddpify.understanding.arithmetic.tensor_dimensions import (
+    OVER_A_DIMENSION as ALONG_A_DIMENSION,
+)
 from ddpify.understanding.batching import collating, current_batch
 from ddpify.understanding.facts import Regrouped
 from ddpify.understanding.forms import Form
+from ddpify.understanding.operators import results
 from ddpify.understanding.operators.rules import Rule
 from ddpify.understanding.operators.table import BATCH_FIRST_OF, LAST_OF, LAST_TOLD, MIXING, rule_of
 from ddpify.understanding.placement import Placement
@@ -35,8 +39,6 @@ from ddpify.understanding.values import NO_ROWS, REPLICATED, Data, Tup, Value, v
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
-# Of what couples samples, what has a row for each of them all the same.
-WITH_ROWS = frozenset("cdist inner tensordot outer ger addr".split())
 # As large as what they get, whether that is one matrix of samples or a matrix for each sample.
 _SQUARE = frozenset("cholesky inv inverse matrix_exp matrix_power tril triu".split())
 _APART = (Rule.ELEMENTWISE, Rule.PER_SAMPLE, Rule.BY_ARGUMENTS)
@@ -163,7 +165,7 @@ def by_rule(
     """
     alone = data.dim == NO_ROWS or data.form is Form.SAMPLES
     if not alone and (_is_no_batch_of(name, data) or _is_among_last(name, data, rest)):
-        return _coupled(run, node, operand, data)
+        return coupled(run, node, operand, data)
     rule = rule_of(name)
     beside_weights = name == "cdist" and bool(rest) and not rest[0].data
     if alone or beside_weights or (rule is None and data.opaque) or rule in _APART:
@@ -174,13 +176,35 @@ def by_rule(
     if square and data.form is Form.TENSOR and (run.module.editable or run.collating):
         return value(on_all_rows(run, node, operand, data))
     if run.collating:
-        return collating.mixed(run, node, data, known=rule is not None, rows=name in WITH_ROWS)
+        return collating.mixed(
+            run, node, data, known=rule is not None, rows=name in results.WITH_ROWS
+        )
     if not run.frames_forward():
         return value(data.placed(Placement.COUPLED))
     run.demand(operand, value(data), uses.A_STATISTIC)
-    rows = rule is None or name in WITH_ROWS
-    replicated = data.placed(Placement.REPLICATE)
-    return value(replace(replicated, form=Form.GATHERED)) if rows else REPLICATED
+    gathered = replace(data.placed(Placement.REPLICATE), form=Form.GATHERED, ndim=data.ndim)
+    left = of_replicated(name, gathered)
+    if left is None:
+        return value(replace(gathered, ndim=0))
+    return value(left) if left.form is Form.GATHERED else REPLICATED
+
+
+def of_replicated(name: str, rows: Data) -> Data | None:
+    """What an operator that couples samples makes of those of all ranks; None for others.
+
+    It may have a row for each of them, and be several tensors, unless it is known not to be.
+    """
+    rule = rule_of(name)
+    matrices = rule is Rule.OF_MATRICES and name not in _SQUARE
+    known = name in ALONG_A_DIMENSION or (rule not in (None, Rule.COUPLING) and not matrices)
+    if known or name in results.WITH_ROWS:
+        return None
+    replicated = replace(rows.placed(Placement.REPLICATE), definition_sites=rows.definition_sites)
+    one = name in results.OF_A_MATRIX and rows.ndim == 2
+    if one or name in results.WITHOUT_ROWS or rows.form is not Form.GATHERED:
+        return replicated
+    several = rule is None or name in results.OPTIONS
+    return replace(replicated, form=Form.GATHERED, flat=True, opaque=several)
 
 
 def _is_no_batch_of(name: str, data: Data) -> bool:
@@ -199,7 +223,7 @@ def _is_among_last(name: str, data: Data, rest: Sequence[Value]) -> bool:
     return bool(known) and data.dim >= data.ndim - last
 
 
-def _coupled(
+def coupled(
     run: RunState, node: cst.BaseExpression, operand: cst.BaseExpression, data: Data
 ) -> Value:
     """What couples samples: in a loop, its reader is told; elsewhere it gets all of them."""
@@ -208,7 +232,8 @@ def _coupled(
     if not run.frames_forward():
         return value(data.placed(Placement.COUPLED))
     run.demand(operand, value(data), uses.A_STATISTIC)
-    return value(replace(data.placed(Placement.REPLICATE), form=Form.GATHERED, dim=data.dim))
+    replicated = data.placed(Placement.REPLICATE)
+    return value(replace(replicated, form=Form.GATHERED, dim=data.dim, flat=True))
 
 
 def split_beside(
@@ -280,6 +305,9 @@ def coupled_operands(
     if run.collating:
         known = rows is not None
         return collating.mixed(run, node, found[0][1], known=known, rows=bool(rows))
+    for shown, data in found:
+        run.demand(shown, value(*([data] if data.counting else [])), uses.POSITIONS)
+    found = [(shown, data) for shown, data in found if not data.counting] or found
     names = frozenset(name for shown, data in found for name in (data.names or {shown}))
     if not run.frames_forward():
         return value(replace(found[0][1].placed(Placement.COUPLED), names=names))

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding.arithmetic import across_samples
-from ddpify.understanding.arithmetic.tensor_dimensions import named_dimensions
 from ddpify.understanding.arithmetic.tensor_pairs import Operand
 from ddpify.understanding.forms import Form
 from ddpify.understanding.operators.dimensions import ALONG, PICKING, REDUCING
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import dimensions
+from ddpify.understanding.shapes.dimensions import named_dimensions
 from ddpify.understanding.values import NO_ROWS, Data, Value, value
 
 if TYPE_CHECKING:

@@ -64,12 +64,15 @@ def changed(
         run.demand(target, value(packed), uses.A_CHANGE)
         return value(data)
     made = across_samples.on_all_rows(run, node, target, data)
+    for shown, one in given:  # which count the samples of all ranks there
+        run.demand(shown, value(*(d for d in one.data if d.counting)), uses.POSITIONS)
     others = tuple(shown for shown, one in given if _is_rows(one))
     named = in_place and isinstance(target, (cst.Name, cst.Attribute))
     known = run.facts.regrouped[node]
     run.facts.regrouped[node] = replace(known, others=others, in_place=named)
     for shown, one in given:
-        run.demand(shown, value(*(d for d in one.data if d.placement in _PICKED)), uses.A_CHANGE)
+        unlike = (d for d in one.data if d.placement in _PICKED or d.placement.partial)
+        run.demand(shown, value(*unlike), uses.A_CHANGE)
     return value(replace(made, ndim=data.ndim))
 
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from ddpify.understanding.forms import SEVERAL_TENSORS, Form
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import dimensions
-from ddpify.understanding.values import Const, Data, Instance, Tup, Value, join, value
+from ddpify.understanding.shapes.dimensions import named_dimensions
+from ddpify.understanding.values import Data, Tup, Value, join, value
 
 if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
@@ -61,7 +62,7 @@ def gives_a_pair(name: str, rest: Sequence[Value], kwargs: Mapping[str, Value]) 
     """Whether a function gives values and indices, or two values."""
     if name not in PAIRS or (rest and rest[0].data):  # torch.max(a, b): elementwise
         return False
-    return bool(rest) or bool({"dim", "axis"} & kwargs.keys()) or name not in _ONE_OF_ALL
+    return name not in _ONE_OF_ALL or () not in named_dimensions(rest, kwargs)
 
 
 def goes_over_rows(
@@ -101,28 +102,6 @@ def kept_form(data: Data) -> Form:
     return data.form if data.form in kept else Form.TENSOR
 
 
-def named_dimensions(
-    rest: Sequence[Value], kwargs: Mapping[str, Value]
-) -> list[tuple[object, ...]]:
-    """The dimensions that ``dim`` may name; an empty tuple stands for all of them."""
-    given = kwargs.get("dim") or kwargs.get("axis")
-    if given is None and rest:
-        given = rest[0]
-    if given is None:
-        return [()]
-    found: list[tuple[object, ...]] = []
-    for atom in given.atoms:
-        items: Sequence[Value] = (value(atom),)
-        if isinstance(atom, Tup):
-            items = atom.items
-        elif isinstance(atom, Instance) and atom.type == "list":
-            items = list(atom.attributes.values())
-        elif isinstance(atom, Const) and atom.value is None:
-            items = ()
-        found.append(tuple(item.constant() for item in items))
-    return found or [(...,)]
-
-
 def along(
     run: RunState, name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]
 ) -> Value:
@@ -150,7 +129,8 @@ def along(
             within = replace(data, dim=data.dim - gone, one_each=one_each)
             results.append(_within_rows(name, within, pair=name in PAIRS))
         else:
-            number = not dims or data.one_each or data.ndim == 1
+            whole = len(dims) > 1 and data.ndim in (0, len(dims))  # over all dimensions
+            number = not dims or data.one_each or data.ndim == 1 or whole
             results.append(value(replace(_along_rows(run, name, data), one_each=number)))
     return join(*results)
 
@@ -190,7 +170,7 @@ def is_of_all_samples(
 ) -> bool:
     """Whether a function gives what no rank's rows alone have, as ``x.std()`` and ``x.std(0)``."""
     given = rest[1:] if name in SIZE_FIRST else rest
-    everything = not given and not {"dim", "axis"} & kwargs.keys()
+    everything = () in named_dimensions(given, kwargs)
     return name in _OF_ALL_SAMPLES and (everything or mixes_rows(name, data, rest, kwargs))
 
 

@@ -101,12 +101,27 @@ def item(run: RunState, node: cst.Subscript, atom: Data) -> Value:
             run, [(node.value, atom), *tensor_pairs.held_tensors([(i, run.seen(i)) for i in by])]
         )
         single = _is_one_position(run, node)
-        if atom.form is Form.GATHERED and atom.dim == 0 and (single or _is_fixed(run, node)):
+        rows = atom.form is Form.GATHERED and not atom.opaque
+        if rows and atom.dim == 0 and (single or _is_fixed(run, node)):
             return value(atom.placed(Placement.REPLICATE))
         single &= atom.placement.partial
         kept = replace(atom, definition_sites=tensor_pairs.definition_sites(atom), ndim=0)
-        return value(replace(kept, one_each=atom.one_each or single))
+        dim = _dimension_left(run, node, atom.dim) if rows else atom.dim
+        return value(replace(kept, one_each=atom.one_each or single, dim=dim))
     return value(_index(run, node, atom))
+
+
+def _dimension_left(run: RunState, node: cst.Subscript, dim: int) -> int:
+    """Which dimension one of the rows of all ranks is after an index."""
+    at = 0
+    for element in node.slice:
+        kind, index = _index_kind(run, element.slice)
+        if kind == "ellipsis" or at > dim or (at == dim and kind != "new"):
+            break
+        gone = kind == "index" and isinstance(index.constant(), int)
+        dim += (kind == "new") - gone
+        at += not gone
+    return dim
 
 
 def _takes_others(run: RunState, node: cst.Subscript) -> bool:

@@ -11,7 +11,12 @@ import libcst as cst
 
 from ddpify.understanding import uses
 from ddpify.understanding.arithmetic import across_samples, booleans, single_samples
-from ddpify.understanding.batching import batch_rows, handmade_batches, joint_loaders
+from ddpify.understanding.batching import (
+    batch_rows,
+    handmade_batches,
+    item_dimensions,
+    joint_loaders,
+)
 from ddpify.understanding.forms import Form
 from ddpify.understanding.placement import Placement, combine
 from ddpify.understanding.shapes import dimensions, tensor_sizes
@@ -63,11 +68,28 @@ def binary(run: RunState, node: cst.CSTNode, operator: str, left: Operand, right
     for one in _parts(left[1]):
         for other in _parts(right[1]):
             pair = _pair(run, node, operator, (left[0], one), (right[0], other), known=known)
-            plain = [v for v, d in ((left[1], one), (right[1], other)) if d is None]
-            ndim = 0 if operator == "@" else dimensions.of_pair(one, other, plain)
+            plain = [side for side, d in ((left, one), (right, other)) if d is None]
+            ndim = _dimensions(run, operator, one, other, plain)
             results.append(with_ndim(pair, ndim))
     is_mask = booleans.of_operator(operator, (left[1], right[1]))
     return booleans.marked(without_views(join(*results)), is_mask)
+
+
+def _dimensions(
+    run: RunState,
+    operator: str,
+    left: Data | None,
+    right: Data | None,
+    plain: Sequence[Operand],
+) -> int:
+    """How many dimensions an operation leaves; ``plain`` are the operands that are no data."""
+    shown = [item_dimensions.of_expression(node, run.module) for node, _ in plain]
+    if operator == "@":
+        return dimensions.of_product(left, right, shown)
+    held = [one for _, one in plain]
+    rows = left or right
+    known = rows is not None and rows.ndim and bool(shown) and all(shown)
+    return max(rows.ndim, *shown) if known else dimensions.of_pair(left, right, held)  # type: ignore[union-attr]
 
 
 def _place_among_all(run: RunState, *operands: Operand) -> None:
@@ -121,8 +143,19 @@ def _plain(operator: str, left: Value, right: Value) -> Value:
     tuples = [[a for a in one.atoms if isinstance(a, Tup)] for one in (left, right)]
     if operator == "+" and all(tuples):
         return _added(tuples[0], tuples[1])
+    paired = pairs_of_all([a for a in (*left.atoms, *right.atoms) if isinstance(a, Data)])
+    if paired is not None:
+        return value(paired)
     kept = [a for a in (*left.atoms, *right.atoms) if isinstance(a, (Instance, Tup, Data))]
     return join(value(*kept)) if kept else REPLICATED
+
+
+def pairs_of_all(held: Sequence[Data]) -> Data | None:
+    """Rows of all ranks beside rows of all ranks: they lie along two dimensions of the result."""
+    rows = [data for data in held if data.form is Form.GATHERED]
+    if len({data.dim for data in rows}) < 2 and not any(data.opaque for data in rows):
+        return None
+    return replace(rows[0], dim=0, ndim=0, flat=True, opaque=True)
 
 
 def _added(left: list[Tup], right: list[Tup]) -> Value:
@@ -149,6 +182,7 @@ def _pair(
     if of_others is not None:
         return of_others
     _count_replicated(run, left, right)
+    _place_found(run, left, right)
     a, b = _placement(operator, left[1], right[1]), _placement(operator, right[1], left[1])
     placement = _met(run, operator, left[1], right[1])
     held = [d for d in (left[1], right[1]) if d is not None]
@@ -221,6 +255,14 @@ def _count_replicated(
             run.demand(shown, value(numbers), uses.A_COUNT if inside else uses.ARITHMETIC)
         elif numbers.counting and (not run.frames_forward() or _is_plain_batch(run, rows)):
             run.demand(shown, value(numbers), uses.POSITIONS)
+
+
+def _place_found(run: RunState, *operands: tuple[cst.BaseExpression, Data | None]) -> None:
+    """Ask for positions in the whole batch where positions that a mask holds meet rows."""
+    for (shown, found), (_, rows) in permutations(operands):
+        meets = rows is not None and rows.placement is Placement.SHARD and not rows.found_in
+        if found is not None and found.found_in and meets:
+            run.demand(shown, value(found), uses.POSITIONS)
 
 
 def _is_plain_batch(run: RunState, rows: Data | None) -> bool:
@@ -447,6 +489,9 @@ def compare(run: RunState, nodes: Sequence[cst.BaseExpression], values: list[Val
     tensors = held_tensors(list(zip(nodes, values, strict=True)))
     if not shards:
         by_hand = batch_rows.joined(zip(nodes, values, strict=True))
+        paired = pairs_of_all([d for _, d in tensors if d is not None])
+        if paired is not None:
+            return value(paired)
         rows_of_all = [d for _, d in tensors if d is not None and d.form is Form.GATHERED]
         return by_hand or (value(*rows_of_all[:1]) if rows_of_all else REPLICATED)
     if beside_replicated(run, tensors):

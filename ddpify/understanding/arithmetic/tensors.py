@@ -15,6 +15,7 @@ from ddpify.understanding.arithmetic import (
     along_batch,
     booleans,
     sequences,
+    several_operands,
     single_samples,
     tensor_items,
     tensor_pairs,
@@ -38,15 +39,17 @@ from ddpify.understanding.arithmetic.tensor_dimensions import (
     kept_form,
     may_mix_rows,
     mixes_rows,
-    named_dimensions,
 )
 from ddpify.understanding.arithmetic.tensor_pairs import Operand
 from ddpify.understanding.batching import batch_rows, collating, handmade_batches, item_dimensions
 from ddpify.understanding.forms import Form
+from ddpify.understanding.operators.dimensions import ALONG
+from ddpify.understanding.operators.results import how_many
 from ddpify.understanding.operators.rules import Rule
-from ddpify.understanding.operators.table import LOOKING_UP, rule_of
+from ddpify.understanding.operators.table import rule_of
 from ddpify.understanding.placement import Placement
-from ddpify.understanding.shapes import dimensions, tensor_sizes
+from ddpify.understanding.shapes import dimensions, tensor_sizes, transpositions
+from ddpify.understanding.shapes.dimensions import named_dimensions
 from ddpify.understanding.values import (
     NO_ROWS,
     REPLICATED,
@@ -67,7 +70,7 @@ if TYPE_CHECKING:
     from ddpify.understanding.run_state import RunState
 
 LINEAR = frozenset(
-    "to cpu cuda float double half bfloat16 type type_as detach detach_ clone squeeze unsqueeze"
+    "to cpu cuda float double type type_as detach detach_ clone squeeze unsqueeze"
     " squeeze_ unsqueeze_ neg_ negative_ view reshape"
     " contiguous mean sum neg negative numpy requires_grad_ flatten ravel expand expand_as data"
     " retain_grad astype copy asarray array as_tensor from_numpy tensor item_".split()
@@ -75,9 +78,10 @@ LINEAR = frozenset(
 # What gives a global value of all rows, without being a sum of what each rank gives.
 _SAME_ELEMENTS = frozenset("long int detach clone contiguous numpy Variable squeeze".split())
 # What brings rows together in a tensor that all ranks hold.
-_WRITING_BY_INDEX = frozenset(
-    "index_add index_add_ index_copy index_put index_reduce index_reduce_ masked_scatter put"
-    " scatter scatter_add scatter_add_ scatter_reduce scatter_reduce_".split()
+WRITING_BY_INDEX = frozenset(
+    "index_add index_add_ index_copy index_copy_ index_fill index_fill_ index_put index_put_"
+    " index_reduce index_reduce_ masked_scatter masked_scatter_ put put_ scatter scatter_"
+    " scatter_add scatter_add_ scatter_reduce scatter_reduce_".split()
 )
 CHOOSING = frozenset({"topk", "kthvalue"})
 REORDERING = frozenset("flip roll flipud fliplr".split())
@@ -91,9 +95,6 @@ _POSITIONS_OF_SOME = ("nonzero", "argwhere", "flatnonzero")
 _DOTS = frozenset("dot vdot".split())
 _UNDER_EACH_OTHER = frozenset({"repeat", "tile"})
 _REPEATING = frozenset("expand expand_as repeat tile repeat_interleave".split())
-_WEIGHTED = frozenset(
-    "linear conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d".split()
-)
 _PICKED = (Placement.ROWS, Placement.COUPLED)
 # Functions of two tensors that broadcast them against each other.
 BROADCASTING = frozenset(
@@ -133,7 +134,7 @@ def part(atom: Data, position: int) -> Value:
     if atom.form is Form.BATCH:
         ndim = item_dimensions.of_part(atom, position)
         return value(replace(atom, form=Form.TENSOR, ndim=ndim))
-    if atom.form is Form.GATHERED and atom.dim == 0:
+    if atom.form is Form.GATHERED and atom.dim == 0 and not atom.opaque:
         return value(atom.placed(Placement.REPLICATE))
     behind = atom.dim > 0 and not atom.opaque  # what is unpacked is the dimension before the rows
     return value(replace(atom, dim=atom.dim - behind, ndim=0))
@@ -151,9 +152,10 @@ def attribute(atom: Data, name: str, *, called: bool) -> Value:
         return REPLICATED
     if atom.form is Form.PACKED and name == "data":
         return value(sequences.elements(atom))
-    if name in ("T", "mT"):
-        ndim = 2 if name == "T" else atom.ndim  # the one of matrices
-        return value(replace(atom, dim=1 - atom.dim if atom.dim < 2 else atom.dim, ndim=ndim))
+    if name in transpositions.ATTRIBUTES:
+        place = transpositions.place(name, atom.dim, atom.ndim, (), {})
+        ndim = atom.ndim or 2 * (name in ("T", "H"))
+        return value(replace(atom, dim=atom.dim if place is None else place, ndim=ndim))
     if name in ("data", "real"):
         return value(replace(atom, definition_sites=tensor_pairs.definition_sites(atom)))
     if called:
@@ -181,9 +183,19 @@ def function(
     rest: Sequence[Value] = (),
 ) -> Value:
     """A tensor function or method by its last name; ``rest`` are the arguments after the tensor."""
-    made = _function(run, node, name, operands, kwargs, rest)
+    made = _each_of_several(name, _function(run, node, name, operands, kwargs, rest), kwargs)
     is_mask = booleans.of_function(name, (held for _, held in operands), rest, kwargs)
     return booleans.marked(made, is_mask)
+
+
+def _each_of_several(name: str, made: Value, kwargs: Mapping[str, Value]) -> Value:
+    """What an operator gives that gives several tensors: each of them holds what is known of it."""
+    chosen = {option for option, given in kwargs.items() if given.constant() is True}
+    count = how_many(name, chosen)
+    held = [atom for atom in made.atoms if isinstance(atom, Data)]
+    if count == 1 or len(held) != len(made.atoms) or not held:
+        return made
+    return value(Tup((made,) * count))
 
 
 def _function(
@@ -218,7 +230,9 @@ def _function(
     data = alone or data  # what meets a single sample is that sample's
     if not data:
         return on_replicated(name, operands, rest, kwargs)
-    if name in _WRITING_BY_INDEX and not operands[0][1].data:
+    if name in WRITING_BY_INDEX and (
+        not operands[0][1].data or several_operands.place(node, operands, operands[0][0])
+    ):
         return _written_by_index(run, node, operands)
     if tensor_pairs.beside_replicated(run, tensor_pairs.held_tensors(operands)):
         return value(replace(data[0][1].placed(Placement.REPLICATE), form=Form.GATHERED))
@@ -236,12 +250,11 @@ def _function(
     along = along_batch.of_all_ranks(run, node, name, operands, rest, kwargs)
     if along is not None:
         return along
-    if name in _WEIGHTED and any(_has_rows(held) for _, held in operands[1:]):
-        return across_samples.coupled_operands(run, node, operands)
+    of_all = several_operands.of_all_ranks(run, node, name, operands, rest, kwargs)
+    if of_all is not None:
+        return of_all
     if broadcasts(name) and _meet_crosswise(run, [held.data for _, held in operands]):
         return tensor_pairs.mixed(run, node, data[0][1], operands)
-    if name in LOOKING_UP and len([held for _, held in operands if _has_rows(held)]) > 1:
-        return across_samples.coupled_operands(run, node, operands, rows=True)
     results = []
     for operand, one in data:
         made = _one(run, node, name, operand, one, rest, kwargs)
@@ -299,7 +312,9 @@ def _written_by_index(run: RunState, node: cst.BaseExpression, operands: list[Op
 def _written_out(run: RunState, operands: list[Operand], out: Value) -> Value:
     """``torch.sum(x, 0, out=y)``: all ranks write the same into what all of them hold."""
     # What comes of a batch may be a view of it, or a copy of what all ranks hold.
-    into_batch = any(isinstance(atom, Data) for atom in out.atoms)
+    into_batch = any(
+        isinstance(atom, Data) and atom.form is not Form.GATHERED for atom in out.atoms
+    )
     for shown, held in operands:
         for data in held.data:
             rows = (
@@ -406,11 +421,6 @@ def _keep_own_rows(run: RunState, others: list[Operand]) -> None:
         run.demand(shown, value(*picked), uses.A_CHANGE)
 
 
-def _has_rows(held: Value) -> bool:
-    """Whether this may be a rank's rows, along any dimension."""
-    return any(d.placement is Placement.SHARD and d.dim != NO_ROWS for d in held.data)
-
-
 def _meet_crosswise(run: RunState, operands: list[list[Data]]) -> bool:
     """Whether the rows of two operands surely lie along different dimensions."""
     met = (list(product(*both)) for both in combinations(operands, 2))
@@ -453,10 +463,13 @@ def on_replicated(
     if not reduced or (name == "detach" and reduced[0].form is not Form.GATHERED):
         return REPLICATED
     number = replace(
-        reduced[0].placed(Placement.REPLICATE), definition_sites=reduced[0].definition_sites
+        reduced[0].placed(Placement.REPLICATE),
+        definition_sites=reduced[0].definition_sites,
+        one_each=reduced[0].one_each and reduced[0].reduced,
     )
-    if rule_of(name) is Rule.COUPLING and name not in across_samples.WITH_ROWS:
-        return value(number)
+    coupled_ = across_samples.of_replicated(name, reduced[0])
+    if coupled_ is not None and name not in ALONG:
+        return _each_of_several(name, value(coupled_), kwargs)
     picked = along_batch.of_replicated(name, operands, rest, kwargs)
     if picked is not None:
         return picked
@@ -465,7 +478,9 @@ def on_replicated(
     over_rows = name in OVER_A_DIMENSION and goes_over_rows(name, reduced[0], rest, kwargs)
     if name == "argsort" and over_rows and reduced[0].ndim < 2:
         return value(replace(reduced[0].placed(Placement.REPLICATE), form=Form.PERMUTATION))
-    gone = over_rows and name not in KEEPING_DIMENSIONS
+    along_one = bool(rest) or bool({"dim", "axis"} & kwargs.keys())
+    left = reduced[0].opaque and along_one  # perhaps rows along another dimension
+    gone = over_rows and name not in KEEPING_DIMENSIONS and not left
     return value(number if gone else reduced[0])
 
 
@@ -538,6 +553,8 @@ def _one(
         return value(
             replace(data, dim=dim, definition_sites=data.counting, form=form, one_each=one_each)
         )
+    if name in transpositions.TRANSPOSING and not data.opaque and data.dim != NO_ROWS:
+        return across_samples.coupled(run, node, operand, data)
     if name == "squeeze" and not run.collating:
         run.facts.squeezes.setdefault(node, (run.site(node), data.dim))
         data = replace(data, one_each=dimensions.may_leave_one_each(data, 1))
@@ -616,7 +633,8 @@ def _repeated(data: Data, times: Sequence[Value]) -> Data:
 
 def found(run: RunState, mask: cst.BaseExpression, data: Data) -> Data:
     """The positions at which a mask holds: a rank's own, until the mask is that of all rows."""
-    located = data.dim == 0 and not data.opaque and not run.frames_forward()
+    inside = run.frames_forward() and (run.collating or not run.module.editable)
+    located = data.dim == 0 and not data.opaque and not inside
     found_in = frozenset({mask}) if located else data.found_in
     return replace(data, dim=0, definition_sites=frozenset(), form=Form.MASKED, found_in=found_in)
 
@@ -669,8 +687,8 @@ def _dimension_after(
     name: str, data: Data, rest: Sequence[Value], kwargs: Mapping[str, Value]
 ) -> int | None:
     """The dimension of the rows after a function that moves, adds or drops one; None for others."""
-    if name in tensor_sizes.TRANSPOSING:
-        return tensor_sizes.transposed(name, data.dim, rest)
+    if name in transpositions.TRANSPOSING:
+        return transpositions.place(name, data.dim, data.ndim, rest, kwargs)
     if name == "unsqueeze" and rest:
         place = rest[0].constant()
         return data.dim + (isinstance(place, int) and 0 <= place <= data.dim)

@@ -48,6 +48,8 @@ def reshaped(
         return value(replace(_kept(data, 1), form=Form.STATE))  # behind a dimension of size one
     # The rows of each place follow each other.
     behind = data.dim > 0 and data.form is not Form.STATE
+    if behind and len(sizes) > 1 and data.ndim == data.dim + 1:
+        return value(_mixed_up(data))
     if behind and len(sizes) == 1 and data.ndim not in (0, data.dim + 1):
         return value(_mixed_up(data))
     kept = replace(_kept(data, 0), form=Form.INTERLEAVED) if behind else _kept(data, 0)

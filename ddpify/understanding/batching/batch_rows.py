@@ -14,7 +14,7 @@ from ddpify.understanding.batching.handmade_batches import (
     possible_batch,
     replicated_tensors,
 )
-from ddpify.understanding.shapes import bounds, dimensions, tensor_sizes
+from ddpify.understanding.shapes import bounds, dimensions, transpositions
 from ddpify.understanding.values import (
     REPLICATED,
     UNKNOWN,
@@ -36,7 +36,6 @@ _ALONG = frozenset(
     " topk logsumexp".split()
 )
 _PAIRS = frozenset("max min sort topk".split())  # values and their positions
-_TRANSPOSING = tensor_sizes.TRANSPOSING | {"mT"}
 _RESHAPING = frozenset("view reshape flatten ravel".split())
 _FACTS = frozenset("shape device dtype ndim requires_grad is_cuda layout size".split())
 _NUMBERS = frozenset("size item tolist dim numel nelement ndimension backward __len__".split())
@@ -148,8 +147,9 @@ def function(
 
     if name in _NUMBERS:
         return REPLICATED
-    if name in _TRANSPOSING:
-        turned = moved(atom, tensor_sizes.transposed(name, atom.dim, rest))
+    if name in transpositions.TRANSPOSING:
+        found = transpositions.place(name, atom.dim, 0, rest, keywords)
+        turned = moved(atom, atom.dim if found is None else found)
         return value(replace(turned, stacked=atom.stacked or _within(rest)))
     place = rest[0].constant() if rest else keywords.get("dim", UNKNOWN).constant()
     if name in ("unsqueeze", "squeeze") and isinstance(place, int) and 0 <= place <= atom.dim:

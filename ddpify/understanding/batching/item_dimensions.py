@@ -20,6 +20,7 @@ _UNKNOWN = 0
 _DEEPEST = 12  # names and calls that lead from a part of a batch to what makes it
 _BY_SIZES = frozenset("randn rand zeros ones empty".split())
 _BY_ONE_SIZE = frozenset("randn rand zeros ones empty full randint normal uniform".split())
+_FROM_LISTS = frozenset("tensor array as_tensor asarray FloatTensor LongTensor".split())
 _LINES = frozenset("arange linspace logspace randperm".split())
 _SUBSETS = ("torch.utils.data.Subset", "torch.utils.data.dataset.Subset")
 _TENSORS = ("torch.utils.data.TensorDataset", "torch.utils.data.dataset.TensorDataset")
@@ -104,8 +105,10 @@ def _of_own(made: Instance, kind: Class, position: int, left: int) -> int:
     parts = _returned(kind)
     if position >= len(parts):
         return _UNKNOWN
-    one = _of(parts[position].value, kind.module, made, left - 1)
-    return one + 1 if one or _is_a_number(parts[position].value) else _UNKNOWN
+    shown = parts[position].value
+    one = _of(shown, kind.module, made, left - 1)
+    number = _is_a_number(shown) or _is_one_of_a_line(shown, kind.module, made, left - 1)
+    return one + 1 if one or number else _UNKNOWN
 
 
 def _returned(kind: Class) -> Sequence[cst.BaseElement]:
@@ -123,6 +126,18 @@ def _returned(kind: Class) -> Sequence[cst.BaseElement]:
 
 def _is_a_number(part: cst.BaseExpression) -> bool:
     return isinstance(part, cst.Call) and code_of(part.func) in ("int", "float")
+
+
+def _is_one_of_a_line(
+    part: cst.BaseExpression, module: ModuleFile, owner: Instance, left: int
+) -> bool:
+    """Whether this is ``labels[i]`` of a tensor of one dimension, by a single position."""
+    if not isinstance(part, cst.Subscript) or len(part.slice) != 1:
+        return False
+    index = part.slice[0].slice
+    single = isinstance(index, cst.Index) and isinstance(index.value, (cst.Name, cst.Integer))
+    plain = single and not _is_assigned(index.value, module)  # type: ignore[attr-defined]
+    return plain and _of(part.value, module, owner, left) == 1
 
 
 def _methods(kind: Class) -> Iterator[cst.FunctionDef]:
@@ -166,6 +181,8 @@ def _of_call(node: cst.Call, module: ModuleFile, owner: Instance | None, left: i
         if len(sizes) == 1 and isinstance(sizes[0].value, (cst.Tuple, cst.List)):
             return len(sizes[0].value.elements)
         return len(plain) if name in _BY_SIZES and not size else _UNKNOWN
+    if name in _FROM_LISTS and plain and isinstance(plain[0].value, cst.List):
+        return _nesting(plain[0].value)
     if name in ("view", "reshape") and plain and code_of(node.func.value) not in ("torch", "np"):
         alone = isinstance(plain[0].value, (cst.Tuple, cst.List))
         return len(plain[0].value.elements) if alone else len(plain)  # type: ignore[attr-defined]
@@ -175,6 +192,14 @@ def _of_call(node: cst.Call, module: ModuleFile, owner: Instance | None, left: i
     if name == "unsqueeze":
         return inner + 1
     return inner if dimensions.keeps(name) else _UNKNOWN
+
+
+def _nesting(shown: cst.BaseExpression) -> int:
+    """How deep lists of numbers lie in each other."""
+    if not isinstance(shown, cst.List):
+        return 0
+    inner = {_nesting(one.value) for one in shown.elements}
+    return 1 + max(inner, default=0)
 
 
 def _of_item(node: cst.Subscript, module: ModuleFile, owner: Instance | None, left: int) -> int:
@@ -214,9 +239,26 @@ def _of_name(
     given = list(_given(structure.inside(around, cst.Assign), node))
     if not given and isinstance(node, cst.Name) and owner is not None:
         shown = _passed(owner, node)
-        return _of(shown, owner.module, None, left) if shown is not None else _UNKNOWN
+        if shown is not None:
+            return _of(shown, owner.module, None, left)
+    if not given and isinstance(node, cst.Name):
+        given = list(_of_module(node, module))
     found = {_of(one, module, owner, left) if one is not None else _UNKNOWN for one in given}
     return found.pop() if len(found) == 1 else _UNKNOWN
+
+
+def _of_module(node: cst.Name, module: ModuleFile) -> Iterator[cst.BaseExpression | None]:
+    """What a file assigns to a name that a function reads, and neither sets nor is given."""
+    structure = module.structure
+    around = structure.function(node)
+    params = around.params if around is not None else None
+    every = (*params.posonly_params, *params.params, *params.kwonly_params) if params else ()
+    stars = (params.star_arg, params.star_kwarg) if params else ()
+    taken = {one.name.value for one in (*every, *stars) if isinstance(one, cst.Param)}
+    if around is None or node.value in taken:
+        return
+    outside = (one for one in structure.all(cst.Assign) if structure.function(one) is None)
+    yield from _given(outside, node)
 
 
 def _given(

@@ -12,6 +12,9 @@ from ddpify.understanding.arithmetic import gradients, tensors
 from ddpify.understanding.batching import batch_rows, carried_values
 from ddpify.understanding.language import forward_attributes, imports
 from ddpify.understanding.libraries import instances, object_kinds
+from ddpify.understanding.operators.results import FIELDS
+from ddpify.understanding.placement import Placement
+from ddpify.understanding.shapes import transpositions
 from ddpify.understanding.syntax import dotted
 from ddpify.understanding.values import (
     REPLICATED,
@@ -48,9 +51,6 @@ _OF_TENSORS_TOO = frozenset(
     " backward mean sum std var min max norm log exp abs view reshape permute transpose expand"
     " repeat split chunk squeeze unsqueeze flatten pin_memory fill_ zero_ normal_ uniform_".split()
 )
-
-
-_FIELDS = frozenset({"values", "indices", "min", "max"})  # of what PyTorch's functions give
 
 
 def evaluate(run: RunState, node: cst.Attribute) -> Value:
@@ -95,10 +95,12 @@ def attribute_of(run: RunState, node: cst.BaseExpression, atom: Atom, name: str)
         return _super_attribute(run, node, atom.receiver, name)
     if isinstance(atom, Data):
         called = _is_called(run, node)
+        if name in transpositions.ATTRIBUTES and atom.placement is Placement.SHARD:
+            return tensors.function(run, node, name, [(_owner(node), value(atom))], {})
         return tensors.attribute(atom, name, called=called)
     if isinstance(atom, ReplicatedTensor):
         return batch_rows.attribute(run, atom, name, called=_is_called(run, node))
-    if isinstance(atom, Tup) and name in _FIELDS and not _is_called(run, node):
+    if isinstance(atom, Tup) and name in FIELDS and not _is_called(run, node):
         return join(*atom.items)
     if isinstance(atom, Params) and name == "grad":
         run.facts.stepped.add(atom.owner)
@@ -109,6 +111,10 @@ def attribute_of(run: RunState, node: cst.BaseExpression, atom: Atom, name: str)
     if isinstance(atom, (Number, Tup, Const, Params, Device)):
         return value(Method(value(atom), name))
     return UNKNOWN
+
+
+def _owner(node: cst.BaseExpression) -> cst.BaseExpression:
+    return node.value if isinstance(node, cst.Attribute) else node
 
 
 def _is_called(run: RunState, node: cst.BaseExpression) -> bool:

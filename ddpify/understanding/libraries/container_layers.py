@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from ddpify.understanding.libraries.object_kinds import is_model
+from ddpify.understanding.libraries.object_kinds import is_loss, is_model
 from ddpify.understanding.structure import walk
 from ddpify.understanding.values import (
     UNKNOWN,
@@ -90,7 +90,7 @@ def computing_a_loss(target: Instance, args: list[Value]) -> list[Instance]:
 
 
 def taking(target: Instance, count: int) -> list[Instance]:
-    """The project's layers in a container that take so many arguments; none of anything else."""
+    """The project's layers and PyTorch's losses in a container that take so many arguments."""
     layers = dict.fromkeys(_held(target, set())) if target.type in _CONTAINERS else {}
     return [one for one in layers if _takes(one, count)]
 
@@ -103,7 +103,7 @@ def _held(container: Instance, seen: set[Instance]) -> Iterator[Instance]:
     """The project's layers in a container, and in those that it holds."""
     seen.add(container)
     for atom in (atom for one in _given(container) for atom in deep_atoms(one)):
-        if isinstance(atom, Instance) and isinstance(atom.type, Class):
+        if isinstance(atom, Instance) and (isinstance(atom.type, Class) or is_loss(atom)):
             yield atom
         elif isinstance(atom, Instance) and atom.type in _CONTAINERS and atom not in seen:
             yield from _held(atom, seen)
@@ -132,6 +132,8 @@ def _given(container: Instance) -> tuple[Value, ...]:
 
 def _takes(layer: Instance, count: int) -> bool:
     """Whether a layer's forward takes so many arguments beside itself."""
+    if is_loss(layer):
+        return count > 1
     found = layer.type.find("forward") if isinstance(layer.type, Class) else None
     for function in (found or UNKNOWN).of(Function):
         parameters = function.node.params  # type: ignore[union-attr]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from ddpify.understanding.arguments import Keywords, argument_pairs
 from ddpify.understanding.arithmetic import across_samples
 from ddpify.understanding.batching import batch_layers
 from ddpify.understanding.forms import Form
@@ -39,13 +40,41 @@ _OF_BATCHES = {
     for name in (
         "Conv ConvTranspose LazyConv LazyConvTranspose MaxPool AvgPool AdaptiveAvgPool"
         " AdaptiveMaxPool LPPool FractionalMaxPool MaxUnpool InstanceNorm LazyInstanceNorm"
-        " ReflectionPad ReplicationPad CircularPad ZeroPad ConstantPad"
+        " BatchNorm LazyBatchNorm ReflectionPad ReplicationPad CircularPad ZeroPad ConstantPad"
     ).split()
-}
+} | {
+    "torch.nn.Softmax2d": 4, "torch.nn.PixelShuffle": 4, "torch.nn.PixelUnshuffle": 4,
+    "torch.nn.Fold": 3, "torch.nn.Unfold": 4, "torch.nn.BatchNorm1d": 2, "torch.nn.GroupNorm": 2,
+    "torch.nn.LocalResponseNorm": 2, "torch.nn.ChannelShuffle": 3, "torch.nn.Upsample": 3,
+    "torch.nn.LazyBatchNorm1d": 2, "torch.nn.PReLU": 2, "torch.nn.UpsamplingNearest2d": 4,
+    "torch.nn.UpsamplingBilinear2d": 4,
+}  # fmt: skip
+# What these give has the size of what they get.
+_KEEPING = tuple(
+    "torch.nn.InstanceNorm torch.nn.LazyInstanceNorm torch.nn.BatchNorm torch.nn.LazyBatchNorm"
+    " torch.nn.GroupNorm torch.nn.LocalResponseNorm torch.nn.Softmax2d torch.nn.PReLU"
+    " torch.nn.LayerNorm torch.nn.RMSNorm".split()
+)
+_WITHOUT_WEIGHTS = tuple(
+    "torch.nn.MaxPool torch.nn.AvgPool torch.nn.AdaptiveAvgPool torch.nn.AdaptiveMaxPool"
+    " torch.nn.LPPool torch.nn.FractionalMaxPool torch.nn.MaxUnpool torch.nn.ReflectionPad"
+    " torch.nn.ReplicationPad torch.nn.CircularPad torch.nn.ZeroPad torch.nn.ConstantPad"
+    " torch.nn.Softmax torch.nn.LogSoftmax torch.nn.Softmin torch.nn.CosineSimilarity"
+    " torch.nn.Pixel torch.nn.Fold torch.nn.Unfold torch.nn.Upsampl torch.nn.Dropout"
+    " torch.nn.LocalResponseNorm torch.nn.ChannelShuffle torch.nn.Flatten".split()
+)
+# Where these layers are told to give the positions of what they choose as well.
+_GIVING_INDICES = {"MaxPool": "4", "AdaptiveMaxPool": "1", "FractionalMaxPool": "3"}
+_NORMALISING = ("torch.nn.LayerNorm", "torch.nn.RMSNorm")
+_LINEAR = "torch.nn.Linear"
 
 
 def through(
-    run: RunState, node: cst.BaseExpression, layer: Instance, args: list[Value]
+    run: RunState,
+    node: cst.BaseExpression,
+    layer: Instance,
+    args: list[Value],
+    kwargs: Keywords,
 ) -> Value | None:
     """What such a layer makes of rows; None for layers that treat each sample alone."""
     rows = [d for one in args[:1] for d in one.data if d.placement is Placement.SHARD]
@@ -54,8 +83,12 @@ def through(
         return across_samples.of_all_rows(run, shown, rows[0]) if rows else REPLICATED
     if len(rows) != 1 or not isinstance(node, cst.Call) or not node.args:
         return None
-    if _takes_all_indices(layer) or _goes_along(layer, rows[0]) or _mistakes(layer, rows[0]):
+    mistaken = _mistakes(layer, rows[0]) or _works_on(layer, rows[0])
+    kept = mistaken and layer.kind.startswith(_KEEPING)
+    if _takes_all_indices(layer) or _goes_along(layer, rows[0]) or kept:
         return _split_again(run, node, node, rows[0])
+    if mistaken:
+        return _of_all(run, node, rows[0])
     if not batch_layers.goes_along_rows(layer, args):
         return None
     if not run.module.editable and not run.collating:
@@ -65,9 +98,33 @@ def through(
     if isinstance(above, cst.Subscript) and _is_first(above):
         made = _split_again(run, node, above, rows[0])
         return value(Tup((made, REPLICATED)))
-    made = across_samples.of_all_rows(run, node.args[0].value, rows[0])
+    made = REPLICATED
+    for shown, held in argument_pairs(node, args, kwargs):
+        for data in held.data if _is_rows(held) else ():
+            made = across_samples.of_all_rows(run, shown, data)
     replicated = replace(rows[0].placed(Placement.REPLICATE), form=Form.GATHERED, ndim=rows[0].ndim)
     return value(Tup((value(replicated), made)))
+
+
+def has_no_weights(layer: Instance) -> bool:
+    """Whether this is one of PyTorch's layers that hold no parameters."""
+    return layer.kind.startswith(_WITHOUT_WEIGHTS)
+
+
+def gives_indices(layer: Instance) -> bool:
+    """Whether a pooling layer gives the positions of what it chooses, too."""
+    short = layer.kind.rsplit(".", 1)[-1].rstrip("123d")
+    place = _GIVING_INDICES.get(short)
+    given = layer.arguments.get("return_indices") or layer.arguments.get(place or "")
+    return place is not None and given is not None and given.constant() is not False
+
+
+def _of_all(run: RunState, call: cst.Call, rows: Data) -> Value:
+    """What a layer makes of all samples as it would of one."""
+    taken = call.args[0].value
+    made = across_samples.coupled(run, call, taken, rows)
+    named = value(*(replace(one, names=frozenset({taken})) for one in made.data))
+    return named if made.data else made
 
 
 def _sums_up_bags(layer: Instance, args: list[Value]) -> bool:
@@ -111,6 +168,14 @@ def _mistakes(layer: Instance, rows: Data) -> bool:
     if wanted is None or not known:
         return False
     return rows.dim > 0 or 0 < rows.ndim < wanted
+
+
+def _works_on(layer: Instance, rows: Data) -> bool:
+    """Whether the rows lie along one of the last dimensions, on which a layer works."""
+    told = layer.arguments.get("normalized_shape") or layer.arguments.get("0") or UNKNOWN
+    last = dimensions.length(told) if layer.kind in _NORMALISING else int(layer.kind == _LINEAR)
+    known = rows.form in (Form.TENSOR, Form.STATE) and rows.ndim and not rows.opaque
+    return bool(known) and rows.dim >= rows.ndim - last
 
 
 def _goes_along(layer: Instance, rows: Data) -> bool:

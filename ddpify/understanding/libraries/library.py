@@ -16,6 +16,7 @@ from ddpify.understanding.libraries import (
     path_objects,
     python_functions,
     random_numbers,
+    result_buffers,
     side_effects,
 )
 from ddpify.understanding.libraries.instances import (
@@ -53,6 +54,18 @@ def call(
     run: RunState, node: cst.BaseExpression, name: str, args: list[Value], kwargs: Keywords
 ) -> Value:
     """Call a library function or class by its qualified name."""
+    if "out" not in kwargs:
+        return _call(run, node, name, args, kwargs)
+    made = result_buffers.are_made_for(run, node)
+    given = {key: held for key, held in kwargs.items() if key != "out" or not made}
+    result = _call(run, node, name, args, given)
+    result_buffers.bind(run, node, result)
+    return result
+
+
+def _call(
+    run: RunState, node: cst.BaseExpression, name: str, args: list[Value], kwargs: Keywords
+) -> Value:
     name = canonical(name)
     run.facts.library_calls.setdefault(name, {}).setdefault(node, run.site(node))
     side_effects.acts(run, node, name, args, kwargs)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from ddpify.understanding import uses
+from ddpify.understanding.arguments import argument_pairs
 from ddpify.understanding.arithmetic import tensor_pairs
 from ddpify.understanding.arithmetic.denominators import LossCall, denominator
 from ddpify.understanding.batching import handmade_batches, joint_loaders
@@ -99,11 +100,21 @@ def call(run: RunState, loss: LossCall) -> Value:
         return value(replicated[0].placed(Placement.REPLICATE)) if replicated else REPLICATED
     if tensor_pairs.beside_replicated(run, [(n, a) for n, v in shown for a in v.of(Data)]):  # type: ignore[misc]
         return value(shards[0].placed(Placement.REPLICATE))
+    _take_positions(run, loss)
     tensor_pairs.note_used_on_rows(run, [a for one in loss.args for a in one.of(Data)])  # type: ignore[misc]
     coupled = _weighs_anew(run, loss) or _measures_across(run, loss)
     if coupled or _meet_crosswise(run, loss) or _is_of_another_layout(loss):
         return tensor_pairs.mixed(run, loss.node, shards[0], shown)
     return value(_of_rows(run, loss, data, shards))
+
+
+def _take_positions(run: RunState, loss: LossCall) -> None:
+    """Numbers that count the samples are those of all ranks' beside what is made of each sample."""
+    given = argument_pairs(loss.node, loss.args, loss.kwargs)
+    first = given[0][1].data
+    plain = bool(first) and all(d.placement is Placement.SHARD and not d.counting for d in first)
+    for shown, held in given[1:] if plain else ():
+        run.demand(shown, value(*(d for d in held.data if d.counting)), uses.POSITIONS)
 
 
 def _weighs_anew(run: RunState, loss: LossCall) -> bool:
@@ -141,6 +152,8 @@ def _measures_across(run: RunState, loss: LossCall) -> bool:
 
 def _is_of_another_layout(loss: LossCall) -> bool:
     """Whether samples lie along a dimension of the first tensor that is not theirs."""
+    if loss.name == "linear_cross_entropy" and len(loss.args) > 1 and loss.args[1].data:
+        return True  # rows as weights
     rows = [d for d in loss.args[0].data if d.placement is Placement.SHARD] if loss.args else []
     return any(loss_options.takes_samples_for_another(loss.name, one) for one in rows)
 

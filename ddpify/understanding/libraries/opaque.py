@@ -175,6 +175,18 @@ def call_instance(
     kwargs: Keywords,
 ) -> Value:
     """``object(...)`` of a library object."""
+    made = _call_instance(run, node, target, args, kwargs)
+    both = coupling_layers.gives_indices(target) and any(isinstance(a, Data) for a in made.atoms)
+    return value(Tup((made, made))) if both else made
+
+
+def _call_instance(
+    run: RunState,
+    node: cst.BaseExpression,
+    target: Instance,
+    args: list[Value],
+    kwargs: Keywords,
+) -> Value:
     along = _along_a_dimension(run, node, target, args)
     if along is not None:
         return along
@@ -183,7 +195,7 @@ def call_instance(
         if shown is not None:
             return shown
     sequences.note_states(run, node, target, args, kwargs)
-    coupled = coupling_layers.through(run, node, target, args)
+    coupled = coupling_layers.through(run, node, target, args, kwargs)
     if coupled is not None:
         return coupled
     if isinstance(target.type, str) and losses.is_module(target.type):

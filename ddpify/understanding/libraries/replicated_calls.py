@@ -56,7 +56,7 @@ def _trains_on_all(run: RunState, model: Instance, given: list[Value]) -> bool:
     """Whether it is no loss, and gets gathered rows."""
     if run.no_grad or object_kinds.is_loss(model) or criteria.is_criterion(run, model):
         return False
-    if model.kind in coupling_layers.OF_A_DIMENSION:  # which have no weights
+    if coupling_layers.has_no_weights(model):
         return False
     atoms = (atom for one in given for atom in deep_atoms(one))
     return any(isinstance(atom, Data) and atom.form is Form.GATHERED for atom in atoms)

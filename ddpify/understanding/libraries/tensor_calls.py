@@ -10,6 +10,7 @@ import libcst as cst
 from ddpify.understanding import uses
 from ddpify.understanding.arguments import Keywords, argument_pairs, local_data
 from ddpify.understanding.arithmetic import (
+    across_samples,
     einsum,
     in_place,
     patterns,
@@ -31,6 +32,7 @@ from ddpify.understanding.batching import (
 from ddpify.understanding.facts import Draw
 from ddpify.understanding.forms import Form
 from ddpify.understanding.libraries import local_sizes, random_numbers
+from ddpify.understanding.operators.places import NUMPYS_CHANGES, NUMPYS_OWN
 from ddpify.understanding.placement import Placement
 from ddpify.understanding.shapes import bounds, tensor_sizes
 from ddpify.understanding.values import (
@@ -56,6 +58,8 @@ if TYPE_CHECKING:
 _NUMBERS = (Placement.MEAN, Placement.SUM, Placement.WEIGHTED)
 # What takes rows of one tensor by rows of another, as arithmetic does.
 _ROW_BY_ROW = frozenset("gather take_along_dim where lerp".split()) | tensors.BROADCASTING
+# What takes an operand's elements at positions that another gives, or as often as it says.
+_BY_INDEX = tensors.WRITING_BY_INDEX | {"repeat_interleave"}
 _FROM_VALUES = frozenset("tensor as_tensor array asarray".split())
 _CONVERTING = frozenset("tensor as_tensor from_numpy array asarray".split())
 _OF_A_SIZE = frozenset("zeros ones empty full arange eye identity linspace logspace".split())
@@ -75,6 +79,7 @@ def tensor_function(  # type: ignore[no-untyped-def]
     run: RunState, node: cst.BaseExpression, name: str, short: str, args, kwargs
 ) -> Value:
     """Call a function of a tensor library by its qualified and its short name."""
+    short = NUMPYS_OWN.get(name, short)
     drawn = random_numbers.function(run, node, name)
     if drawn is not None:
         return drawn
@@ -95,6 +100,8 @@ def tensor_function(  # type: ignore[no-untyped-def]
     if short in ("cat", "concat", "concatenate", "stack", "hstack", "vstack"):
         joined = _concatenated(run, node, short, args, kwargs)
         return joined or handmade_batches.made(run, short) or REPLICATED
+    if name == "numpy.shape" and operands and operands[0][1].data:
+        return across_samples.coupled_operands(run, node, operands[:1], rows=False)
     if name in ("torch.numel", "numpy.size") and len(operands) == 1:
         return (
             join(*(tensor_sizes.elements(data, node) for data in operands[0][1].data)) or REPLICATED
@@ -106,6 +113,8 @@ def tensor_function(  # type: ignore[no-untyped-def]
         for shown, one in operands[1:]:  # np.add.at(table, (labels, guesses), 1)
             run.demand_held(shown, one, uses.A_TABLE)
         return REPLICATED
+    if name in NUMPYS_CHANGES and operands and operands[0][1].data:
+        return _changed_by_numpy(run, *operands[0])
     made = _of_a_list(run, short, operands)
     if made is not None:
         return made
@@ -116,7 +125,8 @@ def tensor_function(  # type: ignore[no-untyped-def]
         handmade_batches.meet(
             run, [(n, v) for n, v in operands if v.data or handmade_batches.replicated_tensors(v)]
         )
-    if involved and tensors.broadcasts(short):  # rows of all would meet a rank's there
+    beside = tensors.broadcasts(short) or short in _BY_INDEX
+    if involved and beside:  # rows of all would meet a rank's there
         involved = [(n, v) for n, v in operands if any(isinstance(a, Data) for a in v.atoms)]
     for _, held in operands:
         inner = list(local_data(held))
@@ -138,7 +148,16 @@ def tensor_function(  # type: ignore[no-untyped-def]
         changed = in_place.changed(run, node, short, operands, data, args[1:], kwargs)
         if changed is not None:
             return changed
+    tensor_pairs.note_used_on_rows(run, [d for _, d in tensor_pairs.held_tensors(operands)])
     return tensors.function(run, node, short, involved, kwargs, args[1:])
+
+
+def _changed_by_numpy(run: RunState, shown: cst.BaseExpression, held: Value) -> Value:
+    """Rows of an array are changed in place: a copy of those of all ranks would not do."""
+    for data in held.data:
+        packed = replace(data, definition_sites=frozenset(), form=Form.PACKED)
+        run.demand(shown, value(packed), uses.A_CHANGE)
+    return REPLICATED
 
 
 def _gives_a_tuple(name: str, args: list[Value], kwargs: Keywords) -> bool:
@@ -157,7 +176,10 @@ def positions_of_some(run: RunState, shown: cst.BaseExpression, mask: Value) -> 
     """Those of a rank's rows, in a tuple; None where the mask is no rows."""
     rows = [d for d in mask.data if d.placement is Placement.SHARD]
     found = value(*(tensors.found(run, shown, d.placed(Placement.SHARD)) for d in rows))
-    return value(Tup((found,))) if rows else None
+    if rows:
+        return value(Tup((found,)))
+    whole = [a for a in mask.atoms if isinstance(a, Data) and a.form is Form.GATHERED]
+    return value(*(replace(a, flat=True, opaque=True) for a in whole)) if whole else None
 
 
 def _is_of_all(one: Value) -> bool:
@@ -177,6 +199,8 @@ def _of_a_size(
     if own and name.startswith("torch."):
         return value(tensor_sizes.rows_as_many(own[0]))
     sizes = numbers if short in _COUNTING else _sizes(short, operands)
+    if any(a.placement is Placement.SHARD and not a.counting for a in sizes):
+        return across_samples.coupled_operands(run, node, operands[:1], rows=False)
     if any(a.form is Form.TOTAL for a in sizes):
         return value(Data(Placement.REPLICATE, form=Form.GATHERED))
     counts = [a for a in numbers if a.placement is Placement.COUNT]
@@ -234,6 +258,8 @@ def _on_replicated(  # type: ignore[no-untyped-def]
     reduced = [a for _, v in operands for a in deep_atoms(v) if isinstance(a, Data)]
     if reduced and any(isinstance(a, Data) for a in operands[0][1].atoms):
         return tensors.on_replicated(short, operands, rest, kwargs)
+    if reduced and short in tensors.WRITING_BY_INDEX:  # as large as what is written into
+        return value(reduced[0].placed(Placement.REPLICATE))
     if reduced:
         return value(reduced[0])
     return REPLICATED if name.startswith(("torch.", "numpy.", "math.")) else UNKNOWN
@@ -339,7 +365,9 @@ def _concatenated(
         whole = [a for a in deep_atoms(pieces) if isinstance(a, Data)]
         if any(isinstance(a, Instance) and a.type == "list" for a in pieces.atoms):
             whole = [_of_positions(a) for a in whole]
-        return value(*(replace(a, flat=a.flat or a.form is Form.GATHERED) for a in whole[:1]))
+        sites = frozenset(site for a in whole if a.reduced for site in a.definition_sites)
+        first_ = [replace(a, definition_sites=sites) if a.reduced else a for a in whole[:1]]
+        return value(*(replace(a, flat=a.flat or a.form is Form.GATHERED) for a in first_))
     kept = queues.kept(run, node, inner)
     if kept is not None:
         return kept
@@ -350,6 +378,9 @@ def _concatenated(
             run.demand(piece, value(*held.data), uses.A_STATISTIC)
         gathered = inner[0].placed(Placement.REPLICATE)
         return value(replace(gathered, form=Form.GATHERED, flat=True))
+    reduced = _of_several_kinds(run, node, pieces, inner)
+    if reduced is not None:
+        return reduced
     inner = _beside_rows(run, node, inner)
     worst = [d for d in inner if d.placement is not Placement.SHARD]
     first = (worst or inner)[0]
@@ -406,6 +437,24 @@ def _under_replicated(run: RunState, node: cst.BaseExpression, rows: Data, dim: 
 def _is_replicated(piece: Atom) -> bool:
     """Whether this is a tensor that all ranks hold, without a row for each sample."""
     return isinstance(piece, Number) or (isinstance(piece, Data) and piece.reduced)
+
+
+def _of_several_kinds(
+    run: RunState, node: cst.BaseExpression, pieces: Value, inner: list[Data]
+) -> Value | None:
+    """A mean beside a sum, or a sum beside what all ranks hold: no one reduction suits them."""
+    kinds = {d.placement for d in inner}
+    whole = [a for a in deep_atoms(pieces) if isinstance(a, Number) or a in inner]
+    beside = len(whole) > len(inner) and Placement.SUM in kinds
+    if not all(kind.partial for kind in kinds) or (len(kinds) == 1 and not beside):
+        return None
+    shown = [(piece, held) for piece, held in queues.pieces(run, node) if held.data]
+    if not shown and isinstance(node, cst.Call) and node.args:
+        unlike = Data(Placement.COUPLED, inner[0].loaders, form=Form.PACKED)
+        run.demand(node.args[0].value, value(unlike), uses.ARITHMETIC)
+    for piece, held in shown:
+        run.demand(piece, value(*held.data), uses.ARITHMETIC)
+    return value(replace(inner[0].placed(Placement.REPLICATE), loaders=inner[0].loaders))
 
 
 def _beside_rows(run: RunState, node: cst.BaseExpression, inner: list[Data]) -> list[Data]:

@@ -78,7 +78,8 @@ MADE_WITH: dict[str, tuple[str, ...]] = {
 WEIGHED = ("l1_loss", "mse_loss")
 # These compare two tensors element by element.
 OF_ELEMENTS = frozenset(
-    "huber_loss kl_div l1_loss mse_loss poisson_nll_loss smooth_l1_loss".split()
+    "huber_loss kl_div l1_loss mse_loss multilabel_soft_margin_loss poisson_nll_loss"
+    " smooth_l1_loss soft_margin_loss".split()
 )
 # The functions whose ``weight`` has a number for each class.
 OF_CLASSES = frozenset(

@@ -11,10 +11,11 @@ from ddpify.understanding.operators.rules import Rule
 
 ELEMENTWISE = frozenset(
     # arithmetic and rounding
-    "abs absolute add addcdiv addcmul ceil clamp clamp_max clamp_min clip copysign div divide"
-    " fix float_power floor floor_divide fmax fmin fmod frac gcd heaviside hypot lcm ldexp lerp"
-    " maximum minimum mul multiply nan_to_num neg negative nextafter positive pow reciprocal"
-    " remainder round rsqrt rsub sgn sign signbit sqrt square sub subtract true_divide trunc"
+    "abs absolute add addcdiv addcmul ceil clamp clamp_max clamp_min clip complex copysign div"
+    " divide fix float_power floor floor_divide fmax fmin fmod frac gcd heaviside hypot lcm ldexp"
+    " lerp maximum minimum mul multiply nan_to_num neg negative nextafter polar positive pow"
+    " reciprocal remainder round rsqrt rsub sgn sign signbit sqrt square sub subtract"
+    " true_divide trunc"
     # exponentials, logarithms, angles
     " acos acosh angle arccos arccosh arcsin arcsinh arctan arctan2 arctanh asin asinh atan atan2"
     " atanh cos cosh deg2rad exp exp2 expm1 log log10 log1p log2 logaddexp logaddexp2 logit"
@@ -52,8 +53,8 @@ MIXING = frozenset("tril triu fftn ifftn batch_norm".split())
 
 COUPLING = frozenset(
     "addr allclose array_equal batched_nms bincount block_diag cartesian_prod cdist chain_matmul"
-    " combinations cond convolve corrcoef correlate cov diag diagflat dist ediff1d eig eigh eigvals"
-    " eigvalsh ger gradient histc histogram histogramdd histogram2d inner interp kron"
+    " combinations cond convolve corrcoef correlate cov diag diagflat diagonal dist ediff1d eig"
+    " eigh eigvals eigvalsh ger gradient histc histogram histogramdd histogram2d inner interp kron"
     " lstsq matrix_norm matrix_rank multi_dot nms outer take pca_lowrank pdist pinv"
     " pinverse polyfit qr lu solve svd svd_lowrank svdvals tensordot trace trapezoid"
     " trapz unique unique_consecutive vander cumulative_trapezoid".split()
@@ -61,7 +62,7 @@ COUPLING = frozenset(
 
 # On matrices of each sample, three dimensions and more, these treat each sample by itself.
 OF_MATRICES = frozenset(
-    "cholesky cond det diagonal eig eigh eigvals eigvalsh inv inverse logdet lstsq lu lu_factor"
+    "cholesky cond det eig eigh eigvals eigvalsh inv inverse logdet lstsq lu lu_factor"
     " matrix_exp matrix_norm matrix_power matrix_rank pinv pinverse qr slogdet solve svd svdvals"
     " tril triu".split()
 )
@@ -70,21 +71,21 @@ OF_MATRICES = frozenset(
 BY_ARGUMENTS = frozenset(
     "BoolTensor DoubleTensor FloatTensor IntTensor LongTensor Tensor Variable addmm arange"
     " argwhere array as_tensor asarray astype bernoulli bernoulli_ broadcast_to bucketize byte"
-    " char chunk complex copy copy_ cross cuda data digitize dropout dropout1d dropout2d"
+    " char chunk copy copy_ cross cuda data digitize dropout dropout1d dropout2d"
     " dropout3d alpha_dropout feature_alpha_dropout einsum empty empty_like encode expand"
     " expand_as exponential_ fill fill_ flatnonzero flip fliplr flipud from_numpy full full_like"
     " fractional_max_pool2d fractional_max_pool3d gather gumbel_softmax imag index_add"
     " index_copy index_fill index_put index_reduce index_select isin item_ lengths"
     " masked_scatter masked_select matmul mm movedim moveaxis multinomial mv narrow new"
     " new_empty new_full new_ones new_tensor new_zeros nonzero normal_ numpy one_hot ones"
-    " ones_like permute pin_memory poisson polar put put_along_axis rand_like randint_like"
+    " ones_like permute pin_memory poisson put put_along_axis rand_like randint_like"
     " randn_like random_ ravel repeat repeat_interleave requires_grad_ reshape_as resize_"
     " resize_as_ retain_grad roll rrelu save scatter scatter_add scatter_reduce searchsorted"
     " select set_ shape share_memory_ squeeze swapaxes swapdims t take_along_axis take_along_dim"
     " tensor tile transpose type renorm unflatten uniform_ unsqueeze view_as view_as_complex"
     " view_as_real zero_ zeros zeros_like grad equal dot vdot vecdot roi_align roi_pool"
     " ps_roi_align ps_roi_pool box_convert clip_boxes_to_image parallel_apply all_gather norm"
-    " det logdet slogdet".split()
+    " det logdet slogdet view reshape flatten T H mT mH adjoint matrix_transpose rollaxis".split()
 )
 
 
@@ -97,10 +98,11 @@ BATCH_FIRST_OF = {
         "conv conv_transpose max_pool avg_pool adaptive_avg_pool adaptive_max_pool lp_pool"
         " fractional_max_pool max_unpool"
     ).split()
-} | {"bmm": 3, "baddbmm": 3}
-
-# What looks each number of one operand up among those of the other.
-LOOKING_UP = frozenset("bucketize digitize isin searchsorted".split())
+} | {
+    "bmm": 3, "baddbmm": 3, "group_norm": 2, "instance_norm": 2, "local_response_norm": 2,
+    "prelu": 2, "channel_shuffle": 3, "interpolate": 3, "upsample": 3, "grid_sample": 4,
+    "affine_grid": 3,
+}  # fmt: skip
 
 # What works on so many of the last dimensions: on each sample alone if the batch is before them.
 LAST_OF = {

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -26,8 +26,9 @@ _KEEPING = frozenset(
     " exp log log2 log1p sqrt rsqrt abs neg pow square clamp clamp_min clamp_max clip sign round"
     " floor dropout normalize masked_fill where nan_to_num requires_grad_ cumsum flip roll sort"
     " argsort logical_not logical_and logical_or Variable numpy astype cumprod data fliplr flipud"
-    " logcumsumexp renorm softmin tril triu transpose swapaxes swapdims movedim moveaxis cummax"
+    " logcumsumexp renorm softmin tril triu transpose swapaxes swapdims movedim cummax"
     " cummin instance_norm layer_norm group_norm batch_norm local_response_norm rms_norm msort"
+    " moveaxis rollaxis T H mT mH adjoint matrix_transpose linear"
     " lerp dropout1d dropout2d dropout3d alpha_dropout feature_alpha_dropout".split()
 )
 _LAYERS = {
@@ -39,6 +40,11 @@ _LAYERS = {
     ),
     **dict.fromkeys("Conv3d ConvTranspose3d BatchNorm3d MaxPool3d AvgPool3d".split(), 5),
 }
+# What takes or gives nothing but tensors of so many dimensions.
+_OF_MATRICES = {
+    "t": 2, "mm": 2, "addmm": 2, "bmm": 3, "baddbmm": 3, "mv": 1, "addmv": 1, "addbmm": 2,
+    "outer": 2, "ger": 2,
+}  # fmt: skip
 _KEEPING_LAYERS = frozenset(
     "Linear ReLU LeakyReLU PReLU ELU GELU SiLU Sigmoid Tanh Softmax LogSoftmax Dropout BatchNorm1d"
     " LayerNorm GroupNorm Identity".split()
@@ -49,7 +55,9 @@ def after(name: str, ndim: int, rest: Sequence[Value]) -> int:
     """How many dimensions a tensor function leaves, by its name and further arguments."""
     if keeps(name) or (rule_of(name) is Rule.ELEMENTWISE and all(map(_is_plain, rest))):
         return ndim
-    if name == "t":  # of matrices alone
+    if name in _OF_MATRICES:
+        return _OF_MATRICES[name]
+    if name == "T" and not ndim:
         return 2
     if name in ("permute", "view", "reshape", "repeat", "expand"):
         return _sizes(rest)
@@ -147,6 +155,17 @@ def of_pair(left: Data | None, right: Data | None, others: Sequence[Value]) -> i
     return max([rows.ndim, *(ndim for ndim in found if ndim is not None)])
 
 
+def of_product(left: Data | None, right: Data | None, others: Sequence[int]) -> int:
+    """How many dimensions ``left @ right`` has; 0 where that is not known, or a number.
+
+    ``others`` are the dimensions of factors that are no data.
+    """
+    known = [one.ndim for one in (left, right) if one is not None] + [*others]
+    if len(known) < 2 or not all(known):
+        return 0
+    return max(known) if min(known) > 1 else max(known) - 1
+
+
 def _of_other(atom: Atom) -> int | None:
     """The dimensions of what meets rows and is the same on all ranks; None where not known."""
     if isinstance(atom, Const) or (isinstance(atom, Data) and _is_number(atom)):
@@ -190,3 +209,25 @@ def unpacked(run: RunState, shown: cst.BaseExpression) -> int:
             plain = all(isinstance(element, cst.Element) for element in target.elements)
             return len(target.elements) if plain else 0
     return 0
+
+
+def named_dimensions(
+    rest: Sequence[Value], kwargs: Mapping[str, Value]
+) -> list[tuple[object, ...]]:
+    """The dimensions that ``dim`` may name; an empty tuple stands for all of them."""
+    given = kwargs.get("dim") or kwargs.get("axis")
+    if given is None and rest:
+        given = rest[0]
+    if given is None:
+        return [()]
+    found: list[tuple[object, ...]] = []
+    for atom in given.atoms:
+        items: Sequence[Value] = (value(atom),)
+        if isinstance(atom, Tup):
+            items = atom.items
+        elif isinstance(atom, Instance) and atom.type == "list":
+            items = list(atom.attributes.values())
+        elif isinstance(atom, Const) and isinstance(atom.value, (bool, type(None))):
+            items = ()  # as in torch.std(x, True), which is told no dimension
+        found.append(tuple(item.constant() for item in items))
+    return found or [(...,)]

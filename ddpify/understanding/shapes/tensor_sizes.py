@@ -1,4 +1,4 @@
-"""Sizes of tensors, and where transpositions put the rows."""
+"""Sizes of tensors."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ from ddpify.understanding.values import (
     deep_atoms,
     value,
 )
-
-TRANSPOSING = frozenset("t T transpose permute swapaxes swapdims movedim".split())
 
 
 def without_counts(whole: Value) -> Value:
@@ -51,19 +49,6 @@ def rows_as_many(number: Data) -> Data:
     """Rows of which there are as many as a rank's own rows."""
     form = Form.MASKED if is_own_number(number) else Form.TENSOR
     return replace(number.placed(Placement.SHARD), form=form)
-
-
-def transposed(name: str, dim: int, rest: Sequence[Value]) -> int:
-    """Where a transposition puts the batch dimension."""
-    if name in ("t", "T"):
-        return 1 - dim if dim < 2 else dim
-    order = [r.constant() for r in rest]
-    if name == "permute":
-        return order.index(dim) if dim in order else dim
-    if dim in order and len(order) >= 2:
-        other = order[1] if order[0] == dim else order[0]
-        return other if isinstance(other, int) and other >= 0 else dim
-    return dim
 
 
 def size(data: Data, node: cst.BaseExpression, rest: Sequence[Value]) -> Value:

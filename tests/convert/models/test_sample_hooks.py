@@ -92,3 +92,14 @@ def test_any_other_hook_on_a_gradient_gets_that_of_all_samples(
     converted, text = _converted(tmp_path, body, hook=OF_GRADIENT)
     assert "out.register_hook(dd.batch_gradient_hook(of_gradient))" in text
     assert_trains_the_same(runs, converted.with_name("script.py"), converted)
+
+
+@pytest.mark.parametrize(
+    "body", ["z[1:].mul_(2.0)", "torch.clip_(z[0], -0.1, 0.1); kept.append(z)"]
+)
+def test_a_hook_may_change_the_output_of_its_layer_in_place(
+    tmp_path: Path, runs: TrainingRuns, body: str
+) -> None:
+    converted, text = _converted(tmp_path, body, before=OF_LAYER)
+    assert "dd.batch_hook(of_layer)" in text
+    assert_trains_the_same(runs, converted.with_name("script.py"), converted)

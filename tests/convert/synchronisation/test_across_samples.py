@@ -16,6 +16,7 @@ from ddpify.errors import DdpifyError
 from tests.training_runs import TrainingRuns, assert_trains_the_same
 
 SCRIPT = """\
+import numpy as np
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
@@ -115,6 +116,50 @@ IN_LOOP = [
     "z = out.clone(); z.mul_(out[0])",
     "z = out[len(out) // 2] * out",
     "z = torch.take(out, torch.tensor([0, 5, 7])).mean() * out",
+]
+IN_FORWARD += [  # results that are several, or have no rows; batches behind other dimensions
+    "h = h + torch.linalg.qr(h).R.abs().detach().sum()",
+    "a = torch.hsplit(h, 5); h = h * a[0]",
+    "r = torch.from_numpy(np.frexp(h.detach().numpy())[0]); h = h + r",
+    "h3 = h.unsqueeze(1) * h.unsqueeze(2); h = h + h3.mT.sum(1) + h3.mT.sum(2)",
+    "h3 = h.unsqueeze(1) * torch.ones(1, 4, 1); h = h + h3.mT.mean(2).sum(1, keepdim=True)",
+    "h = h + torch.permute(h, (1, 0)).sum(0)[:, None]",
+    "h = h + h.unsqueeze(1).movedim([2, 0], [0, 1]).sum(0)",
+    "h = h + F.group_norm(h[None], 1)[0]",
+    "h = h + nn.Softmax2d()(h[None, :, None])[0, :, 0]",
+    "h = h + F.interpolate(h[None], scale_factor=2)[0].mean(1, keepdim=True)",
+]
+IN_FORWARD += [  # weights, tables and indices of rows; positions, and what goes by several
+    "h = torch.addmm(h[0], h, torch.ones(5, 5))",
+    "h = h + torch.gradient(h, dim=0)[0]",
+    "h = h + torch.nonzero(h[:, 0] > 0).double().mean()",
+    "h = h.index_add(0, torch.arange(len(h)), h)",
+]
+IN_LOOP += [
+    "z = out + F.bilinear(x, x, torch.ones(3, 5, 5), out[0])",
+    "z = out + torch.index_fill(out, -1, y, -4.0)",
+    "z = out + torch.isin(torch.tensor([0, 1]), y).double().mean()",
+    "z = out * torch.repeat_interleave(out, y + 1, 0).mean()",
+    "z = torch.masked_scatter(out, out > out.mean(), out.t() @ out)",
+    "z = out + F.cross_entropy(out, torch.arange(len(out)) % 3)",
+    "z = out * torch.stack([F.cross_entropy(out, y), (out ** 2).sum()]).sum()",
+    "f = nn.ModuleList([nn.CrossEntropyLoss(), nn.MultiMarginLoss()]); z = out + f[1](out, y)",
+    "m = (y[None] >= y[:, None]).double(); z = out * (out[:, 0] - m.sum(1)).mean()",
+    "print(f'{out.sum().half().item():.6f}')",
+]
+IN_LOOP += [  # tensors that are told to hold a result
+    "b = torch.empty(0); torch.sum(out.detach(), 1, out=b); z = out + b[:, None]",
+    "b = torch.empty(0); torch.cumsum(out.detach(), 0, out=b); z = out + b",
+    "b, i = torch.empty(0), torch.empty(0).long(); torch.max(x, 1, out=(b, i)); z = out * i.sum()",
+    "z = torch.complex(out[:, :1], x[:, 1]).abs().mean() + out",
+    "z = out + torch.std(out, True)",
+]
+IN_LOOP += [
+    "r = torch.hsplit(out, 3); z = out * r[0].tanh()",
+    "r = torch.corrcoef(out); z = out * (r > y.view(-1, 1)).double().mean()",
+    "z = torch.linalg.slogdet(out.T @ out).logabsdet * out",
+    "r, _ = nn.MaxPool1d(2, return_indices=True)(out); z = out + r",
+    "z = out + nn.AvgPool2d((2, 1))(out[None]).mean()",
 ]
 IN_FORWARD += [  # functions that are told a dimension
     "h = h + h.narrow(0, 0, 1)",
