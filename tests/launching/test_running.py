@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -53,7 +54,8 @@ def test_slurm(made: tuple[Path, Weights], tmp_path: Path) -> None:
     for name, text in (("srun", SRUN), ("scontrol", SCONTROL)):
         (tmp_path / name).write_text(text)
         (tmp_path / name).chmod(0o755)
-    launch = Launch("train_ddp.py", nodes=2, per_node=1, cpu=True, cpus_per_process=1)
+    asked = Launch("train_ddp.py", nodes=2, per_node=1, cpu=True, cpus_per_process=1)
+    launch = replace(asked, log_dir="logs", nccl_debug="nccl")
     (tmp_path / "job.sh").write_text(launch_file(launch, "slurm"))
     variables = environment(
         SLURM_NNODES="2",
@@ -66,6 +68,8 @@ def test_slurm(made: tuple[Path, Weights], tmp_path: Path) -> None:
     command = ["bash", "job.sh"]
     subprocess.run(command, cwd=tmp_path, env=variables, check=True, timeout=MOMENTS)
     assert_trained(tmp_path, expected, ranks=2)
+    assert len(list(tmp_path.glob("logs/localhost/*/attempt_0/0/stdout.log"))) == 2
+    assert (tmp_path / "nccl").is_dir()
 
 
 @pytest.mark.parametrize(("left", "again"), [(100, True), (5000, False)])
