@@ -130,9 +130,39 @@ def _fixed(script: str, folder: Path) -> Path:
 
 def test_a_spawn_becomes_a_call(tmp_path: Path) -> None:
     text = _fixed(SPAWNED, tmp_path).read_text()
-    assert 'main_worker(int(os.environ["LOCAL_RANK"]), 2, 7)' in text
+    assert 'main_worker(int(os.environ["RANK"]), 2, 7)' in text  # it seeds with it
     assert '        "gloo"\n    )' in text
     assert "mp.spawn" not in text
+
+
+GUARDED = """import os
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+
+
+def main(rank):
+    dist.init_process_group("nccl", rank=rank, world_size=2)
+    torch.cuda.set_device(rank)
+    model = torch.nn.Linear(2, 2).to(rank)
+    if rank == 0:
+        torch.save(model.state_dict(), "model.pt")
+
+
+if __name__ == "__main__":
+    mp.spawn(main, nprocs=2)
+"""
+
+
+def test_a_spawned_rank_is_the_global_one_where_it_guards_files(tmp_path: Path) -> None:
+    """Else one rank of every node would write the file; devices are chosen by the local rank."""
+    text = _fixed(GUARDED, tmp_path).read_text()
+    local = 'int(os.environ["LOCAL_RANK"])'
+    assert f"set_device({local})" in text and f".to({local})" in text
+    assert 'main(int(os.environ["RANK"]))' in text and "if rank == 0:" in text
+    alone = GUARDED[: GUARDED.index("    if rank")] + GUARDED[GUARDED.index("\n\nif __name__") :]
+    text = _fixed(alone, tmp_path).read_text()
+    assert f"main({local})" in text and "set_device(rank)" in text
 
 
 def test_apex_is_gone(tmp_path: Path) -> None:

@@ -54,9 +54,11 @@ if __name__ == "__main__":
 ```
 
 ## Fix safety
-Unsafe: the script then needs torchrun to start it. `mp.spawn` becomes a call of the function with
-the local rank, and `init_process_group` takes rank, world size and address from torchrun. Where
-the first argument stands for the global rank elsewhere, several nodes need more than this.
+Unsafe: the script then needs torchrun to start it. `mp.spawn` becomes a call of the function, and
+`init_process_group` takes rank, world size and address from torchrun. The function gets the local
+rank where it is nothing but the number of a device; else the global one, which guards files and
+shares samples rightly on several nodes, too, and devices are chosen by the local one. Where other
+functions choose them with the argument, a device that is not there is an error on several nodes.
 
 ## When not to follow it
 Scripts for one node that users start with plain `python`.
@@ -76,8 +78,12 @@ from ddpify.lint.registry import Finding, rule
 from ddpify.lint.scripts.repairs import drop_arguments, import_of
 from ddpify.lint.scripts.script import Script
 from ddpify.understanding.libraries.distributed import INIT_GROUP, SPAWNS
+from ddpify.understanding.structure import walk
 from ddpify.understanding.syntax import argument, code_of, is_main_guard
 from ddpify.understanding.values import Function
+
+_DEVICE_CALLS = ("set_device", "to", "cuda", "device")
+_DEVICE_KEYWORDS = ("device", "device_ids", "output_device")
 
 
 @rule(
@@ -115,8 +121,8 @@ def _fix(script: Script, call: cst.Call) -> Fix | None:
     statement = script.structure.parents.get(call)
     function, given = argument(call, "fn", 0), argument(call, "args", 1)
     inits = list(dict.fromkeys(joins(script, call)))
-    local = all(script.owners.get(one) is script.module for one in inits)
-    if not isinstance(statement, cst.Expr) or function is None or not local:
+    here = all(script.owners.get(one) is script.module for one in inits)
+    if not isinstance(statement, cst.Expr) or function is None or not here:
         return None
     rest: list[str] = []
     if given is not None:
@@ -124,7 +130,8 @@ def _fix(script: Script, call: cst.Call) -> Fix | None:
             return None
         rest = [code_of(element.value) for element in given.value.elements]
     name, edits = import_of(script, "os")
-    arguments = ", ".join([f'int({name}.environ["LOCAL_RANK"])', *rest])
+    own, chosen = _ranks(script, function.value, name)
+    arguments = ", ".join([own, *rest])
     start, end = script.positions.offsets(call)
     made = Edit(start, end, f"{code_of(function.value)}({arguments})")
     dropped = [
@@ -133,4 +140,53 @@ def _fix(script: Script, call: cst.Call) -> Fix | None:
         for edit in drop_arguments(script, one, "rank", "world_size", "init_method")
     ]
     title = "let torchrun start the ranks"
-    return Fix(title, (*edits, made, *dropped), Applicability.UNSAFE)
+    return Fix(title, (*edits, *chosen, made, *dropped), Applicability.UNSAFE)
+
+
+def _ranks(script: Script, spawned: cst.BaseExpression, os_name: str) -> tuple[str, list[Edit]]:
+    """What the function gets for its first argument, and where it takes the local rank instead."""
+    local, own = (f'int({os_name}.environ["{name}"])' for name in ("LOCAL_RANK", "RANK"))
+    uses = _uses(script, spawned)
+    devices = [use for use in uses if _is_device(script, use)]
+    if devices and all(use in devices or _is_dropped(script, use) for use in uses):
+        return local, []
+    return own, [Edit(*script.positions.offsets(use), local) for use in devices]
+
+
+def _uses(script: Script, spawned: cst.BaseExpression) -> list[cst.Name]:
+    """Where the spawned function names its first argument; none where that cannot be told.
+
+    Where it also guards files, seeds or shares samples, the global rank is right for that. Devices
+    that other functions choose with it are then an error on the second node, not a wrong result.
+    """
+    functions = [one.node for one in script.value(spawned).of(Function)]
+    if len(functions) != 1 or not isinstance(functions[0], cst.FunctionDef):
+        return []
+    if script.owners.get(functions[0]) is not script.module or not functions[0].params.params:
+        return []
+    name = functions[0].params.params[0].name.value
+    body = walk(functions[0].body)
+    return [node for node in body if isinstance(node, cst.Name) and node.value == name]
+
+
+def _is_device(script: Script, use: cst.CSTNode) -> bool:
+    """``set_device(n)``, ``x.to(n)``, ``x.cuda(n)``, ``device_ids=[n]``."""
+    parents = script.structure.parents
+    above = parents.get(use)
+    if isinstance(above, cst.Element):
+        above = parents.get(parents.get(above, above))
+    if not isinstance(above, cst.Arg):
+        return False
+    if above.keyword is not None:
+        return above.keyword.value in _DEVICE_KEYWORDS
+    call = parents.get(above)
+    name = getattr(call.func, "attr", None) if isinstance(call, cst.Call) else None
+    return isinstance(name, cst.Name) and name.value in _DEVICE_CALLS
+
+
+def _is_dropped(script: Script, use: cst.CSTNode) -> bool:
+    """``rank=n`` of ``init_process_group``, which the fix takes away."""
+    above = script.structure.parents.get(use)
+    call = script.structure.parents.get(above) if isinstance(above, cst.Arg) else None
+    named = isinstance(above, cst.Arg) and above.keyword is not None
+    return named and call in set(script.calls(INIT_GROUP))
