@@ -159,7 +159,7 @@ def _uses(script: Script, spawned: cst.BaseExpression) -> list[cst.Name]:
     Where it also guards files, seeds or shares samples, the global rank is right for that. Devices
     that other functions choose with it are then an error on the second node, not a wrong result.
     """
-    functions = [one.node for one in script.value(spawned).of(Function)]
+    functions = [one.node for one in script.value(spawned).of(Function)]  # type: ignore[union-attr]
     if len(functions) != 1 or not isinstance(functions[0], cst.FunctionDef):
         return []
     if script.owners.get(functions[0]) is not script.module or not functions[0].params.params:
