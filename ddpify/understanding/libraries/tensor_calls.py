@@ -199,7 +199,7 @@ def _of_a_size(
     if own and name.startswith("torch."):
         return value(tensor_sizes.rows_as_many(own[0]))
     sizes = numbers if short in _COUNTING else _sizes(short, operands)
-    if any(a.placement is Placement.SHARD and not a.counting for a in sizes):
+    if any(a.placement is Placement.SHARD and a.form is Form.TENSOR for a in sizes):
         return across_samples.coupled_operands(run, node, operands[:1], rows=False)
     if any(a.form is Form.TOTAL for a in sizes):
         return value(Data(Placement.REPLICATE, form=Form.GATHERED))
