@@ -65,7 +65,7 @@ _CONVERTING = frozenset("tensor as_tensor from_numpy array asarray".split())
 _OF_A_SIZE = frozenset("zeros ones empty full arange eye identity linspace logspace".split())
 _FILLED = frozenset("zeros ones empty".split())
 _OF_PAIRS = frozenset("triu_indices tril_indices".split())
-_NUMPYS_OF_A_SIZE = _OF_A_SIZE | frozenset("repeat tile reshape broadcast_to".split())
+_NUMPYS_OF_A_SIZE = _OF_A_SIZE | frozenset("repeat_interleave tile reshape broadcast_to".split())
 _BY_PATTERN = frozenset({"einops.rearrange", "einops.reduce", "einops.repeat"})
 _CUTTING = frozenset("split chunk narrow tensor_split".split())
 _TYPED = frozenset("Tensor FloatTensor DoubleTensor LongTensor IntTensor BoolTensor".split())
@@ -199,7 +199,7 @@ def _of_a_size(
     if own and name.startswith("torch."):
         return value(tensor_sizes.rows_as_many(own[0]))
     sizes = numbers if short in _COUNTING else _sizes(short, operands)
-    if any(a.placement is Placement.SHARD and not a.counting for a in sizes):
+    if any(a.placement is Placement.SHARD and a.form is Form.TENSOR for a in sizes):
         return across_samples.coupled_operands(run, node, operands[:1], rows=False)
     if any(a.form is Form.TOTAL for a in sizes):
         return value(Data(Placement.REPLICATE, form=Form.GATHERED))
